@@ -1,0 +1,109 @@
+"""Control-flow graphs: the one form in which routines travel through the profiler.
+
+A graph is a directed multigraph with dense integer vertex ids: blocks are `0 .. n-1`, then
+ENTRY is `n` and EXIT is `n + 1`. Edge ids are dense too. The order of a vertex's outgoing edges
+is the order in which a depth-first search visits them: fall-through, taken, switch targets by
+address (in a graph file: file order).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+
+class EdgeKind(StrEnum):
+    """Why control follows an edge (DESIGN section 4)."""
+
+    FALL_THROUGH = "fall-through"
+    TAKEN = "taken"
+    SWITCH = "switch"
+    SLOT = "slot"  # annulled conditional branch -> its slot block
+    CALL_RETURN = "call-return"
+    ENTRY = "entry"
+    EXIT = "exit"
+    EARLY = "early"  # virtual edge to EXIT of activations that ended early; never in a graph
+
+
+@dataclass(frozen=True)
+class Block:
+    """A basic block.
+
+    `start` is its first instruction's address (graph files: its index); `instructions` is the
+    number of instructions one execution of the block executes. `label` names it in graph files.
+    A slot block is the delay slot of an annulled conditional branch; identity is
+    (start, is_slot).
+    """
+
+    id: int
+    start: int
+    instructions: int
+    is_slot: bool = False
+    label: str | None = None
+
+    @property
+    def end(self) -> int:
+        """Address after the block's last instruction."""
+        return self.start + 4 * self.instructions
+
+
+@dataclass(frozen=True)
+class Edge:
+    """An edge between vertices `source` and `target`."""
+
+    id: int
+    source: int
+    target: int
+    kind: EdgeKind
+
+
+@dataclass(frozen=True)
+class ControlFlowGraph:
+    """One routine. `address` and `size` in bytes (0 in graph files)."""
+
+    name: str
+    address: int
+    size: int
+    blocks: tuple[Block, ...]
+    edges: tuple[Edge, ...]
+
+    @property
+    def entry(self) -> int:
+        """Vertex id of ENTRY."""
+        return len(self.blocks)
+
+    @property
+    def exit(self) -> int:
+        """Vertex id of EXIT."""
+        return len(self.blocks) + 1
+
+    @property
+    def vertex_count(self) -> int:
+        """Blocks, ENTRY and EXIT."""
+        return len(self.blocks) + 2
+
+    @cached_property
+    def out_edges(self) -> tuple[tuple[int, ...], ...]:
+        """Outgoing edge ids by vertex, in depth-first visiting order."""
+        table: list[list[int]] = [[] for _ in range(self.vertex_count)]
+        for edge in self.edges:
+            table[edge.source].append(edge.id)
+        return tuple(map(tuple, table))
+
+    @cached_property
+    def in_edges(self) -> tuple[tuple[int, ...], ...]:
+        """Incoming edge ids by vertex."""
+        table: list[list[int]] = [[] for _ in range(self.vertex_count)]
+        for edge in self.edges:
+            table[edge.target].append(edge.id)
+        return tuple(map(tuple, table))
+
+    def vertex_name(self, vertex: int) -> int | str:
+        """How reports name a vertex: start address, label, "ENTRY" or "EXIT"."""
+        if vertex == self.entry:
+            return "ENTRY"
+        if vertex == self.exit:
+            return "EXIT"
+        block = self.blocks[vertex]
+        return block.start if block.label is None else block.label

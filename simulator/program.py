@@ -1,0 +1,108 @@
+"""The program as a value: what the ELF file says, and nothing about running it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+
+class MachineKind(StrEnum):
+    """Architecture of a program, named as the reports name it."""
+
+    SPARCV9 = "sparcv9"
+    SPARCV8PLUS = "sparcv8plus"
+    SPARCV8 = "sparcv8"
+
+
+class Binding(StrEnum):
+    """ELF symbol binding."""
+
+    GLOBAL = "GLOBAL"
+    WEAK = "WEAK"
+    LOCAL = "LOCAL"
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A PT_LOAD segment at its run-time address (load bias added).
+
+    `data` holds the bytes that the file provides; the rest up to `memory_size` is zero.
+    """
+
+    address: int
+    data: bytes
+    memory_size: int
+    readable: bool
+    writable: bool
+    executable: bool
+
+
+@dataclass(frozen=True)
+class Range:
+    """Half-open address range [start, end) in bytes."""
+
+    start: int
+    end: int
+
+    def __contains__(self, address: int) -> bool:
+        return self.start <= address < self.end
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol at its run-time address; `size` in bytes, 0 where the file gives none."""
+
+    name: str
+    address: int
+    size: int
+    binding: Binding
+    is_function: bool
+
+
+@dataclass(frozen=True)
+class SourceLine:
+    """A line of source text."""
+
+    file: str
+    line: int
+
+
+class LineTable(Protocol):
+    """Maps code addresses to source lines."""
+
+    def find(self, address: int) -> SourceLine | None:
+        """Return the line that `address` was compiled from, or None where it is unknown."""
+        ...
+
+
+@dataclass(frozen=True)
+class Program:
+    """A loaded SPARC program.
+
+    `code` are the address ranges that hold instructions (executable sections where the file has
+    section headers, executable segments where it has none), sorted and disjoint. Ranges inside
+    writable segments (`.iplt` of static programs) are in `late_code`: their words are only
+    valid once the program has run its start-up relocations.
+    """
+
+    path: Path
+    sha256: str
+    machine: MachineKind
+    entry: int
+    segments: tuple[Segment, ...]
+    code: tuple[Range, ...]
+    late_code: tuple[Range, ...]
+    symbols: tuple[Symbol, ...]
+    load_bias: int
+    program_headers_address: int
+    program_header_size: int
+    program_header_count: int
+    stack_executable: bool
+    lines: LineTable = field(compare=False, repr=False)
+
+    @property
+    def is64(self) -> bool:
+        """Whether registers and pointers of the program are 64 bits wide."""
+        return self.machine is MachineKind.SPARCV9
