@@ -1,0 +1,258 @@
+"""The seam between the processor and the operating system: what each asks of the other.
+
+The emulated Linux (`syscalls`, `process`, `files`) sees the machine only through the protocols
+here, so that it can be tested without an engine. `machine.Machine` is the `Guest`;
+`address_space.AddressSpace` is the `Memory`; `signals.SignalState` is the `Signals`.
+
+One system call runs like this: the machine takes the trap (`ta 0x6d` in 64-bit programs, `ta 0x10` in
+32-bit ones), gives `SystemCalls.call` the number in %g1 and the six argument registers %o0..%o5
+(masked to 32 bits for 32-bit programs), then acts on the `Outcome`:
+
+- `Returned(value, second)`: %o0 = value, carry clear; %o1 = second where it is not None (`pipe`).
+- `Failed(errno)`: %o0 = errno (SPARC numbering), carry set.
+- `Exited(status)`: the run ends; reason "exit", status as given (0..255).
+- `Replaced()`: the registers are already what the program must see (sigreturn).
+
+After every call but `Exited` the machine delivers signals that are pending and not blocked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import IntFlag
+from typing import Protocol
+
+PAGE_SIZE = 8192
+"""Page size of Linux/SPARC64 in bytes."""
+
+
+class Protection(IntFlag):
+    """Rights of a page, numbered as PROT_* and as the permission table number them."""
+
+    NONE = 0
+    READ = 1
+    WRITE = 2
+    EXECUTE = 4
+
+
+class GuestFault(Exception):
+    """A system call touched memory that the program may not touch (becomes EFAULT).
+
+    Parameters
+    ----------
+    address
+        First address that could not be read or written.
+    """
+
+    def __init__(self, address: int) -> None:
+        super().__init__(f"bad guest address {address:#x}")
+        self.address = address
+
+
+class OutOfMemory(Exception):  # noqa: N818 - Linux names the condition so
+    """The memory limit or the address space is used up (becomes ENOMEM)."""
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A run of pages [start, end) with equal rights."""
+
+    start: int
+    end: int
+    protection: Protection
+
+
+class Memory(Protocol):
+    """The program's address space. Sizes in bytes; ranges are whole pages of `PAGE_SIZE`.
+
+    Addresses are plain non-negative ints, already masked to 32 bits for 32-bit programs.
+    """
+
+    @property
+    def limit_address(self) -> int:
+        """First address beyond what user programs can map."""
+        ...
+
+    @property
+    def program_break(self) -> int:
+        """The current break (not page aligned)."""
+        ...
+
+    def start_break(self, address: int) -> None:
+        """Say where the break starts: the end of the program's last segment."""
+        ...
+
+    def set_break(self, address: int) -> int:
+        """Move the break as brk(2) does; return the new break, or the old one where it cannot."""
+        ...
+
+    def map(self, address: int, size: int, protection: Protection) -> None:
+        """Map zeroed pages at `address`, replacing what was there; raises `OutOfMemory`."""
+        ...
+
+    def unmap(self, address: int, size: int) -> None:
+        """Unmap pages; pages that are not mapped are ignored."""
+        ...
+
+    def protect(self, address: int, size: int, protection: Protection) -> None:
+        """Change rights; raises `GuestFault` with the first unmapped page, changing nothing."""
+        ...
+
+    def find_free(self, size: int, hint: int = 0) -> int:
+        """Address of `size` unmapped bytes, at `hint` where free; raises `OutOfMemory`."""
+        ...
+
+    def is_free(self, address: int, size: int) -> bool:
+        """Whether no page of the range is mapped."""
+        ...
+
+    def is_mapped(self, address: int, size: int) -> bool:
+        """Whether every page of the range is mapped (with whatever rights)."""
+        ...
+
+    def mappings(self) -> Iterator[Mapping]:
+        """Everything that is mapped, by address, neighbours of equal rights joined."""
+        ...
+
+    def read(self, address: int, size: int) -> bytes:
+        """Copy bytes out; raises `GuestFault` where a page is not readable."""
+        ...
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy bytes in; raises `GuestFault` where a page is not writable, writing nothing."""
+        ...
+
+    def load(self, address: int, data: bytes) -> None:
+        """Copy bytes into mapped pages whatever their rights are (program loading)."""
+        ...
+
+
+@dataclass(frozen=True)
+class SignalAction:
+    """What rt_sigaction installs. `restorer` is the libc's address (the call's %o3)."""
+
+    handler: int = 0  # 0 SIG_DFL, 1 SIG_IGN
+    flags: int = 0
+    mask: int = 0  # bit n - 1 blocks signal n
+    restorer: int = 0
+
+
+@dataclass(frozen=True)
+class AlternateStack:
+    """What sigaltstack sets. `flags` 2 (SS_DISABLE) where there is none."""
+
+    address: int = 0
+    flags: int = 2
+    size: int = 0
+
+
+class Signals(Protocol):
+    """Signal state of the one thread."""
+
+    blocked: int  # bit n - 1 set: signal n is blocked
+    pending: int  # bit n - 1 set: signal n is pending
+    alternate: AlternateStack
+
+    def action(self, number: int) -> SignalAction:
+        """What is installed for signal `number` (1..64)."""
+        ...
+
+    def set_action(self, number: int, action: SignalAction) -> None:
+        """Install an action."""
+        ...
+
+    def on_alternate_stack(self, stack_pointer: int) -> bool:
+        """Whether `stack_pointer` (bias removed) lies on the alternate stack in use."""
+        ...
+
+
+class Guest(Protocol):
+    """The machine as system calls see it."""
+
+    is64: bool
+    memory: Memory
+    signals: Signals
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed so far, exact at a system call; virtual time derives from it."""
+        ...
+
+    @property
+    def pc(self) -> int:
+        """Address of the trap instruction that makes the call."""
+        ...
+
+    def stack_pointer(self) -> int:
+        """%sp with the 64-bit stack bias removed."""
+        ...
+
+    def read(self, address: int, size: int) -> bytes:
+        """Same as `memory.read`."""
+        ...
+
+    def write(self, address: int, data: bytes) -> None:
+        """Same as `memory.write`."""
+        ...
+
+    def read_string(self, address: int) -> bytes:
+        """Bytes up to the NUL; raises `GuestFault`."""
+        ...
+
+    def raise_signal(self, number: int) -> None:
+        """Make signal `number` pending from `kill` (si_code SI_USER, own pid)."""
+        ...
+
+    def suspend(self, mask: int) -> None:
+        """Block `mask` until the pending signal has been handled (rt_sigsuspend).
+
+        Called only where a pending signal is let through by `mask`; the handler's frame saves the
+        mask from before.
+        """
+        ...
+
+    def return_from_signal(self) -> None:
+        """Restore registers and mask from the signal frame at %sp (rt_sigreturn, sigreturn).
+
+        Raises `GuestFault` where the frame cannot be read (the machine then ends with SIGSEGV).
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Returned:
+    """The call succeeded; `second` goes to %o1."""
+
+    value: int
+    second: int | None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The call failed with a SPARC errno number."""
+
+    errno: int
+
+
+@dataclass(frozen=True)
+class Exited:
+    """The program ended itself; `status` is 0..255."""
+
+    status: int
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """Registers, mask and pc are already set (sigreturn)."""
+
+
+Outcome = Returned | Failed | Exited | Replaced
+
+
+class SystemCallHandler(Protocol):
+    """What the machine needs of the operating system."""
+
+    def call(self, number: int, arguments: tuple[int, ...]) -> Outcome:
+        """Perform system call `number`. Raises `UnsupportedError` for what is not emulated."""
+        ...
