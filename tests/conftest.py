@@ -1,0 +1,145 @@
+"""Shared test set-up: what the machine offers, committed fixtures, and programs compiled on demand.
+
+Markers
+-------
+toolchain
+    The test compiles SPARC programs (needs `sparc64-linux-gnu-gcc-12`).
+qemu
+    The test runs programs under qemu-user.
+long
+    The test takes more than a few seconds; it runs with `--long` only.
+
+Tests that cannot run are skipped with the reason and the command that installs what they lack.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "fixtures"
+COMPILERS = {
+    "c": "sparc64-linux-gnu-gcc-12",
+    "asm": "sparc64-linux-gnu-gcc-12",
+    "c++": "sparc64-linux-gnu-g++-12",
+    "fortran": "sparc64-linux-gnu-gfortran-12",
+}
+SUFFIXES = {"c": ".c", "asm": ".S", "c++": ".cc", "fortran": ".f90"}
+WIDTH_FLAGS = {
+    "v9": ("-m64",),
+    "v8plus": ("-m32", "-mcpu=v9"),
+    "v8": ("-m32", "-mcpu=v8"),
+}
+EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus", "v8": "qemu-sparc"}
+INSTALL = "run `tools/install_toolchain.sh`"
+
+settings.register_profile(
+    "simprof",
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("simprof")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--long`."""
+    parser.addoption("--long", action="store_true", help="also run the tests marked `long`")
+
+
+def missing(programs: Sequence[str]) -> list[str]:
+    """Return those of `programs` that are not on the search path."""
+    return [program for program in programs if shutil.which(program) is None]
+
+
+def skip_reasons(long: bool) -> dict[str, str]:
+    """Return marker -> why tests with it cannot run here; runnable markers are absent."""
+    reasons = {}
+    if not long:
+        reasons["long"] = "takes long: run with --long"
+    if absent := missing(sorted(set(COMPILERS.values()))):
+        reasons["toolchain"] = f"no {', '.join(absent)}: {INSTALL}"
+    if absent := missing(sorted(EMULATORS.values())):
+        reasons["qemu"] = f"no {', '.join(absent)}: {INSTALL}"
+    return reasons
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip what this machine cannot run, and say why."""
+    reasons = skip_reasons(config.getoption("--long"))
+    for item in items:
+        for marker, reason in reasons.items():
+            if item.get_closest_marker(marker) is not None:
+                item.add_marker(pytest.mark.skip(reason=reason))
+
+
+@pytest.fixture(scope="session")
+def fixture_elf() -> Callable[..., Path]:
+    """`fixture_elf(name, width="v9")`: path of a committed ELF; widths "v9", "v8plus", "v8"."""
+
+    def find(name: str, width: str = "v9") -> Path:
+        path = FIXTURES / "bin" / width / f"{name}.elf"
+        assert path.is_file(), f"fixture {path} is missing: run tools/build_fixtures.py"
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Compile SPARC programs, each once per test run (shared by the workers).
+
+    `compile_c(source, flags=("-O2",), width="v9", language="c", static=True)` returns the path
+    of the executable. `source` is text or the path of a file; `language` is "c", "c++",
+    "fortran" or "asm". Tests that use it carry `@pytest.mark.toolchain`. Width "v8" has no
+    library to link: pass "-nostdlib" and a source that needs none.
+    """
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent
+    cache = base / "compiled"
+    cache.mkdir(exist_ok=True)
+
+    def build(
+        source: str | Path,
+        flags: Sequence[str] = ("-O2",),
+        width: str = "v9",
+        language: str = "c",
+        static: bool = True,
+    ) -> Path:
+        text = source.read_text() if isinstance(source, Path) else source
+        options = [*WIDTH_FLAGS[width], *(["-static"] if static else []), *flags]
+        key = hashlib.sha256("\0".join([language, text, *options]).encode()).hexdigest()[:24]
+        program = cache / f"{key}.elf"
+        if not program.exists():
+            compile_once(text, options, language, program)
+        return program
+
+    return build
+
+
+def compile_once(text: str, options: Sequence[str], language: str, program: Path) -> None:
+    """Compile `text` to `program`; a half-written program is never visible to other workers.
+
+    Options that name libraries (`-l`, `-Wl`) come after the source as well as before, as the
+    linker wants them.
+    """
+    with tempfile.TemporaryDirectory(dir=program.parent) as directory:
+        source = Path(directory) / f"source{SUFFIXES[language]}"
+        source.write_text(text)
+        result = Path(directory) / "program"
+        libraries = [option for option in options if option.startswith("-l")]
+        command = [COMPILERS[language], *options, source.name, "-o", result.name, *libraries]
+        done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{' '.join(command)}\n{done.stderr}"
+        result.rename(program)
