@@ -1,0 +1,139 @@
+"""What the user asks of `simprof run`: built by the command line, read by the session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+DEFAULT_PATH_LIMIT = 100_000_000
+DEFAULT_MEMORY_LIMIT = 2 << 30
+
+
+class Mode(StrEnum):
+    """Profiling schemes that `simprof run` knows (DESIGN section 6)."""
+
+    PP = "pp"  # acyclic paths (EPP)
+    QPT2 = "qpt2"  # edges, counters on the chords of a maximum spanning tree (BL94, EPP)
+    EDGES = "edges"  # every edge counted by the emulator itself: no scheme, nothing added
+
+
+class Weights(StrEnum):
+    """Where edge-frequency estimates come from, when not from a saved profile."""
+
+    HEURISTIC = "heuristic"  # BL94 section 5
+    UNIFORM = "uniform"
+
+
+class TableChoice(StrEnum):
+    """How path counters are kept."""
+
+    AUTO = "auto"  # an array where the increments fit an immediate, otherwise a hash table
+    ARRAY = "array"
+    HASH = "hash"
+
+
+class Phase(StrEnum):
+    """What a session is doing; shown beside the progress bar."""
+
+    LOADING = "loading"
+    RECOVERING = "recovering graphs"
+    PLANNING = "placing instrumentation"
+    RUNNING = "running"
+    RERUNNING = "running again"  # the first run found transfers that the graphs lacked
+    EXPANDING = "computing the profile"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a session is. `instructions` executed so far, of `limit` where one was given."""
+
+    phase: Phase
+    instructions: int = 0
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class SchemeOptions:
+    """What shapes the instrumentation.
+
+    Attributes
+    ----------
+    path_limit
+        Routines with more potential paths are truncated (EPP 5.3).
+    weights
+        Source of the edge weights; a path names a saved profile (`simprof run -o`).
+    table
+        How `pp` keeps its path counters.
+    """
+
+    path_limit: int = DEFAULT_PATH_LIMIT
+    weights: Weights | Path = Weights.HEURISTIC
+    table: TableChoice = TableChoice.AUTO
+
+
+@dataclass(frozen=True)
+class GuestOptions:
+    """What the program sees of the world, and how much of it it may use.
+
+    Attributes
+    ----------
+    root
+        Directory that the program may read.
+    writable
+        Directory below which it may write; None: nowhere.
+    stdin
+        File that is its standard input; None: simprof's own.
+    environment
+        Its whole environment, in order. Nothing of the user's is inherited.
+    argv0
+        Its name for itself; None: the program file as the user wrote it.
+    stdout, stderr
+        File descriptors that its output goes to.
+    max_instructions
+        Instruction budget; None: none.
+    timeout
+        Wall-clock budget in seconds; None: none.
+    memory_limit
+        Bytes of memory it may map.
+    """
+
+    root: Path
+    writable: Path | None = None
+    stdin: Path | None = None
+    environment: tuple[tuple[bytes, bytes], ...] = ()
+    argv0: bytes | None = None
+    stdout: int = 1
+    stderr: int = 2
+    max_instructions: int | None = None
+    timeout: float | None = None
+    memory_limit: int = DEFAULT_MEMORY_LIMIT
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """One run of one program under one scheme.
+
+    Attributes
+    ----------
+    program
+        ELF file, as the user wrote it.
+    arguments
+        Its arguments, without its own name.
+    routines
+        Glob patterns; a routine is profiled if any matches its name. Empty: all are.
+    progress
+        Called now and then, at most some ten times a second; None: nobody watches.
+    self_check
+        Validate every intermediate structure.
+    """
+
+    program: Path
+    guest: GuestOptions
+    arguments: tuple[bytes, ...] = ()
+    mode: Mode = Mode.PP
+    scheme: SchemeOptions = SchemeOptions()
+    routines: tuple[str, ...] = ()
+    progress: Callable[[Progress], None] | None = None
+    self_check: bool = False
