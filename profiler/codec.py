@@ -42,7 +42,7 @@ def encode(value: object) -> object:
         return [encode(item) for item in value]
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return {name: encode(getattr(value, name)) for name in hints(type(value))}
     raise TypeError(f"cannot save a {type(value).__name__}")
 
