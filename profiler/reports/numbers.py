@@ -1,0 +1,37 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+LONGEST_PLAIN = 10**15
+SHOWN_DIGITS = 3
+
+
+def group_digits(number: int) -> str:
+    """Return `number` with its digits in groups; very large ones (path counts) in short form."""
+    if abs(number) < LONGEST_PLAIN:
+        return f"{number:,}"
+    return scientific(number)
+
+
+def scientific(number: int) -> str:
+    """Return an integer of any size as "1.23e+45", rounded down."""
+    exponent = int((abs(number).bit_length() - 1) * 0.30102999566398120)
+    leading = abs(number) // 10 ** (exponent - SHOWN_DIGITS + 1)
+    while leading >= 10**SHOWN_DIGITS:
+        leading //= 10
+        exponent += 1
+    digits = str(leading)
+    sign = "-" if number < 0 else ""
+    return f"{sign}{digits[0]}.{digits[1:]}e+{exponent}"
+
+
+def percent(part: int, whole: int) -> str:
+    """Return `part` of `whole` in percent, "-" where there is no whole."""
+    if whole == 0:
+        return "-"
+    return f"{100 * part / whole:.2f} %"
+
+
+def plural(number: int, noun: str) -> str:
+    """Return the number and its noun, in the plural where that is right."""
+    return f"{group_digits(number)} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,156 @@
+"""A measurement as JSON: schema `simprof/run/1` (DESIGN section 8; docs/SEMANTICS.md).
+
+Numbers are exact integers of any length, addresses are integers. Beyond the schema's fields the
+object carries `partial`, `warnings` and, for a run that did not exit by itself, the signal and
+the fault.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+
+from profiler.codec import big_integers, encode
+from profiler.profile import (
+    EdgeCount,
+    Ending,
+    FaultInfo,
+    Measurement,
+    PathCount,
+    RoutineProfile,
+    VertexName,
+)
+
+SCHEMA = "simprof/run/1"
+
+
+def render(measurement: Measurement) -> str:
+    """Return the run object as one line of JSON."""
+    with big_integers():
+        return json.dumps(to_object(measurement)) + "\n"
+
+
+def to_object(measurement: Measurement) -> dict[str, object]:
+    """Return the run object as Python values; `paths` only where the scheme collects paths."""
+    program = measurement.program
+    result: dict[str, object] = {
+        "schema": SCHEMA,
+        "program": {
+            "file": program.file,
+            "sha256": program.sha256,
+            "machine": str(program.machine),
+            "arguments": list(program.arguments),
+        },
+        "mode": measurement.mode,
+        "options": encode(measurement.options),
+        "exit": ending_object(measurement.ending),
+        "partial": measurement.partial,
+        "warnings": list(measurement.warnings),
+        "instructions": {"base": measurement.base, "added": measurement.added},
+        "overhead": measurement.overhead,
+        "counts": dict(measurement.counts),
+        "routines": [routine_object(routine) for routine in measurement.routines],
+        "edges": [
+            edge_object(routine.name, edge)
+            for routine in measurement.routines
+            for edge in routine.edge_counts
+        ],
+    }
+    if measurement.runs != 1:
+        result["runs"] = measurement.runs
+    if measurement.has_paths:
+        result["paths"] = [
+            path for routine in measurement.routines for path in path_objects(routine)
+        ]
+    return result
+
+
+def ending_object(ending: Ending) -> dict[str, object]:
+    """Return `exit`. A run that Ctrl-C ended was ended by a signal: SIGINT, number 2."""
+    reason = "signal" if ending.reason == "interrupted" else ending.reason
+    result: dict[str, object] = {"status": ending.code, "reason": reason}
+    if ending.reason in ("signal", "fault", "interrupted"):
+        result["signal"] = ending.code - 128
+    if ending.fault is not None:
+        result["fault"] = fault_object(ending.fault)
+    return result
+
+
+def fault_object(fault: FaultInfo) -> dict[str, object]:
+    """Return what is known of a fault."""
+    source = fault.source
+    return {
+        "name": fault.name,
+        "pc": fault.pc,
+        "address": fault.address,
+        "description": fault.description,
+        "routine": fault.routine,
+        "offset": fault.offset,
+        "file": None if source is None else source.file,
+        "line": None if source is None else source.line,
+    }
+
+
+def routine_object(routine: RoutineProfile) -> dict[str, object]:
+    """Return one entry of `routines`."""
+    return {
+        "name": routine.name,
+        "address": routine.address,
+        "blocks": routine.blocks,
+        "edges": routine.edges,
+        "back_edges": routine.back_edges,
+        "irreducible": routine.irreducible,
+        "potential_paths": routine.potential_paths,
+        "cut_edges": routine.cut_edges,
+        "table": str(routine.table),
+        "addressing": None if routine.addressing is None else str(routine.addressing),
+        "path_register": routine.path_register,
+        "activations": routine.activations,
+        "added": routine.added,
+        "instructions": routine.instructions,
+    }
+
+
+def edge_object(routine: str, edge: EdgeCount) -> dict[str, object]:
+    """Return one entry of `edges`."""
+    return {
+        "routine": routine,
+        "source": vertex_object(edge.source),
+        "target": vertex_object(edge.target),
+        "kind": str(edge.kind),
+        "count": edge.count,
+        "instrumented": edge.instrumented,
+    }
+
+
+def vertex_object(vertex: VertexName) -> int | str | dict[str, int | str]:
+    """Return a block's start, "ENTRY" or "EXIT", or `{"slot": address}`."""
+    return {"slot": vertex.start} if vertex.is_slot else vertex.start
+
+
+def path_objects(routine: RoutineProfile) -> Iterator[dict[str, object]]:
+    """Yield the entries of `paths` of one routine.
+
+    Where parallel edges make two paths of the same blocks, each of them also lists its edges, as
+    positions among the routine's entries in `edges`.
+    """
+    alike = Counter(map(shape, routine.path_counts))
+    for path in routine.path_counts:
+        entry: dict[str, object] = {
+            "routine": routine.name,
+            "id": path.id,
+            "count": path.count,
+            "instructions": path.instructions,
+            "blocks": list(path.blocks),
+            "partial": path.partial,
+            "slots": list(path.slots),
+        }
+        if alike[shape(path)] > 1:
+            entry["edges"] = list(path.edges)
+        yield entry
+
+
+def shape(path: PathCount) -> tuple[object, ...]:
+    """Return what two paths must share to be told apart by their edges alone."""
+    return (path.blocks, path.slots, path.partial)

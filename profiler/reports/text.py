@@ -1,0 +1,321 @@
+"""The report for people: what `simprof run` prints on stderr.
+
+Sections: how the run ended and what profiling it costs; totals; the routines where the scheme
+spends most; hot paths; hot edges; warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from io import StringIO
+from itertools import groupby
+
+from rich.console import Console, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from profiler.profile import (
+    EdgeCount,
+    Ending,
+    FaultInfo,
+    Measurement,
+    PathCount,
+    RoutineProfile,
+    VertexName,
+)
+from profiler.reports.numbers import group_digits, percent, plural
+
+SHOWN_BLOCKS = 12
+DESCRIPTIONS = {
+    "pp": "acyclic paths (Ball and Larus 1996)",
+    "qpt2": "edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
+    "edges": "edges, counted by the emulator: no instrumentation",
+}
+COUNT_NAMES = {
+    "path_increments": "path counter increments",
+    "hashed_increments": "of them through a hash table",
+    "edge_increments": "edge counter increments",
+    "blocks": "blocks executed",
+    "transfers": "edges crossed",
+    "unattributed_transfers": "transfers not attributed",
+    "unattributed_instructions": "instructions not attributed",
+    "system_calls": "system calls",
+    "spills": "register windows spilled",
+    "fills": "register windows filled",
+}
+
+
+def render(measurement: Measurement, top: int = 10, width: int = 100, color: bool = False) -> str:
+    """Return the report.
+
+    Parameters
+    ----------
+    top
+        Rows per table.
+    width
+        Columns of the terminal.
+    color
+        Whether to use terminal colours.
+    """
+    target = StringIO()
+    console = Console(
+        file=target,
+        width=width,
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        markup=False,
+        legacy_windows=False,
+    )
+    for part in sections(measurement, top):
+        console.print(part)
+    lines = target.getvalue().splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
+    """Yield the parts of the report."""
+    yield summary(measurement)
+    yield from section("Totals", totals(measurement))
+    if top > 0:
+        yield from section("Routines by added instructions", routines(measurement, top))
+        if measurement.has_paths:
+            yield from section("Hot paths", hot_paths(measurement, top))
+        yield from section("Hot edges", hot_edges(measurement, top))
+    for warning in measurement.warnings:
+        yield Text(f"warning: {warning}", style="yellow")
+
+
+def section(title: str, table: Table | None) -> Iterable[RenderableType]:
+    """Yield a titled table, or nothing where it has no rows."""
+    if table is not None and table.row_count:
+        yield Text("")
+        yield Text(title, style="bold")
+        yield table
+
+
+def grid() -> Table:
+    """Return an empty two-column list of facts."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def columns(*headers: tuple[str, bool]) -> Table:
+    """Return an empty table; a header comes with whether its column holds numbers."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
+    for title, numeric in headers:
+        table.add_column(
+            title,
+            justify="right" if numeric else "left",
+            no_wrap=numeric,
+            overflow="fold",
+        )
+    return table
+
+
+def summary(measurement: Measurement) -> Table:
+    """Say what ran, how it ended and what profiling it costs."""
+    program = measurement.program
+    table = grid()
+    command = " ".join([program.file, *program.arguments])
+    table.add_row("program", Text(f"{command} ({program.machine})"))
+    description = DESCRIPTIONS.get(measurement.mode)
+    table.add_row("mode", measurement.mode + (f": {description}" if description else ""))
+    table.add_row("ended", Text(ending_text(measurement.ending)))
+    if measurement.partial:
+        table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
+    if measurement.runs > 1:
+        table.add_row("runs", f"{measurement.runs}, added up")
+    table.add_row("base", plural(measurement.base, "instruction"))
+    table.add_row("added", plural(measurement.added, "instruction"))
+    table.add_row("overhead", Text(percent(measurement.added, measurement.base), style="bold"))
+    return table
+
+
+def ending_text(ending: Ending) -> str:
+    """Describe an ending."""
+    match ending.reason:
+        case "exit":
+            return f"exit status {ending.status}"
+        case "budget":
+            return "its budget was spent"
+        case "interrupted":
+            return "interrupted (Ctrl-C)"
+        case "signal":
+            return f"killed by signal {ending.signal}"
+        case "fault":
+            detail = "" if ending.fault is None else f": {fault_text(ending.fault)}"
+            return f"killed by signal {ending.signal}{detail}"
+
+
+def fault_text(fault: FaultInfo) -> str:
+    """Describe a fault in one line: what, at which instruction, in which routine and line."""
+    text = f"{fault.name}, {fault.description}, at {fault.pc:#x}"
+    if fault.routine is not None:
+        text += f" in {fault.routine}+{fault.offset:#x}"
+    if fault.source is not None:
+        text += f" ({fault.source.file}:{fault.source.line})"
+    return text
+
+
+def totals(measurement: Measurement) -> Table:
+    """List the run's counts by their plain names."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column()
+    for name, count in measurement.counts.items():
+        table.add_row(group_digits(count), COUNT_NAMES.get(name, name.replace("_", " ")))
+    executed = sum(routine.activations > 0 for routine in measurement.routines)
+    table.add_row(group_digits(executed), f"of {plural(len(measurement.routines), 'routine')} ran")
+    return table
+
+
+def routines(measurement: Measurement, top: int) -> Table:
+    """List the routines whose instrumentation costs most (or that execute most)."""
+    table = columns(
+        ("added", True),
+        ("own instructions", True),
+        ("overhead", True),
+        ("activations", True),
+        ("potential paths", True),
+        ("counters", False),
+        ("register", False),
+        ("routine", False),
+    )
+    ran = [routine for routine in measurement.routines if routine.activations]
+    for routine in sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]:
+        table.add_row(
+            group_digits(routine.added),
+            group_digits(routine.instructions),
+            percent(routine.added, routine.instructions),
+            group_digits(routine.activations),
+            group_digits(routine.potential_paths),
+            counters_text(routine),
+            routine.path_register or "-",
+            Text(routine.name),
+        )
+    return table
+
+
+def counters_text(routine: RoutineProfile) -> str:
+    """Describe how a routine's paths are counted."""
+    text = str(routine.table)
+    if routine.addressing is not None:
+        text += f", {routine.addressing}"
+    if routine.cut_edges:
+        text += f", {plural(routine.cut_edges, 'cut edge')}"
+    return text
+
+
+def hot_paths(measurement: Measurement, top: int) -> Table:
+    """List the paths that executed most instructions."""
+    table = columns(
+        ("share", True),
+        ("count", True),
+        ("length", True),
+        ("path", True),
+        ("routine", False),
+        ("blocks, source lines", False),
+    )
+    found = [
+        (path.count * path.instructions, routine, path)
+        for routine in measurement.routines
+        for path in routine.path_counts
+        if path.count
+    ]
+    found.sort(key=lambda each: (-each[0], each[1].address))
+    for flow, routine, path in found[:top]:
+        table.add_row(
+            percent(flow, measurement.base),
+            group_digits(path.count),
+            group_digits(path.instructions),
+            "partial" if path.partial else str(path.id),
+            Text(routine.name),
+            Text(path_text(path, measurement)),
+        )
+    return table
+
+
+def path_text(path: PathCount, measurement: Measurement) -> str:
+    """Return a path's blocks and, below them, its source lines where they are known."""
+    slots = set(path.slots)
+    names = [
+        ("slot " if position in slots else "") + start_text(start)
+        for position, start in enumerate(path.blocks)
+    ]
+    text = " > ".join(shorten(names))
+    source = lines_text(path, measurement)
+    return f"{text}\n{source}" if source else text
+
+
+def lines_text(path: PathCount, measurement: Measurement) -> str:
+    """Return "FILE:LINE > LINE > ...", repeats of a line left out; empty where unknown."""
+    places = [
+        measurement.lines.get(start) if isinstance(start, int) else None for start in path.blocks
+    ]
+    distinct = [place for place, _ in groupby(places) if place is not None]
+    parts: list[str] = []
+    file = None
+    for place in distinct:
+        parts.append(f"{place.line}" if place.file == file else f"{place.file}:{place.line}")
+        file = place.file
+    return " > ".join(shorten(parts))
+
+
+def shorten(names: Sequence[str]) -> list[str]:
+    """Leave out the middle of a long list and say how much."""
+    if len(names) <= SHOWN_BLOCKS:
+        return list(names)
+    head = SHOWN_BLOCKS - 4
+    return [*names[:head], f"({len(names) - head - 3} more)", *names[-3:]]
+
+
+def hot_edges(measurement: Measurement, top: int) -> Table:
+    """List the edges crossed most often."""
+    table = columns(
+        ("count", True),
+        ("routine", False),
+        ("edge", False),
+        ("kind", False),
+        ("counter", False),
+        ("source line", False),
+    )
+    found = [
+        (edge.count, routine, edge)
+        for routine in measurement.routines
+        for edge in routine.edge_counts
+        if edge.count
+    ]
+    found.sort(key=lambda each: (-each[0], each[1].address))
+    for count, routine, edge in found[:top]:
+        table.add_row(
+            group_digits(count),
+            Text(routine.name),
+            f"{vertex_text(edge.source)} > {vertex_text(edge.target)}",
+            str(edge.kind),
+            "yes" if edge.instrumented else "-",
+            Text(edge_line(edge, measurement)),
+        )
+    return table
+
+
+def edge_line(edge: EdgeCount, measurement: Measurement) -> str:
+    """Return the source line of an edge's target, or else of its source."""
+    for vertex in (edge.target, edge.source):
+        if isinstance(vertex.start, int) and vertex.start in measurement.lines:
+            place = measurement.lines[vertex.start]
+            return f"{place.file}:{place.line}"
+    return ""
+
+
+def vertex_text(vertex: VertexName) -> str:
+    """Return a vertex as text: hexadecimal address, label, ENTRY or EXIT."""
+    return ("slot " if vertex.is_slot else "") + start_text(vertex.start)
+
+
+def start_text(start: int | str) -> str:
+    """Return a block's start as text."""
+    return start if isinstance(start, str) else f"{start:x}"
