@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
@@ -46,11 +47,9 @@ class DwarfLineTable:
     @cached_property
     def _rows(self) -> tuple[list[int], list[_Row]]:
         rows: list[_Row] = []
-        try:
-            for row in _line_rows(self._data):
-                rows.append(row)  # noqa: PERF402 - keep what precedes the damage
-        except Exception:  # noqa: BLE001 - pyelftools raises a dozen kinds on damaged DWARF
-            pass
+        # pyelftools raises a dozen kinds on damaged DWARF; what precedes the damage is kept.
+        with suppress(Exception):
+            rows.extend(_line_rows(self._data))
         bias = self._bias
         rows = sorted((start + bias, end + bias, file, line) for start, end, file, line in rows)
         return [row[0] for row in rows], rows

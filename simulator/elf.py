@@ -16,6 +16,7 @@ The layout of the structures is that of the System V gABI and the SPARC psABI su
 from __future__ import annotations
 
 import hashlib
+import itertools
 import stat
 import struct
 from collections.abc import Iterator, Sequence
@@ -289,9 +290,7 @@ def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: by
         raise _Refusal('is a shared library; give a program linked with "-static"')
 
 
-def _dynamic_tags(
-    header: _Header, entry: _ProgramHeader, data: bytes
-) -> Iterator[tuple[int, int]]:
+def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
     layout = header.layout.dynamic
     if entry.offset + entry.file_size > len(data):
         raise _Refusal("has a dynamic section beyond its end; it is truncated or damaged")
@@ -334,14 +333,12 @@ def _read_segments(
 def _check_segments(segments: Sequence[Segment]) -> None:
     if not any(segment.executable for segment in segments):
         raise _Refusal("has no executable segment; link it again")
-    for lower, upper in zip(segments, segments[1:], strict=False):
+    for lower, upper in itertools.pairwise(segments):
         if lower.address + lower.memory_size > upper.address:
             raise _Refusal(f"has segments that overlap at {upper.address:#x}; it is damaged")
     last = segments[-1]
     if last.address + last.memory_size - segments[0].address > _MAX_SPAN:
-        raise _Refusal(
-            f"spreads its segments over more than {_MAX_SPAN >> 30} GiB; it is damaged"
-        )
+        raise _Refusal(f"spreads its segments over more than {_MAX_SPAN >> 30} GiB; it is damaged")
 
 
 def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
@@ -411,9 +408,7 @@ def _header_end(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -
     return address + size if address else 0
 
 
-def _program_headers_address(
-    header: _Header, headers: Sequence[_ProgramHeader], bias: int
-) -> int:
+def _program_headers_address(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
     for entry in headers:
         inside = header.program_headers - entry.offset
         if entry.kind == _PT_LOAD and 0 <= inside < entry.file_size:

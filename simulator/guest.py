@@ -4,9 +4,9 @@ The emulated Linux (`syscalls`, `process`, `files`) sees the machine only throug
 here, so that it can be tested without an engine. `machine.Machine` is the `Guest`;
 `address_space.AddressSpace` is the `Memory`; `signals.SignalState` is the `Signals`.
 
-One system call runs like this: the machine takes the trap (`ta 0x6d` in 64-bit programs, `ta 0x10` in
-32-bit ones), gives `SystemCalls.call` the number in %g1 and the six argument registers %o0..%o5
-(masked to 32 bits for 32-bit programs), then acts on the `Outcome`:
+One system call runs like this: the machine takes the trap (`ta 0x6d` in 64-bit programs,
+`ta 0x10` in 32-bit ones), gives `SystemCalls.call` the number in %g1 and the six argument
+registers %o0..%o5 (masked to 32 bits for 32-bit programs), then acts on the `Outcome`:
 
 - `Returned(value, second)`: %o0 = value, carry clear; %o1 = second where it is not None (`pipe`).
 - `Failed(errno)`: %o0 = errno (SPARC numbering), carry set.
@@ -14,6 +14,9 @@ One system call runs like this: the machine takes the trap (`ta 0x6d` in 64-bit 
 - `Replaced()`: the registers are already what the program must see (sigreturn).
 
 After every call but `Exited` the machine delivers signals that are pending and not blocked.
+A call that waits on the outside world (a terminal, a pipe) asks `Host.interrupted` ten times a
+second and raises `RunInterrupted` where a budget is spent or Ctrl-C was pressed; the machine then
+ends the run at that call.
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ class Protection(IntFlag):
     EXECUTE = 4
 
 
-class GuestFault(Exception):
+class GuestFault(Exception):  # noqa: N818 - a fault, as the processor names it
     """A system call touched memory that the program may not touch (becomes EFAULT).
 
     Parameters
@@ -52,6 +55,10 @@ class GuestFault(Exception):
 
 class OutOfMemory(Exception):  # noqa: N818 - Linux names the condition so
     """The memory limit or the address space is used up (becomes ENOMEM)."""
+
+
+class RunInterrupted(Exception):  # noqa: N818 - nothing is wrong
+    """A waiting system call was told to stop (budget or Ctrl-C); the run ends there."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +162,7 @@ class Signals(Protocol):
     alternate: AlternateStack
 
     def action(self, number: int) -> SignalAction:
-        """What is installed for signal `number` (1..64)."""
+        """Return what is installed for signal `number` (1..64)."""
         ...
 
     def set_action(self, number: int, action: SignalAction) -> None:
@@ -189,11 +196,11 @@ class Guest(Protocol):
         ...
 
     def read(self, address: int, size: int) -> bytes:
-        """Same as `memory.read`."""
+        """Do the same as `memory.read`."""
         ...
 
     def write(self, address: int, data: bytes) -> None:
-        """Same as `memory.write`."""
+        """Do the same as `memory.write`."""
         ...
 
     def read_string(self, address: int) -> bytes:
