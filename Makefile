@@ -1,0 +1,61 @@
+# make run    set up, run the main job on a committed benchmark program, show the report
+# make test   set up (cross compilers and qemu too, where that is allowed), run the tests
+# make check  format, lint, types, import contracts
+# make long   all tests, the long ones too
+# make bench  speed, as a table
+# make format, make fixtures, make clean
+
+VENV ?= .venv
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
+	done)
+PROGRAM ?= fixtures/bin/v9/bench.elf
+MODE ?= pp
+WORKERS ?= 2
+SOURCES = simulator profiler tests tools
+BIN = $(VENV)/bin
+
+.PHONY: run test check long bench format fixtures clean toolchain
+
+run: $(VENV)/.installed
+	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
+
+test: $(VENV)/.installed-dev toolchain
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+long: $(VENV)/.installed-dev toolchain
+	$(BIN)/python -m pytest -n $(WORKERS) --long
+
+check: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(VENV)/.installed-dev toolchain
+	$(BIN)/python tools/bench.py
+
+format: $(VENV)/.installed-dev
+	$(BIN)/ruff format $(SOURCES)
+	$(BIN)/ruff check --fix $(SOURCES)
+
+fixtures: $(VENV)/.installed toolchain
+	$(BIN)/python tools/build_fixtures.py
+
+toolchain:
+	@tools/install_toolchain.sh --optional
+
+$(VENV)/.installed: pyproject.toml tools/bootstrap.py
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer: install one, or set PYTHON" >&2; exit 1; }
+	@echo "Setting up $(VENV) (once)"
+	@$(PYTHON) tools/bootstrap.py $(VENV)
+	@touch $@
+
+$(VENV)/.installed-dev: pyproject.toml tools/bootstrap.py
+	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or newer: install one, or set PYTHON" >&2; exit 1; }
+	@echo "Setting up $(VENV) with the development tools (once)"
+	@$(PYTHON) tools/bootstrap.py $(VENV) dev
+	@touch $@ $(VENV)/.installed
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
