@@ -1,0 +1,294 @@
+"""`pp`: efficient path profiling (EPP; Ball and Larus, MICRO-29, 1996).
+
+Terms: see `dag`, `numbering`, `spanning`, `placement`.
+
+Steps, as EPP numbers them
+--------------------------
+0. Remove back edges, add dummy edges (section 4); cut vertices with too many paths (5.3).
+1. Value the edges so that path sums are the numbers 0 .. n-1 (3.2, 5.2): `numbering.number`.
+2. Move the values onto the chords of a maximum spanning tree (3.3): `spanning`.
+3. Place the instrumentation (3.4): `placement.place`.
+4. Regenerate paths from counters (3.5): `PathPlan.decode`; unfinished paths of activations that
+   ended early (3.6): `PathPlan.decode_partial`; edge counts: `PathPlan.edge_counts`.
+
+Removed edges and edge counts: the paths tell how often the removed edges of one source, and
+those of one target, executed together. Where that does not determine each of them (two sources
+with removed edges to the same two targets, or parallel ones) the least frequent get counters of
+their own, so that edge counts are always exact. Reducible graphs without cuts rarely need one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.cfg import ControlFlowGraph
+from profiler.dag import Dag, DagEdge, make_dag
+from profiler.flow import solve_tree
+from profiler.loops import DepthFirst, depth_first
+from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, find_cut_edges, number
+from profiler.placement import choose_table, place
+from profiler.plan import Action, CountConstantPath, CountEdge, InstrumentationPlan, Table
+from profiler.schemes.base import PathEnd, PathRecord, PathStart
+from profiler.spanning import (
+    ChordIncrements,
+    SpanningTree,
+    chord_increments,
+    maximum_spanning_tree,
+)
+from profiler.weights import heuristic
+
+
+@dataclass(frozen=True)
+class PathPlan:
+    """Path instrumentation of one routine and the way back from counters to paths.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    dag, numbering, tree, increments
+        By dag edge and vertex: the structures that the plan was made from.
+    counted_region
+        Vertices at which the activation has counted its current path already.
+    static_region
+        Vertices at which the path register means nothing, because one path leads there.
+    edge_counters
+        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
+        leave their counts open.
+    removed_tree
+        The other removed edges: a forest on their sources and targets (see `_removed_forest`).
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    dag: Dag
+    numbering: PathNumbering
+    tree: SpanningTree
+    increments: ChordIncrements
+    counted_region: frozenset[int]
+    static_region: frozenset[int]
+    edge_counters: tuple[int, ...]
+    removed_tree: SpanningTree
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of the edges cut because of too many paths (EPP 5.3)."""
+        return self.dag.cut_edges
+
+    @property
+    def num_paths(self) -> int:
+        """Number of potential paths."""
+        return self.numbering.total
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts (EPP 3.5).
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        return self._record(self.numbering.decode(path_id))
+
+    def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
+        """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
+        path = [self.dag.real[edge] for edge in edges]
+        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
+            path.append(self.dag.entry_dummy[blocks[0]])
+        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
+            path.append(self.dag.exit_dummy[blocks[-1]])
+        return self.numbering.encode(path)
+
+    def decode_partial(self, register: int, last_count: int | None, vertex: int) -> PathRecord:
+        """Return the unfinished path of an activation that ended early (EPP 3.6).
+
+        Parameters
+        ----------
+        register
+            Path register when it ended; not read where it is not initialised yet.
+        last_count
+            The path counter that the activation incremented last, if any. Read where the path
+            was counted ahead (`vertex in counted_region`); the caller then takes that count
+            back.
+        vertex
+            The block in which the activation ended.
+        """
+        if vertex in self.counted_region:
+            if last_count is None:
+                raise ValueError(f"{self.cfg.name}: block {vertex} reached without a count")
+            return self._record(self.numbering.decode_prefix(last_count, vertex), partial=True)
+        sum_of_increments = 0 if vertex in self.static_region else register
+        path_sum = sum_of_increments + self.increments.potential[vertex]
+        return self._record(self.numbering.decode_prefix(path_sum, vertex), partial=True)
+
+    def _record(self, path: tuple[int, ...], partial: bool = False) -> PathRecord:
+        edges = [self.dag.edges[edge] for edge in path]
+        blocks = [edge.target for edge in edges if edge.target != self.cfg.exit]
+        real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
+        end = PathEnd.PARTIAL if partial else self._end(edges[-1])
+        return PathRecord(tuple(blocks), real, self._start(edges[0]), end)
+
+    def _start(self, edge: DagEdge) -> PathStart:
+        if edge.cfg_edge is not None or not edge.stands_for:
+            return PathStart.ENTRY
+        return PathStart.LOOP if self._has_back_edge(edge) else PathStart.CUT
+
+    def _end(self, edge: DagEdge) -> PathEnd:
+        if edge.cfg_edge is not None:
+            return PathEnd.EXIT
+        if not edge.stands_for:
+            return PathEnd.DEAD_END
+        return PathEnd.LOOP if self._has_back_edge(edge) else PathEnd.CUT
+
+    def _has_back_edge(self, edge: DagEdge) -> bool:
+        return any(removed in self.dag.dfs.back_edges for removed in edge.stands_for)
+
+    def edge_counts(
+        self,
+        paths: Mapping[int, int],
+        counters: Sequence[int],
+        partial: Iterable[tuple[PathRecord, int]] = (),
+    ) -> tuple[int, ...]:
+        """Derive the count of every edge.
+
+        Parameters
+        ----------
+        paths
+            Path number -> count, counts taken ahead of an early end taken back.
+        counters
+            Values of the plan's edge counters.
+        partial
+            Unfinished paths with their counts.
+        """
+        counts = [0] * len(self.cfg.edges)
+        supply = [0] * self.removed_tree.vertex_count
+        whole = ((self.decode(path_id), count) for path_id, count in paths.items() if count)
+        for group in (whole, partial):
+            for record, count in group:
+                for edge in record.edges:
+                    counts[edge] += count
+                if record.start is not PathStart.ENTRY:
+                    supply[self.cfg.vertex_count + record.blocks[0]] -= count
+                if record.end in (PathEnd.LOOP, PathEnd.CUT):
+                    supply[record.blocks[-1]] += count
+        for edge, count in zip(self.edge_counters, counters, strict=True):
+            counts[edge] = count
+        known = [counts[edge] for edge in self.dag.removed]
+        solved, _ = solve_tree(self.removed_tree, known, supply)
+        for edge, count in zip(self.dag.removed, solved, strict=True):
+            counts[edge] = count
+        return tuple(counts)
+
+    def validate(self) -> None:
+        """Check every structure.
+
+        Raises
+        ------
+        AssertionError
+            If one is not as it must be.
+        """
+        self.dag.validate()
+        self.numbering.validate()
+        self.tree.validate()
+        self._validate_increments()
+        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
+        counters = [
+            (action.counter, edge)
+            for edge, actions in self.plan.actions.items()
+            for action in actions
+            if isinstance(action, CountEdge)
+        ]
+        assert sorted(counters) == list(enumerate(self.edge_counters))
+        assert self.plan.edge_counters == len(self.edge_counters)
+        assert not self.counted_region & self.static_region
+
+    def _validate_increments(self) -> None:
+        """Check edge by edge what makes sums of increments and sums of values agree."""
+        potential = self.increments.potential
+        assert potential[self.cfg.entry] == 0 and potential[self.cfg.exit] == 0
+        for edge in self.dag.edges:
+            moved = self.numbering.values[edge.id] + potential[edge.source]
+            assert self.increments.increments[edge.id] == moved - potential[edge.target]
+            if self.tree.in_tree[edge.id]:
+                assert self.increments.increments[edge.id] == 0
+
+
+def plan_pp(
+    cfg: ControlFlowGraph,
+    *,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+) -> PathPlan:
+    """Plan path profiling of `cfg`.
+
+    Parameters
+    ----------
+    cfg
+        The routine; any graph, irreducible ones and parallel edges included.
+    weights
+        Edge weights by edge id; None for BL94's heuristic.
+    path_limit, total_limit
+        See `numbering.find_cut_edges`; None for exact numbering of any size.
+    """
+    dfs = depth_first(cfg)
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    dag = _truncated(cfg, dfs, path_limit, total_limit)
+    numbering = number(dag)
+    ends = [(edge.source, edge.target) for edge in dag.edges]
+    tree = maximum_spanning_tree(
+        cfg.vertex_count, ends, dag.edge_weights(edge_weights), (cfg.exit, cfg.entry)
+    )
+    increments = chord_increments(tree, numbering.values)
+    removed_tree = _removed_forest(dag, edge_weights)
+    open_edges = [dag.removed[chord] for chord in removed_tree.chords]
+    placement = place(dag, tree, increments.increments, open_edges)
+    table, addressing = choose_table(tree, increments.increments)
+    plan = InstrumentationPlan(
+        actions=placement.actions,
+        uses_register=_uses_register(placement.actions.values()),
+        table=table,
+        path_counters=numbering.total if table is Table.ARRAY else 0,
+        addressing=addressing,
+        edge_counters=len(placement.edge_counters),
+    )
+    return PathPlan(
+        cfg,
+        plan,
+        edge_weights,
+        dag,
+        numbering,
+        tree,
+        increments,
+        placement.counted_region,
+        placement.static_region,
+        placement.edge_counters,
+        removed_tree,
+    )
+
+
+def _truncated(
+    cfg: ControlFlowGraph, dfs: DepthFirst, path_limit: int | None, total_limit: int | None
+) -> Dag:
+    dag = make_dag(cfg, dfs)
+    cuts = find_cut_edges(dag, path_limit, total_limit)
+    return make_dag(cfg, dfs, cuts) if cuts else dag
+
+
+def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
+    registerless = (CountConstantPath, CountEdge)
+    return any(not isinstance(action, registerless) for group in actions for action in group)
+
+
+def _removed_forest(dag: Dag, weights: Sequence[float]) -> SpanningTree:
+    """Choose the removed edges whose counts follow from those of the paths.
+
+    The graph has a vertex v for each source and |V| + w for each target of removed edges: the
+    paths give the flow through each vertex, so the counts of a forest follow (BL94 3.2).
+    """
+    edges = [dag.cfg.edges[edge] for edge in dag.removed]
+    count = dag.cfg.vertex_count
+    ends = [(edge.source, count + edge.target) for edge in edges]
+    return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)

@@ -1,0 +1,192 @@
+"""Spanning trees and chord increments.
+
+Terms
+-----
+chord
+    An edge that is not in the spanning tree. Only chords are instrumented.
+root edge
+    EXIT -> ENTRY, which makes the graph strongly connected. It is always in the tree and is
+    never instrumented (BL94, section 3.2).
+event counting
+    Moving the edges' values onto the chords without changing any sum from ENTRY to EXIT
+    [Ball, "Efficiently Counting Program Events with Support for On-line Queries", 1994]. The
+    increment of a chord is the signed sum of values around its cycle with the tree. With
+    *potentials* - the signed sum of values along the tree from ENTRY to a vertex - that is
+    `value + potential(source) - potential(target)`, for all chords in linear time.
+
+Kruskal's algorithm with stable order: of equal weights the lower edge id enters the tree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class SpanningTree:
+    """A spanning tree of a multigraph.
+
+    Attributes
+    ----------
+    vertex_count
+        Number of vertex ids. Vertices that no usable edge touches are no part of the graph.
+    ends
+        (source, target) by edge.
+    in_tree
+        Whether the edge is a tree edge, by edge.
+    excluded
+        Edges that do not take part: neither tree edges nor chords.
+    root_edge
+        (EXIT, ENTRY), in the tree in addition to `in_tree`; None for a forest without it.
+    """
+
+    vertex_count: int
+    ends: tuple[tuple[int, int], ...]
+    in_tree: tuple[bool, ...]
+    excluded: frozenset[int]
+    root_edge: tuple[int, int] | None
+
+    @cached_property
+    def chords(self) -> tuple[int, ...]:
+        """Ids of the edges outside the tree, ascending."""
+        return tuple(
+            edge
+            for edge, inside in enumerate(self.in_tree)
+            if not inside and edge not in self.excluded
+        )
+
+    @cached_property
+    def neighbours(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+        """By vertex, its tree edges as (edge, other end, +1 leaving or -1 entering).
+
+        The root edge has the id `len(ends)`.
+        """
+        table: list[list[tuple[int, int, int]]] = [[] for _ in range(self.vertex_count)]
+        inside = [(edge, *self.ends[edge]) for edge, flag in enumerate(self.in_tree) if flag]
+        if self.root_edge is not None:
+            inside.append((len(self.ends), *self.root_edge))
+        for edge, source, target in inside:
+            table[source].append((edge, target, 1))
+            table[target].append((edge, source, -1))
+        return tuple(map(tuple, table))
+
+    def weight(self, weights: Sequence[float]) -> float:
+        """Sum of the tree edges' weights, without the root edge."""
+        return sum(weight for weight, inside in zip(weights, self.in_tree, strict=True) if inside)
+
+    def validate(self) -> None:
+        """Check that the tree has |V| - 1 edges and connects the graph.
+
+        Raises
+        ------
+        AssertionError
+            If it does not.
+        """
+        usable = [ends for edge, ends in enumerate(self.ends) if edge not in self.excluded]
+        if self.root_edge is not None:
+            usable.append(self.root_edge)
+        vertices = {vertex for ends in usable for vertex in ends}
+        reached = {usable[0][0]} if usable else set()
+        work = list(reached)
+        while work:
+            for _, other, _ in self.neighbours[work.pop()]:
+                if other not in reached:
+                    reached.add(other)
+                    work.append(other)
+        assert reached == vertices, "the tree does not span the graph"
+        size = sum(self.in_tree) + (self.root_edge is not None)
+        assert size == max(len(vertices) - 1, 0), "the tree has a cycle"
+        assert not any(self.in_tree[edge] for edge in self.excluded)
+
+
+@dataclass(frozen=True)
+class ChordIncrements:
+    """Result of event counting.
+
+    `increments` by edge (0 on tree edges); `potential` by vertex: the sum of values of any way
+    from ENTRY to the vertex is the sum of its increments plus the vertex's potential.
+    """
+
+    increments: tuple[int, ...]
+    potential: tuple[int, ...]
+
+
+def maximum_spanning_tree(
+    vertex_count: int,
+    ends: Sequence[tuple[int, int]],
+    weights: Sequence[float],
+    root_edge: tuple[int, int] | None,
+    excluded: Collection[int] = (),
+) -> SpanningTree:
+    """Return a spanning tree (a forest, if the graph is not connected) of greatest weight.
+
+    Parameters
+    ----------
+    vertex_count
+        Vertices are `0 .. vertex_count - 1`.
+    ends, weights
+        (source, target) and weight by edge.
+    root_edge
+        Edge that is put into the tree first, (EXIT, ENTRY), or None.
+    excluded
+        Ids of edges that may not be in the tree.
+    """
+    barred = frozenset(excluded)
+    parent = list(range(vertex_count))
+    if root_edge is not None:
+        parent[root_edge[0]] = root_edge[1]
+    in_tree = [False] * len(ends)
+    # The sort is stable with reverse too: equal weights stay in the order of their ids.
+    for edge in sorted(range(len(ends)), key=weights.__getitem__, reverse=True):
+        source, target = _find(parent, ends[edge][0]), _find(parent, ends[edge][1])
+        if source != target and edge not in barred:
+            parent[source] = target
+            in_tree[edge] = True
+    return SpanningTree(vertex_count, tuple(ends), tuple(in_tree), barred, root_edge)
+
+
+def minimum_spanning_tree(
+    vertex_count: int,
+    ends: Sequence[tuple[int, int]],
+    weights: Sequence[float],
+    root_edge: tuple[int, int] | None,
+    excluded: Collection[int] = (),
+) -> SpanningTree:
+    """Return a spanning tree of least weight: the worst placement (BL94, graph 4)."""
+    negated = [-weight for weight in weights]
+    return maximum_spanning_tree(vertex_count, ends, negated, root_edge, excluded)
+
+
+def _find(parent: list[int], vertex: int) -> int:
+    while parent[vertex] != vertex:
+        parent[vertex] = parent[parent[vertex]]
+        vertex = parent[vertex]
+    return vertex
+
+
+def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncrements:
+    """Move `values` by edge onto the chords of `tree` (EPP 3.3).
+
+    The root edge has value 0, so ENTRY and EXIT have potential 0 and sums from ENTRY to EXIT
+    stay as they are.
+    """
+    if tree.root_edge is None:
+        raise ValueError("event counting needs the edge EXIT -> ENTRY in the tree")
+    entry = tree.root_edge[1]
+    potential: dict[int, int] = {entry: 0}
+    work = [entry]
+    while work:
+        vertex = work.pop()
+        for edge, other, sign in tree.neighbours[vertex]:
+            if other not in potential:
+                value = values[edge] if edge < len(values) else 0
+                potential[other] = potential[vertex] + sign * value
+                work.append(other)
+    increments = [0] * len(values)
+    for chord in tree.chords:
+        source, target = tree.ends[chord]
+        increments[chord] = values[chord] + potential[source] - potential[target]
+    by_vertex = tuple(potential.get(vertex, 0) for vertex in range(tree.vertex_count))
+    return ChordIncrements(tuple(increments), by_vertex)

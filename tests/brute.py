@@ -1,0 +1,260 @@
+"""Slow, obvious references on control-flow graphs, sharing no code with the product.
+
+Graphs are built from edge lists; activations are lists of edge ids from ENTRY to EXIT (or to the
+block where they end early). Paths are found by walking, not by arithmetic.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+
+from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan import (
+    AddRegister,
+    CountConstantPath,
+    CountEdge,
+    CountPath,
+    InstrumentationPlan,
+    SetRegister,
+)
+
+
+def graph(
+    blocks: int,
+    edges: Iterable[tuple[int, int]],
+    entries: Sequence[int] = (0,),
+    exits: Sequence[int] | None = None,
+    name: str = "graph",
+) -> ControlFlowGraph:
+    """Build a graph of `blocks` one-instruction blocks; inner edges first, then ENTRY, EXIT."""
+    made: list[Edge] = []
+    for source, target in edges:
+        made.append(Edge(len(made), source, target, EdgeKind.TAKEN))
+    for block in entries:
+        made.append(Edge(len(made), blocks, block, EdgeKind.ENTRY))
+    for block in (blocks - 1,) if exits is None else exits:
+        made.append(Edge(len(made), block, blocks + 1, EdgeKind.EXIT))
+    vertices = tuple(Block(index, index, 1) for index in range(blocks))
+    return ControlFlowGraph(name, 0, 0, vertices, tuple(made))
+
+
+def random_graph(rng: random.Random, most: int = 9) -> ControlFlowGraph:
+    """Return any multigraph: self-loops, parallel edges, dead ends, unreachable blocks."""
+    blocks = rng.randint(1, most)
+    density = rng.choice((0.7, 1.2, 2.0))
+    edges = [(rng.randrange(blocks), rng.randrange(blocks)) for _ in range(int(blocks * density))]
+    if rng.random() < 0.7:
+        edges += [(block, block + 1) for block in range(blocks - 1)]
+    if edges and rng.random() < 0.3:
+        edges.append(rng.choice(edges))
+    rng.shuffle(edges)
+    exits = rng.choices(range(blocks), k=rng.choice((1, 1, 2)))
+    entries = rng.sample(range(blocks), k=min(blocks, rng.choice((1, 1, 1, 2))))
+    return graph(blocks, edges, entries, exits)
+
+
+def back_edges(cfg: ControlFlowGraph) -> set[int]:
+    """Edges whose target is on the stack of a recursive depth-first search."""
+    stack: set[int] = set()
+    seen: set[int] = set()
+    found: set[int] = set()
+
+    def visit(vertex: int) -> None:
+        seen.add(vertex)
+        stack.add(vertex)
+        for edge in cfg.edges:
+            if edge.source == vertex:
+                if edge.target in stack:
+                    found.add(edge.id)
+                elif edge.target not in seen:
+                    visit(edge.target)
+        stack.remove(vertex)
+
+    visit(cfg.entry)
+    return found
+
+
+def reachable(cfg: ControlFlowGraph) -> set[int]:
+    """Vertices that can be reached from ENTRY."""
+    found = {cfg.entry}
+    while True:
+        more = {edge.target for edge in cfg.edges if edge.source in found} - found
+        if not more:
+            return found
+        found |= more
+
+
+@dataclass(frozen=True)
+class Path:
+    """A path by its blocks and kept edges; `end` is "whole" or "partial"."""
+
+    blocks: tuple[int, ...]
+    edges: tuple[int, ...]
+    partial: bool
+
+
+def all_paths(cfg: ControlFlowGraph, cut: Iterable[int] = ()) -> set[Path]:
+    """Enumerate the paths of DESIGN section 4, and those into dead ends (EPP figure 5's leaf)."""
+    back = back_edges(cfg)
+    ended = {edge for edge in back if cfg.edges[edge].source != cfg.edges[edge].target} | set(cut)
+    live = reachable(cfg)
+    kept = {
+        v: [e for e in cfg.edges if e.source == v and e.id not in ended | back]
+        for v in range(cfg.vertex_count)
+    }
+    ending = {cfg.edges[edge].source for edge in ended}
+    starts = {cfg.edges[edge].target for edge in ended if cfg.edges[edge].source in live}
+    found: set[Path] = set()
+
+    def extend(vertex: int, blocks: tuple[int, ...], edges: tuple[int, ...]) -> None:
+        if vertex == cfg.exit:
+            found.add(Path(blocks, edges, False))
+            return
+        if vertex != cfg.entry:
+            blocks = (*blocks, vertex)
+        if vertex in ending or not kept[vertex]:
+            found.add(Path(blocks, edges, False))
+        for edge in kept[vertex]:
+            extend(edge.target, blocks, (*edges, edge.id))
+
+    extend(cfg.entry, (), ())
+    for vertex in starts:
+        extend(vertex, (), ())
+    return found
+
+
+def split(cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int] = ()) -> list[Path]:
+    """Cut an activation into its paths; the last is partial unless it ends in EXIT."""
+    back = back_edges(cfg)
+    cuts = set(cut)
+    paths: list[Path] = []
+    blocks: list[int] = []
+    edges: list[int] = []
+    for step in walk:
+        edge = cfg.edges[step]
+        if step in back and edge.source == edge.target:
+            continue
+        if step in back or step in cuts:
+            paths.append(Path(tuple(blocks), tuple(edges), False))
+            blocks, edges = [edge.target], []
+            continue
+        edges.append(step)
+        if edge.target != cfg.exit:
+            blocks.append(edge.target)
+    ended_early = cfg.edges[walk[-1]].target != cfg.exit
+    paths.append(Path(tuple(blocks), tuple(edges), ended_early))
+    return paths
+
+
+def random_walk(rng: random.Random, cfg: ControlFlowGraph, most: int = 40) -> list[int]:
+    """Walk from ENTRY until EXIT, a dead end, or `most` edges."""
+    vertex, walk = cfg.entry, []
+    while len(walk) < most and vertex != cfg.exit:
+        choices = [edge for edge in cfg.edges if edge.source == vertex]
+        if not choices:
+            break
+        edge = rng.choice(choices)
+        walk.append(edge.id)
+        vertex = edge.target
+    return walk
+
+
+@dataclass
+class Outcome:
+    """What a plan's counters hold after some activations."""
+
+    paths: Counter[int]
+    counters: list[int]
+    early: list[tuple[int, int, int | None]]  # (block, register, last counter)
+    steps: int  # actions executed
+
+
+def run_plan(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, walks: Iterable[Sequence[int]]
+) -> Outcome:
+    """Execute the plan's actions along `walks`, one activation each, edge by edge."""
+    result = Outcome(Counter(), [0] * plan.edge_counters, [], 0)
+    for walk in walks:
+        register, last = -(10**9), None
+        for step in walk:
+            for action in plan.actions.get(step, ()):
+                result.steps += 1
+                match action:
+                    case SetRegister(constant):
+                        register = constant
+                    case AddRegister(constant):
+                        register += constant
+                    case CountPath(constant):
+                        last = register + constant
+                        result.paths[last] += 1
+                    case CountConstantPath(constant):
+                        last = constant
+                        result.paths[last] += 1
+                    case CountEdge(counter):
+                        result.counters[counter] += 1
+        if walk and cfg.edges[walk[-1]].target != cfg.exit:
+            result.early.append((cfg.edges[walk[-1]].target, register, last))
+    return result
+
+
+def structural_weights(cfg: ControlFlowGraph) -> list[Fraction]:
+    """BL94 section 5, rules 1-3 word for word, on reducible graphs; exact."""
+    back, live = back_edges(cfg), reachable(cfg)
+    edges = [edge for edge in cfg.edges if edge.source in live]
+    entries = {cfg.edges[edge].target for edge in back}
+
+    @cache
+    def body(entry: int) -> frozenset[int]:
+        return frozenset(
+            {entry}
+            | {
+                vertex
+                for vertex in live
+                for edge in back
+                if cfg.edges[edge].target == entry
+                and vertex != entry
+                and _leads(cfg, vertex, cfg.edges[edge].source, entry)
+            }
+        )
+
+    exits = {
+        y: [e.id for e in edges if e.source in body(y) and e.target not in body(y)] for y in entries
+    }
+    exit_edges = {edge for found in exits.values() for edge in found}
+    weight: dict[int, Fraction] = {}
+    done: set[int] = set()
+    while len(done) < len(live):
+        for vertex in sorted(live - done):
+            incoming = [e.id for e in edges if e.target == vertex and e.id not in back]
+            if all(cfg.edges[edge].source in done for edge in incoming):
+                break
+        done.add(vertex)
+        total = (
+            Fraction(1)
+            if vertex == cfg.entry
+            else sum((weight[edge] for edge in incoming), Fraction(0))
+        )
+        if vertex in entries:
+            for edge in exits[vertex]:
+                weight.setdefault(edge, total / len(exits[vertex]))
+            total *= 10
+        outgoing = [e.id for e in edges if e.source == vertex]
+        rest = [edge for edge in outgoing if edge not in exit_edges]
+        for edge in rest:
+            taken = sum((weight[e] for e in outgoing if e in exit_edges), Fraction(0))
+            weight[edge] = (total - taken) / len(rest)
+    return [weight.get(edge.id, Fraction(0)) for edge in cfg.edges]
+
+
+def _leads(cfg: ControlFlowGraph, source: int, target: int, avoiding: int) -> bool:
+    found = {source}
+    while True:
+        more = {e.target for e in cfg.edges if e.source in found} - found - {avoiding}
+        if not more:
+            return target in found
+        found |= more
