@@ -1,0 +1,87 @@
+"""The command `simprof`: the only place that exits, and with `commands` the only one that prints.
+
+Exit statuses follow `timeout` and the shell: the emulated program's own; 124 for a spent
+budget; 125 for simprof's own failures; 128 plus the number for a signal or a fault; 130 for
+Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+import click
+
+from profiler.commands.cfg import cfg_command
+from profiler.commands.doctor import doctor_command
+from profiler.commands.graph import graph_command
+from profiler.commands.run import run_command
+from simulator.errors import SimulatorError
+
+FAILURE = 125
+INTERRUPTED = 130
+
+
+@click.group(
+    name="simprof",
+    no_args_is_help=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="simprof", prog_name="simprof", message="%(prog)s %(version)s")
+def simprof() -> None:
+    """Exact profiles of SPARC programs, and what each published scheme would have cost."""
+
+
+simprof.add_command(run_command)
+simprof.add_command(cfg_command)
+simprof.add_command(graph_command)
+simprof.add_command(doctor_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command and exit with its status."""
+    sys.set_int_max_str_digits(0)  # path counts may have any number of digits
+    status = run(arguments)
+    sys.exit(status)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return its exit status. Deliberate errors become one line on stderr."""
+    try:
+        result = simprof.main(
+            None if arguments is None else list(arguments),
+            prog_name="simprof",
+            standalone_mode=False,
+        )
+    except SimulatorError as error:
+        return fail(str(error), error.exit_status)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else "simprof"
+        return fail(f"{error.format_message()} (see {command} --help)", FAILURE)
+    except click.ClickException as error:
+        return fail(error.format_message(), FAILURE)
+    except (click.Abort, KeyboardInterrupt):
+        return fail("interrupted", INTERRUPTED)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the exit's flush succeeds
+        return fail("nobody reads the output any more", FAILURE)
+    except MemoryError:
+        return fail("out of memory: lower --memory-limit or --path-limit", FAILURE)
+    except Exception:
+        # A bug. Its traceback is wanted, but its status must not look like the program's.
+        traceback.print_exc()
+        return fail("internal error: please report it with the lines above", FAILURE)
+    return result if isinstance(result, int) else 0
+
+
+def fail(message: str, status: int) -> int:
+    """Write one line to stderr, whatever the message holds; return `status`."""
+    line = " ".join(message.split())
+    with suppress(OSError):  # stderr is closed: the status is all that is left to say
+        sys.stderr.write(f"simprof: {line}\n")
+        sys.stderr.flush()
+    return status

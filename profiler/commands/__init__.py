@@ -1,0 +1,1 @@
+"""One module per subcommand. Each only parses, calls and writes; heavy imports happen late."""

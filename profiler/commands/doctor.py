@@ -1,0 +1,37 @@
+"""`simprof doctor`: what is installed, what works, what is missing."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from profiler.commands import options
+from profiler.commands.options import STANDARD_STREAM
+
+
+@click.command("doctor", short_help="Say what is installed, what works, what is missing.")
+@click.option(
+    "--json",
+    "json_file",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write the result as JSON; - is stdout.",
+)
+def doctor_command(json_file: Path | None) -> int:
+    """Check the installation; exit 0 if runs work."""
+    options.check_outputs(json_file)
+    from profiler.doctor import diagnose
+    from profiler.output import write_atomically
+    from profiler.reports import doctor
+
+    diagnosis = diagnose()
+    if json_file == STANDARD_STREAM:
+        sys.stdout.write(doctor.render_json(diagnosis))
+    else:
+        sys.stdout.write(doctor.render_text(diagnosis))
+        if json_file is not None:
+            write_atomically(json_file, doctor.render_json(diagnosis).encode())
+    sys.stdout.flush()
+    return 0 if diagnosis.ok else 125

@@ -1,0 +1,47 @@
+"""A diagnosis as text and as JSON (schema `simprof/doctor/1`)."""
+
+from __future__ import annotations
+
+import json
+
+from profiler.doctor import Check, Diagnosis
+
+SCHEMA = "simprof/doctor/1"
+
+
+def render_text(diagnosis: Diagnosis) -> str:
+    """Return one line a check, then what to do, then the verdict."""
+    width = max(len(check.name) for check in diagnosis.checks)
+    lines = [f"{state(check):8} {check.name:{width}}  {check.detail}" for check in diagnosis.checks]
+    remedies = dict.fromkeys(
+        check.remedy for check in diagnosis.checks if not check.ok and check.remedy
+    )
+    for remedy in remedies:
+        names = [
+            check.name for check in diagnosis.checks if not check.ok and check.remedy == remedy
+        ]
+        lines += ["", f"To get {', '.join(names)}:", f"    {remedy}"]
+    verdict = "simprof works." if diagnosis.ok else "simprof does not work here."
+    return "\n".join([*lines, "", verdict]) + "\n"
+
+
+def render_json(diagnosis: Diagnosis) -> str:
+    """Return one JSON object."""
+    checks = [
+        {
+            "name": check.name,
+            "ok": check.ok,
+            "required": check.required,
+            "detail": check.detail,
+            "remedy": None if check.ok else check.remedy,
+        }
+        for check in diagnosis.checks
+    ]
+    return json.dumps({"schema": SCHEMA, "ok": diagnosis.ok, "checks": checks}) + "\n"
+
+
+def state(check: Check) -> str:
+    """Return the word at the start of a check's line."""
+    if check.ok:
+        return "ok"
+    return "FAILED" if check.required else "missing"

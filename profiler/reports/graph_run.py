@@ -1,0 +1,139 @@
+"""The answer of `simprof graph` for people: the graph's edges with all that was computed.
+
+The answer is the object that the JSON output holds (DESIGN section 9); this file only lays it
+out, and leaves out what a scheme does not compute.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from profiler.reports.numbers import group_digits, percent, plural
+
+Answer = Mapping[str, Any]
+
+
+def render(answer: Answer, width: int = 100) -> str:
+    """Return the report on one graph."""
+    target = StringIO()
+    console = Console(file=target, width=width, highlight=False, emoji=False, markup=False)
+    console.print(Text(heading(answer)))
+    console.print(edge_table(answer))
+    for title, table in (
+        ("Dummy edges", dummy_table(answer)),
+        ("Paths executed", path_table(answer.get("paths", ()))),
+        ("All paths", path_table(answer.get("all_paths", ()))),
+    ):
+        if table.row_count:
+            console.print(Text(f"\n{title}"))
+            console.print(table)
+    lines = target.getvalue().splitlines()
+    return "\n".join(line.rstrip() for line in lines) + "\n"
+
+
+def heading(answer: Answer) -> str:
+    """Return the lines above the tables: name, sizes, costs."""
+    routine = answer["routines"][0]
+    static = answer.get("static", {})
+    lines = [f"{routine['name']}: {answer['mode']}"]
+    sizes = [
+        plural(routine["blocks"], "block"),
+        plural(routine["edges"], "edge"),
+        plural(routine["back_edges"], "back edge"),
+        plural(routine["potential_paths"], "potential path"),
+    ]
+    if routine["cut_edges"]:
+        sizes.append(plural(routine["cut_edges"], "cut edge"))
+    if routine["irreducible"]:
+        sizes.append("irreducible")
+    lines.append(", ".join(sizes))
+    if back_edges := static.get("back_edges"):
+        pairs = ", ".join(f"{source} > {target}" for source, target in back_edges)
+        lines.append(f"back edges: {pairs}")
+    base, added = answer["instructions"]["base"], answer["instructions"]["added"]
+    if base:
+        lines.append(
+            f"base {group_digits(base)}, added {group_digits(added)}, "
+            f"overhead {percent(added, base)}"
+        )
+    return "\n".join(lines)
+
+
+def edge_table(answer: Answer) -> Table:
+    """Lay out the edges; a column that the scheme does not compute is left out."""
+    static = answer.get("static", {})
+    computed = {
+        title: static[key]
+        for title, key in (
+            ("value", "values"),
+            ("weight", "weights"),
+            ("tree", "tree"),
+            ("increment", "increments"),
+            ("code", "code"),
+        )
+        if key in static
+    }
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    table.add_column("edge")
+    table.add_column("count", justify="right")
+    for title in computed:
+        table.add_column(title, justify="left" if title in ("tree", "code") else "right")
+    for index, edge in enumerate(answer["edges"]):
+        cells = [
+            cell(values[index]) if index < len(values) else "-" for values in computed.values()
+        ]
+        name = f"{edge['source']} > {edge['target']}"
+        table.add_row(Text(name), group_digits(edge["count"]), *map(Text, cells))
+    return table
+
+
+def dummy_table(answer: Answer) -> Table:
+    """Lay out the dummy edges."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for title in ("edge", "stands for", "value", "weight", "tree", "increment"):
+        table.add_column(title)
+    for edge in answer.get("static", {}).get("dummy_edges", ()):
+        table.add_row(
+            Text(f"{edge['from']} > {edge['to']}"),
+            Text(cell(edge.get("for"))),
+            *(Text(cell(edge.get(key))) for key in ("value", "weight", "tree", "increment")),
+        )
+    return table
+
+
+def path_table(paths: Sequence[Answer]) -> Table:
+    """Lay out paths; the count is left out where there is none."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    counted = any("count" in path for path in paths)
+    table.add_column("id", justify="right")
+    if counted:
+        table.add_column("count", justify="right")
+    table.add_column("blocks", overflow="fold")
+    for path in paths:
+        number = "partial" if path.get("partial") else cell(path["id"])
+        counts = [group_digits(path["count"])] if counted else []
+        table.add_row(number, *counts, Text(" ".join(map(str, path["blocks"]))))
+    return table
+
+
+def cell(value: object) -> str:
+    """Return a computed value as text: yes or no, a number, or texts in a row."""
+    match value:
+        case None:
+            return "-"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return group_digits(value)
+        case float():
+            return f"{value:g}"
+        case list() | tuple():
+            return "; ".join(str(each) for each in value) or "-"
+        case _:
+            return str(value)
