@@ -1,0 +1,385 @@
+"""Where a path of the emulated program leads: nowhere but below one directory.
+
+The program sees the host's own absolute paths, but only those below *root*. Above root there is a
+*skeleton*: each ancestor is a directory that holds the next component and nothing else, so that
+`getcwd`, `realpath` and `..` behave. `/dev` and `/proc` are *special*: a few names that the
+emulated kernel itself provides; the host's are never touched.
+
+Paths are walked one component at a time from a held descriptor of root, each component opened with
+O_NOFOLLOW; symbolic links are read and followed by hand, so neither links nor `..` nor a
+directory renamed meanwhile can lead out. A walk ends in a `Place`, whose canonical parts contain no
+link: whether it may be written is decided by them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from types import TracebackType
+
+from simulator.errors import UsageError
+
+Parts = tuple[bytes, ...]
+"""Components of a canonical absolute path; () is "/"."""
+
+PROCESS_ID = 1000
+"""The emulated program's process number."""
+
+_MAX_LINKS = 40
+_MAX_PATH = 4096
+_SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
+_SPECIAL_TOPS = frozenset({b"dev", b"proc", b"sys"})
+_DEVICES = frozenset({b"null", b"zero", b"full", b"random", b"urandom", b"tty"})
+_STREAMS = {b"stdin": "fd/0", b"stdout": "fd/1", b"stderr": "fd/2"}
+_PROCESS_FILES = frozenset({b"exe", b"maps", b"cmdline"})
+
+
+def failure(number: int) -> OSError:
+    """Return the OSError of a host errno."""
+    return OSError(number, os.strerror(number))
+
+
+class Realm(Enum):
+    """Which part of the visible file tree a place is in."""
+
+    REAL = auto()
+    SKELETON = auto()
+    SPECIAL = auto()
+
+
+@dataclass(frozen=True)
+class Place:
+    """The end of a walk. Use as a context manager: it owns `directory`.
+
+    Attributes
+    ----------
+    parts
+        Canonical path; the last component may be missing.
+    realm
+        Which tree it is in.
+    directory, name
+        In the real tree: descriptor of the directory that holds it, and its name there
+        (b"." for the directory itself).
+    status
+        Its lstat result in the real tree; None where it does not exist (or is not real).
+    special
+        Name of a special file ("null", "fd/0", "exe", ...), else None.
+    exists
+        Whether there is such a file.
+    """
+
+    parts: Parts
+    realm: Realm
+    directory: int = -1
+    name: bytes = b""
+    status: os.stat_result | None = None
+    special: str | None = None
+    exists: bool = True
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self.directory >= 0:
+            os.close(self.directory)
+
+
+class Sandbox:
+    """Resolves paths below `root`.
+
+    Parameters
+    ----------
+    root
+        The directory that the program may see.
+    writable
+        A directory at or below `root` in which it may create, change and remove files.
+
+    Raises
+    ------
+    UsageError
+        Where either is not a directory, or `writable` is not below `root`.
+    """
+
+    def __init__(self, root: Path, writable: Path | None = None) -> None:
+        self.root = canonical_parts(_real_directory(root, "--root"))
+        self._spelled_root = canonical_parts(os.fsencode(root.absolute()))
+        self.writable: Parts | None = None
+        if writable is not None:
+            self.writable = canonical_parts(_real_directory(writable, "--writable"))
+            if self.writable[: len(self.root)] != self.root:
+                raise UsageError(
+                    f"--writable {writable}: not below --root {root}; give a directory inside it"
+                )
+        self._root_descriptor = os.open(b"/" + b"/".join(self.root), _SEARCH & ~os.O_NOFOLLOW)
+        self._forbidden_devices = _pseudo_devices()
+
+    def close(self) -> None:
+        """Release the descriptor of root."""
+        if self._root_descriptor >= 0:
+            os.close(self._root_descriptor)
+            self._root_descriptor = -1
+
+    def may_change(self, parts: Parts) -> bool:
+        """Whether the file at canonical `parts` may be written to."""
+        allowed = self.writable
+        return allowed is not None and parts[: len(allowed)] == allowed
+
+    def may_change_entry(self, parts: Parts) -> bool:
+        """Whether the directory entry `parts` may be created, removed or renamed."""
+        return self.may_change(parts) and self.writable != parts
+
+    def resolve(self, start: Parts, path: bytes, *, follow: bool) -> Place:
+        """Walk `path` from the canonical directory `start`.
+
+        Parameters
+        ----------
+        start
+            Where relative paths begin.
+        path
+            As the program gave it.
+        follow
+            Whether a symbolic link in the last component is followed.
+
+        Raises
+        ------
+        OSError
+            With the host's errno, as openat would.
+        """
+        walk = _Walk(self, start, path, follow)
+        try:
+            return walk.run()
+        except BaseException:
+            walk.close()
+            raise
+
+    def open_directory(self, parts: Parts) -> int:
+        """Open the real directory at canonical `parts`; -1 where that is not a real one."""
+        if parts[: len(self.root)] != self.root or (not self.root and _is_special(parts)):
+            return -1
+        descriptor = os.dup(self._root_descriptor)
+        for name in parts[len(self.root) :]:
+            descriptor = self.enter(descriptor, name)
+        return descriptor
+
+    def enter(self, descriptor: int, name: bytes) -> int:
+        """Replace an open directory by its subdirectory `name`; closes `descriptor`."""
+        try:
+            entered = os.open(name, _SEARCH, dir_fd=descriptor)
+        finally:
+            os.close(descriptor)
+        if os.fstat(entered).st_dev in self._forbidden_devices:
+            os.close(entered)
+            raise failure(errno.EACCES)
+        return entered
+
+    def names(self, parts: Parts) -> list[bytes]:
+        """Return what a skeleton or special directory holds."""
+        found = set(_special_names(parts))
+        if parts == self.root[: len(parts)] and len(parts) < len(self.root):
+            found.add(self.root[len(parts)])
+        return sorted(found)
+
+    def is_ancestor(self, parts: Parts) -> bool:
+        """Whether `parts` is a strict ancestor of root."""
+        return len(parts) < len(self.root) and self.root[: len(parts)] == parts
+
+    def unspell(self, components: list[bytes]) -> list[bytes]:
+        """Replace root as the user spelled it (maybe through links) by its canonical parts."""
+        spelled = self._spelled_root
+        if spelled != self.root and tuple(components[: len(spelled)]) == spelled:
+            return [*self.root, *components[len(spelled) :]]
+        return components
+
+
+class _Walk:
+    """One resolution: a canonical position and the components still to go."""
+
+    def __init__(self, sandbox: Sandbox, start: Parts, path: bytes, follow: bool) -> None:
+        if not path:
+            raise failure(errno.ENOENT)
+        if len(path) >= _MAX_PATH:
+            raise failure(errno.ENAMETOOLONG)
+        self._sandbox = sandbox
+        self._follow = follow
+        self._links = 0
+        self._must_be_directory = path.endswith((b"/", b"/."))
+        self._todo: deque[bytes] = deque()
+        self._at: Parts = start
+        self._descriptor = -1
+        self._queue(path, start)
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def run(self) -> Place:
+        while self._todo:
+            name = self._todo.popleft()
+            if name == b".":
+                continue
+            if name == b"..":
+                self._move(self._at[:-1])
+            elif (place := self._step(name)) is not None:
+                return place
+        return self._here()
+
+    def _queue(self, path: bytes, start: Parts) -> None:
+        components = _split(path)
+        if path.startswith(b"/"):
+            components = self._sandbox.unspell(components)
+            start = ()
+        self._todo.extendleft(reversed(components))
+        self._move(start)
+
+    def _move(self, parts: Parts) -> None:
+        self.close()
+        self._at = parts
+        self._descriptor = self._sandbox.open_directory(parts)
+
+    def _here(self) -> Place:
+        """Return the directory that the walk stands in."""
+        if self._descriptor < 0:
+            realm = Realm.SKELETON if self._sandbox.is_ancestor(self._at) else Realm.SPECIAL
+            return Place(self._at, realm)
+        return self._place(self._at, b".", os.fstat(self._descriptor))
+
+    def _place(self, parts: Parts, name: bytes, status: os.stat_result | None) -> Place:
+        if self._must_be_directory and status is not None and not stat.S_ISDIR(status.st_mode):
+            raise failure(errno.ENOTDIR)
+        descriptor, self._descriptor = self._descriptor, -1
+        return Place(parts, Realm.REAL, descriptor, name, status, exists=status is not None)
+
+    def _step(self, name: bytes) -> Place | None:
+        if len(name) > 255:
+            raise failure(errno.ENAMETOOLONG)
+        real = self._descriptor >= 0
+        if real and not (self._at == () and name in _SPECIAL_TOPS):
+            return self._step_real(name)
+        return self._step_unreal(name)
+
+    def _step_real(self, name: bytes) -> Place | None:
+        parts = (*self._at, name)
+        try:
+            status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            if self._todo:
+                raise
+            return self._place(parts, name, None)
+        if stat.S_ISLNK(status.st_mode) and (self._todo or self._follow or self._must_be_directory):
+            self._follow_link(name)
+            return None
+        if not self._todo:
+            return self._place(parts, name, status)
+        if not stat.S_ISDIR(status.st_mode):
+            raise failure(errno.ENOTDIR)
+        descriptor, self._descriptor = self._descriptor, -1
+        self._descriptor = self._sandbox.enter(descriptor, name)
+        self._at = parts
+        return None
+
+    def _follow_link(self, name: bytes) -> None:
+        self._links += 1
+        if self._links > _MAX_LINKS:
+            raise failure(errno.ELOOP)
+        text = os.readlink(name, dir_fd=self._descriptor)
+        if not self._todo and text.endswith(b"/"):
+            self._must_be_directory = True
+        self._queue(text, self._at)
+
+    def _step_unreal(self, name: bytes) -> Place | None:
+        """Step through the skeleton above root and through /dev and /proc."""
+        parts = (*self._at, name)
+        if parts == self._sandbox.root or self._sandbox.is_ancestor(parts):
+            self._move(parts)
+            return None
+        if _special_names(parts) or (not self._at and name in _SPECIAL_TOPS):
+            self._move(parts)
+            return None
+        special = _special_file(parts)
+        if special is not None and self._todo:
+            raise failure(errno.ENOTDIR)
+        if special is None and (self._todo or not self._at):
+            raise failure(errno.ENOENT)
+        realm = Realm.SPECIAL if special is not None else Realm.SKELETON
+        self.close()
+        return Place(parts, realm, special=special, exists=special is not None)
+
+
+def _is_special(parts: Parts) -> bool:
+    return bool(parts) and parts[0] in _SPECIAL_TOPS
+
+
+def _special_names(parts: Parts) -> Iterable[bytes]:
+    """Names in a special directory; empty where `parts` is none."""
+    if parts == (b"dev",):
+        return (*_DEVICES, *_STREAMS, b"fd")
+    if parts == (b"proc",):
+        return (b"self",)
+    if len(parts) == 2 and parts[0] == b"proc" and _is_self(parts[1]):
+        return (*_PROCESS_FILES, b"fd")
+    if parts == (b"dev", b"fd") or (
+        len(parts) == 3 and parts[0] == b"proc" and _is_self(parts[1]) and parts[2] == b"fd"
+    ):
+        return (b"0", b"1", b"2")
+    return ()
+
+
+def _special_file(parts: Parts) -> str | None:
+    if len(parts) == 2 and parts[0] == b"dev":
+        if parts[1] in _DEVICES:
+            return parts[1].decode()
+        return _STREAMS.get(parts[1])
+    if parts[:-1] == (b"dev", b"fd") or (
+        len(parts) == 4 and parts[0] == b"proc" and _is_self(parts[1]) and parts[2] == b"fd"
+    ):
+        return f"fd/{int(parts[-1])}" if parts[-1].isdigit() and len(parts[-1]) < 10 else None
+    if len(parts) == 3 and parts[0] == b"proc" and _is_self(parts[1]):
+        return parts[2].decode() if parts[2] in _PROCESS_FILES else None
+    return None
+
+
+def _is_self(name: bytes) -> bool:
+    return name in (b"self", str(PROCESS_ID).encode())
+
+
+def _split(path: bytes) -> list[bytes]:
+    return [part for part in path.split(b"/") if part]
+
+
+def canonical_parts(path: bytes) -> Parts:
+    """Split an absolute path into its components."""
+    return tuple(_split(path))
+
+
+def _real_directory(path: Path, option: str) -> bytes:
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise UsageError(f"{option} {path}: no such directory; give one that exists") from None
+    if not real.is_dir():
+        raise UsageError(f"{option} {path}: not a directory; give one")
+    return os.fsencode(real)
+
+
+def _pseudo_devices() -> frozenset[int]:
+    """Device numbers of the host's /proc and /sys: never entered, whatever root is."""
+    found = set()
+    top = Path("/").stat().st_dev
+    for name in ("/proc", "/sys"):
+        try:
+            found.add(Path(name).stat().st_dev)
+        except OSError:
+            continue
+    return frozenset(found - {top})
