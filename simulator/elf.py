@@ -30,9 +30,9 @@ from simulator.program import Binding, MachineKind, Program, Range, Segment, Sym
 MAX_FILE_SIZE = 1 << 30
 """Largest file read, in bytes."""
 
-PIE_BASE_64 = 0x40_0000_0000
-PIE_BASE_32 = 0x4000_0000
-"""Load bias of position-independent programs: where qemu-user 7.2 puts them."""
+PIE_BASE_64 = 0x55_0000_0000
+PIE_BASE_32 = 0x5000_0000
+"""Load bias of position-independent programs: clear of stack, mappings and break."""
 
 _MAX_SPAN = 1 << 34  # bytes from the lowest to the highest segment address
 _LIMIT_64 = 1 << 43
