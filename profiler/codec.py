@@ -2,7 +2,7 @@
 
 Used for the saved profile: decoding checks every type, so that a file which was damaged or
 written by hand cannot put a wrong value into the program. Understood are dataclasses, enums,
-`int`, `str`, `bool`, `float`, `None`, unions, `tuple[X, ...]`, `Mapping[str, X]` and
+literals, `int`, `str`, `bool`, `float`, `None`, unions, `tuple[X, ...]`, `Mapping[str, X]` and
 `Mapping[int, X]` (keys are written in decimal).
 """
 
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 SCALARS = (int, str, bool, float, type(None))
@@ -73,6 +73,8 @@ def decode_any(kind: Any, value: object, where: str) -> Any:
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
         return decode_union(kind, value, where)
+    if origin is Literal:
+        return decode_literal(kind, value, where)
     if origin is tuple:
         item = get_args(kind)[0]
         return tuple(decode_any(item, each, where) for each in expect(list, value, where))
@@ -103,6 +105,13 @@ def decode_union(kind: Any, value: object, where: str) -> Any:
         except ValueError:
             continue
     raise ValueError(f"{where} has a value of a wrong type")
+
+
+def decode_literal(kind: Any, value: object, where: str) -> Any:
+    """Return `value` if it is one of the literals."""
+    if value not in get_args(kind):
+        raise ValueError(f"{where} is none of {', '.join(map(str, get_args(kind)))}")
+    return value
 
 
 def decode_mapping(kind: Any, value: object, where: str) -> dict[Any, Any]:

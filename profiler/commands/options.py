@@ -56,7 +56,7 @@ def seconds(value: str | float) -> float:
 
 
 PATH = click.Path(path_type=Path)
-COUNT = click.IntRange(min=1)
+COUNT = click.IntRange(min=1, max=1 << 62)
 
 
 def choice(*values: StrEnum) -> click.Choice[str]:

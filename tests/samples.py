@@ -1,0 +1,91 @@
+"""A small measurement written by hand, for the tests of profiles, reports and the command line."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from profiler.cfg import EdgeKind
+from profiler.plan import Addressing, Table
+from profiler.profile import (
+    ENTRY,
+    EXIT,
+    EdgeCount,
+    Ending,
+    FaultInfo,
+    Measurement,
+    PathCount,
+    ProgramInfo,
+    RoutineProfile,
+    VertexName,
+)
+from simulator.program import MachineKind, SourceLine
+
+HEAD, BODY, TAIL = VertexName(0x1000), VertexName(0x1010), VertexName(0x1020)
+SLOT = VertexName(0x100C, is_slot=True)
+
+
+def routine(**changes: object) -> RoutineProfile:
+    """`main`: HEAD -> (slot ->) BODY -> HEAD in a loop, HEAD -> TAIL.
+
+    Entered 2 times; HEAD runs 7 times, of which 5 go round (through the slot), and 2 leave.
+    """
+    whole = RoutineProfile(
+        name="main",
+        address=0x1000,
+        blocks=4,
+        edges=6,
+        back_edges=1,
+        irreducible=False,
+        potential_paths=4,
+        cut_edges=0,
+        table=Table.ARRAY,
+        addressing=Addressing.ADDRESS,
+        path_register="%l3",
+        activations=2,
+        added=40,
+        instructions=7 * 4 + 5 * 1 + 5 * 4 + 2 * 3,
+        edge_counts=(
+            EdgeCount(HEAD, TAIL, EdgeKind.FALL_THROUGH, 2, False),
+            EdgeCount(HEAD, SLOT, EdgeKind.TAKEN, 5, False),
+            EdgeCount(SLOT, BODY, EdgeKind.SLOT, 5, False),
+            EdgeCount(BODY, HEAD, EdgeKind.TAKEN, 5, True),
+            EdgeCount(ENTRY, HEAD, EdgeKind.ENTRY, 2, True),
+            EdgeCount(TAIL, EXIT, EdgeKind.EXIT, 2, True),
+        ),
+        path_counts=(
+            PathCount(0, 2, 9, (0x1000, 0x100C, 0x1010), (1,), False, (4, 1, 2)),
+            PathCount(1, 3, 9, (0x1000, 0x100C, 0x1010), (1,), False, (1, 2)),
+            PathCount(2, 2, 7, (0x1000, 0x1020), (), False, (0, 5)),
+        ),
+    )
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+def measurement(**changes: object) -> Measurement:
+    """A run of a program that consists of `routine()`."""
+    whole = Measurement(
+        program=ProgramInfo("loop.elf", "ab" * 32, MachineKind.SPARCV9, ("7", "a b")),
+        mode="pp",
+        options={"path_limit": 100_000_000, "weights": "heuristic", "routines": ("main",)},
+        ending=Ending(3, "exit"),
+        base=59,
+        added=40,
+        counts={
+            "path_increments": 7,
+            "hashed_increments": 0,
+            "edge_increments": 0,
+            "blocks": 19,
+            "transfers": 21,
+            "unattributed_transfers": 0,
+        },
+        routines=(routine(),),
+        lines={
+            0x1000: SourceLine("loop.c", 4),
+            0x1010: SourceLine("loop.c", 5),
+            0x1020: SourceLine("loop.c", 8),
+        },
+    )
+    return replace(whole, **changes)  # type: ignore[arg-type]
+
+
+FAULT = FaultInfo("SIGSEGV", 0x1014, 0x8, "bad address 0x8", "main", 0x14, SourceLine("loop.c", 5))
