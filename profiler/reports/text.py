@@ -26,6 +26,7 @@ from profiler.profile import (
 from profiler.reports.numbers import group_digits, percent, plural
 
 SHOWN_BLOCKS = 12
+FOLDED = frozenset({"routine", "blocks, source lines", "source line"})
 DESCRIPTIONS = {
     "pp": "acyclic paths (Ball and Larus 1996)",
     "qpt2": "edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
@@ -104,13 +105,16 @@ def grid() -> Table:
 
 
 def columns(*headers: tuple[str, bool]) -> Table:
-    """Return an empty table; a header comes with whether its column holds numbers."""
+    """Return an empty table; a header comes with whether its column holds numbers.
+
+    Names and paths may be long and continue on the next line; numbers never do.
+    """
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
     for title, numeric in headers:
         table.add_column(
             title,
             justify="right" if numeric else "left",
-            no_wrap=numeric,
+            no_wrap=numeric or title not in FOLDED,
             overflow="fold",
         )
     return table
@@ -180,7 +184,7 @@ def routines(measurement: Measurement, top: int) -> Table:
         ("own instructions", True),
         ("overhead", True),
         ("activations", True),
-        ("potential paths", True),
+        ("paths", True),
         ("counters", False),
         ("register", False),
         ("routine", False),
