@@ -1,0 +1,469 @@
+"""Values that constant propagation knows, and what one instruction does to them.
+
+Terms
+-----
+atom
+    A value that is unknown but fixed: every copy of it is known to be the same.
+Affine
+    `base + (atom << shift)`: an index, or an address inside a table.
+Entry
+    `addend + (memory[base + (atom << shift)] << scale)`: what a table holds at an index.
+state
+    Location -> value along all paths to a point; absent means unknown. Locations are register
+    numbers 0..31, frame slots `(14 or 30, offset)`, `("fact", atom)` -> (low, high), the
+    interval that comparisons have confined an atom to, and `"cc"`, the last comparison.
+
+Integer constants are kept modulo 2**64, addresses are reduced to the program's width when used.
+A 32-bit extension of an index is taken to keep its value: compilers extend what they compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+MASK64 = (1 << 64) - 1
+SP, FP, O7 = 14, 30, 15
+RETURN_ADDRESS = -1
+"""Atom of the value of %o7 at a routine's entry."""
+
+
+class Affine(NamedTuple):
+    """`base + (atom << shift)`, base modulo 2**64."""
+
+    base: int
+    atom: int
+    shift: int
+
+
+class Entry(NamedTuple):
+    """`addend + (element << scale)`, the element loaded from the table at an Affine address."""
+
+    addend: int
+    scale: int
+    address: Affine
+    size: int
+    signed: bool
+
+
+class Comparison(NamedTuple):
+    """`value` was compared with the constant `against` (sign-extended)."""
+
+    value: Affine
+    against: int
+
+
+Value: TypeAlias = "int | Affine | Entry"
+State: TypeAlias = dict[Hashable, Any]
+
+
+def signed64(value: int) -> int:
+    """Read a value modulo 2**64 as signed."""
+    return (value & MASK64 ^ 1 << 63) - (1 << 63)
+
+
+def sign_extend(value: int, bits: int) -> int:
+    """Read the low `bits` bits of `value` as signed."""
+    sign = 1 << (bits - 1)
+    return (value & (sign << 1) - 1 ^ sign) - sign
+
+
+def add(left: Value | None, right: Value | None) -> Value | None:
+    """Sum of two values, or None where it has no form."""
+    if isinstance(left, int):
+        left, right = right, left
+    if not isinstance(right, int) or left is None:
+        return None
+    if isinstance(left, int):
+        return (left + right) & MASK64
+    if isinstance(left, Affine):
+        return Affine((left.base + right) & MASK64, left.atom, left.shift)
+    return left._replace(addend=(left.addend + right) & MASK64)
+
+
+class ReadOnlyMemory:
+    """The bytes of a program that nothing can change."""
+
+    def __init__(self, segments: Sequence[tuple[int, bytes]], address_mask: int) -> None:
+        self._segments = tuple(segments)
+        self.mask = address_mask
+
+    def holds(self, address: int) -> bool:
+        """Whether `address` lies in read-only bytes."""
+        address &= self.mask
+        return any(start <= address < start + len(data) for start, data in self._segments)
+
+    def read(self, address: int, size: int, signed: bool) -> int | None:
+        """Read `size` bytes at `address`, or None where they may change."""
+        address &= self.mask
+        for start, data in self._segments:
+            offset = address - start
+            if 0 <= offset <= len(data) - size:
+                return int.from_bytes(data[offset : offset + size], "big", signed=signed)
+        return None
+
+
+class Interpreter:
+    """Executes instructions other than control transfers on states.
+
+    Parameters
+    ----------
+    words
+        The code image's words.
+    base
+        Address of word 0.
+    memory
+        What loads from constant addresses read.
+    escapes
+        (frame register, lowest offset whose address the routine takes): slots at or above it
+        may be written through pointers. A register that is absent has none.
+    """
+
+    def __init__(
+        self, words: Sequence[int], base: int, memory: ReadOnlyMemory, escapes: dict[int, int]
+    ) -> None:
+        self._words = words
+        self._base = base
+        self._memory = memory
+        self._escapes = escapes
+        self._created: set[int] = set()
+
+    # -- values ----------------------------------------------------------------------------
+
+    def fresh(self, state: State, site: int, kind: int, low: int | None, high: int | None) -> int:
+        """Return a new atom made at instruction `site`, confined to [low, high].
+
+        In a loop the same atom is made again: nothing may then keep the old value.
+        """
+        atom = site * 64 + kind
+        if atom in self._created:
+            for location in [k for k, v in state.items() if mentions(v, atom)]:
+                del state[location]
+            state.pop(("fact", atom), None)
+        self._created.add(atom)
+        if low is not None or high is not None:
+            state["fact", atom] = (low, high)
+        return atom
+
+    def value(self, state: State, register: int, site: int) -> Value:
+        """Value of a register; an unknown one becomes an atom."""
+        if register == 0:
+            return 0
+        known: Value | None = state.get(register)
+        if known is None:
+            known = Affine(0, self.fresh(state, site, register, None, None), 0)
+            state[register] = known
+        return known
+
+    def operand(self, state: State, word: int) -> Value | None:
+        """Second operand of a format 3 instruction, None if unknown."""
+        if word & 0x2000:
+            return ((word & 0x1FFF ^ 0x1000) - 0x1000) & MASK64
+        register = word & 31
+        return 0 if register == 0 else state.get(register)
+
+    def jump_target(self, state: State, word: int) -> Value | None:
+        """Address that a jmpl goes to."""
+        register = (word >> 14) & 31
+        return add(0 if register == 0 else state.get(register), self.operand(state, word))
+
+    # -- instructions ----------------------------------------------------------------------
+
+    def execute(self, state: State, index: int) -> None:
+        """Apply the instruction at word `index`."""
+        word = self._words[index]
+        op = word >> 30
+        if op == 2:
+            self._arithmetic(state, index, word)
+        elif op == 3:
+            self._memory_access(state, index, word)
+        elif op == 0 and (word >> 22) & 7 == 4:
+            _put(state, (word >> 25) & 31, (word & 0x3FFFFF) << 10)
+
+    def _arithmetic(self, state: State, index: int, word: int) -> None:
+        op3, rd = (word >> 19) & 63, (word >> 25) & 31
+        if op3 < 0x20:
+            if op3 & 0x10:
+                self._compare(state, index, word, op3)
+            _put(state, rd, self._alu(state, index, word, op3 & 15))
+        elif op3 in (0x25, 0x26, 0x27):
+            _put(state, rd, self._shift(state, index, word, op3))
+        elif op3 == 0x3C:
+            _save(state, rd)
+        elif op3 == 0x3D:
+            result = add(self.value(state, (word >> 14) & 31, index), self.operand(state, word))
+            _restore(state, rd, result)
+        elif op3 == 0x28:
+            _put(state, rd, self._base + 4 * index if (word >> 14) & 31 == 5 else None)
+        elif op3 <= 0x24 or op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F, 0x36, 0x37):
+            if op3 <= 0x24:
+                state.pop("cc", None)
+            _put(state, rd, None)
+
+    def _alu(self, state: State, index: int, word: int, function: int) -> Value | None:
+        right = self.operand(state, word)
+        register = (word >> 14) & 31
+        if function in (0, 2, 4) and isinstance(right, int):
+            left = self.value(state, register, index)
+        else:
+            left = 0 if register == 0 else state.get(register)
+        if function == 0:
+            return add(left, right)
+        if function == 4:
+            return add(left, -right & MASK64) if isinstance(right, int) else None
+        if function == 2 and (left == 0 or right == 0):
+            if left == 0 and right is None:
+                return self.value(state, word & 31, index)
+            return right if left == 0 else left
+        if isinstance(left, int) and isinstance(right, int):
+            return _logic(function, left, right)
+        if function == 1 and isinstance(right, int) and right < 1 << 31:
+            return self._masked(state, index, left, right)
+        return None
+
+    def _masked(self, state: State, index: int, left: Value | None, mask: int) -> Value:
+        if isinstance(left, Affine) and left.base == 0 and left.shift == 0 and not mask & mask + 1:
+            low, high = state.get(("fact", left.atom), (None, None))
+            if low is not None and high is not None and low >= 0 and high <= mask:
+                return left
+        return Affine(0, self.fresh(state, index, 32, 0, mask), 0)
+
+    def _compare(self, state: State, index: int, word: int, op3: int) -> None:
+        """Remember `cmp value, constant` and `tst value`."""
+        state.pop("cc", None)
+        left_register, right = (word >> 14) & 31, self.operand(state, word)
+        if op3 == 0x14 and isinstance(right, int):
+            left = self.value(state, left_register, index)
+        elif op3 == 0x12 and left_register == 0 and not word & 0x2000:
+            left, right = self.value(state, word & 31, index), 0
+        elif op3 == 0x12 and right == 0:
+            left = self.value(state, left_register, index)
+        else:
+            return
+        if isinstance(left, Affine) and isinstance(right, int):
+            state["cc"] = Comparison(left, signed64(right))
+
+    def _shift(self, state: State, index: int, word: int, op3: int) -> Value | None:
+        if not word & 0x2000:
+            return None
+        wide = bool(word & 0x1000)
+        count = word & (63 if wide else 31)
+        value = self.value(state, (word >> 14) & 31, index)
+        if op3 == 0x25:
+            return _shift_left(value, count)
+        if isinstance(value, int):
+            if not wide:
+                value = sign_extend(value, 32) if op3 == 0x27 else value & 0xFFFFFFFF
+            elif op3 == 0x27:
+                value = signed64(value)
+            return value >> count & MASK64
+        if count == 0:
+            return value
+        if isinstance(value, Entry):
+            return None
+        return self._shift_right(state, index, value, count, wide, op3 == 0x27)
+
+    def _shift_right(
+        self, state: State, index: int, value: Affine, count: int, wide: bool, arithmetic: bool
+    ) -> Value | None:
+        bits = (64 if wide else 32) - value.shift
+        base = signed64(value.base)
+        if count <= value.shift and wide and bits >= 32 and base % (1 << count) == 0:
+            return Affine(base >> count & MASK64, value.atom, value.shift - count)
+        shift = max(0, value.shift - count)
+        kept = bits - max(0, count - value.shift)
+        if not 0 < kept < 32 or (shift and base):
+            return None
+        low, high = (-(1 << kept - 1), (1 << kept - 1) - 1) if arithmetic else (0, (1 << kept) - 1)
+        return Affine(0, self.fresh(state, index, 33, low, high), shift)
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def _memory_access(self, state: State, index: int, word: int) -> None:
+        op3, rd, register = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+        slot = None
+        if register in (SP, FP) and word & 0x2000 and op3 & 0x10 == 0:
+            slot = (register, (word & 0x1FFF ^ 0x1000) - 0x1000)
+        if op3 in _STORES:
+            self._store(state, index, slot, rd, _STORES[op3], integer=op3 in (0x04, 0x0E))
+        elif op3 in _LOADS:
+            size, signed = _LOADS[op3]
+            _put(state, rd, self._load(state, index, word, slot, size, signed))
+            if op3 == 3:
+                state.pop(rd | 1, None)
+        elif op3 in (0x3C, 0x3E, 0x0D, 0x0F, 0x1D, 0x1F):  # cas, ldstub, swap
+            self.clobber_memory(state)
+            _put(state, rd, None)
+        elif op3 & 0x30 == 0x10:  # alternate space
+            if op3 & 4:
+                self.clobber_memory(state)
+            else:
+                _put(state, rd, None)
+                if op3 == 0x13:
+                    state.pop(rd | 1, None)
+
+    def _load(
+        self,
+        state: State,
+        index: int,
+        word: int,
+        slot: tuple[int, int] | None,
+        size: int,
+        signed: bool,
+    ) -> Value | None:
+        if slot is not None:
+            return self._load_slot(state, index, slot, size, signed)
+        register = (word >> 14) & 31
+        address = add(0 if register == 0 else state.get(register), self.operand(state, word))
+        if isinstance(address, int):
+            constant = self._memory.read(address, size, signed)
+            return None if constant is None else constant & MASK64
+        if isinstance(address, Affine) and self._is_table(state, address):
+            return Entry(0, 0, address, size, signed)
+        if size < 4 and not signed:
+            return Affine(0, self.fresh(state, index, 34, 0, (1 << 8 * size) - 1), 0)
+        return None
+
+    def _is_table(self, state: State, address: Affine) -> bool:
+        low, _ = state.get(("fact", address.atom), (None, None))
+        start = address.base + ((low or 0) << address.shift)
+        return self._memory.holds(start) or self._memory.holds(address.base)
+
+    def _load_slot(
+        self, state: State, index: int, slot: tuple[int, int], size: int, signed: bool
+    ) -> Value:
+        known = state.get(slot)
+        if known is not None and known[0] == size:
+            value: Value = known[1]
+            if isinstance(value, int):
+                return (
+                    sign_extend(value, 8 * size) if signed else value & (1 << 8 * size) - 1
+                ) & MASK64
+            return value
+        bounds = (0, (1 << 8 * size) - 1) if size < 4 and not signed else (None, None)
+        value = Affine(0, self.fresh(state, index, 35, *bounds), 0)
+        if known is None:
+            state[slot] = (size, value)
+        return value
+
+    def _store(
+        self,
+        state: State,
+        index: int,
+        slot: tuple[int, int] | None,
+        rd: int,
+        size: int,
+        *,
+        integer: bool,
+    ) -> None:
+        if slot is None:
+            self.clobber_memory(state)
+            return
+        register, offset = slot
+        for near in range(offset - 15, offset + size):
+            known = state.get((register, near))
+            if known is not None and near + known[0] > offset:
+                del state[register, near]
+        if integer:
+            value = self.value(state, rd, index)
+            if not isinstance(value, Entry):
+                state[slot] = (size, value)
+
+    def clobber_memory(self, state: State) -> None:
+        """Forget the frame slots that a store through a pointer, or a call, may write."""
+        for register, lowest in self._escapes.items():
+            for location in [
+                k
+                for k in state
+                if isinstance(k, tuple) and k[0] == register and k[1] + state[k][0] > lowest
+            ]:
+                del state[location]
+
+    def clobber_call(self, state: State) -> None:
+        """Forget what a called routine may change."""
+        for register in range(1, 16):
+            state.pop(register, None)
+        state.pop("cc", None)
+        self.clobber_memory(state)
+
+
+_STORES = {0x04: 4, 0x05: 1, 0x06: 2, 0x07: 8, 0x0E: 8, 0x24: 4, 0x25: 8, 0x26: 16, 0x27: 8}
+_LOADS = {
+    0x00: (4, False), 0x01: (1, False), 0x02: (2, False), 0x03: (4, False),
+    0x08: (4, True), 0x09: (1, True), 0x0A: (2, True), 0x0B: (8, False),
+}  # fmt: skip
+
+
+def mentions(value: object, atom: int) -> bool:
+    """Whether `value`, as states hold it, is made of `atom`."""
+    if isinstance(value, Affine):
+        return value.atom == atom
+    if isinstance(value, Entry):
+        return value.address.atom == atom
+    if isinstance(value, Comparison):
+        return value.value.atom == atom
+    return isinstance(value, tuple) and len(value) == 2 and mentions(value[1], atom)
+
+
+def _put(state: State, register: int, value: Value | None) -> None:
+    if register in (SP, FP):
+        for location in [k for k in state if isinstance(k, tuple) and k[0] == register]:
+            del state[location]
+    if value is None or register == 0:
+        state.pop(register, None)
+    else:
+        state[register] = value
+
+
+def _logic(function: int, left: int, right: int) -> int | None:
+    match function:
+        case 1:
+            return left & right
+        case 2:
+            return left | right
+        case 3:
+            return left ^ right
+        case 5:
+            return left & ~right & MASK64
+        case 6:
+            return (left | ~right) & MASK64
+        case 7:
+            return ~(left ^ right) & MASK64
+    return None
+
+
+def _shift_left(value: Value, count: int) -> Value | None:
+    if isinstance(value, int):
+        return value << count & MASK64
+    if isinstance(value, Affine):
+        return Affine(value.base << count & MASK64, value.atom, value.shift + count)
+    if value.addend == 0 and value.scale + count < 8:
+        return value._replace(scale=value.scale + count)
+    return None
+
+
+def _save(state: State, rd: int) -> None:
+    """New window: outs become ins, the rest of the window is unknown."""
+    _move_window(state, range(8, 16), 16, (SP, FP))
+    _put(state, rd, None)
+
+
+def _restore(state: State, rd: int, result: Value | None) -> None:
+    """Old window: ins become outs again."""
+    _move_window(state, range(24, 32), -16, (FP, SP))
+    _put(state, rd, result)
+
+
+def _move_window(state: State, sources: range, offset: int, frames: tuple[int, int]) -> None:
+    kept = {r + offset: state[r] for r in sources if r in state}
+    slots = {
+        (frames[1], k[1]): v for k, v in state.items() if isinstance(k, tuple) and k[0] == frames[0]
+    }
+    for location in [
+        k
+        for k in state
+        if (isinstance(k, int) and k >= 8) or (isinstance(k, tuple) and k[0] in frames)
+    ]:
+        del state[location]
+    state.update(kept)
+    state.update(slots)

@@ -1,0 +1,478 @@
+"""Reachable code and what returns, as one least fixpoint over the whole program.
+
+Terms
+-----
+leader
+    Word index at which a reachable block starts.
+flow
+    Where control goes from the instruction that ends a block, within its routine.
+returning
+    A routine from whose entries a return can be reached: through calls of returning routines
+    only, by a tail call of a returning routine, or in a way that we cannot see into.
+
+A call's return point is explored only when its callee is known to return, so code behind a call
+that never returns (padding, jump tables, the next routine) is never mistaken for code. The base
+facts are system calls that end the process and traps that end the activation; no list of names.
+
+Steps -> functions: what the symbols and a run say is entered (`explore`), blocks are followed
+(`_visit`, `_transfer`), and when nothing is left, indirect jumps are resolved (`_resolve_jumps`),
+which may open new code. A jump whose resolution does not survive the code that it opened is
+distrusted and everything starts over; so it is when a synthetic routine turns out to hold
+another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from profiler.code_image import CodeImage
+from profiler.routines import NO_CODE, NOBODY, Layout
+from simulator.decode import HAS_DELAY_SLOT, TransferKind
+
+_K = TransferKind
+_HAS_SLOT = HAS_DELAY_SLOT.tolist()
+_COUPLES = frozenset(np.flatnonzero(HAS_DELAY_SLOT).tolist()) | {_K.COMPARE_BRANCH, _K.TRAP_RETURN}
+_RESTORE = 0x3D
+_SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
+_EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
+_SYSTEM_CALL = {True: 0x6D, False: 0x10}
+_SET_CONTEXT = 0x6F
+_BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
+
+
+@dataclass
+class Flow:
+    """Where control goes from the instruction that ends a block; word indices, -1 for none.
+
+    `leaves` is true where it may leave the routine, or end: the block has an exit edge.
+    `has_slot` tells whether the delay slot belongs to the block, `slot_block` whether it is a
+    block of its own on the taken edge.
+    """
+
+    kind: int
+    fall: int = -1
+    taken: int = -1
+    call_return: int = -1
+    switch: set[int] = field(default_factory=set)
+    leaves: bool = False
+    has_slot: bool = False
+    slot_block: bool = False
+
+    def successors(self) -> Iterable[int]:
+        """Return the word indices that follow within the routine."""
+        return (i for i in (self.fall, self.taken, self.call_return, *self.switch) if i >= 0)
+
+
+@dataclass(frozen=True)
+class Hints:
+    """What runs have shown, as word indices (see `recovery.Discoveries`)."""
+
+    indirect_targets: Mapping[int, frozenset[int]]
+    entries: frozenset[int]
+    returning_calls: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """Where an indirect jump can go: all of `targets`, or back to the caller."""
+
+    targets: frozenset[int]
+    returns: bool = False
+
+
+class Exploration:
+    """The state of the fixpoint. After `run`, its public attributes are the result.
+
+    Attributes
+    ----------
+    leaders, entries
+        Word indices by routine number.
+    flows
+        By word index of the instruction that ends a block.
+    returning
+        By routine number.
+    no_return
+        Calls and traps behind which nothing executes, with their routine.
+    unresolved
+        Indirect jumps that no analysis explains, with their routine.
+    irregular
+        What we refuse to follow: word index -> reason.
+    """
+
+    def __init__(
+        self, code: CodeImage, layout: Layout, hints: Hints, distrusted: frozenset[int], is64: bool
+    ) -> None:
+        self.layout = layout
+        self.leaders: list[set[int]] = []
+        self.entries: list[set[int]] = []
+        self.flows: dict[int, Flow] = {}
+        self.returning: list[bool] = []
+        self.no_return: dict[int, int] = {}
+        self.unresolved: dict[int, int] = {}
+        self.irregular: dict[int, str] = {}
+        self.jumps: dict[int, set[int]] = {}
+        self.distrusted = set(distrusted)
+        self.stale = False
+        self.code = code
+        self.words: list[int] = code.words.tolist()
+        self.kinds: list[int] = code.transfers.kind.tolist()
+        self.is64 = is64
+        self.next_end: list[int] = code.next_block_ends().tolist()
+        target = (code.transfers.target - code.base) >> 2
+        outside = (code.transfers.target < code.base) | (code.transfers.target >= code.end)
+        self.targets: list[int] = np.where(outside, -1, target).tolist()
+        self._annulled: list[bool] = code.transfers.annulled.tolist()
+        self._hints = hints
+        self._work: list[tuple[int, int]] = []
+        self._waiting: dict[int, list[tuple[int, int, int]]] = {}
+        self._tail_callers: dict[int, list[int]] = {}
+        self._ending_traps: dict[int, tuple[int, int]] = {}
+        self._resolved: dict[int, Resolution] = {}
+        self._analysed: dict[int, int] = {}
+
+    def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
+        """Explore to the fixpoint.
+
+        Parameters
+        ----------
+        resolve
+            Routine number -> its reachable indirect jumps and what they resolve to.
+        """
+        for number, routine in enumerate(self.layout.routines):
+            self._enter(number, routine.start)
+        for index in sorted(self._hints.entries):
+            self._enter_at(index, starts=self._is_prologue(index))
+        while True:
+            self._drain()
+            if self.stale or not (self._recheck_traps() or self._resolve_jumps(resolve)):
+                return
+
+    def _drain(self) -> None:
+        while self._work:
+            index, number = self._work.pop()
+            self._visit(index, number)
+
+    # -- entering code ---------------------------------------------------------------------
+
+    def _grow(self) -> None:
+        while len(self.leaders) < len(self.layout.routines):
+            self.leaders.append(set())
+            self.entries.append(set())
+            self.returning.append(False)
+
+    def _enter(self, number: int, index: int) -> None:
+        self._grow()
+        if index not in self.entries[number]:
+            self.entries[number].add(index)
+            self._work.append((index, number))
+
+    def _enter_at(self, index: int, *, starts: bool) -> int:
+        """Enter whatever owns word `index`; return its number or NO_CODE.
+
+        `starts` says that a routine starts there, if no symbol knows better.
+        """
+        owner = self.layout.owner(index)
+        if owner == NO_CODE:
+            return NO_CODE
+        if owner == NOBODY or (
+            starts
+            and not self.layout.is_covered(owner)
+            and self.layout.routines[owner].start != index
+        ):
+            owner = self._split(index, owner)
+        self._enter(owner, index)
+        return owner
+
+    def _is_prologue(self, index: int) -> bool:
+        """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
+        return 0 <= index < len(self.words) and self.words[index] & 0xFFFFC000 == _SAVE_STACK
+
+    def _split(self, index: int, owner: int) -> int:
+        number = self.layout.add_synthetic(index)
+        self._grow()
+        if owner >= 0:
+            _, end, _ = self.layout.region(index)
+            self.stale |= any(index <= leader < end for leader in self.leaders[owner])
+            self.stale |= any(index <= i + 1 < end for i in self._tails(owner))
+        return number
+
+    def _tails(self, owner: int) -> Iterable[int]:
+        """Block ends of routine `owner`, for telling whether it reaches into a new one."""
+        return (self.next_end[leader] for leader in self.leaders[owner])
+
+    # -- blocks ----------------------------------------------------------------------------
+
+    def _visit(self, index: int, number: int) -> None:
+        leaders = self.leaders[number]
+        if index in leaders:
+            return
+        leaders.add(index)
+        last = self.next_end[index]
+        _, end, _ = self.layout.region(index)
+        if last >= end:
+            self._leave(number, end, end - 1)
+        elif last not in self.flows:
+            self.flows[last] = self._transfer(last, number)
+
+    def _flow_to(self, number: int, index: int, source: int, flow: Flow) -> int:
+        """Go to word `index`: return it if it is in the routine, else leave and return -1."""
+        if self.layout.owner(index) == number:
+            self._work.append((index, number))
+            return index
+        flow.leaves = True
+        self._leave(number, index, source)
+        return -1
+
+    def _leave(self, number: int, index: int, source: int) -> None:
+        """Control passes for good to word `index` of another routine, or of none."""
+        owner = self.layout.owner(index)
+        starts = owner >= 0 and index not in self.leaders[owner]
+        other = self._enter_at(index, starts=starts)
+        if other == NO_CODE:
+            if not self._is_deferred(source):
+                self.irregular[source] = "goes where there is no code"
+            self._mark_returning(number)
+        elif self.returning[other]:
+            self._mark_returning(number)
+        else:
+            self._tail_callers.setdefault(other, []).append(number)
+
+    def _is_deferred(self, source: int) -> bool:
+        target = int(self.code.transfers.target[source])
+        return any(target in span for span in self.code.deferred)
+
+    def _mark_returning(self, number: int) -> None:
+        pending = [number]
+        while pending:
+            routine = pending.pop()
+            if self.returning[routine]:
+                continue
+            self.returning[routine] = True
+            for caller, call, point in self._waiting.pop(routine, ()):
+                self._resume(caller, call, point)
+            pending += self._tail_callers.pop(routine, ())
+
+    # -- what ends blocks ------------------------------------------------------------------
+
+    def _transfer(self, at: int, number: int) -> Flow:
+        kind = self.kinds[at]
+        flow = Flow(kind)
+        annulled = self._annulled[at]
+        if _HAS_SLOT[kind]:
+            flow.has_slot = not annulled
+            flow.slot_block = annulled and kind == _K.BRANCH
+            if reason := self._slot_problem(at, flow):
+                self.irregular[at] = reason
+                flow.leaves = True
+                flow.has_slot &= self.layout.owner(at + 1) != NO_CODE
+                flow.slot_block = False
+                self._mark_returning(number)
+                return flow
+        self.flows[at] = flow  # the routine may reach its own call again below
+        if kind in (_K.BRANCH, _K.BRANCH_ALWAYS, _K.BRANCH_NEVER):
+            self._branch(at, number, flow)
+        elif kind in (_K.CALL, _K.INDIRECT_CALL, _K.JUMP_AND_LINK):
+            self._call(at, number, flow)
+        elif kind == _K.TRAP_ALWAYS:
+            self._trap(at, number, flow)
+        elif kind == _K.JUMP:
+            self.jumps.setdefault(number, set()).add(at)
+        else:
+            self._end(at, number, flow)
+        return flow
+
+    def _slot_problem(self, at: int, flow: Flow) -> str | None:
+        if not (flow.has_slot or flow.slot_block):
+            return None
+        if self.layout.owner(at + 1) == NO_CODE:
+            return "has its delay slot outside the code"
+        if self.kinds[at + 1] in _COUPLES:
+            return "has a control transfer in its delay slot"
+        return None
+
+    def _end(self, at: int, number: int, flow: Flow) -> None:
+        """Returns, and instructions that raise a fault."""
+        flow.leaves = True
+        if flow.kind in (_K.RETURN, _K.RETURN_JUMP):
+            self._mark_returning(number)
+        elif flow.kind == _K.COMPARE_BRANCH:
+            self.irregular[at] = "is a compare-and-branch, which the emulated CPU does not have"
+
+    def _branch(self, at: int, number: int, flow: Flow) -> None:
+        target = self.targets[at]
+        if flow.kind == _K.BRANCH_NEVER:
+            flow.fall = self._flow_to(number, at + 2, at, flow)
+            return
+        if flow.kind == _K.BRANCH and (target != at + 2 or flow.slot_block):
+            flow.fall = self._flow_to(number, at + 2, at, flow)
+        if target < 0 or (flow.has_slot and self._is_tail_call(at, number, target)):
+            flow.leaves = True
+            self._leave(number, target, at)
+        else:
+            flow.taken = self._flow_to(number, target, at, flow)
+
+    def _is_tail_call(self, at: int, number: int, target: int) -> bool:
+        """Whether a transfer to `target` that pops the window is a call, and not just a jump.
+
+        It is one to the routine's own start: a new activation. Where no symbol says how far the
+        routine reaches, another routine's prologue says that it has ended.
+        """
+        if not self._restores(at + 1) or self.layout.owner(target) != number:
+            return False
+        if self.layout.routines[number].start == target:
+            return True
+        return not self.layout.is_covered(number) and self._is_prologue(target)
+
+    def _restores(self, index: int) -> bool:
+        word = self.words[index]
+        return word >> 30 == 2 and (word >> 19) & 0x3F == _RESTORE
+
+    def _call(self, at: int, number: int, flow: Flow) -> None:
+        target = self.targets[at] if flow.kind == _K.CALL else -1
+        if flow.kind == _K.CALL and target == at + 2 and not self.layout.is_symbol_start(target):
+            flow.taken = self._flow_to(number, target, at, flow)
+            return
+        point = self._return_point(at)
+        if point < 0:
+            flow.leaves = True
+            if flow.kind == _K.CALL:
+                self._leave(number, target, at)
+            else:
+                self._mark_returning(number)
+            return
+        self.no_return[at] = number
+        callee = self._enter_at(target, starts=True) if target >= 0 else NO_CODE
+        if callee == NO_CODE or self.returning[callee] or at in self._hints.returning_calls:
+            self._resume(number, at, point)
+        else:
+            self._waiting.setdefault(callee, []).append((number, at, point))
+
+    def _return_point(self, at: int) -> int:
+        """Word at which a call's callee returns, or -1 if it returns to somebody else."""
+        slot = self.words[at + 1]
+        op, op3, rd = slot >> 30, (slot >> 19) & 0x3F, (slot >> 25) & 31
+        point = at + 2
+        if op == 2 and op3 == _RESTORE:
+            return -1
+        if rd == 15 and (op == 2 and op3 < 0x34 or op == 0 and (slot >> 22) & 7 == 4):
+            offset = ((slot & 0x1FFF) ^ 0x1000) - 0x1000
+            adjusts = op3 in (0, 4) and slot & 0x2000 and (slot >> 14) & 31 == 15 and op == 2
+            if not adjusts or offset & 3:
+                return -1
+            return point + (offset >> 2 if op3 == 0 else -(offset >> 2))
+        unimp = not self.is64 and point < len(self.words) and self.words[point] >> 22 == 0
+        return point + 1 if unimp and self.kinds[point] == _K.ILLEGAL else point
+
+    def _resume(self, number: int, call: int, point: int) -> None:
+        """The callee of `call` returns: go on at `point`, unless that is not this routine."""
+        flow = self.flows[call]
+        if self.layout.owner(point) == number:
+            flow.call_return = point
+            del self.no_return[call]
+            self._work.append((point, number))
+        elif call in self._hints.returning_calls:
+            flow.leaves = True
+            del self.no_return[call]
+            self._leave(number, point, call)
+
+    # -- traps -----------------------------------------------------------------------------
+
+    def _trap(self, at: int, number: int, flow: Flow) -> None:
+        ends = False
+        if at not in self._hints.returning_calls and (setter := self._ends_at(at)) is not None:
+            ends = True
+            self._ending_traps[at] = (number, setter)
+        if ends:
+            self.no_return[at] = number
+        else:
+            flow.fall = self._flow_to(number, at + 1, at, flow)
+
+    def _ends_at(self, at: int) -> int | None:
+        """First word of the straight line that shows that the trap at `at` does not return."""
+        word = self.words[at]
+        if (word >> 14) & 31 or not word & 0x2000:
+            return None
+        trap = word & 0x7F
+        if trap == _BAD_TRAP or (trap == _SET_CONTEXT and self.is64):
+            return at
+        if trap != _SYSTEM_CALL[self.is64]:
+            return None
+        for index in range(at - 1, max(-1, at - 32), -1):
+            word = self.words[index]
+            if self.kinds[index] != _K.NONE:
+                return None
+            if word >> 30 != 1 and (word >> 25) & 31 == 1 and _writes_integer(word):
+                is_move = word >> 30 == 2 and (word >> 19) & 0x3F in (0, 2)
+                if is_move and (word >> 14) & 31 == 0 and word & 0x2000:
+                    return index if word & 0x1FFF in _EXIT_CALLS else None
+                return None
+        return None
+
+    def _recheck_traps(self) -> bool:
+        """A leader between the system call and its number: other numbers are possible."""
+        changed = False
+        for at, (number, setter) in list(self._ending_traps.items()):
+            leaders = self.leaders[number]
+            slot = setter > 0 and _HAS_SLOT[self.kinds[setter - 1]]
+            if slot or any(index in leaders for index in range(setter + 1, at + 1)):
+                del self._ending_traps[at]
+                del self.no_return[at]
+                flow = self.flows[at]
+                flow.fall = self._flow_to(number, at + 1, at, flow)
+                changed = True
+        return changed
+
+    # -- indirect jumps --------------------------------------------------------------------
+
+    def _resolve_jumps(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> bool:
+        """Resolve the jumps of routines that have grown; return whether anything changed."""
+        changed = False
+        for number, jumps in list(self.jumps.items()):
+            size = len(self.leaders[number]) + len(jumps)
+            if self._analysed.get(number) == size:
+                continue
+            self._analysed[number] = size
+            found = resolve(number)
+            for jump in sorted(jumps):
+                resolution = None if jump in self.distrusted else found.get(jump)
+                self._jump(jump, number, resolution)
+            changed = True
+        return changed
+
+    def _jump(self, jump: int, number: int, resolution: Resolution | None) -> None:
+        before = self._resolved.get(jump)
+        if before is not None and before != resolution:
+            self.distrusted.add(jump)
+            self.stale = True
+            return
+        flow = self.flows[jump]
+        known = self._hints.indirect_targets.get(jump, frozenset())
+        if resolution is not None and jump not in self.unresolved:
+            self._resolved[jump] = resolution
+            known |= resolution.targets
+            if resolution.returns:
+                flow.leaves = True
+                self._mark_returning(number)
+        elif jump not in self.unresolved:
+            self.unresolved[jump] = number
+            self._mark_returning(number)
+            flow.leaves |= not known
+        for target in sorted(known):
+            if self._is_tail_call(jump, number, target):
+                flow.leaves = True
+                self._leave(number, target, jump)
+            elif (inside := self._flow_to(number, target, jump, flow)) >= 0:
+                flow.switch.add(inside)
+
+
+def _writes_integer(word: int) -> bool:
+    """Whether the destination field of a format 2 or 3 word may name an integer register."""
+    op, op3 = word >> 30, (word >> 19) & 0x3F
+    if op == 0:
+        return (word >> 22) & 7 == 4
+    if op == 2:
+        return op3 not in (0x34, 0x35)
+    return not (0x20 <= op3 <= 0x27 or 0x30 <= op3 <= 0x37 or op3 in (4, 5, 6, 7, 0xE, 0x2D))

@@ -1,0 +1,341 @@
+"""Where indirect jumps go: constant propagation over a routine, bounded by its comparisons.
+
+A jump through a table has the form `cmp index, n; bgu default; ...; load [table + index]; jump`.
+The value that reaches the jump is then an `Entry`, and the facts about its index, gathered along
+every path, say which elements can be meant. All of them are read; one that is no code address,
+or an index without two bounds, leaves the jump unresolved. Nothing is ever scanned for an end.
+
+Steps -> functions: propagate states over the blocks to a fixpoint (`_propagate`), refine facts on
+the edges of conditional branches (`_refine`), read the tables (`_resolve`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Mapping
+
+from profiler.code_image import CodeImage
+from profiler.constants import (
+    FP,
+    MASK64,
+    O7,
+    RETURN_ADDRESS,
+    SP,
+    Affine,
+    Comparison,
+    Entry,
+    Interpreter,
+    ReadOnlyMemory,
+    State,
+    Value,
+    add,
+    signed64,
+)
+from profiler.exploration import Exploration, Flow, Resolution
+from simulator.decode import TransferKind
+from simulator.program import Program
+
+MAX_ENTRIES = 1 << 16
+"""Largest jump table believed, in elements."""
+
+_K = TransferKind
+_RETL = 0x81C3E008
+_EVERYWHERE = -(1 << 20)  # below any frame offset
+_Bounds = tuple[int | None, int | None]
+
+
+class JumpResolver:
+    """Resolves the indirect jumps of an `Exploration`, routine by routine.
+
+    Parameters
+    ----------
+    program, code
+        The program and its image. Tables are read from segments that are not writable.
+    """
+
+    def __init__(self, program: Program, code: CodeImage) -> None:
+        mask = MASK64 if program.is64 else 0xFFFFFFFF
+        segments = [(s.address, s.data) for s in program.segments if not s.writable]
+        self._memory = ReadOnlyMemory(segments, mask)
+        self._code = code
+
+    def resolve(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
+        """Resolve the jumps that routine `number` has reached so far."""
+        analysis = _Analysis(exploration, number, self._code, self._memory)
+        found: dict[int, Resolution | None] = {}
+        for jump, (value, bounds) in analysis.propagate().items():
+            found[jump] = self._resolve(value, bounds)
+        return found
+
+    def _resolve(self, value: Value | None, bounds: _Bounds) -> Resolution | None:
+        if isinstance(value, int):
+            addresses = [value]
+        elif isinstance(value, Affine):
+            returns = value.atom == RETURN_ADDRESS and value.shift == 0 and value.base in (8, 12)
+            return Resolution(frozenset(), returns=True) if returns else None
+        elif isinstance(value, Entry):
+            read = self._read_table(value, bounds)
+            if read is None:
+                return None
+            addresses = read
+        else:
+            return None
+        indices = {self._code.index(address & self._memory.mask) for address in addresses}
+        return None if -1 in indices else Resolution(frozenset(indices))
+
+    def _read_table(self, entry: Entry, bounds: _Bounds) -> list[int] | None:
+        low, high = bounds
+        if low is None or high is None or not 0 <= high - low < MAX_ENTRIES:
+            return None
+        addresses = []
+        for index in range(low, high + 1):
+            at = entry.address.base + (index << entry.address.shift)
+            element = self._memory.read(at, entry.size, entry.signed)
+            if element is None:
+                return None
+            addresses.append(entry.addend + (element << entry.scale))
+        return addresses
+
+
+class _Analysis:
+    """One routine's data flow."""
+
+    def __init__(
+        self, exploration: Exploration, number: int, code: CodeImage, memory: ReadOnlyMemory
+    ) -> None:
+        self._x = exploration
+        self._number = number
+        self._code = code
+        self._leaders = exploration.leaders[number]
+        escapes = _frame_escapes(exploration, number)
+        self._step = Interpreter(exploration.words, code.base, memory, escapes)
+        self._states: dict[int, State] = {}
+        self._queue: list[int] = []
+        self._queued: set[int] = set()
+        self._jumps: dict[int, tuple[Value | None, _Bounds]] = {}
+
+    def propagate(self) -> dict[int, tuple[Value | None, _Bounds]]:
+        """Return, by jump, the target's value and its index's bounds at the fixpoint."""
+        for entry in sorted(self._x.entries[self._number]):
+            self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 0)})
+        while self._queue:
+            leader = heapq.heappop(self._queue)
+            self._queued.discard(leader)
+            self._block(leader, dict(self._states[leader]))
+        return self._jumps
+
+    def _join(self, index: int, state: State) -> None:
+        """Meet `state` into what is known at leader `index`; queue the leader if that changed."""
+        known = self._states.get(index)
+        if known is None:
+            self._states[index] = dict(state)
+        else:
+            changed = False
+            for location, value in list(known.items()):
+                other = state.get(location)
+                if other == value:
+                    continue
+                changed = True
+                wider = _wider(location, value, other)
+                if wider is None:
+                    del known[location]
+                else:
+                    changed = wider != value
+                    known[location] = wider
+            if not changed:
+                return
+        if index not in self._queued:
+            self._queued.add(index)
+            heapq.heappush(self._queue, index)
+
+    def _block(self, leader: int, state: State) -> None:
+        last = self._x.next_end[leader]
+        _, end, _ = self._x.layout.region(leader)
+        index = leader
+        stop = min(last, end)
+        while index < stop:
+            self._step.execute(state, index)
+            index += 1
+            if index in self._leaders and index <= last:
+                self._join(index, state)
+                return
+        if last < end and last in self._x.flows:
+            self._transfer(last, self._x.flows[last], state)
+
+    def _transfer(self, at: int, flow: Flow, state: State) -> None:
+        kind = flow.kind
+        if kind == _K.BRANCH:
+            self._branch(at, flow, state)
+            return
+        if kind == _K.JUMP:
+            self._jump(at, state)
+        if kind in (_K.CALL, _K.INDIRECT_CALL):
+            state[O7] = self._code.address(at)
+        if flow.has_slot:
+            self._step.execute(state, at + 1)
+        if flow.call_return >= 0:
+            self._after_call(at, state)
+            self._join(flow.call_return, state)
+        if kind == _K.TRAP_ALWAYS:
+            for register in (1, 8, 9):
+                state.pop(register, None)
+            self._step.clobber_memory(state)
+        for successor in (flow.fall, flow.taken, *sorted(flow.switch)):
+            if successor >= 0:
+                self._join(successor, state)
+
+    def _after_call(self, at: int, state: State) -> None:
+        """What a call leaves; a PC thunk adds the call's address to one register."""
+        target = self._x.targets[at] if self._x.kinds[at] == _K.CALL else -1
+        thunk = _thunk(self._x.words, target)
+        if thunk is None:
+            self._step.clobber_call(state)
+            return
+        register, adds = thunk
+        pc = self._code.address(at)
+        result = add(state.get(register), pc) if adds else pc
+        if result is None:
+            state.pop(register, None)
+        else:
+            state[register] = result
+
+    def _jump(self, at: int, state: State) -> None:
+        value = self._step.jump_target(state, self._x.words[at])
+        bounds: _Bounds = (None, None)
+        if isinstance(value, Entry):
+            bounds = state.get(("fact", value.address.atom), bounds)
+        self._jumps[at] = (value, bounds)
+
+    def _branch(self, at: int, flow: Flow, state: State) -> None:
+        word = self._x.words[at]
+        comparison = state.get("cc")
+        condition = (word >> 25) & 15
+        group = (word >> 22) & 7
+        if group == 3:
+            comparison = self._register_comparison(state, word)
+            condition = _REGISTER_CONDITIONS[condition & 7]
+        elif group not in (1, 2):
+            comparison = None
+        fall = state
+        taken = dict(state)
+        if flow.has_slot or flow.slot_block:
+            self._step.execute(taken, at + 1)
+        if flow.has_slot:
+            fall = dict(taken)
+        if comparison is not None and flow.fall != flow.taken:
+            _refine(taken, comparison, condition)
+            _refine(fall, comparison, condition ^ 8)
+        if flow.fall >= 0:
+            self._join(flow.fall, fall)
+        if flow.taken >= 0:
+            self._join(flow.taken, taken)
+
+    def _register_comparison(self, state: State, word: int) -> Comparison | None:
+        value = state.get((word >> 14) & 31)
+        return Comparison(value, 0) if isinstance(value, Affine) else None
+
+
+_REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
+"""BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
+
+
+def _wider(location: object, value: object, other: object) -> _Bounds | None:
+    """The interval around two facts, or None where nothing is left of them."""
+    if not (isinstance(location, tuple) and location[0] == "fact"):
+        return None
+    if not (isinstance(value, tuple) and isinstance(other, tuple)):
+        return None
+    low = None if value[0] is None or other[0] is None else min(value[0], other[0])
+    high = None if value[1] is None or other[1] is None else max(value[1], other[1])
+    return None if low is None and high is None else (low, high)
+
+
+def _refine(state: State, comparison: Comparison, condition: int) -> None:
+    """Narrow the fact about the compared value, given that `condition` holds (V9 table 38)."""
+    value, against = comparison
+    key = ("fact", value.atom)
+    base, shift = signed64(value.base), value.shift
+    if shift > 32:
+        return
+    low, high = state.get(key, (None, None))
+    # Bounds of the whole value; then back to the atom.
+    below = None if low is None else (low << shift) + base
+    above = None if high is None else (high << shift) + base
+    below, above = _narrow(below, above, against, condition)
+    low = None if below is None else -((base - below) >> shift)
+    high = None if above is None else (above - base) >> shift
+    if low is not None or high is not None:
+        state[key] = (low, high)
+
+
+def _narrow(low: int | None, high: int | None, against: int, condition: int) -> _Bounds:
+    match condition:
+        case 1:  # equal
+            return against, against
+        case 9:  # not equal
+            if low == against:
+                return against + 1, high
+            return low, against - 1 if high == against else high
+        case 2 | 3:  # less or equal, less
+            return low, _least(high, against if condition == 2 else against - 1)
+        case 10 | 11:  # greater, greater or equal
+            return _most(low, against + 1 if condition == 10 else against), high
+        case 4 | 5 if against >= 0:  # the same, unsigned
+            return _most(low, 0), _least(high, against if condition == 4 else against - 1)
+        case 12 | 13 if against >= 0 and low is not None and low >= 0:
+            return _most(low, against + 1 if condition == 12 else against), high
+        case 6 if against == 0:  # negative
+            return low, _least(high, -1)
+        case 14 if against == 0:  # positive
+            return _most(low, 0), high
+    return low, high
+
+
+def _least(known: int | None, limit: int) -> int:
+    return limit if known is None else min(known, limit)
+
+
+def _most(known: int | None, limit: int) -> int:
+    return limit if known is None else max(known, limit)
+
+
+def _thunk(words: list[int], target: int) -> tuple[int, bool] | None:
+    """`retl; add %o7, %rX, %rX` or `retl; mov %o7, %rX`: (register, whether it adds)."""
+    if target < 0 or target + 1 >= len(words) or words[target] != _RETL:
+        return None
+    word = words[target + 1]
+    op3, rd = (word >> 19) & 63, (word >> 25) & 31
+    sources = {(word >> 14) & 31, word & 31}
+    if word >> 30 != 2 or word & 0x2000 or O7 not in sources or op3 not in (0, 2):
+        return None
+    if op3 == 0 and sources == {O7, rd} and rd != O7:
+        return rd, True
+    return (rd, False) if sources == {O7, 0} else None
+
+
+def _frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
+    """Lowest frame offset whose address the routine computes, by frame register."""
+    routine = exploration.layout.routines[number]
+    found: dict[int, int] = {}
+    for leader in exploration.leaders[number]:
+        for index in range(leader, min(exploration.next_end[leader] + 2, len(exploration.words))):
+            word = exploration.words[index]
+            if word >> 30 != 2 or (word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP):
+                continue
+            _note_escape(word, found)
+    _ = routine
+    return found
+
+
+def _note_escape(word: int, found: dict[int, int]) -> None:
+    op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+    if op3 in (0x3C, 0x3D, 0x38, 0x39, 0x3A) or op3 & 0x30 == 0x30 or rd in (0, SP, FP):
+        return
+    if word & 0x2000:
+        if first in (SP, FP):
+            offset = (word & 0x1FFF ^ 0x1000) - 0x1000
+            lowest = offset if op3 == 0 else _EVERYWHERE
+            found[first] = min(found.get(first, lowest), lowest)
+        return
+    for register in {first, word & 31} & {SP, FP}:
+        found[register] = _EVERYWHERE
