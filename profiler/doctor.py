@@ -16,10 +16,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from profiler.diagnosis import Check, Diagnosis
 from profiler.request import GuestOptions, Mode, RunRequest
 
 OLDEST_PYTHON = (3, 11)
@@ -53,29 +53,6 @@ TRIAL_CODE = (
 TRIAL_INSTRUCTIONS = 1 + 3 * TRIAL_LOOPS + 3
 HEADER_SIZE = 64
 PROGRAM_HEADER_SIZE = 56
-
-
-@dataclass(frozen=True)
-class Check:
-    """One thing looked at. `remedy`: the one command that would make it right."""
-
-    name: str
-    ok: bool
-    required: bool
-    detail: str
-    remedy: str | None = None
-
-
-@dataclass(frozen=True)
-class Diagnosis:
-    """All checks, in order."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether runs work."""
-        return all(check.ok for check in self.checks if check.required)
 
 
 def diagnose() -> Diagnosis:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from profiler.doctor import Check, Diagnosis
+from profiler.diagnosis import Check, Diagnosis
 from profiler.plan import Table
 from profiler.profile import Ending
 from profiler.reports import doctor, graph_run, numbers, run_json, text

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from profiler.doctor import Check, Diagnosis
+from profiler.diagnosis import Check, Diagnosis
 
 SCHEMA = "simprof/doctor/1"
 

@@ -1,0 +1,28 @@
+"""What `simprof doctor` finds, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at. `remedy`: the one command that would make it right."""
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All checks, in order."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether runs work."""
+        return all(check.ok for check in self.checks if check.required)
