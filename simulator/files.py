@@ -266,11 +266,6 @@ class Host(HostCalls):
             raise failure(errno.EINVAL)
         os.ftruncate(self._descriptor(handle), size)
 
-    def _ready(self, handle: int, for_writing: bool, seconds: float) -> bool:
-        if handle in self._streams:
-            return self._streams.ready(handle, for_writing, seconds, self.interrupted)
-        return True
-
     # Status
 
     def _status(self, handle: int) -> FileStatus:

@@ -138,11 +138,6 @@ class HostCalls(ABC):
         """Truncate or extend an open file."""
         self._do("resize", handle, size)
 
-    def ready(self, handle: int, for_writing: bool, seconds: float) -> bool:
-        """Whether the stream can be read (written) now or within `seconds`."""
-        answer: bool = self._do("ready", handle, for_writing, seconds)
-        return answer
-
     def status(self, handle: int) -> FileStatus:
         """Status of an open file."""
         answer: FileStatus = self._do("status", handle)

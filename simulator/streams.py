@@ -99,22 +99,6 @@ class StandardStreams:
         stream.offset = position
         return position
 
-    def ready(
-        self, handle: int, for_writing: bool, seconds: float, interrupted: _Interrupted
-    ) -> bool:
-        """Whether the stream can be read (written) within `seconds`."""
-        stream = self._streams[handle]
-        if not isinstance(stream, int):
-            return True
-        remaining = seconds
-        while not _poll(stream, for_writing, min(remaining, _POLL_SECONDS)):
-            remaining -= _POLL_SECONDS
-            if remaining <= 0:
-                return False
-            if interrupted():
-                raise RunInterrupted
-        return True
-
     def status(self, handle: int) -> FileStatus | os.stat_result:
         """Status as the program sees it (inode 0 in a `FileStatus`), or of the regular file."""
         stream = self._streams[handle]
