@@ -1,0 +1,292 @@
+"""How fast simprof is, against the bare emulator and against qemu-user.
+
+    python tools/bench.py [--json FILE|-] [--repeat N] [--quick] [--program NAME]...
+
+Every configuration runs the same work, in turn, `--repeat` times; the shortest time counts. Times
+are wall-clock seconds of execution alone for the machine's own configurations, and of a whole
+`run_program` (loading, graph recovery, planning, running, reading the counters) for the profiling
+ones; kernels are compiled before anything is timed. Ratios are taken within one invocation:
+
+    bare          the engine without any hook, with simprof's memory set-up
+    counting      the engine with the native hook that counts instructions
+    edges         exact edge profile
+    qpt2          edge profile by chord counters, with costs
+    pp            path profile in arrays where they fit, with costs
+    pp-hash       path profile through hash tables, with costs
+    pp+qpt2       both schemes in one emulation
+    qemu          qemu-user
+    qemu-edges    qemu-user with a native edge-counting plugin (tools/edge_plugin.c)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, TableChoice
+from simulator.errors import SimulatorError
+
+ROOT = Path(__file__).resolve().parent.parent
+FIXTURES = ROOT / "fixtures" / "bin" / "v9"
+LIMITS = {"edges": 1.8, "pp-hash": 2.5, "pp+qpt2": 2.8}
+"""Ratios to `bare` that must not be passed."""
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A committed program and its arguments, for the full and the quick benchmark."""
+
+    name: str
+    arguments: tuple[str, ...]
+    quick: tuple[str, ...]
+
+    @property
+    def program(self) -> Path:
+        """The ELF file."""
+        return FIXTURES / f"{self.name}.elf"
+
+
+WORKLOADS = (
+    Workload("sieve", ("340",), ("20",)),  # loops
+    Workload("calls", ("32",), ("22",)),  # calls
+)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Shortest time of one configuration on one workload."""
+
+    workload: str
+    configuration: str
+    instructions: int
+    seconds: float
+
+
+Runner = Callable[[Path, Sequence[str]], tuple[int, float]]
+"""Runs a program with arguments; returns the instructions executed (0: unknown) and seconds."""
+
+
+@contextmanager
+def null_output() -> Iterator[int]:
+    """A file descriptor that swallows what programs print."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def machine_alone(bare: bool) -> Runner:
+    """Run on the machine without a profiler; `bare`: without any hook."""
+
+    def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
+        from simulator.elf import load
+        from simulator.files import Host
+        from simulator.machine import Limits, Machine
+
+        with null_output() as output:
+            host = Host(ROOT, program=program, stdin=b"", stdout=output, stderr=output)
+            machine = Machine(
+                load(program),
+                arguments=tuple(map(os.fsencode, arguments)),
+                environment=(),
+                host=host,
+                limits=Limits(None, None, GuestOptions.memory_limit),
+            )
+            result = machine.run(bare=bare)
+            host.dispose()
+            return result.instructions, result.seconds
+
+    return run
+
+
+def profiled(mode: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
+    """Run under one scheme."""
+
+    def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
+        from profiler.session import run_program
+
+        with null_output() as output:
+            guest = GuestOptions(root=ROOT, stdout=output, stderr=output)
+            request = RunRequest(
+                program=program,
+                guest=guest,
+                arguments=tuple(map(os.fsencode, arguments)),
+                mode=mode,
+                scheme=SchemeOptions(table=table),
+            )
+            started = time.perf_counter()
+            measurement = run_program(request)
+            return measurement.base, time.perf_counter() - started
+
+    return run
+
+
+def emulated(command: Sequence[str]) -> Runner:
+    """Run under another emulator."""
+
+    def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
+        started = time.perf_counter()
+        subprocess.run(
+            [*command, str(program), *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+        return 0, time.perf_counter() - started
+
+    return run
+
+
+def qemu_configurations(directory: Path) -> dict[str, Runner]:
+    """Return what can be measured with qemu here; the plugin is built into `directory`."""
+    emulator = shutil.which("qemu-sparc64")
+    if emulator is None:
+        return {}
+    found = {"qemu": emulated([emulator])}
+    plugin = directory / "edges.so"
+    compiler = shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        return found
+    source = ROOT / "tools" / "edge_plugin.c"
+    build = [compiler, "-O2", "-shared", "-fPIC", str(source), "-o", str(plugin)]
+    if subprocess.run(build, capture_output=True, check=False).returncode == 0:
+        found["qemu-edges"] = emulated([emulator, "-plugin", str(plugin)])
+    return found
+
+
+def configurations(directory: Path) -> dict[str, Runner]:
+    """Return everything that can be measured here, by name, in the table's order."""
+    return {
+        "bare": machine_alone(bare=True),
+        "counting": machine_alone(bare=False),
+        "edges": profiled(Mode.EDGES),
+        "qpt2": profiled(Mode.QPT2),
+        "pp": profiled(Mode.PP),
+        "pp-hash": profiled(Mode.PP, TableChoice.HASH),
+        **qemu_configurations(directory),
+    }
+
+
+def measure(
+    workloads: Sequence[Workload], runners: dict[str, Runner], repeat: int, quick: bool
+) -> list[Result]:
+    """Time every configuration on every workload, interleaved, so that noise hits all alike."""
+    results = []
+    for workload in workloads:
+        arguments = workload.quick if quick else workload.arguments
+        times: dict[str, float] = {}
+        instructions = 0
+        for name, run in runners.items():  # compiles the kernels, fills the caches
+            run(workload.program, workload.quick)
+            times[name] = float("inf")
+        for _ in range(repeat):
+            for name, run in runners.items():
+                executed, seconds = run(workload.program, arguments)
+                instructions = max(instructions, executed)
+                times[name] = min(times[name], seconds)
+        results += [
+            Result(workload.name, name, instructions, seconds) for name, seconds in times.items()
+        ]
+    return results
+
+
+def ratio(result: Result, results: Sequence[Result]) -> float:
+    """Return a result's time in units of the bare engine's on the same workload."""
+    (bare,) = [
+        each
+        for each in results
+        if each.workload == result.workload and each.configuration == "bare"
+    ]
+    return result.seconds / bare.seconds
+
+
+def as_json(results: Sequence[Result]) -> str:
+    """Return the results for machines."""
+    rows = [
+        {
+            "workload": each.workload,
+            "configuration": each.configuration,
+            "instructions": each.instructions,
+            "seconds": each.seconds,
+            "ratio": ratio(each, results),
+            "limit": LIMITS.get(each.configuration),
+        }
+        for each in results
+    ]
+    return json.dumps({"schema": "simprof/bench/1", "results": rows}) + "\n"
+
+
+def as_table(results: Sequence[Result]) -> Table:
+    """Return the results for people."""
+    table = Table("workload", "configuration", title="Speed", box=None)
+    for title in ("M instructions", "seconds", "M instructions/s", "x bare", "limit"):
+        table.add_column(title, justify="right")
+    for each in results:
+        millions = each.instructions / 1e6
+        limit = LIMITS.get(each.configuration)
+        table.add_row(
+            each.workload,
+            each.configuration,
+            f"{millions:.0f}",
+            f"{each.seconds:.3f}",
+            f"{millions / each.seconds:.0f}",
+            f"{ratio(each, results):.2f}",
+            "" if limit is None else f"{limit:.1f}",
+        )
+    return table
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--json", metavar="FILE", help="write the results as JSON; - is stdout")
+    parser.add_argument("--repeat", type=int, default=3, help="take the best of so many runs")
+    parser.add_argument("--quick", action="store_true", help="short runs, to try it out")
+    parser.add_argument(
+        "--program", action="append", choices=[each.name for each in WORKLOADS], default=[]
+    )
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure and print; exit 1 where a limit is passed."""
+    chosen = parse(arguments)
+    workloads = [each for each in WORKLOADS if not chosen.program or each.name in chosen.program]
+    try:
+        with tempfile.TemporaryDirectory(prefix="simprof-bench-") as directory:
+            runners = configurations(Path(directory))
+            results = measure(workloads, runners, max(chosen.repeat, 1), chosen.quick)
+    except SimulatorError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return error.exit_status
+    if chosen.json == "-":
+        print(as_json(results), end="")
+    else:
+        Console(width=100).print(as_table(results))
+        if chosen.json:
+            Path(chosen.json).write_text(as_json(results))
+    slow = [
+        each
+        for each in results
+        if ratio(each, results) > LIMITS.get(each.configuration, float("inf"))
+    ]
+    return 1 if slow and not chosen.quick else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
