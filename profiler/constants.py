@@ -4,10 +4,11 @@ Terms
 -----
 atom
     A value that is unknown but fixed: every copy of it is known to be the same.
+    Operations on atoms give *derived* atoms, the same one for the same operation and operand.
 Affine
-    `base + (atom << shift)`: an index, or an address inside a table.
+    `base + atom * factor`: an index, or an address inside a table.
 Entry
-    `addend + (memory[base + (atom << shift)] << scale)`: what a table holds at an index.
+    `addend + (memory[affine] << shift)`: what a table holds at an index.
 state
     Location -> value along all paths to a point; absent means unknown. Locations are register
     numbers 0..31, frame slots `(14 or 30, offset)`, `("fact", atom)` -> (low, high), the
@@ -29,18 +30,18 @@ RETURN_ADDRESS = -1
 
 
 class Affine(NamedTuple):
-    """`base + (atom << shift)`, base modulo 2**64."""
+    """`base + atom * factor`, base modulo 2**64; the factor is a power of two or its negative."""
 
     base: int
     atom: int
-    shift: int
+    factor: int
 
 
 class Entry(NamedTuple):
-    """`addend + (element << scale)`, the element loaded from the table at an Affine address."""
+    """`addend + (element << shift)`, the element loaded from the table at an Affine address."""
 
     addend: int
-    scale: int
+    shift: int
     address: Affine
     size: int
     signed: bool
@@ -54,6 +55,8 @@ class Comparison(NamedTuple):
 
 
 Value: TypeAlias = "int | Affine | Entry"
+Bounds: TypeAlias = tuple[int | None, int | None]
+UNBOUNDED: Bounds = (None, None)
 State: TypeAlias = dict[Hashable, Any]
 
 
@@ -77,8 +80,17 @@ def add(left: Value | None, right: Value | None) -> Value | None:
     if isinstance(left, int):
         return (left + right) & MASK64
     if isinstance(left, Affine):
-        return Affine((left.base + right) & MASK64, left.atom, left.shift)
+        return left._replace(base=(left.base + right) & MASK64)
     return left._replace(addend=(left.addend + right) & MASK64)
+
+
+def negative(value: Value | None) -> Value | None:
+    """Minus a value, or None where it has no form."""
+    if isinstance(value, int):
+        return -value & MASK64
+    if isinstance(value, Affine):
+        return Affine(-value.base & MASK64, value.atom, -value.factor)
+    return None
 
 
 class ReadOnlyMemory:
@@ -127,23 +139,44 @@ class Interpreter:
         self._memory = memory
         self._escapes = escapes
         self._created: set[int] = set()
+        self._derived: dict[tuple[str, Affine, int], int] = {}
+        self._roots: dict[int, int] = {}
+        self._intrinsic: dict[int, Bounds] = {}
 
     # -- values ----------------------------------------------------------------------------
 
-    def fresh(self, state: State, site: int, kind: int, low: int | None, high: int | None) -> int:
-        """Return a new atom made at instruction `site`, confined to [low, high].
+    def fresh(self, state: State, site: int, kind: int, bounds: Bounds = UNBOUNDED) -> int:
+        """Return a new atom made at instruction `site`, always within `bounds`.
 
-        In a loop the same atom is made again: nothing may then keep the old value.
+        In a loop the same atom is made again: nothing may then keep the old value, or what was
+        derived from it.
         """
         atom = site * 64 + kind
         if atom in self._created:
-            for location in [k for k, v in state.items() if mentions(v, atom)]:
+            for location in [
+                k
+                for k, v in state.items()
+                if any(self._roots.get(a, a) == atom for a in _atoms(k, v))
+            ]:
                 del state[location]
-            state.pop(("fact", atom), None)
         self._created.add(atom)
-        if low is not None or high is not None:
-            state["fact", atom] = (low, high)
+        self._intrinsic[atom] = bounds
         return atom
+
+    def derived(self, operation: str, operand: Affine, argument: int, bounds: Bounds) -> int:
+        """Return the atom that is `operation` of `operand` and a constant."""
+        key = (operation, operand, argument)
+        atom = self._derived.get(key)
+        if atom is None:
+            atom = self._derived[key] = -2 - len(self._derived)
+            self._roots[atom] = self._roots.get(operand.atom, operand.atom)
+            self._intrinsic[atom] = bounds
+        return atom
+
+    def bounds(self, state: State, atom: int) -> Bounds:
+        """Interval that holds an atom's value, as far as it is known."""
+        known: Bounds | None = state.get(("fact", atom))
+        return self._intrinsic.get(atom, UNBOUNDED) if known is None else known
 
     def value(self, state: State, register: int, site: int) -> Value:
         """Value of a register; an unknown one becomes an atom."""
@@ -151,7 +184,7 @@ class Interpreter:
             return 0
         known: Value | None = state.get(register)
         if known is None:
-            known = Affine(0, self.fresh(state, site, register, None, None), 0)
+            known = Affine(0, self.fresh(state, site, register), 1)
             state[register] = known
         return known
 
@@ -185,7 +218,10 @@ class Interpreter:
         if op3 < 0x20:
             if op3 & 0x10:
                 self._compare(state, index, word, op3)
-            _put(state, rd, self._alu(state, index, word, op3 & 15))
+            result = self._alu(state, index, word, op3 & 15)
+            if op3 == 0x11 and isinstance(result, Affine):
+                state["cc"] = Comparison(result, 0)
+            _put(state, rd, result)
         elif op3 in (0x25, 0x26, 0x27):
             _put(state, rd, self._shift(state, index, word, op3))
         elif op3 == 0x3C:
@@ -210,23 +246,30 @@ class Interpreter:
         if function == 0:
             return add(left, right)
         if function == 4:
-            return add(left, -right & MASK64) if isinstance(right, int) else None
+            return add(left, negative(right))
         if function == 2 and (left == 0 or right == 0):
             if left == 0 and right is None:
                 return self.value(state, word & 31, index)
             return right if left == 0 else left
         if isinstance(left, int) and isinstance(right, int):
             return _logic(function, left, right)
-        if function == 1 and isinstance(right, int) and right < 1 << 31:
+        if function == 1 and isinstance(right, int) and 0 < right < 1 << 31:
             return self._masked(state, index, left, right)
         return None
 
-    def _masked(self, state: State, index: int, left: Value | None, mask: int) -> Value:
-        if isinstance(left, Affine) and left.base == 0 and left.shift == 0 and not mask & mask + 1:
-            low, high = state.get(("fact", left.atom), (None, None))
-            if low is not None and high is not None and low >= 0 and high <= mask:
-                return left
-        return Affine(0, self.fresh(state, index, 32, 0, mask), 0)
+    def _masked(self, state: State, index: int, left: Value | None, mask: int) -> Value | None:
+        """`left & mask` for a mask that is one run of ones."""
+        unit = mask & -mask
+        limit = mask // unit
+        if limit & (limit + 1):
+            return None
+        if not isinstance(left, Affine):
+            return Affine(0, self.fresh(state, index, 32, (0, limit)), unit)
+        low, high = self.bounds(state, left.atom)
+        fits = low is not None and high is not None and low >= 0 and high <= mask
+        if fits and left.base == 0 and left.factor == unit == 1:
+            return left
+        return Affine(0, self.derived("and", left, mask, (0, limit)), unit)
 
     def _compare(self, state: State, index: int, word: int, op3: int) -> None:
         """Remember `cmp value, constant` and `tst value`."""
@@ -261,21 +304,19 @@ class Interpreter:
             return value
         if isinstance(value, Entry):
             return None
-        return self._shift_right(state, index, value, count, wide, op3 == 0x27)
+        return self._shift_right(value, count, wide, op3 == 0x27)
 
-    def _shift_right(
-        self, state: State, index: int, value: Affine, count: int, wide: bool, arithmetic: bool
-    ) -> Value | None:
-        bits = (64 if wide else 32) - value.shift
-        base = signed64(value.base)
-        if count <= value.shift and wide and bits >= 32 and base % (1 << count) == 0:
-            return Affine(base >> count & MASK64, value.atom, value.shift - count)
-        shift = max(0, value.shift - count)
-        kept = bits - max(0, count - value.shift)
-        if not 0 < kept < 32 or (shift and base):
+    def _shift_right(self, value: Affine, count: int, wide: bool, arithmetic: bool) -> Value | None:
+        base, unit = signed64(value.base), 1 << count
+        if wide and abs(value.factor) <= 1 << 32 and value.factor % unit == base % unit == 0:
+            return Affine(base // unit & MASK64, value.atom, value.factor // unit)
+        kept = (64 if wide else 32) - max(count, value.factor.bit_length() - 1)
+        if value.factor < 0 or not 0 < kept < 32:
             return None
-        low, high = (-(1 << kept - 1), (1 << kept - 1) - 1) if arithmetic else (0, (1 << kept) - 1)
-        return Affine(0, self.fresh(state, index, 33, low, high), shift)
+        bounds = (-(1 << kept - 1), (1 << kept - 1) - 1) if arithmetic else (0, (1 << kept) - 1)
+        name = ("sra" if arithmetic else "srl") + ("x" if wide else "")
+        atom = self.derived(name, value, count, bounds)
+        return Affine(0, atom, max(1, value.factor // unit))
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -321,12 +362,12 @@ class Interpreter:
         if isinstance(address, Affine) and self._is_table(state, address):
             return Entry(0, 0, address, size, signed)
         if size < 4 and not signed:
-            return Affine(0, self.fresh(state, index, 34, 0, (1 << 8 * size) - 1), 0)
+            return Affine(0, self.fresh(state, index, 34, (0, (1 << 8 * size) - 1)), 1)
         return None
 
     def _is_table(self, state: State, address: Affine) -> bool:
-        low, _ = state.get(("fact", address.atom), (None, None))
-        start = address.base + ((low or 0) << address.shift)
+        low, _ = self.bounds(state, address.atom)
+        start = address.base + (low or 0) * address.factor
         return self._memory.holds(start) or self._memory.holds(address.base)
 
     def _load_slot(
@@ -340,8 +381,8 @@ class Interpreter:
                     sign_extend(value, 8 * size) if signed else value & (1 << 8 * size) - 1
                 ) & MASK64
             return value
-        bounds = (0, (1 << 8 * size) - 1) if size < 4 and not signed else (None, None)
-        value = Affine(0, self.fresh(state, index, 35, *bounds), 0)
+        bounds = (0, (1 << 8 * size) - 1) if size < 4 and not signed else UNBOUNDED
+        value = Affine(0, self.fresh(state, index, 35, bounds), 1)
         if known is None:
             state[slot] = (size, value)
         return value
@@ -394,15 +435,17 @@ _LOADS = {
 }  # fmt: skip
 
 
-def mentions(value: object, atom: int) -> bool:
-    """Whether `value`, as states hold it, is made of `atom`."""
+def _atoms(location: Hashable, value: object) -> list[int]:
+    """Atoms that a location or its value is made of."""
+    if isinstance(location, tuple) and location[0] == "fact":
+        return [location[1]]
     if isinstance(value, Affine):
-        return value.atom == atom
+        return [value.atom]
     if isinstance(value, Entry):
-        return value.address.atom == atom
+        return [value.address.atom]
     if isinstance(value, Comparison):
-        return value.value.atom == atom
-    return isinstance(value, tuple) and len(value) == 2 and mentions(value[1], atom)
+        return [value.value.atom]
+    return _atoms(None, value[1]) if isinstance(value, tuple) else []
 
 
 def _put(state: State, register: int, value: Value | None) -> None:
@@ -436,9 +479,9 @@ def _shift_left(value: Value, count: int) -> Value | None:
     if isinstance(value, int):
         return value << count & MASK64
     if isinstance(value, Affine):
-        return Affine(value.base << count & MASK64, value.atom, value.shift + count)
-    if value.addend == 0 and value.scale + count < 8:
-        return value._replace(scale=value.scale + count)
+        return Affine(value.base << count & MASK64, value.atom, value.factor << count)
+    if value.addend == 0 and value.shift + count < 8:
+        return value._replace(shift=value.shift + count)
     return None
 
 

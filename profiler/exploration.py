@@ -357,7 +357,7 @@ class Exploration:
         point = at + 2
         if op == 2 and op3 == _RESTORE:
             return -1
-        if rd == 15 and (op == 2 and op3 < 0x34 or op == 0 and (slot >> 22) & 7 == 4):
+        if rd == 15 and ((op == 2 and op3 < 0x34) or (op == 0 and (slot >> 22) & 7 == 4)):
             offset = ((slot & 0x1FFF) ^ 0x1000) - 0x1000
             adjusts = op3 in (0, 4) and slot & 0x2000 and (slot >> 14) & 31 == 15 and op == 2
             if not adjusts or offset & 3:

@@ -12,6 +12,7 @@ the edges of conditional branches (`_refine`), read the tables (`_resolve`).
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Mapping
 
 from profiler.code_image import CodeImage
@@ -21,7 +22,9 @@ from profiler.constants import (
     O7,
     RETURN_ADDRESS,
     SP,
+    UNBOUNDED,
     Affine,
+    Bounds,
     Comparison,
     Entry,
     Interpreter,
@@ -38,10 +41,12 @@ from simulator.program import Program
 MAX_ENTRIES = 1 << 16
 """Largest jump table believed, in elements."""
 
+MAX_PIECES = 1 << 8
+"""Largest number of pieces of code believed that a jump computes its way into."""
+
 _K = TransferKind
 _RETL = 0x81C3E008
 _EVERYWHERE = -(1 << 20)  # below any frame offset
-_Bounds = tuple[int | None, int | None]
 
 
 class JumpResolver:
@@ -67,12 +72,17 @@ class JumpResolver:
             found[jump] = self._resolve(value, bounds)
         return found
 
-    def _resolve(self, value: Value | None, bounds: _Bounds) -> Resolution | None:
+    def _resolve(self, value: Value | None, bounds: Bounds) -> Resolution | None:
         if isinstance(value, int):
             addresses = [value]
         elif isinstance(value, Affine):
-            returns = value.atom == RETURN_ADDRESS and value.shift == 0 and value.base in (8, 12)
-            return Resolution(frozenset(), returns=True) if returns else None
+            if value.atom == RETURN_ADDRESS:
+                returns = value.factor == 1 and value.base in (8, 12)
+                return Resolution(frozenset(), returns=True) if returns else None
+            read = self._compute(value, bounds)
+            if read is None:
+                return None
+            addresses = read
         elif isinstance(value, Entry):
             read = self._read_table(value, bounds)
             if read is None:
@@ -83,17 +93,24 @@ class JumpResolver:
         indices = {self._code.index(address & self._memory.mask) for address in addresses}
         return None if -1 in indices else Resolution(frozenset(indices))
 
-    def _read_table(self, entry: Entry, bounds: _Bounds) -> list[int] | None:
+    def _compute(self, value: Affine, bounds: Bounds) -> list[int] | None:
+        """Every address that a jump into equally long pieces of code can compute."""
+        low, high = bounds
+        if low is None or high is None or not 0 <= high - low < MAX_PIECES:
+            return None
+        return [value.base + index * value.factor for index in range(low, high + 1)]
+
+    def _read_table(self, entry: Entry, bounds: Bounds) -> list[int] | None:
         low, high = bounds
         if low is None or high is None or not 0 <= high - low < MAX_ENTRIES:
             return None
         addresses = []
         for index in range(low, high + 1):
-            at = entry.address.base + (index << entry.address.shift)
+            at = entry.address.base + index * entry.address.factor
             element = self._memory.read(at, entry.size, entry.signed)
             if element is None:
                 return None
-            addresses.append(entry.addend + (element << entry.scale))
+            addresses.append(entry.addend + (element << entry.shift))
         return addresses
 
 
@@ -110,14 +127,15 @@ class _Analysis:
         escapes = _frame_escapes(exploration, number)
         self._step = Interpreter(exploration.words, code.base, memory, escapes)
         self._states: dict[int, State] = {}
+        self._predecessors = _predecessor_counts(exploration, number)
         self._queue: list[int] = []
         self._queued: set[int] = set()
-        self._jumps: dict[int, tuple[Value | None, _Bounds]] = {}
+        self._jumps: dict[int, tuple[Value | None, Bounds]] = {}
 
-    def propagate(self) -> dict[int, tuple[Value | None, _Bounds]]:
+    def propagate(self) -> dict[int, tuple[Value | None, Bounds]]:
         """Return, by jump, the target's value and its index's bounds at the fixpoint."""
         for entry in sorted(self._x.entries[self._number]):
-            self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 0)})
+            self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 1)})
         while self._queue:
             leader = heapq.heappop(self._queue)
             self._queued.discard(leader)
@@ -125,9 +143,14 @@ class _Analysis:
         return self._jumps
 
     def _join(self, index: int, state: State) -> None:
-        """Meet `state` into what is known at leader `index`; queue the leader if that changed."""
+        """Meet `state` into what is known at leader `index`; queue the leader if that changed.
+
+        Behind a single predecessor nothing has to be met: what it last said holds.
+        """
         known = self._states.get(index)
-        if known is None:
+        if known is None or self._predecessors[index] == 1:
+            if known == state:
+                return
             self._states[index] = dict(state)
         else:
             changed = False
@@ -201,9 +224,11 @@ class _Analysis:
 
     def _jump(self, at: int, state: State) -> None:
         value = self._step.jump_target(state, self._x.words[at])
-        bounds: _Bounds = (None, None)
+        bounds = UNBOUNDED
         if isinstance(value, Entry):
-            bounds = state.get(("fact", value.address.atom), bounds)
+            bounds = self._step.bounds(state, value.address.atom)
+        elif isinstance(value, Affine):
+            bounds = self._step.bounds(state, value.atom)
         self._jumps[at] = (value, bounds)
 
     def _branch(self, at: int, flow: Flow, state: State) -> None:
@@ -223,8 +248,9 @@ class _Analysis:
         if flow.has_slot:
             fall = dict(taken)
         if comparison is not None and flow.fall != flow.taken:
-            _refine(taken, comparison, condition)
-            _refine(fall, comparison, condition ^ 8)
+            bounds = self._step.bounds(state, comparison.value.atom)
+            _refine(taken, bounds, comparison, condition)
+            _refine(fall, bounds, comparison, condition ^ 8)
         if flow.fall >= 0:
             self._join(flow.fall, fall)
         if flow.taken >= 0:
@@ -239,7 +265,7 @@ _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
 """BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
 
 
-def _wider(location: object, value: object, other: object) -> _Bounds | None:
+def _wider(location: object, value: object, other: object) -> Bounds | None:
     """The interval around two facts, or None where nothing is left of them."""
     if not (isinstance(location, tuple) and location[0] == "fact"):
         return None
@@ -250,25 +276,26 @@ def _wider(location: object, value: object, other: object) -> _Bounds | None:
     return None if low is None and high is None else (low, high)
 
 
-def _refine(state: State, comparison: Comparison, condition: int) -> None:
-    """Narrow the fact about the compared value, given that `condition` holds (V9 table 38)."""
+def _refine(state: State, bounds: Bounds, comparison: Comparison, condition: int) -> None:
+    """Narrow the fact about the compared value, given that `condition` holds (V9 table 38).
+
+    `bounds` are those of its atom so far.
+    """
     value, against = comparison
-    key = ("fact", value.atom)
-    base, shift = signed64(value.base), value.shift
-    if shift > 32:
-        return
-    low, high = state.get(key, (None, None))
-    # Bounds of the whole value; then back to the atom.
-    below = None if low is None else (low << shift) + base
-    above = None if high is None else (high << shift) + base
-    below, above = _narrow(below, above, against, condition)
-    low = None if below is None else -((base - below) >> shift)
-    high = None if above is None else (above - base) >> shift
+    base, factor = signed64(value.base), value.factor
+    ends = [None if end is None else base + factor * end for end in bounds]
+    low, high = ends if factor > 0 else reversed(ends)
+    low, high = _narrow(low, high, against, condition)
+    if factor < 0:
+        low, high = (None if end is None else -end for end in (high, low))
+        base, factor = -base, -factor
+    low = None if low is None else -((base - low) // factor)
+    high = None if high is None else (high - base) // factor
     if low is not None or high is not None:
-        state[key] = (low, high)
+        state["fact", value.atom] = (low, high)
 
 
-def _narrow(low: int | None, high: int | None, against: int, condition: int) -> _Bounds:
+def _narrow(low: int | None, high: int | None, against: int, condition: int) -> Bounds:
     match condition:
         case 1:  # equal
             return against, against
@@ -313,17 +340,28 @@ def _thunk(words: list[int], target: int) -> tuple[int, bool] | None:
     return (rd, False) if sources == {O7, 0} else None
 
 
+def _predecessor_counts(exploration: Exploration, number: int) -> Counter[int]:
+    """How many edges, ENTRY's included, lead to each leader of a routine."""
+    counts = Counter(exploration.entries[number])
+    leaders = sorted(exploration.leaders[number])
+    for leader, after in zip(leaders, [*leaders[1:], 1 << 62], strict=True):
+        last = exploration.next_end[leader]
+        if after <= last:
+            counts[after] += 1
+        elif last in exploration.flows:
+            counts.update(exploration.flows[last].successors())
+    return counts
+
+
 def _frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
     """Lowest frame offset whose address the routine computes, by frame register."""
-    routine = exploration.layout.routines[number]
     found: dict[int, int] = {}
     for leader in exploration.leaders[number]:
         for index in range(leader, min(exploration.next_end[leader] + 2, len(exploration.words))):
             word = exploration.words[index]
-            if word >> 30 != 2 or (word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP):
+            if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):
                 continue
             _note_escape(word, found)
-    _ = routine
     return found
 
 
