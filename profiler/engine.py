@@ -1,0 +1,42 @@
+"""The seam between the machine and the automaton: one profiled run of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from profiler import kernels
+from profiler.automaton import Automaton, MachineView
+from simulator.machine import NativeHook
+
+
+class ProfilingObserver:
+    """A machine's observer that drives an automaton."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self.hook = NativeHook(
+            address=kernels.block_hook.address,
+            user_data=automaton.kernel.address,
+            clock=automaton.clock,
+            keepalive=automaton,
+        )
+
+    def attach(self, machine: MachineView) -> None:
+        """Called before the first instruction."""
+        self._automaton.attach(machine)
+
+    def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
+        """The next event is the handler's entry."""
+        self._tell(lambda: self._automaton.signal_delivered(interrupted_pc, handler))
+
+    def signal_returned(self, resumed_pc: int) -> None:
+        """The next event is at `resumed_pc`."""
+        self._tell(lambda: self._automaton.signal_returned(resumed_pc))
+
+    def context_replaced(self, pc: int) -> None:
+        """The next event is at `pc`."""
+        self._tell(lambda: self._automaton.context_replaced(pc))
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        if self._automaton.error is None:
+            self._automaton.guard(action)

@@ -1,0 +1,11 @@
+"""Errors of the profiler."""
+
+from simulator.errors import SimulatorError
+
+
+class CountError(SimulatorError):
+    """Two derivations of one count disagree: a defect of simprof."""
+
+
+class ProfileMismatchError(SimulatorError):
+    """A profile belongs to another program."""

@@ -1,0 +1,591 @@
+"""The native core: block events -> automaton transitions -> actions.
+
+Imports numpy and numba only. Everything here works on flat int64 arrays that `automaton` and
+`lowering` fill; nothing here knows a routine, an edge or a scheme.
+
+Terms
+-----
+event
+    (address, size in bytes) of a translation block that the emulator is about to run.
+state
+    What the automaton remembers of the last event: that block in one context. A state's row
+    holds its two first successors in line; further ones live in the `spill` hash table.
+    State 0 is the start, `RESUME` continues an interrupted block, `ABNORMAL` is decided by
+    Python at every event.
+link
+    `next state | operation index << 32`: where a transition leads and what it does.
+operation
+    Three words (code, a, b); a transition executes operations until one carries `LAST`.
+frame
+    One activation: return address into the caller (bit 0: the caller's path has already ended),
+    the caller's stack pointer, then for each path register r: its value and `last`, the counter
+    that this activation counted last.
+
+Steps
+-----
+`advance` handles one event: budget, successor lookup, then `execute`. `block_hook` is the same as
+a C function for `uc_hook_add`; what `advance` cannot do alone goes through the `SLOW_CALLBACK`
+pointer to Python. `replay` feeds a recorded event stream and stops where Python is needed.
+With numba switched off (NUMBA_DISABLE_JIT=1) the same functions run as plain Python, for tests.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+
+import numba
+import numba.extending
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+
+Array = npt.NDArray[np.int64]
+P = ParamSpec("P")
+T = TypeVar("T")
+_numba: Any = numba  # its own annotations cover a part only
+_types: Any = numba.types
+PLAIN = bool(_numba.config.DISABLE_JIT)
+_WORD = ir.IntType(64)
+
+
+def _jit(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile `function` on first use, cached on disk."""
+    return cast(Callable[P, T], _numba.njit(cache=True, error_model="numpy")(function))
+
+
+def _inline(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile `function` into each of its callers."""
+    compiled = _numba.njit(cache=True, error_model="numpy", inline="always")(function)
+    return cast(Callable[P, T], compiled)
+
+
+def _c_function(*arguments: Any) -> Callable[[Any], Any]:
+    """Compile a C function that returns nothing."""
+    decorate = _numba.cfunc(_types.void(*arguments), cache=True, error_model="numpy")
+    return cast(Callable[[Any], Any], decorate)
+
+
+_intrinsic: Callable[[Any], Any] = _numba.extending.intrinsic
+
+
+# Clock words; 0..13 are shared with simulator.traps.ClockWord (a test compares them).
+INSTRUCTIONS = 0
+LIMIT = 1
+BLOCK_ADDRESS = 2
+BLOCK_SIZE = 3
+STOPPED = 4
+STOP_FUNCTION = 5
+ENGINE = 6
+NPC_POINTER = 7
+RESUME_PC = 8
+RESUME_END = 9
+STATE = 10
+RESUMED_STATE = 11
+WINDOW_POINTER = 12
+INTERRUPTED = 13
+FRAME = 14  # offset of the current frame in `frames`
+FRAME_LIMIT = 15  # no frame may start at or beyond this offset
+STRIDE = 16  # words a frame
+COUNTERS = 17  # number of counters
+LOST = 18  # counts that fell outside the counters (0 unless the graph was incomplete)
+SPILL_MASK = 19
+MISS_SLOT = 20  # where a missing spilled successor belongs
+NODES = 21  # hash nodes in use
+NODE_LIMIT = 22
+TABLES = 24  # hash tables
+HASH_STATUS = 25  # what the last hashed count came to
+WEIGHT = 26  # how often each operation counts (1 but in replays of graph files)
+FAILED_OPERATION = 23  # operation that returned a status other than OK
+
+FAILED = 3  # value of INTERRUPTED: Python raised an exception (simulator.traps.Interruption)
+
+# States.
+START = 0
+RESUME = 1
+ABNORMAL = 2
+FIRST_STATE = 3
+
+# Row of a state: key, count, link twice; the rest is padding to a cache line.
+ROW = 8
+# Spilled successor: key, state + 1, count, link.
+SPILL = 4
+
+# Operations.
+NOTHING = 0
+SET = 1  # r = a
+ADD = 2  # r += a
+COUNT = 3  # counters[r + a]++
+COUNT_SET = 4  # counters[r + a]++; r = b
+COUNT_CONSTANT = 5  # counters[a]++
+HASH = 6  # hashed count of r + a in table b
+HASH_CONSTANT = 7  # hashed count of a in table b
+CALL = 8  # push a frame: return address a
+RETURN = 9  # pop a frame whose return address is the event's address
+SLOW = 10  # Python decides
+OPERATION = 3  # words an operation
+LAST = 1 << 8
+HASH_BACK_EDGE = 1 << 9
+REGISTER_SHIFT = 16  # the register's offset in a frame starts at this bit
+
+# Frame words before the registers.
+FRAME_RETURN = 0
+FRAME_STACK = 1
+FRAME_REGISTERS = 2
+
+# Hash table header words (one row of `tables` a table).
+TABLE_HEADS = 0  # offset of its bucket heads in `heads`
+TABLE_REMEMBERED_KEY = 1
+TABLE_REMEMBERED_NODE = 2  # node + 1, 0 if none
+TABLE_CALLS = 3
+TABLE_INSTRUCTIONS = 4  # executed by the run-time routine, all calls together
+TABLE_NODES = 5
+TABLE_BACK_CALLS = 6
+TABLE_WORDS = 8
+# Node words: key, count, next node + 1.
+NODE = 3
+# Cost words of the hashing routine (see `hash_routine`), instructions a call.
+COST_REMEMBERED = 0
+COST_HIT = 1
+COST_INSERT = 2
+COST_BACK_HIT = 3
+COST_BACK_INSERT = 4
+COST_STEP = 5
+BUCKET_MASK = 6  # buckets of a table - 1
+HASH_SHIFT = 7  # bucket = (key ^ (key >> shift)) & mask
+COST_WORDS = 8
+
+# What an event came to.
+OK = 0
+MISS = 1
+MISMATCH = 2
+DECIDE = 3
+TOO_DEEP = 4
+NO_NODES = 5
+
+# Addresses of the arrays of a run, in the clock behind its counts (see KernelState).
+ROWS_POINTER = 32
+SPILL_POINTER = 33
+OPERATIONS_POINTER = 34
+FRAMES_POINTER = 35
+COUNTERS_POINTER = 36
+TABLES_POINTER = 37
+HEADS_POINTER = 38
+NODES_POINTER = 39
+COSTS_POINTER = 40
+SLOW_CALLBACK = 41  # void(int64 status, int64 address, int64 size)
+OPERATE_PART = 42  # addresses of the hook's parts
+SEARCH_PART = 43
+BUDGET_PART = 44
+HASH_PART = 45
+CLOCK_WORDS = 48
+
+
+PARTS: dict[int, int] = {}
+"""Clock word -> address of a part of the hook; filled below."""
+
+
+class KernelState(NamedTuple):
+    """The arrays of one run, all int64 and C-contiguous, in the order of their pointers.
+
+    The kernel takes the address of `clock` and finds the others through it: numba passes ten
+    arrays by value at every call, which costs several times what the work does (measured:
+    20 ns an event against 3).
+    """
+
+    clock: Array
+    rows: Array
+    spill: Array
+    operations: Array
+    frames: Array
+    counters: Array
+    tables: Array
+    heads: Array
+    nodes: Array
+    costs: Array
+
+    def publish(self) -> None:
+        """Write the arrays' addresses, and those of the hook's parts, where the kernel looks."""
+        for place, array in enumerate(self[1:]):
+            self.clock[ROWS_POINTER + place] = array.ctypes.data
+        for word, address in PARTS.items():
+            self.clock[word] = address
+
+    @property
+    def address(self) -> int:
+        """What the kernel's functions take."""
+        return int(self.clock.ctypes.data)
+
+
+if PLAIN:
+
+    def get(base: int, index: int) -> int:
+        """Word `index` of the array at `base`."""
+        return ctypes.c_int64.from_address(int(base + 8 * index)).value
+
+    def put(base: int, index: int, value: int) -> None:
+        """Set word `index` of the array at `base`."""
+        ctypes.c_int64.from_address(int(base + 8 * index)).value = int(value)
+
+else:
+
+    @_intrinsic
+    def get(context: Any, base: Any, index: Any) -> Any:
+        """Word `index` of the array at `base`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
+            return builder.load(builder.gep(pointer, [arguments[1]]))
+
+        return _types.int64(_types.int64, _types.int64), generate
+
+    @_intrinsic
+    def put(context: Any, base: Any, index: Any, value: Any) -> Any:
+        """Set word `index` of the array at `base`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _WORD.as_pointer())
+            builder.store(arguments[2], builder.gep(pointer, [arguments[1]]))
+            return context.get_dummy_value()
+
+        return _types.void(_types.int64, _types.int64, _types.int64), generate
+
+
+@_jit
+def bump(base: int, index: int, amount: int) -> None:
+    """Add to word `index` of the array at `base`."""
+    put(base, index, get(base, index) + amount)
+
+
+@_jit
+def spilled_link(k: int, state: int, key: int) -> int:
+    """Count and return the link of a spilled successor; -1 where there is none yet."""
+    mask = get(k, SPILL_MASK)
+    spill = get(k, SPILL_POINTER)
+    slot = ((key >> 2) ^ (key >> 13) ^ (key >> 44) ^ (state * 40503)) & mask
+    while True:
+        at = slot * SPILL
+        owner = get(spill, at + 1)
+        if owner == 0:
+            put(k, MISS_SLOT, slot)
+            return -1
+        if owner == state + 1 and get(spill, at) == key:
+            bump(spill, at + 2, 1)
+            return get(spill, at + 3)
+        slot = (slot + 1) & mask
+
+
+@_jit
+def hashed_count(k: int, key: int, at: int) -> None:
+    """Do what the hashing run-time routine does, for the operation at address `at`.
+
+    `HASH_STATUS` tells whether there was room for a node.
+    """
+    if get(k, NODES) >= get(k, NODE_LIMIT):
+        put(k, HASH_STATUS, NO_NODES)
+        return
+    put(k, HASH_STATUS, OK)
+    weight = get(k, WEIGHT)
+    table = get(at, 2)
+    on_back_edge = get(at, 0) & HASH_BACK_EDGE != 0
+    costs = get(k, COSTS_POINTER)
+    nodes = get(k, NODES_POINTER)
+    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * table
+    bump(header, TABLE_CALLS, weight)
+    if on_back_edge:
+        bump(header, TABLE_BACK_CALLS, weight)
+        remembered = get(header, TABLE_REMEMBERED_NODE)
+        if remembered != 0 and get(header, TABLE_REMEMBERED_KEY) == key:
+            bump(nodes, (remembered - 1) * NODE + 1, weight)
+            bump(header, TABLE_INSTRUCTIONS, weight * get(costs, COST_REMEMBERED))
+            return
+    bucket = (key ^ (key >> get(costs, HASH_SHIFT))) & get(costs, BUCKET_MASK)
+    heads = get(k, HEADS_POINTER)
+    at = get(header, TABLE_HEADS) + bucket
+    node = get(heads, at)
+    steps = 0
+    while node != 0 and get(nodes, (node - 1) * NODE) != key:
+        node = get(nodes, (node - 1) * NODE + 2)
+        steps += 1
+    cost = COST_BACK_HIT if on_back_edge else COST_HIT
+    if node == 0:
+        cost = COST_BACK_INSERT if on_back_edge else COST_INSERT
+        node = get(k, NODES) + 1
+        put(k, NODES, node)
+        put(nodes, (node - 1) * NODE, key)
+        put(nodes, (node - 1) * NODE + 1, 0)
+        put(nodes, (node - 1) * NODE + 2, get(heads, at))
+        put(heads, at, node)
+        bump(header, TABLE_NODES, 1)
+    bump(nodes, (node - 1) * NODE + 1, weight)
+    bump(header, TABLE_INSTRUCTIONS, weight * (get(costs, cost) + steps * get(costs, COST_STEP)))
+    if on_back_edge:
+        put(header, TABLE_REMEMBERED_KEY, key)
+        put(header, TABLE_REMEMBERED_NODE, node)
+
+
+if PLAIN:
+    count_in_table = hashed_count
+else:
+
+    @_intrinsic
+    def _call_part(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
+        """Call void function(int64, int64, int64) by its address: a part of the hook."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+            function = builder.inttoptr(arguments[0], kind.as_pointer())
+            builder.call(function, arguments[1:])
+            return context.get_dummy_value()
+
+        return _types.void(_types.int64, _types.int64, _types.int64, _types.int64), generate
+
+    _PART = (_types.int64, _types.int64, _types.int64)
+
+    @_c_function(*_PART)
+    def hash_hook(k: int, key: int, at: int) -> None:
+        """`hashed_count` out of line."""
+        hashed_count(k, key, at)
+
+    @_inline
+    def count_in_table(k: int, key: int, at: int) -> None:
+        """`hashed_count` through a pointer, so that `execute` need not make room for it."""
+        _call_part(get(k, HASH_PART), k, key, at)
+
+
+@_jit
+def count(k: int, index: int) -> None:
+    """counters[index]++; an index outside is lost (and reported), never a stray write."""
+    if 0 <= index < get(k, COUNTERS):
+        bump(get(k, COUNTERS_POINTER), index, get(k, WEIGHT))
+    else:
+        bump(k, LOST, get(k, WEIGHT))
+
+
+@_jit
+def stack_pointer(k: int) -> int:
+    """%sp of the emulated program; 0 when no emulator is attached (replays)."""
+    window = get(k, WINDOW_POINTER)
+    return 0 if window == 0 else get(get(window, 0), 6)
+
+
+@_jit
+def execute(k: int, operation: int, address: int) -> int:
+    """Execute operations from number `operation` until one is the last; return a status."""
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    frames = get(k, FRAMES_POINTER)
+    frame = frames + 8 * get(k, FRAME)
+    while True:
+        word = get(at, 0)
+        code = word & 0xFF
+        a = get(at, 1)
+        if code <= COUNT_CONSTANT:
+            r = frame + 8 * (word >> REGISTER_SHIFT)
+            if code == ADD:
+                bump(r, 0, a)
+            elif code == SET:
+                put(r, 0, a)
+            else:
+                if code != COUNT_CONSTANT:
+                    a += get(r, 0)
+                if code == COUNT_SET:
+                    put(r, 0, get(at, 2))
+                count(k, a)
+                put(r, 1, a)
+        elif code == CALL:
+            stride = get(k, STRIDE)
+            offset = get(k, FRAME) + stride
+            if offset + stride > get(k, FRAME_LIMIT):
+                put(k, FAILED_OPERATION, operation)
+                return TOO_DEEP
+            put(k, FRAME, offset)
+            frame = frames + 8 * offset
+            put(frame, FRAME_RETURN, a)
+            put(frame, FRAME_STACK, stack_pointer(k))
+        elif code == RETURN:
+            if get(frame, FRAME_RETURN) != address:
+                put(k, FAILED_OPERATION, operation)
+                return MISMATCH
+            stride = get(k, STRIDE)
+            bump(k, FRAME, -stride)
+            frame -= 8 * stride
+        elif code == SLOW:
+            put(k, FAILED_OPERATION, operation)
+            return DECIDE
+        else:
+            r = frame + 8 * (word >> REGISTER_SHIFT)
+            if code == HASH:
+                a += get(r, 0)
+            put(r, 1, a)
+            count_in_table(k, a, at)
+            if get(k, HASH_STATUS) != OK:
+                put(k, FAILED_OPERATION, operation)
+                return NO_NODES
+        if word & LAST:
+            return OK
+        at += 8 * OPERATION
+        operation += 1
+
+
+@_inline
+def follow(k: int, address: int, size: int) -> int:
+    """Count the successor of the current state in its row; its link, -1 where it has none."""
+    row = get(k, ROWS_POINTER) + 8 * ROW * get(k, STATE)
+    key = address | (size << 48)
+    link = -1
+    if get(row, 0) == key:
+        put(row, 1, get(row, 1) + 1)
+        link = get(row, 2)
+    elif get(row, 3) == key:
+        put(row, 4, get(row, 4) + 1)
+        link = get(row, 5)
+    return link
+
+
+@_inline
+def charge(k: int, address: int, size: int) -> bool:
+    """Charge the event to the budget; False if that would be overdrawn."""
+    total = get(k, INSTRUCTIONS) + (size >> 2)
+    if total > get(k, LIMIT):
+        return False
+    put(k, INSTRUCTIONS, total)
+    put(k, BLOCK_ADDRESS, address)
+    put(k, BLOCK_SIZE, size)
+    return True
+
+
+@_inline
+def single(k: int, operation: int) -> bool:
+    """Execute operation number `operation` if it stands alone and works on a path register."""
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    word = get(at, 0)
+    code = word & (0xFF | LAST)
+    r = get(k, FRAMES_POINTER) + 8 * (get(k, FRAME) + (word >> REGISTER_SHIFT))
+    if code == ADD | LAST:
+        put(r, 0, get(r, 0) + get(at, 1))
+        return True
+    if code == COUNT_SET | LAST:
+        index = get(r, 0) + get(at, 1)
+        if 0 <= index < get(k, COUNTERS):
+            counters = get(k, COUNTERS_POINTER)
+            put(counters, index, get(counters, index) + 1)
+            put(r, 1, index)
+            put(r, 0, get(at, 2))
+            return True
+    return False
+
+
+@_jit
+def search(k: int, address: int, size: int) -> int:
+    """Handle an event whose successor is not in its state's row; return a status."""
+    state = get(k, STATE)
+    if state == RESUME and address == get(k, RESUME_PC) and address + size == get(k, RESUME_END):
+        put(k, STATE, get(k, RESUMED_STATE))
+        return OK
+    link = spilled_link(k, state, address | (size << 48))
+    if link < 0:
+        return MISS
+    put(k, STATE, link & 0xFFFFFFFF)
+    return OK if link >> 32 == 0 else execute(k, link >> 32, address)
+
+
+@_jit
+def advance(k: int, address: int, size: int) -> int:
+    """Handle one block event; return a status."""
+    link = follow(k, address, size)
+    if link < 0:
+        return search(k, address, size)
+    put(k, STATE, link & 0xFFFFFFFF)
+    return OK if link >> 32 == 0 else execute(k, link >> 32, address)
+
+
+@_jit
+def replay(k: int, addresses: Array, sizes: Array, first: int) -> tuple[int, int]:
+    """Feed recorded events from index `first`; return (index, status) of the first not OK."""
+    for i in range(first, len(addresses)):
+        status = advance(k, addresses[i], sizes[i])
+        if status != OK:
+            return i, status
+    return len(addresses), OK
+
+
+if not PLAIN:
+
+    @_intrinsic
+    def _call_stop(context: Any, function: Any, engine: Any) -> Any:
+        """Call int function(void *) by its address."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.IntType(32), [_WORD])
+            function = builder.inttoptr(arguments[0], kind.as_pointer())
+            return builder.call(function, [arguments[1]])
+
+        return _types.int32(_types.int64, _types.int64), generate
+
+    @_intrinsic
+    def _call_slow(context: Any, function: Any, status: Any, address: Any, size: Any) -> Any:
+        """Call void function(int64, int64, int64) by its address."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+            function = builder.inttoptr(arguments[0], kind.as_pointer())
+            builder.call(function, arguments[1:])
+            return context.get_dummy_value()
+
+        return _types.void(_types.int64, _types.int64, _types.int64, _types.int64), generate
+
+    @_c_function(*_PART)
+    def operate_hook(k: int, operation: int, address: int) -> None:
+        """The part of `block_hook` that executes operations."""
+        status = execute(k, operation, address)
+        if status != OK:
+            _call_slow(get(k, SLOW_CALLBACK), status, address, 0)
+
+    @_c_function(*_PART)
+    def search_hook(k: int, address: int, size: int) -> None:
+        """The part of `block_hook` for events that its row does not hold."""
+        status = search(k, address, size)
+        if status != OK:
+            _call_slow(get(k, SLOW_CALLBACK), status, address, size)
+
+    @_c_function(*_PART)
+    def budget_hook(k: int, address: int, size: int) -> None:
+        """The part of `block_hook` for a spent budget: stop where the engine can, else go on."""
+        if get(get(k, NPC_POINTER), 0) == address + 4:
+            put(k, STOPPED, 1)
+            _call_stop(get(k, STOP_FUNCTION), get(k, ENGINE))
+            return
+        bump(k, INSTRUCTIONS, size >> 2)
+        put(k, BLOCK_ADDRESS, address)
+        put(k, BLOCK_SIZE, size)
+        status = advance(k, address, size)
+        if status != OK:
+            _call_slow(get(k, SLOW_CALLBACK), status, address, size)
+
+    @_c_function(_types.voidptr, _types.uint64, _types.uint32, _types.int64)
+    def block_hook(engine: Any, address: int, size: int, k: int) -> None:
+        """`advance` as a C function for uc_hook_add; user data is the address of the clock.
+
+        Only what nearly every event needs is here: a call of anything larger makes the compiler
+        save registers at every event (measured: 6 ns an event against 3).
+        """
+        at: Any = np.int64(address)
+        length: Any = np.int64(size)
+        if not charge(k, at, length):
+            _call_part(get(k, BUDGET_PART), k, at, length)
+            return
+        link = follow(k, at, length)
+        if link < 0:
+            _call_part(get(k, SEARCH_PART), k, at, length)
+            return
+        put(k, STATE, link & 0xFFFFFFFF)
+        if link >> 32 != 0 and not single(k, link >> 32):
+            _call_part(get(k, OPERATE_PART), k, link >> 32, at)
+
+    PARTS |= {
+        HASH_PART: hash_hook.address,
+        OPERATE_PART: operate_hook.address,
+        SEARCH_PART: search_hook.address,
+        BUDGET_PART: budget_hook.address,
+    }

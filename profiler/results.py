@@ -1,0 +1,260 @@
+"""From an observed run to a `Measurement`: counts checked, code priced, names given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from profiler import flow
+from profiler.cfg import ControlFlowGraph, EdgeKind
+from profiler.dag import make_dag
+from profiler.loops import DepthFirst, depth_first, is_reducible
+from profiler.measure import WRAP, Counters, Reading, RoutineEvents, Scheme, check_edges
+from profiler.numbering import number
+from profiler.plan import Table
+from profiler.pricing import Pricer, RoutinePrice
+from profiler.profile import (
+    EXIT,
+    EdgeCount,
+    Ending,
+    FaultInfo,
+    Measurement,
+    Option,
+    PathCount,
+    ProgramInfo,
+    RoutineProfile,
+    vertex_name,
+)
+from profiler.request import RunRequest
+from profiler.schemes.base import PathRecord
+from profiler.schemes.pp import PathPlan
+from simulator.machine import Fault, RunResult
+from simulator.program import Program, SourceLine
+
+if TYPE_CHECKING:
+    from profiler.session import Observation
+
+
+def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
+    """What one scheme measured in an observed run.
+
+    Raises
+    ------
+    CountError, FlowError
+        Counts that contradict each other: defects of simprof.
+    """
+    counters = Counters(observation.automaton, observation.lowering.areas)
+    pricer = Pricer(observation.recovered)
+    totals: Counter[str] = Counter()
+    routines = []
+    wrapped = []
+    for routine, events in observation.events.items():
+        flow.check(events.cfg, events.edges, events.early, events.activations)
+        if scheme.routine_plan(routine) is None and scheme.name != "edges":
+            continue
+        reading = scheme.read(routine, events, counters)
+        check_edges(events.cfg, scheme.name, reading.edges, events.edges)
+        price = pricer.price(routine, scheme.plan(routine), events.edges)
+        routines.append(_routine(scheme, routine, events, reading, price))
+        totals.update(_counts(events, reading))
+        if reading.largest >= WRAP:
+            wrapped.append(events.cfg.name)
+        if request.self_check:
+            _self_check(scheme, routine)
+    result = observation.result
+    return Measurement(
+        program=_program_info(observation.program, request),
+        mode=scheme.name,
+        options=_options(request),
+        ending=_ending(observation, result),
+        base=result.instructions,
+        added=sum(routine.added for routine in routines),
+        counts={**_NO_COUNTS, **totals, **_unattributed(observation)},
+        routines=tuple(routines),
+        warnings=tuple(_warnings(observation, wrapped)),
+        partial=result.reason in ("budget", "interrupted"),
+        lines=_lines(observation.program, routines),
+    )
+
+
+_NO_COUNTS = dict.fromkeys(
+    ("path_increments", "hashed_increments", "edge_increments", "blocks", "transfers"), 0
+)
+
+
+def _counts(events: RoutineEvents, reading: Reading) -> dict[str, int]:
+    return {
+        "path_increments": reading.path_increments,
+        "hashed_increments": reading.hashed_increments,
+        "edge_increments": reading.edge_increments,
+        "blocks": sum(events.block_counts),
+        "transfers": sum(events.edges),
+    }
+
+
+def _unattributed(observation: Observation) -> dict[str, int]:
+    """Transfers and instructions that no graph explains."""
+    attributed = observation.automaton.attributed_instructions()
+    return {
+        "unattributed_transfers": observation.automaton.unattributed_transfers(),
+        "unattributed_instructions": observation.result.instructions - attributed,
+        "runs": observation.runs,
+        "system_calls": observation.result.system_calls,
+    }
+
+
+def _self_check(scheme: Scheme, routine: int) -> None:
+    plan = scheme.routine_plan(routine)
+    if plan is not None:
+        plan.validate()
+
+
+def _routine(
+    scheme: Scheme, routine: int, events: RoutineEvents, reading: Reading, price: RoutinePrice
+) -> RoutineProfile:
+    cfg = events.cfg
+    plan = scheme.plan(routine)
+    dfs = depth_first(cfg)
+    actions = {} if plan is None else plan.actions
+    whole = scheme.routine_plan(routine)
+    path_plan = whole if isinstance(whole, PathPlan) else None
+    blocks = events.block_counts
+    return RoutineProfile(
+        name=cfg.name,
+        address=cfg.address,
+        blocks=len(cfg.blocks),
+        edges=len(cfg.edges),
+        back_edges=len(dfs.back_edges),
+        irreducible=not is_reducible(cfg, dfs),
+        potential_paths=_potential_paths(cfg, dfs, path_plan),
+        cut_edges=0 if path_plan is None else len(path_plan.cut_edges),
+        table=Table.NONE if plan is None else plan.table,
+        addressing=None if plan is None else plan.addressing,
+        path_register=price.path_register,
+        activations=events.activations,
+        added=price.added + reading.hashing,
+        instructions=sum(
+            count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
+        ),
+        edge_counts=(
+            *(_edge(cfg, edge, reading.edges, edge in actions) for edge in range(len(cfg.edges))),
+            *(_early(cfg, block, count) for block, count in sorted(events.early.items())),
+        ),
+        path_counts=tuple(_paths(cfg, path_plan, reading)),
+    )
+
+
+def _potential_paths(cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathPlan | None) -> int:
+    if plan is not None and not plan.cut_edges:
+        return plan.num_paths
+    return number(make_dag(cfg, dfs)).total
+
+
+def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
+    ends = cfg.edges[edge]
+    return EdgeCount(
+        vertex_name(cfg, ends.source),
+        vertex_name(cfg, ends.target),
+        ends.kind,
+        counts[edge],
+        instrumented,
+    )
+
+
+def _early(cfg: ControlFlowGraph, block: int, count: int) -> EdgeCount:
+    return EdgeCount(vertex_name(cfg, block), EXIT, EdgeKind.EARLY, count, False)
+
+
+def _paths(cfg: ControlFlowGraph, plan: PathPlan | None, reading: Reading) -> Iterator[PathCount]:
+    if plan is None:
+        return
+    for number_, count in reading.paths.items():
+        yield _path(cfg, number_, plan.decode(number_), count)
+    for record, count in reading.partial.items():
+        yield _path(cfg, None, record, count)
+
+
+def _path(cfg: ControlFlowGraph, number_: int | None, record: PathRecord, count: int) -> PathCount:
+    blocks = [cfg.blocks[block] for block in record.blocks]
+    return PathCount(
+        id=number_,
+        count=count,
+        instructions=record.instructions(cfg),
+        blocks=tuple(block.start for block in blocks),
+        slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
+        partial=record.partial,
+        edges=record.edges,
+    )
+
+
+def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
+    arguments = tuple(a.decode(errors="backslashreplace") for a in request.arguments)
+    return ProgramInfo(str(request.program), program.sha256, program.machine, arguments)
+
+
+def _options(request: RunRequest) -> dict[str, str | int | tuple[str, ...] | None]:
+    scheme = request.scheme
+    return {
+        "path_limit": scheme.path_limit,
+        "weights": str(scheme.weights),
+        "table": str(scheme.table),
+        "routines": request.routines,
+        "max_instructions": request.guest.max_instructions,
+        "timeout": request.guest.timeout,
+    }
+
+
+def _ending(observation: Observation, result: RunResult) -> Ending:
+    fault = None
+    if result.fault is not None:
+        fault = _fault(observation, result.fault)
+    return Ending(result.status, result.reason, result.signal, fault)
+
+
+def _fault(observation: Observation, fault: Fault) -> FaultInfo:
+    number_ = observation.recovered.routine_at(fault.pc)
+    routine = observation.recovered.routines[number_] if number_ >= 0 else None
+    return FaultInfo(
+        name=fault.name,
+        pc=fault.pc,
+        address=fault.address,
+        description=fault.description,
+        routine=None if routine is None else routine.name,
+        offset=0 if routine is None else fault.pc - routine.address,
+        source=observation.program.lines.find(fault.pc),
+    )
+
+
+def _warnings(observation: Observation, wrapped: Sequence[str]) -> Iterator[str]:
+    if wrapped:
+        yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
+    unattributed = _unattributed(observation)
+    if unattributed["unattributed_transfers"] or unattributed["unattributed_instructions"]:
+        yield (
+            f"{unattributed['unattributed_transfers']} transfers and "
+            f"{unattributed['unattributed_instructions']} instructions could not be attributed"
+        )
+    for address, reason in observation.recovered.irregular:
+        if observation.automaton.reached(address):
+            yield f"irregular code at {address:#x} was executed: {reason}"
+
+
+def _lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
+    """Source lines of every block that the profile names."""
+    starts = {
+        block
+        for routine in routines
+        for path in routine.path_counts
+        for block in path.blocks
+        if isinstance(block, int)
+    } | {
+        vertex.start
+        for routine in routines
+        for edge in routine.edge_counts
+        if edge.count
+        for vertex in (edge.source, edge.target)
+        if isinstance(vertex.start, int)
+    }
+    found = ((start, program.lines.find(start)) for start in sorted(starts))
+    return {start: line for start, line in found if line is not None}

@@ -1,0 +1,97 @@
+"""The schemes of one run: which graphs they see, with which weights, on which register."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Sequence
+from pathlib import Path
+
+from profiler.cfg import ControlFlowGraph
+from profiler.errors import ProfileMismatchError
+from profiler.loops import depth_first
+from profiler.measure import EdgeScheme, PathScheme, PlainScheme, Scheme
+from profiler.profile import EdgeProfile
+from profiler.recovery import RecoveredProgram
+from profiler.request import Mode, SchemeOptions, Weights
+from profiler.schemes.pp import PathPlan, plan_pp
+from profiler.schemes.qpt import EdgePlan, plan_qpt2
+from profiler.weights import measured, uniform
+
+
+class Graphs:
+    """The graphs of the routines that the user selected.
+
+    Parameters
+    ----------
+    recovered
+        All graphs.
+    patterns
+        Glob patterns of routine names; none: all routines are selected.
+    """
+
+    def __init__(self, recovered: RecoveredProgram, patterns: Sequence[str]) -> None:
+        self.recovered = recovered
+        self.patterns = patterns
+
+    def __call__(self, routine: int) -> ControlFlowGraph | None:
+        """Return the graph of routine number `routine` if it is selected."""
+        cfg = self.recovered.routines[routine]
+        selected = not self.patterns or any(
+            fnmatch.fnmatchcase(cfg.name, pattern) for pattern in self.patterns
+        )
+        return cfg if selected else None
+
+
+class WeightSource:
+    """Edge weights by graph, as the options ask for them."""
+
+    def __init__(self, options: SchemeOptions, sha256: str) -> None:
+        self._weights = options.weights
+        self._profile: EdgeProfile | None = None
+        if isinstance(options.weights, Path):
+            self._profile = _load_profile(options.weights, sha256)
+
+    def __call__(self, cfg: ControlFlowGraph) -> Sequence[float] | None:
+        """Weights by edge id; None for BL94's heuristic."""
+        if self._profile is not None:
+            counts = self._profile.counts_for(cfg)
+            return measured(cfg, counts or (0,) * len(cfg.edges))
+        if self._weights is Weights.UNIFORM:
+            return uniform(cfg, depth_first(cfg))
+        return None
+
+
+def _load_profile(path: Path, sha256: str) -> EdgeProfile:
+    from profiler.storage import load
+
+    profile = load(path)
+    if profile.program.sha256 != sha256:
+        raise ProfileMismatchError(
+            f"{path} is a profile of another program ({profile.program.file}): "
+            "make one of this program with `simprof run -o`"
+        )
+    return profile.edge_profile()
+
+
+def make_schemes(graphs: Graphs, modes: Sequence[Mode], options: SchemeOptions) -> list[Scheme]:
+    """Make the schemes of a run; those that count paths get one register each."""
+    weights = WeightSource(options, graphs.recovered.program.sha256)
+
+    def path_plan(cfg: ControlFlowGraph) -> PathPlan:
+        return plan_pp(cfg, weights=weights(cfg), path_limit=options.path_limit)
+
+    def edge_plan(cfg: ControlFlowGraph) -> EdgePlan:
+        return plan_qpt2(cfg, weights=weights(cfg))
+
+    schemes: list[Scheme] = []
+    slots = 0
+    for mode in modes:
+        match mode:
+            case Mode.PP:
+                schemes.append(PathScheme(graphs, path_plan, slots))
+                slots += 1
+            case Mode.QPT2:
+                schemes.append(EdgeScheme(graphs, edge_plan))
+            case Mode.EDGES:
+                schemes.append(PlainScheme(graphs))
+    return schemes

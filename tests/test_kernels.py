@@ -1,0 +1,277 @@
+"""The native core: operations, successor cache, hashing; jitted and as plain Python."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from profiler import kernels
+from profiler.hash_routine import BUCKETS, HashTableModel, hash_costs
+from profiler.lowering import HashModel, Lowering
+from simulator.program import MachineKind
+from simulator.traps import RESUME_STATE, ClockWord, Interruption
+
+ROOT = Path(__file__).parent.parent
+
+
+def make_state(operations=(), counters=8, registers=1, tables=0, machine=MachineKind.SPARCV9):
+    """A kernel state with room for everything, and `operations` from number 1."""
+    stride = kernels.FRAME_REGISTERS + 2 * registers
+    clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
+    clock[kernels.LIMIT] = 1 << 60
+    clock[kernels.STRIDE] = stride
+    clock[kernels.FRAME_LIMIT] = 16 * stride
+    clock[kernels.COUNTERS] = counters
+    clock[kernels.SPILL_MASK] = 63
+    clock[kernels.WEIGHT] = 1
+    clock[kernels.STATE] = kernels.FIRST_STATE
+    clock[kernels.NODE_LIMIT] = 4096
+    lowering = Lowering([], np.array([0]), HashModel(hash_costs(machine)), 2**64 - 1)
+    lowering.tables = tables
+    headers = [word for table in range(tables) for word in lowering.table_header(table)]
+    flat = [0, 0, 0]
+    for place, (code, a, b) in enumerate(operations):
+        last = kernels.LAST if place == len(operations) - 1 else 0
+        flat += [code | last, a, b]
+    state = kernels.KernelState(
+        clock=clock,
+        rows=np.zeros(64 * kernels.ROW, np.int64),
+        spill=np.zeros(64 * kernels.SPILL, np.int64),
+        operations=np.array(flat, np.int64),
+        frames=np.zeros(32 * stride, np.int64),
+        counters=np.zeros(counters, np.int64),
+        tables=np.array(headers or [0], np.int64),
+        heads=np.zeros(max(1, lowering.heads), np.int64),
+        nodes=np.zeros(4096 * kernels.NODE, np.int64),
+        costs=lowering.costs(),
+    )
+    state.publish()
+    return state
+
+
+REGISTER = kernels.FRAME_REGISTERS << kernels.REGISTER_SHIFT
+
+
+def test_clock_words_are_those_of_the_simulator():
+    for word in ClockWord:
+        assert getattr(kernels, word.name) == word.value
+    assert kernels.RESUME == RESUME_STATE
+    assert kernels.FAILED == Interruption.ERROR
+
+
+def test_register_operations():
+    state = make_state(
+        [
+            (kernels.SET | REGISTER, 3, 0),
+            (kernels.ADD | REGISTER, 2, 0),
+            (kernels.COUNT | REGISTER, 1, 0),
+            (kernels.COUNT_SET | REGISTER, -1, 7),
+            (kernels.COUNT_CONSTANT | REGISTER, 2, 0),
+        ]
+    )
+    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert state.counters.tolist() == [0, 0, 1, 0, 1, 0, 1, 0]
+    assert state.frames[kernels.FRAME_REGISTERS :][:2].tolist() == [7, 2]
+
+
+def test_counts_outside_the_counters_are_lost_not_written():
+    state = make_state(
+        [(kernels.COUNT_CONSTANT | REGISTER, 8, 0), (kernels.COUNT_CONSTANT | REGISTER, -1, 0)]
+    )
+    kernels.execute(state.address, 1, 0)
+    assert state.clock[kernels.LOST] == 2
+    assert not state.counters.any()
+
+
+def test_calls_keep_the_callers_register_and_returns_check_the_address():
+    state = make_state(
+        [
+            (kernels.SET | REGISTER, 5, 0),
+            (kernels.CALL, 0x1008, 0),
+            (kernels.SET | REGISTER, 1, 0),
+            (kernels.RETURN, 0, 0),
+            (kernels.COUNT | REGISTER, 0, 0),
+        ]
+    )
+    assert kernels.execute(state.address, 1, 0x1008) == kernels.OK
+    assert state.counters[5] == 1
+    assert state.clock[kernels.FRAME] == 0
+    state.clock[kernels.FRAME] = 0
+    assert kernels.execute(state.address, 1, 0x100C) == kernels.MISMATCH
+    assert state.clock[kernels.FAILED_OPERATION] == 4
+    assert state.clock[kernels.FRAME] == 4
+
+
+def test_frames_run_out_before_they_overflow():
+    state = make_state([(kernels.CALL, 0x1008, 0)])
+    outcomes = [kernels.execute(state.address, 1, 0) for _ in range(17)]
+    assert outcomes[:15] == [kernels.OK] * 15
+    assert set(outcomes[15:]) == {kernels.TOO_DEEP}
+
+
+@pytest.mark.parametrize("machine", list(MachineKind))
+def test_hashing_is_exactly_the_models(machine):
+    source = random.Random(7)
+    kinds = [kernels.HASH_BACK_EDGE, 0]
+    for _ in range(20):
+        keys = [source.randrange(1 << source.choice([4, 10, 20, 31])) for _ in range(40)]
+        state = make_state(tables=2, machine=machine)
+        models = [HashTableModel(hash_costs(machine)) for _ in range(2)]
+        spent = [0, 0]
+        for _ in range(400):
+            table, back, key = source.randrange(2), source.choice(kinds), source.choice(keys)
+            state.operations[:] = [
+                kernels.HASH_CONSTANT | REGISTER | back | kernels.LAST,
+                key,
+                table,
+            ]
+            assert kernels.execute(state.address, 0, 0) == kernels.OK
+            spent[table] += models[table].count(key, bool(back))
+            at = table * kernels.TABLE_WORDS
+            assert state.tables[at + kernels.TABLE_INSTRUCTIONS] == spent[table]
+        for table, model in enumerate(models):
+            assert chains(state, table) == model.chains
+            assert counts(state, table) == model.counts
+
+
+def chains(state, table):
+    found = []
+    first = int(state.tables[table * kernels.TABLE_WORDS])
+    for node in state.heads[first : first + BUCKETS].tolist():
+        chain = []
+        while node:
+            key, _, node = state.nodes[(node - 1) * kernels.NODE :][: kernels.NODE].tolist()
+            chain.append(key)
+        found.append(chain)
+    return found
+
+
+def counts(state, table):
+    keys = {key for chain in chains(state, table) for key in chain}
+    used = state.nodes[: int(state.clock[kernels.NODES]) * kernels.NODE].reshape(-1, kernels.NODE)
+    mine = {}
+    first = int(state.tables[table * kernels.TABLE_WORDS])
+    for node in state.heads[first : first + BUCKETS].tolist():
+        while node:
+            key, count, node = used[node - 1].tolist()
+            mine[key] = count
+    assert set(mine) == keys
+    return mine
+
+
+def test_hashing_stops_when_nodes_run_out_and_can_go_on():
+    state = make_state([(kernels.HASH_CONSTANT | REGISTER, 3, 0)], tables=1)
+    state.clock[kernels.NODE_LIMIT] = 0
+    assert kernels.execute(state.address, 1, 0) == kernels.NO_NODES
+    assert state.tables[kernels.TABLE_CALLS] == 0
+    state.clock[kernels.NODE_LIMIT] = 1
+    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert state.tables[kernels.TABLE_CALLS] == 1
+
+
+def link_up(state, transitions):
+    """Enter (state, address, size) -> (next, operation) into rows, then the spill table."""
+    used = {}
+    for (source, address, size), (target, operation) in transitions.items():
+        place = used[source] = used.get(source, -1) + 1
+        key, link = address | size << 48, target | operation << 32
+        if place < 2:
+            at = source * kernels.ROW + 3 * place
+            state.rows[at : at + 3] = key, 0, link
+        else:
+            assert kernels.spilled_link(state.address, source, key) == -1
+            at = int(state.clock[kernels.MISS_SLOT]) * kernels.SPILL
+            state.spill[at : at + kernels.SPILL] = key, source + 1, 0, link
+
+
+def test_every_successor_is_counted_wherever_it_is_kept():
+    state = make_state([(kernels.ADD | REGISTER, 1, 0)])
+    first = kernels.FIRST_STATE
+    targets = {(first, 0x1000 + 16 * i, 8): (first, i % 2) for i in range(9)}
+    link_up(state, targets)
+    source = random.Random(3)
+    picks = [source.randrange(9) for _ in range(500)]
+    addresses = np.array([0x1000 + 16 * pick for pick in picks], np.int64)
+    sizes = np.full(len(picks), 8, np.int64)
+    assert kernels.replay(state.address, addresses, sizes, 0) == (500, kernels.OK)
+    kept = [*state.rows[first * kernels.ROW :][:6:3].tolist()]
+    assert kept == [0x1000 | 8 << 48, 0x1010 | 8 << 48]
+    found = {
+        state.rows[first * kernels.ROW + 3 * i] & 0xFFFF: state.rows[
+            first * kernels.ROW + 3 * i + 1
+        ]
+        for i in range(2)
+    }
+    for key, owner, count, _ in state.spill.reshape(-1, kernels.SPILL).tolist():
+        if owner:
+            found[key & 0xFFFF] = count
+    assert found == {0x1000 + 16 * i: picks.count(i) for i in range(9)}
+    assert state.frames[kernels.FRAME_REGISTERS] == sum(pick % 2 for pick in picks)
+
+
+def test_unknown_successors_are_misses_and_resumed_blocks_are_not():
+    state = make_state()
+    one = np.array([0x2004], np.int64)
+    assert kernels.replay(state.address, one, one * 0 + 8, 0) == (0, kernels.MISS)
+    state.clock[kernels.STATE] = kernels.RESUME
+    state.clock[kernels.RESUMED_STATE] = 9
+    state.clock[kernels.RESUME_PC] = 0x2004
+    state.clock[kernels.RESUME_END] = 0x200C
+    assert kernels.replay(state.address, one, one * 0 + 8, 0) == (1, kernels.OK)
+    assert state.clock[kernels.STATE] == 9
+
+
+PLAIN = """
+import json, sys
+sys.path.insert(0, "tests")
+import numpy as np, test_kernels as t
+from profiler import kernels
+print(json.dumps(t.scenario()))
+"""
+
+
+def scenario():
+    """A run through everything that `advance` does; its whole final state."""
+    register = REGISTER
+    state = make_state(
+        [
+            (kernels.SET | register, 1, 0),
+            (kernels.ADD | register, 2, 0),
+            (kernels.CALL, 0x1010, 0),
+            (kernels.HASH | register, 70000, 0),
+            (kernels.HASH_CONSTANT | register | kernels.HASH_BACK_EDGE, 5, 0),
+            (kernels.RETURN, 0, 0),
+            (kernels.COUNT_SET | register, 0, 2),
+        ],
+        tables=1,
+    )
+    first = kernels.FIRST_STATE
+    link_up(
+        state,
+        {
+            (first, 0x1010, 8): (first + 1, 1),
+            (first + 1, 0x1000, 8): (first, 0),
+            (first, 0x1020, 8): (first, 0),
+            (first, 0x1030, 8): (first, 0),
+            (first, 0x1040, 8): (first + 1, 7),
+        },
+    )
+    events = [0x1010, 0x1000, 0x1020, 0x1030, 0x1040, 0x1000] * 5 + [0x9000]
+    addresses = np.array(events, np.int64)
+    outcome = kernels.replay(state.address, addresses, addresses * 0 + 8, 0)
+    arrays = [state.clock[: kernels.ROWS_POINTER], *state[1:]]
+    return [list(outcome), *[array.tolist() for array in arrays]]
+
+
+def test_plain_python_does_what_compiled_code_does():
+    environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
+    plain = subprocess.run(
+        [sys.executable, "-c", PLAIN], cwd=ROOT, env=environment, capture_output=True, check=True
+    )
+    assert json.loads(plain.stdout) == scenario()
+    assert scenario()[0] == [30, kernels.MISS]
