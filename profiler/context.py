@@ -1,0 +1,156 @@
+"""What code generation may know of a routine's code: liveness, window, frame, free registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.cfg import ControlFlowGraph, Edge
+from profiler.frames import Frames, FrameState, Slot, slots
+from profiler.liveness import CodeFacts, Liveness, code_facts, needs_place_after
+from profiler.recovery import RecoveredProgram
+from profiler.registers import abi
+from simulator.effects import CC
+from simulator.program import MachineKind
+
+
+@dataclass(frozen=True)
+class Site:
+    """A point where code can be put.
+
+    Attributes
+    ----------
+    live
+        Registers that the code must leave as they are (mask as in `simulator.effects`).
+    frame
+        Window depth and stack pointer.
+    slots
+        Stack words that the code can use (`frames.SLOTS`); the fourth is the path register's.
+    """
+
+    live: int
+    frame: FrameState
+    slots: tuple[Slot, ...]
+
+    @property
+    def keeps_conditions(self) -> bool:
+        """Whether condition codes are live."""
+        return bool(self.live & CC)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutineAnalysis:
+    """Data flow of one routine, made once."""
+
+    cfg: ControlFlowGraph
+    liveness: Liveness
+    frames: Frames
+
+    @cached_property
+    def busy(self) -> int:
+        """Registers that are live at the top of some block in the routine's own window."""
+        depth = 1 if self.frames.has_window else 0
+        live = 0
+        for block, mask in enumerate(self.liveness.live_in):
+            if self.frames.before(block, 0).depth >= depth:
+                live |= mask
+        return live
+
+
+class RoutineContext:
+    """Registers and places of one routine.
+
+    Parameters
+    ----------
+    machine
+        Decides the width of registers and which instructions there are.
+    analysis
+        Of the routine's code; None where there is no code and every register is free.
+    """
+
+    def __init__(self, machine: MachineKind, analysis: RoutineAnalysis | None) -> None:
+        self.machine = machine
+        self.is64 = machine is MachineKind.SPARCV9
+        self.abi = abi(self.is64)
+        self.analysis = analysis
+
+    @classmethod
+    def free(cls, is64: bool = True) -> RoutineContext:
+        """Return the context of a routine without code (graph files): everything is free."""
+        return cls(MachineKind.SPARCV9 if is64 else MachineKind.SPARCV8PLUS, None)
+
+    def before(self, block: int, position: int) -> Site:
+        """Return the point before instruction `position` of `block`."""
+        if self.analysis is None:
+            return self._free_site
+        live = self.analysis.liveness.live_before(block, position)
+        return self._site(live, self.analysis.frames.before(block, position))
+
+    def on_edge(self, cfg: ControlFlowGraph, edge: Edge) -> Site:
+        """Return the point on an edge, behind its source and before its target."""
+        if self.analysis is None:
+            return self._free_site
+        live = self.analysis.liveness.live_on_edge(edge.id)
+        if edge.source == cfg.entry:
+            return self._site(live, self.analysis.frames.before(edge.target, 0))
+        return self._site(live, self.analysis.frames.after(edge.source))
+
+    def end_position(self, edge: Edge) -> int | None:
+        """Return where code for `edge` goes at the end of its source, None where it cannot go.
+
+        That is before the source's control transfer and its delay slot, and before a `restore`
+        that closes the routine's window. Code cannot go before a software trap.
+        """
+        if self.analysis is None:
+            return 0
+        code = self.analysis.liveness.blocks[edge.source]
+        if code.transfer is None:
+            return code.count
+        if needs_place_after(code.kind, edge.kind):
+            return None
+        return self.analysis.frames.before_restore(edge.source, code.transfer)
+
+    def entry_position(self, block: int) -> int:
+        """Return where code for an entry edge goes in `block`: behind its `save`."""
+        return 0 if self.analysis is None else self.analysis.frames.after_save(block)
+
+    @cached_property
+    def _free_site(self) -> Site:
+        return self._site(0, FrameState(1, 0))
+
+    def _site(self, live: int, state: FrameState) -> Site:
+        frame_size = None if self.analysis is None else self.analysis.frames.frame_size
+        return Site(live | self.abi.reserved, state, slots(state, frame_size, self.abi))
+
+
+class ProgramContexts:
+    """The contexts of a program's routines, made when asked for.
+
+    Parameters
+    ----------
+    recovered
+        The program's graphs and code.
+    """
+
+    def __init__(self, recovered: RecoveredProgram) -> None:
+        self._recovered = recovered
+
+    @cached_property
+    def facts(self) -> CodeFacts:
+        """Effects of every word of the program's code."""
+        code = self._recovered.code
+        entries = frozenset(routine.address for routine in self._recovered.routines)
+        return code_facts(code.words, code.base, code.transfers, entries)
+
+    def of(self, routine: int) -> RoutineContext:
+        """Return the context of routine number `routine`."""
+        cfg = self._recovered.routines[routine]
+        machine = self._recovered.program.machine
+        return context_of(cfg, self.facts, machine)
+
+
+def context_of(cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind) -> RoutineContext:
+    """Analyse a routine and return its context."""
+    liveness = Liveness(cfg, facts, abi(machine is MachineKind.SPARCV9))
+    frames = Frames(cfg, facts, liveness.blocks)
+    return RoutineContext(machine, RoutineAnalysis(cfg, liveness, frames))

@@ -1,0 +1,81 @@
+"""Where the counters of instrumented programs lie: below 2 GB, at fixed addresses.
+
+Arrays are 8-byte aligned and lie one after the other; hash tables are aligned so that one `sethi`
+makes their address, and stand apart so that their pools can grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.plan import InstrumentationPlan, Table
+from simulator.errors import UsageError
+
+COUNTER_SIZE = 4
+"""Bytes of a counter, as in the papers."""
+
+RUNTIME_BASE = 0x5000_0000
+"""Where the hashing routines lie."""
+ARRAYS_BASE = 0x5100_0000
+TABLES_BASE = 0x6000_0000
+LIMIT = 0x8000_0000
+TABLE_SPAN = 1 << 18
+"""Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
+20,000 executed paths each."""
+
+
+@dataclass(frozen=True)
+class CounterLayout:
+    """Addresses of one routine's counters under one scheme, in bytes.
+
+    Attributes
+    ----------
+    path_base
+        Counter 0 of the path array, or the hash table.
+    edge_base
+        Edge counter 0.
+    """
+
+    path_base: int = ARRAYS_BASE
+    edge_base: int = ARRAYS_BASE
+
+    def path_counter(self, number: int) -> int:
+        """Address of path counter `number` of an array."""
+        return self.path_base + COUNTER_SIZE * number
+
+    def edge_counter(self, number: int) -> int:
+        """Address of edge counter `number`."""
+        return self.edge_base + COUNTER_SIZE * number
+
+
+class CounterSpace:
+    """Hands out counters, routine by routine; the same plans in the same order get the same."""
+
+    def __init__(self) -> None:
+        self._array = ARRAYS_BASE
+        self._table = TABLES_BASE
+
+    def place(self, plan: InstrumentationPlan) -> CounterLayout:
+        """Return the addresses of a plan's counters.
+
+        Raises
+        ------
+        UsageError
+            The counters do not fit below 2 GB.
+        """
+        if plan.table is Table.HASH:
+            path_base, self._table = self._table, self._table + TABLE_SPAN
+        else:
+            path_base = self._take(plan.path_counters)
+        edge_base = self._take(plan.edge_counters)
+        if self._array > TABLES_BASE or self._table > LIMIT:
+            raise UsageError(
+                "the counters of all routines do not fit their memory: select fewer routines "
+                "with --routine"
+            )
+        return CounterLayout(path_base, edge_base)
+
+    def _take(self, counters: int) -> int:
+        base = self._array
+        self._array += COUNTER_SIZE * counters + 7 & -8
+        return base
