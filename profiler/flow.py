@@ -145,7 +145,7 @@ def check(
 
 
 def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
-    """Executions of each block: the sum of its incoming edges' counts."""
+    """Return the executions of each block: the sum of its incoming edges' counts."""
     return tuple(
         sum(counts[edge] for edge in cfg.in_edges[block]) for block in range(len(cfg.blocks))
     )

@@ -6,8 +6,8 @@ back edge
     An edge whose target is on the search's stack. Successors are visited in the order of
     `cfg.out_edges`. A self-loop is a back edge too.
 natural loop of a back edge x -> y
-    y, and every vertex with a directed path to x that does not include y (BL94, section 5). The
-    loop of an entry y is the union over its back edges.
+    Where y dominates x: y, and every vertex with a directed path to x that does not include y
+    (BL94, section 5). The loop of an entry y is the union over its back edges.
 loop-exit edge
     An edge from inside a natural loop to outside of it.
 live edge
@@ -105,11 +105,13 @@ def live_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
 def natural_loops(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[Loop, ...]:
     """Return the natural loops, in topological order of their entries.
 
-    In an irreducible graph the definition is applied as it stands: the loop of a back edge whose
-    target does not dominate its source holds everything that can reach the source.
+    Notes
+    -----
+    BL94's loops nest, which holds only where loops are entered at their entry. A back edge whose
+    target does not dominate its source (an irreducible graph) therefore makes no loop here.
     """
     by_entry: dict[int, list[int]] = {}
-    for edge in sorted(dfs.back_edges):
+    for edge in sorted(proper_back_edges(cfg, dfs)):
         by_entry.setdefault(cfg.edges[edge].target, []).append(edge)
     return tuple(
         _loop(cfg, dfs, entry, by_entry[entry]) for entry in dfs.topological if entry in by_entry
@@ -180,17 +182,37 @@ def _meet(dominator: dict[int, int], number: dict[int, int], left: int, right: i
     return left
 
 
+def proper_back_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
+    """Back edges whose target dominates their source."""
+    if dfs.back_edges == dfs.self_loops:
+        return dfs.back_edges
+    first, size = _dominator_intervals(dfs, immediate_dominators(cfg, dfs))
+    ends = ((edge, cfg.edges[edge].source, cfg.edges[edge].target) for edge in dfs.back_edges)
+    return frozenset(
+        edge
+        for edge, source, entry in ends
+        if first[entry] <= first[source] < first[entry] + size[entry]
+    )
+
+
+def _dominator_intervals(
+    dfs: DepthFirst, dominator: dict[int, int]
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Arrange the dominator tree so that v dominates first[v] .. first[v] + size[v] - 1."""
+    inner = dfs.topological[1:]
+    size = dict.fromkeys(dfs.topological, 1)
+    for vertex in reversed(inner):
+        size[dominator[vertex]] += size[vertex]
+    root = dfs.topological[0]
+    first, free = {root: 0}, {root: 1}
+    for vertex in inner:
+        parent = dominator[vertex]
+        first[vertex] = free[parent]
+        free[parent] += size[vertex]
+        free[vertex] = first[vertex] + 1
+    return first, size
+
+
 def is_reducible(cfg: ControlFlowGraph, dfs: DepthFirst) -> bool:
     """Whether every back edge's target dominates its source."""
-    proper = dfs.back_edges - dfs.self_loops
-    if not proper:
-        return True
-    dominator = immediate_dominators(cfg, dfs)
-    number = {vertex: index for index, vertex in enumerate(dfs.topological)}
-    for edge in proper:
-        vertex, entry = cfg.edges[edge].source, cfg.edges[edge].target
-        while number[vertex] > number[entry]:
-            vertex = dominator[vertex]
-        if vertex != entry:
-            return False
-    return True
+    return proper_back_edges(cfg, dfs) == dfs.back_edges

@@ -119,7 +119,7 @@ class PathNumbering:
 
 
 def number(dag: Dag) -> PathNumbering:
-    """Number the paths of `dag` (EPP figure 5).
+    """Give the paths of `dag` their numbers (EPP figure 5).
 
     A vertex's outgoing edges are valued in ascending order of their targets' NumPaths, which
     makes the greatest value least (EPP 5.2); ties stay in the order of edge ids.

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from profiler.dag import Dag
 from profiler.plan import (
     Action,
-    Addressing,
     AddRegister,
+    Addressing,
     CountConstantPath,
     CountEdge,
     CountPath,
@@ -172,11 +172,15 @@ def _as_back_edge(action: Action, on_back_edge: bool) -> Action:
     return action
 
 
-def choose_table(tree: SpanningTree, increments: Sequence[int]) -> tuple[Table, Addressing | None]:
-    """Choose how path counters are kept, from the greatest chord increment (EPP 5.2, 5.3)."""
+def choose_table(
+    tree: SpanningTree, increments: Sequence[int], wanted: Table | None = None
+) -> tuple[Table, Addressing | None]:
+    """Choose how path counters are kept, from the greatest chord increment (EPP 5.2, 5.3).
+
+    `wanted` overrides the choice between array and hash table.
+    """
     greatest = max((abs(increments[chord]) for chord in tree.chords), default=0)
-    if greatest <= ADDRESSING_REACH:
-        return Table.ARRAY, Addressing.ADDRESS
-    if greatest <= INDEXING_REACH:
-        return Table.ARRAY, Addressing.INDEX
-    return Table.HASH, None
+    table = wanted or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
+    if table is not Table.ARRAY:
+        return table, None
+    return table, Addressing.ADDRESS if greatest <= ADDRESSING_REACH else Addressing.INDEX

@@ -25,11 +25,13 @@ def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
 
     Notes
     -----
-    The rules are applied as published, in one topological traversal. On reducible graphs the
-    result satisfies the flow law. It can be negative: where an exit edge sits deeper in
-    conditionals than an even split of the loop's exits allows, rule 3 subtracts more than the
-    vertex has. In irreducible graphs an exit edge may leave a vertex that precedes the loop
-    entry; rule 3 then takes it as any other edge. Edges that cannot execute have weight 0.
+    The rules are applied as published, in one topological traversal. On reducible graphs whose
+    loops all have exits, each out of one loop only, the result satisfies the flow law; an edge
+    that leaves several loops gets its weight from the outermost. A weight can be negative: where
+    an exit edge sits deeper in conditionals than an even split of the loop's exits allows, rule
+    3 subtracts more than the vertex has. Irreducible regions form no loops (see
+    `natural_loops`): their vertices pass on what enters them over edges that are no back edges.
+    Edges that cannot execute have weight 0.
     """
     assigned: dict[int, float] = {}
     exits_of = {loop.entry: loop.exits for loop in natural_loops(cfg, dfs)}
@@ -66,9 +68,9 @@ def _share_rest(
 ) -> None:
     rest = []
     for edge in cfg.out_edges[vertex]:
-        if edge in exit_edges and edge in assigned:
+        if edge in exit_edges:
             weight -= assigned[edge]
-        elif edge not in assigned:
+        else:
             rest.append(edge)
     for edge in rest:
         assigned[edge] = weight / len(rest)

@@ -1,0 +1,1 @@
+"""Profiling schemes: control-flow graph in, instrumentation plan and decoder out."""

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import Dag, DagEdge, make_dag
@@ -79,8 +80,15 @@ class PathPlan:
 
     @property
     def num_paths(self) -> int:
-        """Number of potential paths."""
+        """Number of paths that the plan tells apart."""
         return self.numbering.total
+
+    @cached_property
+    def potential_paths(self) -> int:
+        """Number of potential paths before any edge was cut."""
+        if not self.cut_edges:
+            return self.numbering.total
+        return number(make_dag(self.cfg, self.dag.dfs)).total
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts (EPP 3.5).
@@ -221,6 +229,7 @@ def plan_pp(
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
+    table: Table | None = None,
 ) -> PathPlan:
     """Plan path profiling of `cfg`.
 
@@ -232,6 +241,8 @@ def plan_pp(
         Edge weights by edge id; None for BL94's heuristic.
     path_limit, total_limit
         See `numbering.find_cut_edges`; None for exact numbering of any size.
+    table
+        ARRAY or HASH to have that in any case; None for EPP's choice.
     """
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
@@ -245,12 +256,12 @@ def plan_pp(
     removed_tree = _removed_forest(dag, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
     placement = place(dag, tree, increments.increments, open_edges)
-    table, addressing = choose_table(tree, increments.increments)
+    chosen, addressing = choose_table(tree, increments.increments, table)
     plan = InstrumentationPlan(
         actions=placement.actions,
         uses_register=_uses_register(placement.actions.values()),
-        table=table,
-        path_counters=numbering.total if table is Table.ARRAY else 0,
+        table=chosen,
+        path_counters=numbering.total if chosen is Table.ARRAY else 0,
         addressing=addressing,
         edge_counters=len(placement.edge_counters),
     )
