@@ -151,7 +151,7 @@ class Interpreter:
         In a loop the same atom is made again: nothing may then keep the old value, or what was
         derived from it.
         """
-        atom = site * 64 + kind
+        atom = site * 128 + kind
         if atom in self._created:
             for location in [
                 k
@@ -177,6 +177,19 @@ class Interpreter:
         """Interval that holds an atom's value, as far as it is known."""
         known: Bounds | None = state.get(("fact", atom))
         return self._intrinsic.get(atom, UNBOUNDED) if known is None else known
+
+    def interval(self, state: State, value: object) -> Bounds:
+        """Interval that holds a value, read as signed."""
+        if isinstance(value, int):
+            return signed64(value), signed64(value)
+        if not isinstance(value, Affine):
+            return UNBOUNDED
+        base = signed64(value.base)
+        low, high = (
+            None if end is None else base + value.factor * end
+            for end in self.bounds(state, value.atom)
+        )
+        return (low, high) if value.factor > 0 else (high, low)
 
     def value(self, state: State, register: int, site: int) -> Value:
         """Value of a register; an unknown one becomes an atom."""
@@ -231,9 +244,10 @@ class Interpreter:
             _restore(state, rd, result)
         elif op3 == 0x28:
             _put(state, rd, self._base + 4 * index if (word >> 14) & 31 == 5 else None)
-        elif op3 <= 0x24 or op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F, 0x36, 0x37):
-            if op3 <= 0x24:
-                state.pop("cc", None)
+        elif op3 <= 0x24:
+            state.pop("cc", None)
+            _put(state, rd, None)
+        elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and _is_integer_vis(word)):
             _put(state, rd, None)
 
     def _alu(self, state: State, index: int, word: int, function: int) -> Value | None:
@@ -304,19 +318,28 @@ class Interpreter:
             return value
         if isinstance(value, Entry):
             return None
-        return self._shift_right(value, count, wide, op3 == 0x27)
+        return self._shift_right(state, value, count, wide, op3 == 0x27)
 
-    def _shift_right(self, value: Affine, count: int, wide: bool, arithmetic: bool) -> Value | None:
+    def _shift_right(
+        self, state: State, value: Affine, count: int, wide: bool, arithmetic: bool
+    ) -> Value | None:
         base, unit = signed64(value.base), 1 << count
-        if wide and abs(value.factor) <= 1 << 32 and value.factor % unit == base % unit == 0:
+        low, high = self.interval(state, value)
+        small = low is not None and high is not None and 0 <= low and high < 1 << 31
+        exact = small or (wide and abs(value.factor) <= 1 << 32)
+        if exact and value.factor % unit == base % unit == 0:
             return Affine(base // unit & MASK64, value.atom, value.factor // unit)
         kept = (64 if wide else 32) - max(count, value.factor.bit_length() - 1)
+        bounds: Bounds = (0, (1 << kept) - 1) if kept > 0 else UNBOUNDED
+        if small and low is not None and high is not None:
+            bounds = (low >> count, high >> count)
+        elif arithmetic and kept > 0:
+            bounds = (-(1 << kept - 1), (1 << kept - 1) - 1)
         if value.factor < 0 or not 0 < kept < 32:
             return None
-        bounds = (-(1 << kept - 1), (1 << kept - 1) - 1) if arithmetic else (0, (1 << kept) - 1)
         name = ("sra" if arithmetic else "srl") + ("x" if wide else "")
         atom = self.derived(name, value, count, bounds)
-        return Affine(0, atom, max(1, value.factor // unit))
+        return Affine(0, atom, 1 if small else max(1, value.factor // unit))
 
     # -- memory ----------------------------------------------------------------------------
 
@@ -483,6 +506,12 @@ def _shift_left(value: Value, count: int) -> Value | None:
     if value.addend == 0 and value.shift + count < 8:
         return value._replace(shift=value.shift + count)
     return None
+
+
+def _is_integer_vis(word: int) -> bool:
+    """Whether a VIS instruction's destination is an integer register (V9 extensions, VIS 1-3)."""
+    function = (word >> 5) & 0x1FF
+    return function < 0x1C or 0x20 <= function < 0x30 or function == 0x3F or function >= 0x110
 
 
 def _save(state: State, rd: int) -> None:

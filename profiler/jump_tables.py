@@ -41,6 +41,9 @@ from simulator.program import Program
 MAX_ENTRIES = 1 << 16
 """Largest jump table believed, in elements."""
 
+MAX_GROWTH = 4
+"""How often the interval of a value that paths disagree on may grow before it is given up."""
+
 MAX_PIECES = 1 << 8
 """Largest number of pieces of code believed that a jump computes its way into."""
 
@@ -128,6 +131,9 @@ class _Analysis:
         self._step = Interpreter(exploration.words, code.base, memory, escapes)
         self._states: dict[int, State] = {}
         self._predecessors = _predecessor_counts(exploration, number)
+        self._joins: dict[int, set[int]] = {}
+        self._growth: Counter[int] = Counter()
+        self._widened: dict[int, bool] = {}
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self._jumps: dict[int, tuple[Value | None, Bounds]] = {}
@@ -152,24 +158,66 @@ class _Analysis:
             if known == state:
                 return
             self._states[index] = dict(state)
-        else:
-            changed = False
-            for location, value in list(known.items()):
-                other = state.get(location)
-                if other == value:
-                    continue
-                changed = True
-                wider = _wider(location, value, other)
-                if wider is None:
-                    del known[location]
-                else:
-                    changed = wider != value
-                    known[location] = wider
-            if not changed:
-                return
+        elif not self._meet(index, known, state):
+            return
         if index not in self._queued:
             self._queued.add(index)
             heapq.heappush(self._queue, index)
+
+    def _meet(self, index: int, known: State, state: State) -> bool:
+        """Keep in `known` what `state` agrees with; return whether anything changed.
+
+        Where a register holds different values within known intervals, it now holds an atom
+        of the join (`Interpreter.joined`), confined to the interval around them.
+        """
+        changed = False
+        for location, value in list(known.items()):
+            if isinstance(location, tuple) and location[0] == "fact":
+                continue
+            other = state.get(location)
+            if other == value:
+                continue
+            joined = self._joined(index, location, known, state)
+            if joined != value:
+                changed = True
+                if joined is None:
+                    del known[location]
+                else:
+                    known[location] = joined
+        changed |= self._widened.pop(index, False)
+        for location in [k for k in known if isinstance(k, tuple) and k[0] == "fact"]:
+            if location[1] in self._joins.get(index, ()):
+                continue
+            old = known[location]
+            new = _wider(old, self._step.bounds(state, location[1]))
+            if new != old:
+                changed = True
+                if new == UNBOUNDED:
+                    del known[location]
+                else:
+                    known[location] = new
+        return changed
+
+    def _joined(self, index: int, location: object, known: State, state: State) -> Affine | None:
+        """The value at leader `index` of a register that holds two different ones, or None."""
+        if not isinstance(location, int):
+            return None
+        atom = index * 128 + 64 + location
+        key = ("fact", atom)
+        if atom in self._joins.get(index, ()):
+            before = known.get(key, UNBOUNDED)
+        else:
+            before = self._step.interval(known, known[location])
+        bounds = _wider(before, self._step.interval(state, state.get(location)))
+        if None in bounds or self._growth[atom] > MAX_GROWTH:
+            known.pop(key, None)
+            return None
+        if bounds != known.get(key):
+            self._growth[atom] += 1
+            self._widened[index] = True
+            known[key] = bounds
+        self._joins.setdefault(index, set()).add(atom)
+        return Affine(0, atom, 1)
 
     def _block(self, leader: int, state: State) -> None:
         last = self._x.next_end[leader]
@@ -265,15 +313,11 @@ _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
 """BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
 
 
-def _wider(location: object, value: object, other: object) -> Bounds | None:
-    """The interval around two facts, or None where nothing is left of them."""
-    if not (isinstance(location, tuple) and location[0] == "fact"):
-        return None
-    if not (isinstance(value, tuple) and isinstance(other, tuple)):
-        return None
+def _wider(value: Bounds, other: Bounds) -> Bounds:
+    """The interval around two intervals."""
     low = None if value[0] is None or other[0] is None else min(value[0], other[0])
     high = None if value[1] is None or other[1] is None else max(value[1], other[1])
-    return None if low is None and high is None else (low, high)
+    return low, high
 
 
 def _refine(state: State, bounds: Bounds, comparison: Comparison, condition: int) -> None:
