@@ -192,6 +192,12 @@ class AddressSpace:
             return 0 if region is None else int(self._slice(region, start, end)[0])
         return 0
 
+    def set_page_bits(self, address: int, bits: int) -> None:
+        """Set the page table's byte for the page of `address`."""
+        for region, start, end in self._pieces(address, 1):
+            if region is not None:
+                self._slice(region, start, end)[:] = bits
+
     def is_mapped(self, address: int, size: int) -> bool:
         """Whether every page of the range is mapped, with whatever rights."""
         return self._first_without(address, size, MAPPED) is None

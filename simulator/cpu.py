@@ -56,14 +56,11 @@ SYSTEM_PAGE: Final = 1 << 43
 """A page of our own, beyond what programs can map: self-test and trampolines live here."""
 
 _RESUME = SYSTEM_PAGE
-SIGNAL_RETURN: Final = SYSTEM_PAGE + 16
-"""Where handlers without a restorer return to."""
 _UNTIL: Final = SYSTEM_PAGE + 0x101  # odd: never reached
 _TEST_CODE: Final = SYSTEM_PAGE + 0x200
 _TEST_DATA: Final = SYSTEM_PAGE + 0x1000
 
 RESUME_TRAP: Final = 0x17E
-SIGNAL_RETURN_TRAP: Final = 0x17D
 _TEST_TRAP: Final = 0x17C
 
 
@@ -137,7 +134,6 @@ class Cpu:
         self._page_host = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
         self.map(SYSTEM_PAGE, PAGE_SIZE, self._page_host)
         self.poke(_RESUME, _trap_always(RESUME_TRAP), 0x01000000)
-        self.poke(SIGNAL_RETURN, _trap_always(SIGNAL_RETURN_TRAP), 0x01000000)
 
     def poke(self, address: int, *words: int) -> None:
         """Write instruction words into the system page."""
