@@ -7,10 +7,13 @@ functions that encode return the bytes that the kernel would copy out.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from simulator.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
+
+StatfsEncoder = Callable[[bool], bytes]
+"""`statfs` or `statfs64`."""
 
 SECOND = 1_000_000_000
 """Nanoseconds."""

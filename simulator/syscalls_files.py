@@ -121,6 +121,7 @@ class DescriptorCalls:
         first = next((address for address, length in vectors if length), None)
         if first is not None:
             self._guest.write(first, self._guest.read(first, 1))
+        self._task.synchronise()
         data = file.read(wanted) if offset is None else file.read_at(wanted, offset)
         done = 0
         for address, length in vectors:

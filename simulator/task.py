@@ -77,6 +77,8 @@ class Task:
         self.name = program.name.encode(errors="surrogateescape")[:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
+        # Brings files up to date with shared mappings of them; the memory calls set it.
+        self.synchronise: Callable[[], None] = lambda: None
 
     # Time
 
