@@ -4,7 +4,7 @@
 
 Every configuration runs the same work, in turn, `--repeat` times; the shortest time counts. Times
 are wall-clock seconds of execution alone for the machine's own configurations, and of a whole
-`run_program` (loading, graph recovery, planning, running, reading the counters) for the profiling
+`run_modes` (loading, graph recovery, planning, running, reading the counters) for the profiling
 ones; kernels are compiled before anything is timed. Ratios are taken within one invocation:
 
     bare          the engine without any hook, with simprof's memory set-up
@@ -113,11 +113,11 @@ def machine_alone(bare: bool) -> Runner:
     return run
 
 
-def profiled(mode: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
-    """Run under one scheme."""
+def profiled(*modes: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
+    """Run under some schemes, in one emulation."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.session import run_program
+        from profiler.session import run_modes
 
         with null_output() as output:
             guest = GuestOptions(root=ROOT, stdout=output, stderr=output)
@@ -125,12 +125,12 @@ def profiled(mode: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
                 program=program,
                 guest=guest,
                 arguments=tuple(map(os.fsencode, arguments)),
-                mode=mode,
+                mode=modes[0],
                 scheme=SchemeOptions(table=table),
             )
             started = time.perf_counter()
-            measurement = run_program(request)
-            return measurement.base, time.perf_counter() - started
+            measurements = run_modes(request, modes)
+            return measurements[0].base, time.perf_counter() - started
 
     return run
 
@@ -177,7 +177,8 @@ def configurations(directory: Path) -> dict[str, Runner]:
         "edges": profiled(Mode.EDGES),
         "qpt2": profiled(Mode.QPT2),
         "pp": profiled(Mode.PP),
-        "pp-hash": profiled(Mode.PP, TableChoice.HASH),
+        "pp-hash": profiled(Mode.PP, table=TableChoice.HASH),
+        "pp+qpt2": profiled(Mode.PP, Mode.QPT2),
         **qemu_configurations(directory),
     }
 
