@@ -8,11 +8,22 @@ processes, sockets and tracing end the run with an error that names them.
 from __future__ import annotations
 
 import errno
+import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from simulator.descriptors import WouldWait
-from simulator.guest import Exited, Failed, GuestFault, Outcome, OutOfMemory, Returned
+from simulator.guest import (
+    Exited,
+    Failed,
+    Guest,
+    GuestFault,
+    Outcome,
+    OutOfMemory,
+    Returned,
+)
+from simulator.outside import HostCalls
+from simulator.program import Program
 from simulator.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
 from simulator.syscalls_files import DescriptorCalls
 from simulator.syscalls_memory import MemoryCalls
@@ -20,8 +31,6 @@ from simulator.syscalls_paths import PathCalls
 from simulator.syscalls_process import ProcessCalls, TimeCalls
 from simulator.syscalls_signals import SignalCalls
 from simulator.task import Arguments, Handler, Task
-
-__all__ = ["SystemCalls", "Task"]
 
 _THREADS = "threads and new processes are"
 _PROGRAMS = "starting programs is"
@@ -46,12 +55,22 @@ NOT_SUPPORTED: Mapping[str, str] = {
 
 
 class SystemCalls:
-    """The emulated kernel.
+    """The emulated kernel, with one process.
 
     Parameters
     ----------
-    task
-        The process that it serves.
+    guest
+        The machine.
+    host
+        The outside world.
+    program
+        What runs, for /proc/self/exe.
+    arguments
+        argv, for /proc/self/cmdline; the program's path where empty.
+    stack_size, memory_limit
+        What getrlimit and sysinfo answer, in bytes.
+    seed
+        Of everything random.
 
     Attributes
     ----------
@@ -59,7 +78,26 @@ class SystemCalls:
         How often each call that is not emulated was made (it answered ENOSYS), by name.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(
+        self,
+        guest: Guest,
+        host: HostCalls,
+        program: Program,
+        *,
+        arguments: Sequence[bytes] = (),
+        stack_size: int = 8 << 20,
+        memory_limit: int = 4 << 30,
+        seed: int = 0,
+    ) -> None:
+        task = Task(
+            guest,
+            host,
+            program=program.path,
+            arguments=arguments or (os.fsencode(program.path),),
+            stack_size=stack_size,
+            memory_limit=memory_limit,
+            seed=seed,
+        )
         self._task = task
         self._memory = MemoryCalls(task)
         self._names = SYSTEM_CALLS_64 if task.is64 else SYSTEM_CALLS_32
