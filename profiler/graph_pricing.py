@@ -1,12 +1,18 @@
-"""What a plan's code costs on a graph without a program: every register is free."""
+"""What a plan's code costs on a graph without a program.
+
+The code is generated as for a 64-bit routine with every register free (DESIGN section 7).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from profiler.cfg import ControlFlowGraph
+from profiler.codegen import CounterSpace, RoutineContext, generate
 from profiler.execution import HashTable
-from profiler.plan import InstrumentationPlan
+from profiler.hash_routine import HashTableModel, hash_costs
+from profiler.plan import InstrumentationPlan, Table
+from simulator.program import MachineKind
 
 
 @dataclass(frozen=True)
@@ -18,19 +24,32 @@ class Prices:
     costs
         Edge -> instructions executed per crossing, those of the hashing routine excepted.
     texts
-        Edge -> the instructions.
+        Edge -> the instructions, in assembler syntax.
     path_register
         Where the path number lives, None where there is none.
     hash_table
-        Cost model of the hashing routine, where the plan hashes.
+        An empty table's cost model, where the plan hashes.
     """
 
-    costs: dict[int, int] = field(default_factory=dict)
-    texts: dict[int, tuple[str, ...]] = field(default_factory=dict)
-    path_register: str | None = None
-    hash_table: HashTable | None = None
+    costs: dict[int, int]
+    texts: dict[int, tuple[str, ...]]
+    path_register: str | None
+    hash_table: HashTable | None
 
 
 def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
-    """Generate the code of `plan` and return what it costs."""
-    return Prices()
+    """Generate the code of `plan` and return what it costs.
+
+    Raises
+    ------
+    UsageError
+        If the counters do not fit the memory set aside for them.
+    """
+    code = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan))
+    hashing = plan.table is Table.HASH
+    return Prices(
+        {edge: snippet.cost for edge, snippet in code.snippets.items()},
+        {edge: snippet.text for edge, snippet in code.snippets.items()},
+        code.path_register,
+        HashTableModel(hash_costs(MachineKind.SPARCV9)) if hashing else None,
+    )

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
 
@@ -47,7 +49,7 @@ def by_edge(cfg: ControlFlowGraph, values: dict[str, float], rest: float = 0) ->
 def walk(cfg: ControlFlowGraph, blocks: str) -> list[int]:
     """Return the edges of the activation with these one-letter blocks, ENTRY and EXIT included."""
     names = ["ENTRY", *blocks, "EXIT"]
-    return [edge(cfg, f"{a}>{b}") for a, b in zip(names, names[1:], strict=False)]
+    return [edge(cfg, f"{a}>{b}") for a, b in itertools.pairwise(names)]
 
 
 def letters(cfg: ControlFlowGraph, blocks: tuple[int, ...]) -> str:

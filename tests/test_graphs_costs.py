@@ -1,0 +1,102 @@
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from brute import graph, random_graph, random_walk, run_plan
+from figures import epp_1
+from profiler.execution import Walk, execute
+from profiler.graph_pricing import price
+from profiler.graphs import GraphOptions, analyse_file
+from profiler.hash_routine import HashTableModel, hash_costs
+from profiler.plan import Table
+from profiler.request import Mode, TableChoice
+from profiler.schemes.pp import plan_pp
+from simulator.errors import UsageError
+from simulator.program import MachineKind
+
+DIAMOND = {
+    "entry": "A", "exit": "D", "blocks": {"A": 5, "B": 7},
+    "edges": [["A", "B", 10], ["A", "C", 1], ["B", "D", 10], ["C", "D", 1]],
+    "runs": [["A B D", 10], ["A C D", 1]],
+}  # fmt: skip
+
+
+def analyse(tmp_path: Path, mode: Mode, table: TableChoice) -> dict:  # type: ignore[type-arg]
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(DIAMOND))
+    return analyse_file(path, GraphOptions(mode=mode, table=table))
+
+
+def test_path_array_costs_by_hand(tmp_path: Path) -> None:
+    result = analyse(tmp_path, Mode.PP, TableChoice.AUTO)
+    # Chords: A > C and one edge of the other side; each ends up counting a constant path: 4
+    # instructions, and A > C, a taken edge to a block with one predecessor, needs no jump.
+    code = [texts for texts in result["static"]["code"] if texts]
+    assert sorted(code) == [["count[0]++"], ["count[1]++"]]
+    assert result["instructions"] == {"base": 10 * 13 + 7, "added": 4 * 11}
+    assert result["overhead"] == 44 / 137
+    assert result["routines"][0]["added"] == 44
+
+
+def test_edge_counter_costs_by_hand(tmp_path: Path) -> None:
+    result = analyse(tmp_path, Mode.QPT2, TableChoice.AUTO)
+    increments = result["counts"]["edge_increments"]
+    assert result["instructions"]["added"] == 4 * increments == 4 * 11
+
+
+def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
+    result = analyse(tmp_path, Mode.PP, TableChoice.HASH)
+    costs = hash_costs(MachineKind.SPARCV9)
+    calls = sum(
+        edge["count"] * cost
+        for edge, cost in zip(result["edges"], result["static"]["costs"], strict=True)
+    )
+    routine = 2 * costs.insert + 9 * costs.hit
+    assert result["instructions"]["added"] == calls + routine
+    assert result["counts"]["hashed_increments"] == 11
+
+
+def one_by_one(table: HashTableModel, calls: Sequence[tuple[int, bool]]) -> int:
+    return sum(table.count(key, on_back_edge) for key, on_back_edge in calls)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    plan = plan_pp(cfg, table=rng.choice((Table.HASH, Table.ARRAY)))
+    walks = [Walk(tuple(random_walk(rng, cfg)), rng.choice((0, 1, 2, 7))) for _ in range(6)]
+    costs = hash_costs(MachineKind.SPARCV9)
+    together = execute(plan.plan, walks, HashTableModel(costs))
+    singles = [Walk(walk.edges, 1) for walk in walks for _ in range(walk.count)]
+    assert execute(plan.plan, singles, HashTableModel(costs)) == together
+    reference = run_plan(cfg, plan.plan, [walk.edges for walk in singles])
+    assert together.paths == dict(reference.paths)
+    assert list(together.edges) == reference.counters
+    assert together.path_increments == sum(reference.paths.values())
+    assert together.edge_increments == sum(reference.counters)
+    hashing = plan.plan.table is Table.HASH
+    assert together.hashed_increments == (together.path_increments if hashing else 0)
+    assert (together.hash_instructions > 0) == (hashing and together.path_increments > 0)
+
+
+def test_prices_cover_every_instrumented_edge() -> None:
+    plan = plan_pp(epp_1()).plan
+    prices = price(epp_1(), plan)
+    assert set(prices.costs) == set(prices.texts) == set(plan.actions)
+    assert prices.path_register is not None
+    assert prices.hash_table is None
+
+
+def test_counters_that_do_not_fit_are_refused() -> None:
+    edges = []
+    for top in range(0, 81, 3):
+        edges += [(top, top + 1), (top, top + 2), (top + 1, top + 3), (top + 2, top + 3)]
+    cfg = graph(82, edges)
+    plan = plan_pp(cfg, path_limit=None, table=Table.ARRAY)
+    assert plan.plan.path_counters == 2**27
+    with pytest.raises(UsageError, match="do not fit"):
+        price(cfg, plan.plan)
