@@ -168,18 +168,7 @@ def _answer(
     )
     routine = _routine(cfg, dfs, plan, prices)
     routine |= {"activations": activations, "added": added, "instructions": base}
-    return {
-        "schema": "simprof/run/1",
-        "program": {
-            "file": document.file,
-            "sha256": document.sha256,
-            "machine": None,
-            "arguments": [],
-        },
-        "mode": str(options.mode),
-        "options": _options(options),
-        "exit": {"status": 0, "reason": "exit"},
-        "partial": False,
+    return _header(document, options) | {
         "warnings": _warnings(cfg, dfs),
         "instructions": {"base": base, "added": added},
         "overhead": added / base if base else 0.0,
@@ -193,18 +182,40 @@ def _answer(
             "unattributed_instructions": 0,
         },
         "routines": [routine],
-        "edges": [
-            {
-                "routine": cfg.name,
-                "source": cfg.vertex_name(edge.source),
-                "target": cfg.vertex_name(edge.target),
-                "kind": str(edge.kind),
-                "count": counts[edge.id],
-                "instrumented": edge.id in plan.plan.actions,
-            }
-            for edge in cfg.edges
-        ],
+        "edges": _edges(cfg, plan.plan, counts),
     }
+
+
+def _header(document: GraphDocument, options: GraphOptions) -> dict[str, Any]:
+    return {
+        "schema": "simprof/run/1",
+        "program": {
+            "file": document.file,
+            "sha256": document.sha256,
+            "machine": None,
+            "arguments": [],
+        },
+        "mode": str(options.mode),
+        "options": _options(options),
+        "exit": {"status": 0, "reason": "exit"},
+        "partial": False,
+    }
+
+
+def _edges(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, counts: Sequence[int]
+) -> list[dict[str, Any]]:
+    return [
+        {
+            "routine": cfg.name,
+            "source": cfg.vertex_name(edge.source),
+            "target": cfg.vertex_name(edge.target),
+            "kind": str(edge.kind),
+            "count": counts[edge.id],
+            "instrumented": edge.id in plan.actions,
+        }
+        for edge in cfg.edges
+    ]
 
 
 def _options(options: GraphOptions) -> dict[str, Any]:
