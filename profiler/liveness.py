@@ -185,7 +185,7 @@ class Liveness:
             return self._abi.return_reads
         if kind in _CALLS:
             return self._abi.tail_reads if self._is_tail_call(code) else self._abi.call_reads
-        if kind in _TRAPS:
+        if kind in _TRAPS or kind is TransferKind.ILLEGAL:
             return self._abi.reserved
         if kind in (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS) and (
             code.target in self._facts.entries

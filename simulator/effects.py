@@ -240,6 +240,7 @@ def _branches(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bo
     writes |= np.where(sethi, d.rd, np.uint64(0))
     writes[d.op == 1] |= np.uint64(1 << 15)
     known |= bpcc | bicc | bpr | fbpfcc | fbfcc | sethi | (d.op == 1)
+    known |= o0 & (d.op2 == 0)  # illtrap ends the program
 
 
 def _moves(d: _Decoded, reads: Masks, writes: Masks, known: npt.NDArray[np.bool_]) -> None:

@@ -6,8 +6,8 @@ import random
 import struct
 
 import pytest
-from code_bench import END_TRAP, STACK, CodeBench, State
 
+from code_bench import END_TRAP, STACK, CodeBench, State
 from profiler import hash_routine as hr
 from profiler.hash_routine import HashTableModel, hash_costs, hash_routine
 from profiler.layout import RUNTIME_BASE, TABLES_BASE
