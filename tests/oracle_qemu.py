@@ -1,0 +1,323 @@
+"""An independent emulator as oracle: qemu-user's single-step log as arrays.
+
+`trace(path)` runs a program under `qemu -singlestep -d exec,nochain` and returns every program
+counter in order. Four things about the log had to be found out:
+
+- A line is `Trace 0: HOST [NPC/PC/FLAGS/CFLAGS] SYMBOL`; NPC and PC have 8 digits (qemu-sparc) or
+  16 (qemu-sparc32plus, qemu-sparc64). It is written before the instruction executes.
+- An instruction that a window trap makes qemu retry is logged again, with the same NPC and PC.
+  No instruction can follow itself otherwise, so repeats are dropped.
+- `Stopped execution of TB chain before HOST [PC] SYMBOL` takes the last `Trace` line back.
+- An instruction that faults is logged though it does not complete (`Trace.executed`).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from elftools.elf.elffile import ELFFile
+from numpy.typing import NDArray
+
+CHUNK = 1 << 22
+EMULATORS = {2: "qemu-sparc", 18: "qemu-sparc32plus", 43: "qemu-sparc64"}
+# SPARC's numbers where they are not the host's (x86, ARM); qemu dies by the host's.
+SPARC_SIGNALS = {"SIGBUS": 10, "SIGUSR1": 30, "SIGUSR2": 31, "SIGSYS": 12, "SIGCHLD": 20}
+
+
+class OracleError(AssertionError):
+    """The oracle could not do its work; the message says why."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a program did to the outside. `status` is 128 + SPARC signal number if it was killed."""
+
+    output: bytes
+    errors: bytes
+    status: int
+
+    @property
+    def killed(self) -> bool:
+        """Whether a signal ended the program (a program that exits with 128 or more is not used)."""
+        return self.status > 128
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The instructions of a run in order.
+
+    Attributes
+    ----------
+    pc, npc
+        int64 per logged instruction, window-trap repeats dropped.
+    executed
+        False where an instruction faulted instead of executing.
+    breaks
+        bool: control did not get here from the instruction before by that instruction's own
+        doing: a signal was delivered, a handler returned, a context was set.
+    sp
+        %sp before each instruction (uint64), or None when not asked for.
+    """
+
+    run: Run
+    pc: NDArray[np.int64]
+    npc: NDArray[np.int64]
+    executed: NDArray[np.bool_]
+    breaks: NDArray[np.bool_]
+    sp: NDArray[np.uint64] | None
+    repeats: int = field(compare=False)
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed."""
+        return int(self.executed.sum())
+
+    def counts(self) -> dict[int, int]:
+        """Executions by instruction address."""
+        addresses, counts = np.unique(self.pc[self.executed], return_counts=True)
+        return dict(zip(addresses.tolist(), counts.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Image:
+    """The executable words of an ELF file, as this module needs them."""
+
+    starts: tuple[int, ...]
+    words: tuple[NDArray[np.uint32], ...]
+
+    @classmethod
+    def read(cls, path: Path) -> Image:
+        """Read the executable segments of `path`."""
+        starts, words = [], []
+        with path.open("rb") as stream:
+            for segment in ELFFile(stream).iter_segments("PT_LOAD"):
+                if segment["p_flags"] & 1:
+                    data = segment.data()
+                    starts.append(segment["p_vaddr"])
+                    words.append(np.frombuffer(data, ">u4", len(data) // 4).astype(np.uint32))
+        return cls(tuple(starts), tuple(words))
+
+    def fetch(self, addresses: NDArray[np.int64]) -> NDArray[np.uint32]:
+        """Return the words at `addresses`; 0 (an illegal instruction) outside the segments."""
+        found = np.zeros(len(addresses), np.uint32)
+        for start, words in zip(self.starts, self.words, strict=True):
+            index = (addresses - start) >> 2
+            inside = (index >= 0) & (index < len(words))
+            found[inside] = words[index[inside]]
+        return found
+
+    def holds(self, address: int) -> bool:
+        """Whether `address` lies in an executable segment."""
+        return any(
+            start <= address < start + 4 * len(words)
+            for start, words in zip(self.starts, self.words, strict=True)
+        )
+
+
+def emulator_for(path: Path) -> str:
+    """Return the qemu-user program for the machine that `path` was built for."""
+    with path.open("rb") as stream:
+        name = EMULATORS[int.from_bytes(stream.read(20)[18:20], "big")]
+    if shutil.which(name) is None:
+        raise OracleError(f"{name} is not installed")
+    return name
+
+
+def run(
+    path: Path,
+    arguments: Sequence[str] = (),
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    timeout: float = 60,
+) -> Run:
+    """Run `path` under qemu-user without a log. `environment` is the program's, default empty."""
+    command = ["env", "-i", *settings(environment), resolve(path), str(path), *arguments]
+    done = subprocess.run(
+        command, input=stdin, capture_output=True, cwd=directory, timeout=timeout, check=False
+    )
+    return Run(done.stdout, done.stderr, sparc_status(done.returncode))
+
+
+def trace(
+    path: Path,
+    arguments: Sequence[str] = (),
+    stdin: bytes = b"",
+    environment: Mapping[str, str] | None = None,
+    directory: Path | None = None,
+    stack_pointers: bool = False,
+    most: int = 20_000_000,
+    timeout: float = 120,
+) -> Trace:
+    """Run `path` under qemu-user, one instruction at a time.
+
+    Parameters
+    ----------
+    stack_pointers
+        Also log %sp (some 50 times slower).
+    most
+        Instructions after which the program is killed and OracleError raised.
+    timeout
+        Wall seconds after which the same happens.
+    """
+    reading, writing = os.pipe()
+    events = "exec,cpu,nochain" if stack_pointers else "exec,nochain"
+    log = ["-singlestep", "-d", events, "-D", f"/dev/fd/{writing}"]
+    command = ["env", "-i", *settings(environment), resolve(path), *log, str(path), *arguments]
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(stdin)
+        given.seek(0)
+        process = subprocess.Popen(
+            command, stdin=given, stdout=out, stderr=err, cwd=directory, pass_fds=(writing,)
+        )
+        os.close(writing)
+        timer = threading.Timer(timeout, process.kill)
+        timer.start()
+        try:
+            with os.fdopen(reading, "rb", buffering=0) as stream:
+                log_arrays = read_log(stream, stack_pointers, most)
+            code = process.wait()
+        finally:
+            expired = not timer.is_alive()
+            timer.cancel()
+            process.kill()
+            process.wait()
+        if expired:
+            raise OracleError(f"{path.name}: no end within {timeout} s under qemu-user")
+        result = Run(contents(out), contents(err), sparc_status(code))
+    return assemble(result, Image.read(path), *log_arrays)
+
+
+def resolve(path: Path) -> str:
+    """Return the absolute name of the emulator for `path` (env -i has no search path)."""
+    found = shutil.which(emulator_for(path))
+    assert found is not None
+    return found
+
+
+def settings(environment: Mapping[str, str] | None) -> list[str]:
+    """Return `environment` as arguments of env(1)."""
+    return [f"{key}={value}" for key, value in (environment or {}).items()]
+
+
+def contents(stream: BinaryIO) -> bytes:
+    """Return everything in a temporary file."""
+    stream.seek(0)
+    return stream.read()
+
+
+def sparc_status(code: int) -> int:
+    """Return the exit status of a process's return code, signals numbered as on SPARC."""
+    if code >= 0:
+        return code
+    name = signal.Signals(-code).name
+    return 128 + SPARC_SIGNALS.get(name, -code)
+
+
+def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the stream in pieces that end at line ends."""
+    rest = b""
+    while piece := stream.read(CHUNK):
+        cut = piece.rfind(b"\n") + 1
+        if cut == 0:
+            rest += piece
+            continue
+        yield rest + piece[:cut]
+        rest = piece[cut:]
+    if rest:
+        yield rest + b"\n"
+
+
+def hexadecimal(text: NDArray[np.uint8], starts: NDArray[np.int64], digits: int) -> NDArray[np.int64]:
+    """Return the numbers of `digits` hexadecimal digits at `starts` of `text`."""
+    value = np.zeros(len(starts), np.uint64)
+    for position in range(digits):
+        code = text[starts + position].astype(np.uint64)
+        value = value << np.uint64(4) | np.where(code >= 97, code - 87, code - 48)
+    return value.view(np.int64)
+
+
+def parse(piece: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+    """Return pc, npc, and whether the line is a `Stopped` one (its npc is then meaningless)."""
+    text = np.frombuffer(piece + b" " * 40, np.uint8)
+    opening = np.flatnonzero(text == ord("[")).astype(np.int64)
+    digits = 16
+    if len(opening) and text[opening[0] + 9] in (ord("/"), ord("]")):
+        digits = 8
+    after = text[opening + 1 + digits]
+    opening = opening[(after == ord("/")) | (after == ord("]"))]
+    stopped = text[opening + 1 + digits] == ord("]")
+    first = hexadecimal(text, opening + 1, digits)
+    second = hexadecimal(text, np.where(stopped, opening + 1, opening + 2 + digits), digits)
+    return second, first, stopped
+
+
+def read_log(
+    stream: BinaryIO, stack_pointers: bool, most: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64] | None]:
+    """Return pc, npc and %sp of all `Trace` lines that were not taken back."""
+    registers = re.compile(rb"^%o(?:4-7: \w+ \w+|0-7: (?:\w+ ){5}\w+) (\w+)", re.MULTILINE)
+    pcs, npcs, stops, sps = [], [], [], []
+    total = 0
+    for piece in whole_lines(stream):
+        pc, npc, stopped = parse(piece)
+        pcs.append(pc)
+        npcs.append(npc)
+        stops.append(stopped)
+        total += len(pc)
+        if stack_pointers:
+            sps.extend(int(value, 16) for value in registers.findall(piece))
+        if total > most:
+            raise OracleError(f"more than {most} instructions: give the program less to do")
+    pc, npc, stopped = np.concatenate(pcs), np.concatenate(npcs), np.concatenate(stops)
+    taken_back = np.zeros(len(pc), np.bool_)
+    taken_back[:-1] = stopped[1:]
+    keep = ~stopped & ~taken_back
+    sp = None
+    if stack_pointers:
+        assert len(sps) == int((~stopped).sum())
+        sp = np.array(sps, np.uint64)[~taken_back[~stopped]]
+    return pc[keep], npc[keep], sp
+
+
+def assemble(
+    result: Run,
+    image: Image,
+    pc: NDArray[np.int64],
+    npc: NDArray[np.int64],
+    sp: NDArray[np.uint64] | None,
+) -> Trace:
+    """Drop repeats, and mark faults and breaks."""
+    repeat = np.zeros(len(pc), np.bool_)
+    repeat[1:] = (pc[1:] == pc[:-1]) & (npc[1:] == npc[:-1])
+    pc, npc = pc[~repeat], npc[~repeat]
+    word = image.fetch(pc)
+    is_trap = (word >> 30 == 2) & (word >> 19 & 0x3F == 0x3A)
+    op2 = word >> 22 & 7
+    annulling = (word >> 30 == 0) & (word >> 29 & 1 == 1) & np.isin(op2, (1, 2, 3, 5, 6))
+    strange = np.zeros(len(pc), np.bool_)
+    strange[1:] = (pc[1:] != npc[:-1]) & ~annulling[:-1]
+    executed = np.ones(len(pc), np.bool_)
+    executed[:-1] = ~strange[1:] | is_trap[:-1]
+    if result.killed and not is_trap[-1] and image.holds(int(npc[-1])):
+        executed[-1] = False
+    return Trace(
+        run=result,
+        pc=pc,
+        npc=npc,
+        executed=executed,
+        breaks=strange,
+        sp=None if sp is None else sp[~repeat],
+        repeats=int(repeat.sum()),
+    )
