@@ -2,9 +2,10 @@
 
 The initial stack is laid out as qemu-user 7.2 lays it out, byte for byte, so that a program
 started here executes the same instructions as under qemu. From the stack's top downwards: 8 bytes
-of padding, the program's file name, the environment strings, the argument strings, 16 random
-bytes (aligned to 16), then the vector argc, argv, NULL, envp, NULL, auxv, aligned to 16; %sp lies
-one register save area below it. (qemu gives the environment in the reverse of its own order.)
+of padding, the program's name (argv[0] again), the environment strings, the argument strings, 16
+random bytes (aligned to 16), then the vector argc, argv, NULL, envp, NULL, auxv, aligned to 16;
+%sp lies one register save area below it. (qemu gives the environment in the reverse of its own
+order.)
 """
 
 from __future__ import annotations
@@ -209,7 +210,7 @@ def _build_stack(
 ) -> int:
     word = 8 if program.is64 else 4
     position = stack.top - _TOP_PADDING
-    name = os.fsencode(program.path)
+    name = arguments[0] if arguments else os.fsencode(program.path)
     strings = (*arguments, *environment, name)
     size = sum(len(text) + 1 for text in strings)
     if size > min(_MAX_STRINGS, stack.size // 4):
