@@ -16,7 +16,7 @@ action                  addressing (register = counter's address)  indexing (reg
 
 EPP's indexing mode takes `sethi; or; sll; ld; add; st`, also 6, which needs a register more or
 destroys the path register. Constants that do not fit an instruction's 13 bits are loaded first.
-With a hash table a count is `sethi table, %o1; call; add %pr, c, %o0` in the call's delay slot.
+With a hash table a count is `add %pr, c, %o0; call; sethi table, %o1` (in the call's delay slot).
 
 No instruction here changes condition codes or %y, and neither does the hashing routine on V9 and
 V8+. On V8 it changes icc; where icc is live there, `conditions` keeps it.
@@ -320,6 +320,6 @@ class _Writer:
     def _call_hash(self, key: list[Instruction], on_back_edge: bool) -> None:
         """Call the routine; the last instruction that prepares its arguments fills the slot."""
         table = asm.load_constant(self.scheme.layout.path_base, R.O1, self.scheme.context.is64)
-        *others, last = [*key, *table] if len(table) > 1 else [*key[:-1], *table, key[-1]]
+        *others, last = [*key, *table]
         self.out += [*others, asm.call(routine_name(on_back_edge)), last]
         self.hash_calls += 1
