@@ -123,6 +123,8 @@ class Cpu:
         _prepare(self.state, is64, windows)
         self._make_system_page()
         self.stop_function = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value or 0
+        self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
+        self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
         _self_test(self)
         self._fault_word = _find_fault_address(self)
         _prepare(self.state, is64, windows)

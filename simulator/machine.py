@@ -60,6 +60,7 @@ from simulator.sparc import SIGNALS
 from simulator.syscalls import SystemCalls
 from simulator.traps import (
     CLOCK_WORDS,
+    FIRST_FLUSH,
     MAX_CODE_RANGES,
     RESUME_STATE,
     ClockWord,
@@ -69,8 +70,6 @@ from simulator.traps import (
     TrapWord,
 )
 
-_SLICE: Final = 20_000_000  # instructions between looks at the translation cache
-_BUSY_FILLS: Final = 1000  # translations per slice that are worth a larger cache
 _NO_LIMIT: Final = 1 << 62
 
 STATUS_BUDGET: Final = 124
@@ -265,7 +264,12 @@ class Machine:
         words[TrapWord.PYTHON] = ctypes.cast(self._trap_callback, ctypes.c_void_p).value
         words[TrapWord.IS64] = self.is64
         words[TrapWord.WINDOWS] = cpu.windows
-        self._fill_words[FillWord.REGIONS] = table
+        fill = self._fill_words
+        fill[FillWord.REGIONS] = table
+        fill[FillWord.NEXT_FLUSH] = fill[FillWord.STEP] = FIRST_FLUSH
+        fill[FillWord.FLUSH_FUNCTION] = cpu.control_function
+        fill[FillWord.FLUSH_ENGINE] = cpu.handle
+        fill[FillWord.FLUSH_CODE] = cpu.flush_code
         self._code_words[CodeWord.REGIONS] = table
         self._code_words[CodeWord.COUNT] = len(ranges)
         code = ctypes.cast(self._code_callback, ctypes.c_void_p).value
@@ -396,8 +400,7 @@ class Machine:
     def _set_limit(self) -> None:
         clock = self._clock
         budget = self.limits.max_instructions
-        limit = int(clock[ClockWord.INSTRUCTIONS]) + _SLICE
-        clock[ClockWord.LIMIT] = limit if budget is None else min(limit, budget)
+        clock[ClockWord.LIMIT] = _NO_LIMIT if budget is None else min(budget, _NO_LIMIT)
         if clock[ClockWord.INTERRUPTED]:  # set meanwhile
             clock[ClockWord.LIMIT] = -1
 
@@ -424,9 +427,6 @@ class Machine:
             self._ending = _Ending(STATUS_BUDGET, "budget")
         elif self.limits.max_instructions == clock[ClockWord.LIMIT]:
             self._ending = _Ending(STATUS_BUDGET, "budget")
-        if self._fill_words[FillWord.FILLS] > _BUSY_FILLS:
-            self.cpu.flush_translations()  # the cache grows when it is flushed
-        self._fill_words[FillWord.FILLS] = 0
 
     # -- the clock
 
@@ -548,6 +548,8 @@ class Machine:
         start = int(self._clock[ClockWord.BLOCK_ADDRESS])
         end = start + int(self._clock[ClockWord.BLOCK_SIZE])
         inside, slot = (npc - 4) & self.cpu.address_mask, end - 4
+        if end == start:  # a bare run knows no blocks
+            start, end, slot = inside, npc, inside
         may = [
             pc
             for pc in dict.fromkeys((inside, slot))

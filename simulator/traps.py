@@ -90,7 +90,11 @@ class FillWord(IntEnum):
     FAULT_ACCESS = 1  # Access of the last refused request, or 0
     FAULT_RIGHTS = 2  # page byte of the page then
     FILLS = 3  # count
-    MASK = 4  # address mask
+    NEXT_FLUSH = 4  # count at which the engine's cache is next flushed, so that it grows
+    STEP = 5  # fills between flushes: doubles up to MOST_FILLS
+    FLUSH_FUNCTION = 6  # C address of uc_ctl
+    FLUSH_ENGINE = 7  # its arguments
+    FLUSH_CODE = 8
 
 
 class CodeWord(IntEnum):
@@ -103,6 +107,8 @@ class CodeWord(IntEnum):
 
 
 MAX_CODE_RANGES: Final = 4096
+FIRST_FLUSH: Final = 1000
+MOST_FILLS: Final = 1 << 20
 
 _TRAP_WORDS: Final = 16
 _CAN_SAVE: Final = CpuState.cansave.offset
@@ -215,6 +221,20 @@ def _call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
     return types.void(types.uint64, types.uint64, types.uint64), generate
 
 
+@intrinsic
+def _call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> Any:
+    """Call int(void *, int, ...) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, short = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(short, [word, short], var_arg=True)
+        target = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(target, [arguments[1], builder.trunc(arguments[2], short)])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
 def _native(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     return numba.njit(  # type: ignore[no-any-return]
         signature, cache=True, error_model="numpy", boundscheck=False, inline="never"
@@ -274,6 +294,28 @@ def _host_address(regions: int, address: int, size: int, rights: int) -> int:
     return np.uint64(0)
 
 
+@_native(types.void(types.uint64))
+def _count_fill(state: int) -> None:
+    """Count a fill; where they are frequent, flush the engine's cache: it then grows.
+
+    (The cache starts with 256 entries and is resized only when flushed. Flushing in the middle of
+    a fill is allowed: the engine looks its entry up again afterwards.)
+    """
+    fills = _word(state, FillWord.FILLS) + np.uint64(1)
+    _set_word(state, FillWord.FILLS, fills)
+    if fills == _word(state, FillWord.NEXT_FLUSH):
+        step = _word(state, FillWord.STEP)
+        if step < np.uint64(MOST_FILLS):
+            step *= np.uint64(2)
+        _set_word(state, FillWord.STEP, step)
+        _set_word(state, FillWord.NEXT_FLUSH, fills + step)
+        _call_control(
+            _word(state, FillWord.FLUSH_FUNCTION),
+            _word(state, FillWord.FLUSH_ENGINE),
+            _word(state, FillWord.FLUSH_CODE),
+        )
+
+
 @cfunc(
     types.boolean(types.voidptr, types.uint64, types.int32, types.voidptr, types.voidptr),
     cache=True,
@@ -287,7 +329,7 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
     code that it has translated.
     """
     state = _address_of(user_data)
-    _set_word(state, FillWord.FILLS, _word(state, FillWord.FILLS) + np.uint64(1))
+    _count_fill(state)
     if kind == _ACCESS_READ:
         need = np.uint8(_RIGHT_READ)
     elif kind == _ACCESS_WRITE:
