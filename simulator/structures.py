@@ -142,8 +142,9 @@ def sysinfo(uptime: int, total: int, free: int, is64: bool) -> bytes:
     memory = (total, free, 0, 0, 0, 0)
     if is64:
         return struct.pack(">q3Q6QH6x2QI4x", uptime, 0, 0, 0, *memory, 1, 0, 0, 1)
-    pages = tuple(min(value // 4096, 0xFFFFFFFF) for value in memory)
-    return struct.pack(">i3I6IH2x2II8x", uptime, 0, 0, 0, *pages, 1, 0, 0, 4096)
+    # The unit stays 1, as under qemu-user: the C library's arithmetic depends on it.
+    shown = tuple(min(value, 0xFFFFE000) for value in memory)
+    return struct.pack(">i3I6IH2x2II8x", uptime, 0, 0, 0, *shown, 1, 0, 0, 1)
 
 
 def utsname(is64: bool) -> bytes:
