@@ -260,6 +260,20 @@ Outcome = Returned | Failed | Exited | Replaced
 class SystemCallHandler(Protocol):
     """What the machine needs of the operating system."""
 
+    @property
+    def process_id(self) -> int:
+        """Number of the process (the sender of its own signals)."""
+        ...
+
+    @property
+    def user_id(self) -> int:
+        """Number of its user."""
+        ...
+
     def call(self, number: int, arguments: tuple[int, ...]) -> Outcome:
         """Perform system call `number`. Raises `UnsupportedError` for what is not emulated."""
+        ...
+
+    def finish(self) -> None:
+        """Be told that the run has ended, however it did: file mappings are written back."""
         ...

@@ -22,8 +22,9 @@ from simulator.guest import (
     OutOfMemory,
     Returned,
 )
-from simulator.outside import HostCalls
+from simulator.outside import USER, HostCalls
 from simulator.program import Program
+from simulator.sandbox import PROCESS_ID
 from simulator.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
 from simulator.syscalls_files import DescriptorCalls
 from simulator.syscalls_memory import MemoryCalls
@@ -110,6 +111,16 @@ class SystemCalls:
             **SignalCalls(task).handlers(),
         }
         self.unknown: Counter[str] = Counter()
+
+    @property
+    def process_id(self) -> int:
+        """Return the process's number."""
+        return PROCESS_ID
+
+    @property
+    def user_id(self) -> int:
+        """Return the user's number."""
+        return USER
 
     @property
     def names(self) -> frozenset[str]:
