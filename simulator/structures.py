@@ -147,10 +147,9 @@ def sysinfo(uptime: int, total: int, free: int, is64: bool) -> bytes:
     return struct.pack(">i3I6IH2x2II8x", uptime, 0, 0, 0, *shown, 1, 0, 0, 1)
 
 
-def utsname(is64: bool) -> bytes:
-    """`struct new_utsname`."""
-    machine = b"sparc64" if is64 else b"sparc"
-    fields = (b"Linux", b"simprof", b"6.1.0", b"#1", machine, b"(none)")
+def utsname() -> bytes:
+    """`struct new_utsname`: a 32-bit program sees the 64-bit kernel too."""
+    fields = (b"Linux", b"simprof", b"6.1.0", b"#1", b"sparc64", b"(none)")
     return b"".join(field.ljust(65, b"\0") for field in fields)
 
 

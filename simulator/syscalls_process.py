@@ -199,7 +199,7 @@ class ProcessCalls:
         return 0
 
     def _uname(self, arguments: Arguments) -> int:
-        self._guest.write(arguments[0], structures.utsname(self._task.is64))
+        self._guest.write(arguments[0], structures.utsname())
         return 0
 
     def _affinity(self, arguments: Arguments) -> int:
