@@ -49,7 +49,7 @@ class Run:
 
     @property
     def killed(self) -> bool:
-        """Whether a signal ended the program (a program that exits with 128 or more is not used)."""
+        """Whether a signal ended the program (as a shell would read the status)."""
         return self.status > 128
 
 
@@ -175,7 +175,11 @@ def trace(
     events = "exec,cpu,nochain" if stack_pointers else "exec,nochain"
     log = ["-singlestep", "-d", events, "-D", f"/dev/fd/{writing}"]
     command = ["env", "-i", *settings(environment), resolve(path), *log, str(path), *arguments]
-    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+    with (
+        tempfile.TemporaryFile() as given,
+        tempfile.TemporaryFile() as out,
+        tempfile.TemporaryFile() as err,
+    ):
         given.write(stdin)
         given.seek(0)
         process = subprocess.Popen(
@@ -239,7 +243,9 @@ def whole_lines(stream: BinaryIO) -> Iterator[bytes]:
         yield rest + b"\n"
 
 
-def hexadecimal(text: NDArray[np.uint8], starts: NDArray[np.int64], digits: int) -> NDArray[np.int64]:
+def hexadecimal(
+    text: NDArray[np.uint8], starts: NDArray[np.int64], digits: int
+) -> NDArray[np.int64]:
     """Return the numbers of `digits` hexadecimal digits at `starts` of `text`."""
     value = np.zeros(len(starts), np.uint64)
     for position in range(digits):
