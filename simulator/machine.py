@@ -3,34 +3,31 @@
 How a run goes: `Machine.run` starts the processor and gets control back when the block hook has
 stopped at a limit, when an access or an instruction has faulted, or when a trap handler has
 decided that the run is over. Window traps never come to Python; system calls and all other traps
-come to `_on_trap`, code that the engine translates for the first time and that is not plainly the
-program's own to `_on_code`. Exceptions do not cross the engine: callbacks keep them, stop it, and
-`run` raises them.
+come to `_on_trap`, code that is translated and not plainly the program's own to `CodeWatch`.
+Exceptions do not cross the engine: callbacks keep them, stop it, and `run` raises them.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator import traps
-from simulator.address_space import EXECUTED, MAPPED, AddressSpace, Region
+from simulator.address_space import MAPPED, AddressSpace, Region
+from simulator.codewatch import CodeWatch
 from simulator.contexts import Contexts, Interrupted
-from simulator.cpu import RESUME_TRAP, SYSTEM_PAGE, Access, Cpu, HookKind, Stop
-from simulator.cpu_state import FPRS_FEF, CpuState, set_condition_codes
-from simulator.errors import EngineError, UnsupportedError
+from simulator.cpu import RESUME_TRAP, SYSTEM_PAGE, Access, Cpu, Stop
+from simulator.cpu_state import FPRS_FEF, set_condition_codes
+from simulator.errors import EngineError
 from simulator.faults import (
     FaultKind,
     Trap,
     can_trap,
+    effective_address,
     finish_load,
     illegal_instruction,
     load_size,
@@ -46,135 +43,28 @@ from simulator.guest import (
     Exited,
     Failed,
     GuestFault,
-    Protection,
-    Replaced,
+    Outcome,
     Returned,
+    RunInterrupted,
     SystemCallHandler,
 )
-from simulator.interruption import Interrupt, Interruptions
+from simulator.hooks import NO_LIMIT, Hooks
+from simulator.interruption import stop_after, stop_on_interrupt
 from simulator.outside import HostCalls
-from simulator.process import StackPlace, start_process
-from simulator.program import Program, Range
-from simulator.signals import SI_USER, Signal, SignalInfo, SignalState
+from simulator.process import StackPlace, StartState, start_process
+from simulator.program import Program
+from simulator.running import Ending, Fault, Limits, NativeHook, Observer, Reason, RunResult
+from simulator.signals import SI_USER, SignalInfo, SignalState
 from simulator.sparc import SIGNALS
 from simulator.syscalls import SystemCalls
-from simulator.traps import (
-    CLOCK_WORDS,
-    FIRST_FLUSH,
-    MAX_CODE_RANGES,
-    RESUME_STATE,
-    ClockWord,
-    CodeWord,
-    FillWord,
-    Interruption,
-    TrapWord,
-)
+from simulator.traps import CLOCK_WORDS, RESUME_STATE, ClockWord, FillWord, Interruption, TrapWord
 
-_NO_LIMIT: Final = 1 << 62
+__all__ = ["Fault", "Limits", "Machine", "NativeHook", "Observer", "Reason", "RunResult"]
 
 STATUS_BUDGET: Final = 124
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
-
-
-@dataclass(frozen=True)
-class NativeHook:
-    """A block observer compiled to native code.
-
-    Attributes
-    ----------
-    address
-        Function pointer: `void(engine, uint64 address, uint32 size in bytes, void *user_data)`.
-    user_data
-        Pointer passed through.
-    clock
-        int64[32], C-contiguous, laid out as `traps.ClockWord`; shared by hook, traps, machine.
-    keepalive
-        Whatever must not be garbage-collected while the hook is installed.
-    """
-
-    address: int
-    user_data: int
-    clock: NDArray[np.int64]
-    keepalive: object
-
-
-class Observer(Protocol):
-    """Sees every block through `hook`, and the rare events that break the flow of blocks."""
-
-    hook: NativeHook
-
-    def attach(self, machine: Machine) -> None:
-        """Be told of the machine before the first instruction; the engine exists."""
-        ...
-
-    def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
-        """The next block event is the handler's entry."""
-        ...
-
-    def signal_returned(self, resumed_pc: int) -> None:
-        """A handler has returned; the next event is at `resumed_pc`."""
-        ...
-
-    def context_replaced(self, pc: int) -> None:
-        """A context was set (64-bit longjmp); the next event is at `pc`."""
-        ...
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory."""
-
-    max_instructions: int | None = None
-    timeout: float | None = None
-    memory: int = 4 << 30
-
-
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
-
-
-@dataclass(frozen=True)
-class Fault:
-    """The fault that ended a run. `address` is what was accessed, where that is the cause."""
-
-    signal: int
-    name: str
-    pc: int
-    address: int | None
-    description: str
-
-
-@dataclass(frozen=True)
-class RunResult:
-    """How a run ended and what it took.
-
-    `status` is a shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for
-    Ctrl-C. `spills` and `fills` are register windows moved by traps. `last_pc` is the faulting
-    instruction, or the next one that would have been executed.
-    """
-
-    status: int
-    reason: Reason
-    signal: int | None
-    fault: Fault | None
-    instructions: int
-    system_calls: int
-    spills: int
-    fills: int
-    seconds: float
-    last_pc: int
-
-
-@dataclass(frozen=True)
-class _Ending:
-    status: int
-    reason: Reason
-    signal: int | None = None
-    fault: Fault | None = None
-
-
-_TRAP_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
-_CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
+_SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 
 
 class Machine:
@@ -222,120 +112,62 @@ class Machine:
         self.signals = SignalState()
         self.cpu = Cpu(self.is64, windows)
         self._contexts = Contexts(self.cpu, self.memory, self.signals)
+        self._code = CodeWatch(program, self.cpu, self.memory)
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
         self._trap_pc = 0
         self._resume_at = 0, 0
-        self._ending: _Ending | None = None
+        self._ending: Ending | None = None
         self._error: BaseException | None = None
-        self._patched: set[int] = set()
-        self._late_code: dict[int, bytes] = {}
-        self._interruptions = Interruptions(self._clock)
-        self._wire()
-        self._start(arguments, environment, argv0, seed)
-        self.calls: SystemCallHandler = SystemCalls(self, host, program, seed=seed)
+        self._connect()
+        name = os.fsencode(program.path) if argv0 is None else argv0
+        command = (name, *arguments)
+        start = self._start(command, environment, seed)
+        self.calls: SystemCallHandler = SystemCalls(
+            self,
+            host,
+            program,
+            arguments=command,
+            memory_limit=self.limits.memory,
+            seed=seed,
+        )
+        self.cpu.window()[6] = start.stack_pointer
+        self.cpu.state.pc, self.cpu.state.npc = start.entry, start.entry + 4
+        host.interrupted = self._is_interrupted
 
-    # -- wiring
-
-    def _wire(self) -> None:
-        """Connect processor, memory and clock; prepare what the native hooks work on."""
-        cpu, memory, clock = self.cpu, self.memory, self._clock
+    def _connect(self) -> None:
+        """Connect processor, memory and hooks."""
+        memory = self.memory
         memory.on_region = self._map_region
-        memory.on_change = cpu.flush_translations
-        memory.on_code_change = self._forget_code
+        memory.on_change = self.cpu.flush_translations
+        memory.on_code_change = self._code.forget
         memory.add_region(0, 1 << 32)
-        clock[ClockWord.STOP_FUNCTION] = cpu.stop_function
-        clock[ClockWord.ENGINE] = cpu.handle
-        clock[ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
-        clock[ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
-        clock[ClockWord.LIMIT] = _NO_LIMIT
-        self._trap_words = np.zeros(16, np.int64)
-        self._fill_words = np.zeros(16, np.int64)
-        ranges = self._code_ranges()
-        self._code_words = np.zeros(CodeWord.FIRST + 2 * len(ranges), np.int64)
-        self._trap_callback = _TRAP_CALLBACK(self._guard_trap)
-        self._code_callback = _CODE_CALLBACK(self._guard_code)
-        table = memory.table.ctypes.data
-        words = self._trap_words
-        words[TrapWord.CLOCK] = clock.ctypes.data
-        words[TrapWord.CPU] = cpu.state_address
-        words[TrapWord.REGIONS] = table
-        words[TrapWord.PYTHON] = ctypes.cast(self._trap_callback, ctypes.c_void_p).value
-        words[TrapWord.IS64] = self.is64
-        words[TrapWord.WINDOWS] = cpu.windows
-        fill = self._fill_words
-        fill[FillWord.REGIONS] = table
-        fill[FillWord.NEXT_FLUSH] = fill[FillWord.STEP] = FIRST_FLUSH
-        fill[FillWord.FLUSH_FUNCTION] = cpu.control_function
-        fill[FillWord.FLUSH_ENGINE] = cpu.handle
-        fill[FillWord.FLUSH_CODE] = cpu.flush_code
-        self._code_words[CodeWord.REGIONS] = table
-        self._code_words[CodeWord.COUNT] = len(ranges)
-        code = ctypes.cast(self._code_callback, ctypes.c_void_p).value
-        self._code_words[CodeWord.PYTHON] = code
-        for number, each in enumerate(ranges):
-            row = CodeWord.FIRST + 2 * number
-            self._code_words[row : row + 2] = each.start, each.end
-
-    def _code_ranges(self) -> list[Range]:
-        """Ranges whose code is known from the file: those that the code hook may pass."""
-        late = self.program.late_code
-        return [
-            each
-            for each in self.program.code
-            if not any(each.start < other.end and other.start < each.end for other in late)
-        ][:MAX_CODE_RANGES]
+        self._hooks = Hooks(
+            self.cpu,
+            memory,
+            self._clock,
+            self._code.plain_ranges(),
+            on_trap=lambda number: self._guard(lambda: self._on_trap(number)),
+            on_code=lambda address, size: self._guard(lambda: self._code.check(address, size)),
+        )
 
     def _map_region(self, region: Region) -> None:
         self.cpu.map(region.base, region.size, region.host)
 
     def _start(
-        self,
-        arguments: Sequence[bytes],
-        environment: Sequence[bytes],
-        argv0: bytes | None,
-        seed: int,
-    ) -> None:
-        name = os.fsencode(self.program.path) if argv0 is None else argv0
+        self, command: Sequence[bytes], environment: Sequence[bytes], seed: int
+    ) -> StartState:
         layout = self.memory.layout
-        size = min(layout.stack_size, max(self.memory.limit // 4, PAGE_SIZE))
-        state = start_process(
+        size = min(layout.stack_size, self.memory.limit // 4) // PAGE_SIZE * PAGE_SIZE
+        return start_process(
             self.program,
             self.memory,
-            StackPlace(layout.stack_top, size // PAGE_SIZE * PAGE_SIZE),
-            arguments=(name, *arguments),
+            StackPlace(layout.stack_top, max(size, PAGE_SIZE)),
+            arguments=command,
             environment=environment,
             seed=seed,
         )
-        self.cpu.window()[6] = state.stack_pointer
-        self.cpu.state.pc = state.entry
-        self.cpu.state.npc = state.entry + 4
-
-    def _install_hooks(self, bare: bool) -> None:
-        cpu = self.cpu
-        below = 0, SYSTEM_PAGE - 1
-        cpu.add_hook(
-            HookKind.TRANSLATION,
-            traps.fill_translation.address,
-            self._fill_words.ctypes.data,
-            below,
-        )
-        cpu.add_hook(
-            HookKind.INTERRUPT, traps.handle_trap.address, self._trap_words.ctypes.data
-        )
-        cpu.add_hook(
-            HookKind.NEW_CODE, traps.check_code.address, self._code_words.ctypes.data, below
-        )
-        if bare:
-            return
-        if self._observer is None:
-            cpu.add_hook(
-                HookKind.BLOCK, traps.count_block.address, self._clock.ctypes.data, below
-            )
-        else:
-            hook = self._observer.hook
-            cpu.add_hook(HookKind.BLOCK, hook.address, hook.user_data, below)
 
     # -- running
 
@@ -355,17 +187,16 @@ class Machine:
         EngineError
             The emulator failed.
         """
-        self._install_hooks(bare)
+        hook = None if bare or self._observer is None else self._observer.hook
+        self._hooks.install(hook, count=not bare)
         if self._observer is not None:
             self._observer.attach(self)
+        stop = self.cpu.stop if bare else None
         started = time.perf_counter()
-        with ExitStack() as stack:
-            stack.enter_context(self._interruptions)
-            stack.enter_context(
-                self._interruptions.watchdog(self.limits.timeout, self.cpu.stop if bare else None)
-            )
+        with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
             self._loop(bare)
         seconds = time.perf_counter() - started
+        self.calls.finish()
         if self._error is not None:
             raise self._error
         assert self._ending is not None
@@ -376,8 +207,8 @@ class Machine:
             fault=self._ending.fault,
             instructions=self.instructions,
             system_calls=self._system_calls,
-            spills=int(self._trap_words[TrapWord.SPILLS]),
-            fills=int(self._trap_words[TrapWord.FILLS]),
+            spills=int(self._hooks.trap[TrapWord.SPILLS]),
+            fills=int(self._hooks.trap[TrapWord.FILLS]),
             seconds=seconds,
             last_pc=int(self.cpu.state.pc),
         )
@@ -387,12 +218,9 @@ class Machine:
         while not self._is_over():
             self._set_limit()
             self._resume_at = state.pc, state.npc
-            try:
-                stop = self.cpu.run(state.pc, state.npc)
-                if not self._is_over():
-                    self._after(stop, bare)
-            except GuestFault as error:
-                self._end_by_signal(SignalInfo(Signal.SEGV, 0, error.address))
+            stop = self.cpu.run(state.pc, state.npc)
+            if not self._is_over():
+                self._after(stop, bare)
 
     def _is_over(self) -> bool:
         return self._ending is not None or self._error is not None
@@ -400,7 +228,7 @@ class Machine:
     def _set_limit(self) -> None:
         clock = self._clock
         budget = self.limits.max_instructions
-        clock[ClockWord.LIMIT] = _NO_LIMIT if budget is None else min(budget, _NO_LIMIT)
+        clock[ClockWord.LIMIT] = NO_LIMIT if budget is None else min(budget, NO_LIMIT)
         if clock[ClockWord.INTERRUPTED]:  # set meanwhile
             clock[ClockWord.LIMIT] = -1
 
@@ -418,24 +246,26 @@ class Machine:
         else:
             raise EngineError(f"the emulator stopped at {self.cpu.state.pc:#x} without a reason")
 
+    def _is_interrupted(self) -> bool:
+        return bool(self._clock[ClockWord.INTERRUPTED])
+
     def _on_limit(self) -> None:
-        clock = self._clock
-        interruption = Interruption(int(clock[ClockWord.INTERRUPTED]))
-        if interruption is Interruption.USER:
-            self._ending = _Ending(STATUS_INTERRUPTED, "interrupted")
-        elif interruption is Interruption.TIMEOUT:
-            self._ending = _Ending(STATUS_BUDGET, "budget")
-        elif self.limits.max_instructions == clock[ClockWord.LIMIT]:
-            self._ending = _Ending(STATUS_BUDGET, "budget")
+        interruption = int(self._clock[ClockWord.INTERRUPTED])
+        if interruption == Interruption.TIMEOUT:
+            self._ending = Ending(STATUS_BUDGET, "budget")
+        elif interruption:
+            self._ending = Ending(STATUS_INTERRUPTED, "interrupted")
+        elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
+            self._ending = Ending(STATUS_BUDGET, "budget")
 
     # -- the clock
 
-    def _interrupt_block(self, pc: int, at_block: bool = False) -> None:
+    def _interrupt_block(self, pc: int) -> None:
         """Take back the count of what follows `pc` in the current block."""
         clock = self._clock
         start = int(clock[ClockWord.BLOCK_ADDRESS])
         end = start + int(clock[ClockWord.BLOCK_SIZE])
-        if not start <= pc < end or at_block:
+        if not start <= pc < end:
             return
         clock[ClockWord.INSTRUCTIONS] -= (end - pc) >> 2
         clock[ClockWord.RESUME_PC] = pc
@@ -447,14 +277,15 @@ class Machine:
     # -- memory faults
 
     def _on_memory_fault(self) -> None:
-        access = Access(int(self._fill_words[FillWord.FAULT_ACCESS]))
-        mapped = bool(self._fill_words[FillWord.FAULT_RIGHTS] & MAPPED)
+        access = Access(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
+        mapped = bool(self._hooks.fill[FillWord.FAULT_RIGHTS] & MAPPED)
         pc, address = int(self.cpu.state.pc), self.cpu.fault_address & self.cpu.address_mask
         if access is Access.FETCH:
             if pc == self._contexts.return_address:
                 self.return_from_signal()
+                self._deliver_pending()
                 return
-        elif access is Access.READ and pc in self._patched:
+        elif access is Access.READ and self._code.is_patched(pc):
             self._skip_load(pc)
             return
         else:
@@ -477,17 +308,11 @@ class Machine:
 
     # -- traps
 
-    def _guard_trap(self, number: int) -> None:
-        self._guarded(lambda: self._on_trap(number))
-
-    def _guard_code(self, address: int, size: int) -> None:
-        self._guarded(lambda: self._on_code(address, size))
-
-    def _guarded(self, action: Callable[[], None]) -> None:
+    def _guard(self, action: Callable[[], None]) -> None:
         """Run a callback's work; keep exceptions for `run`, stop the engine when it is over."""
         try:
             action()
-        except Interrupt:
+        except RunInterrupted:
             self._on_limit()
         except BaseException as error:
             self._error = error
@@ -581,20 +406,16 @@ class Machine:
         """
         plain = without_no_fault(word)
         if plain is not None:
-            self._patch(pc, plain)
+            self._code.patch(pc, plain)
             self._interrupt_block(pc)
             return
-        address = trap_fault(Trap.DATA_MISS, self.cpu, pc, word).address or 0
+        address = effective_address(self.cpu, word)
         try:
             data: bytes | None = self.memory.read(address, load_size(word))
         except GuestFault:
             data = None
         finish_load(self.cpu, word, data, little_endian=asi >= 0x88)
         self._go_past(pc)
-
-    def _patch(self, pc: int, word: int) -> None:
-        self._patched.add(pc)
-        self.memory.load(pc, word.to_bytes(4, "big"))
 
     # -- faults and signals
 
@@ -611,15 +432,15 @@ class Machine:
     def _end_by_fault(self, kind: FaultKind) -> None:
         number = int(kind.signal)
         fault = Fault(number, SIGNALS[number], int(self.cpu.state.pc), kind.address, kind.text)
-        self._ending = _Ending(_SIGNAL_STATUS + number, "fault", number, fault)
+        self._ending = Ending(_SIGNAL_STATUS + number, "fault", number, fault)
 
     def _end_by_signal(self, info: SignalInfo) -> None:
-        self._ending = _Ending(_SIGNAL_STATUS + info.number, "signal", info.number)
+        self._ending = Ending(_SIGNAL_STATUS + info.number, "signal", info.number)
 
     def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
         """Enter the program's handler."""
         clock, pc = self._clock, int(self.cpu.state.pc)
-        saved = tuple(int(value) for value in clock[ClockWord.RESUME_PC : ClockWord.STATE + 2])
+        saved = tuple(int(value) for value in clock[_SAVED_WORDS])
         try:
             handler = self._contexts.enter_handler(info, saved)
         except GuestFault as error:
@@ -643,84 +464,28 @@ class Machine:
     # -- system calls
 
     def _on_system_call(self) -> None:
-        cpu = self.cpu
-        self._trap_pc = int(self._clock[ClockWord.BLOCK_ADDRESS] + self._clock[ClockWord.BLOCK_SIZE])
-        self._trap_pc -= 4
+        cpu, clock = self.cpu, self._clock
+        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
+        self._trap_pc = end - 4
         window = cpu.window()
         arguments = tuple(window[number] & cpu.address_mask for number in range(6))
         self._system_calls += 1
-        with self._interruptions.blocking():
-            outcome = self.calls.call(int(cpu.state.globals[1]) & 0xFFFFFFFF, arguments)
-        if isinstance(outcome, Exited):
-            self._ending = _Ending(outcome.status & 0xFF, "exit")
-            return
-        if isinstance(outcome, Returned):
-            window[0] = self._result(outcome.value)
-            if outcome.second is not None:
-                window[1] = self._result(outcome.second)
-            set_condition_codes(cpu.state, 0, 0)
-        elif isinstance(outcome, Failed):
-            window[0] = outcome.errno
-            set_condition_codes(cpu.state, 1, 1)
-        else:
-            assert isinstance(outcome, Replaced)
+        outcome = self.calls.call(int(cpu.state.globals[1]) & 0xFFFFFFFF, arguments)
+        self._finish_system_call(outcome)
         self._deliver_pending()
 
-    def _result(self, value: int) -> int:
-        return value & self.cpu.address_mask
-
-    # -- what the program runs
-
-    def _forget_code(self, start: int, end: int) -> None:
-        """Drop translations of pages [start, end) that may have changed behind the engine."""
-        for page in range(start // PAGE_SIZE * PAGE_SIZE, end, PAGE_SIZE):
-            bits = self.memory.page_bits(page)
-            if not bits & EXECUTED:
-                continue
-            self.memory.set_page_bits(page, bits | Protection.EXECUTE)
-            self.cpu.flush_translations()
-            self.cpu.forget_code(page, page + PAGE_SIZE)
-            self.memory.set_page_bits(page, bits)
-            self.cpu.flush_translations()
-
-    def _on_code(self, address: int, size: int) -> None:
-        """Look at code that is about to be executed for the first time, or again after a change.
-
-        Code that the program made itself cannot be profiled, so it is refused.
-        """
-        code = self.memory.peek(address, size)
-        if any(address in each for each in self.program.late_code):
-            if self._late_code.setdefault(address, code)[:size] != code[: len(code)]:
-                raise self._refusal("changes the code at", address)
-            return
-        if any(address in each and address + size <= each.end for each in self.program.code):
-            if self._differs(address, code):
-                raise self._refusal("changes its own code at", address)
-            return
-        if int.from_bytes(code[:4], "big") >> 22 & 0x307 == 0:
-            return  # unimp: an illegal instruction, not code
-        raise self._refusal("runs code that is not in its file's code sections, at", address)
-
-    def _refusal(self, what: str, address: int) -> UnsupportedError:
-        return UnsupportedError(
-            f"{self.program.path}: the program {what} {address:#x}; "
-            "simprof cannot profile generated or self-modified code"
-        )
-
-    def _differs(self, address: int, code: bytes) -> bool:
-        """Whether code differs from the file's (our own patches aside)."""
-        original = bytearray(len(code))
-        for segment in self.program.segments:
-            low = max(address, segment.address)
-            high = min(address + len(code), segment.address + len(segment.data))
-            if low < high:
-                part = segment.data[low - segment.address : high - segment.address]
-                original[low - address : high - address] = part
-        for pc in range(address, address + len(code), 4):
-            if pc in self._patched:
-                offset = pc - address
-                original[offset : offset + 4] = code[offset : offset + 4]
-        return bytes(original) != code
+    def _finish_system_call(self, outcome: Outcome) -> None:
+        window, mask = self.cpu.window(), self.cpu.address_mask
+        if isinstance(outcome, Exited):
+            self._ending = Ending(outcome.status & 0xFF, "exit")
+        elif isinstance(outcome, Returned):
+            window[0] = outcome.value & mask
+            if outcome.second is not None:
+                window[1] = outcome.second & mask
+            set_condition_codes(self.cpu.state, 0, 0)
+        elif isinstance(outcome, Failed):
+            window[0] = outcome.errno
+            set_condition_codes(self.cpu.state, 1, 1)
 
     # -- guest.Guest
 
@@ -752,7 +517,8 @@ class Machine:
 
     def raise_signal(self, number: int) -> None:
         """Make a signal pending, sent by the program itself."""
-        self.signals.post(SignalInfo(number, SI_USER, None, self.calls.process_id))
+        calls = self.calls
+        self.signals.post(SignalInfo(number, SI_USER, None, calls.process_id, calls.user_id))
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled."""
@@ -760,8 +526,13 @@ class Machine:
         self.signals.blocked = mask
 
     def return_from_signal(self) -> None:
-        """Restore what a handler interrupted."""
-        interrupted: Interrupted | None = self._contexts.leave_handler()
+        """Restore what a handler interrupted; a frame that cannot be read ends the run."""
+        try:
+            interrupted = self._contexts.leave_handler()
+        except GuestFault as error:
+            mapped = bool(self.memory.page_bits(error.address) & MAPPED)
+            self._end_by_fault(stack_fault(error.address, mapped))
+            return
         pc = int(self.cpu.state.pc)
         if interrupted is not None:
             self._restore_clock(interrupted, pc)
@@ -770,7 +541,7 @@ class Machine:
 
     def _restore_clock(self, interrupted: Interrupted, pc: int) -> None:
         clock = self._clock
-        clock[ClockWord.RESUME_PC : ClockWord.STATE + 2] = interrupted.clock
+        clock[_SAVED_WORDS] = interrupted.clock
         inside = clock[ClockWord.STATE] == RESUME_STATE
         if inside and pc != interrupted.registers.pc:
             if interrupted.registers.pc < pc < clock[ClockWord.RESUME_END]:

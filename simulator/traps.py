@@ -587,25 +587,17 @@ def _kept_word(typing_context: Any, store: Any, value: Any) -> Any:
 
 @cfunc(types.void(types.int32, types.uint64), cache=True)
 def _on_signal(number: Any, argument: Any) -> None:
-    """C signal handler. Called with number -1 by us: remember the words at `argument`.
-
-    These words: address of the clock, of the handler to call next, or zeros.
-    """
-    words = _kept_word(number == np.int32(-1), argument)
-    if number == np.int32(-1) or words == np.uint64(0):
+    """C signal handler. Called with number -1 by us: remember the clock at `argument`."""
+    clock = _kept_word(number == np.int32(-1), argument)
+    if number == np.int32(-1) or clock == np.uint64(0):
         return
-    clock = _load64(words)
-    if clock != np.uint64(0):
-        if _word(clock, ClockWord.INTERRUPTED) == np.uint64(0):
-            _set_word(clock, ClockWord.INTERRUPTED, np.uint64(1))
-        _set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
-    following = _load64(words + np.uint64(8))
-    if following > np.uint64(1):
-        _call1(following, np.uint64(number))
+    if _word(clock, ClockWord.INTERRUPTED) == np.uint64(0):
+        _set_word(clock, ClockWord.INTERRUPTED, np.uint64(1))
+    _set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
 
 
 class SignalHandler:
-    """SIGINT stops the run whose clock is given; then the handler installed before is called.
+    """Makes a signal stop the run whose clock is given.
 
     Use as a context manager. The previous disposition comes back at the end.
     """
@@ -613,19 +605,16 @@ class SignalHandler:
     _SIGACTION_SIZE: Final = 256  # bytes, more than struct sigaction has
 
     def __init__(self, clock: NDArray[np.int64], number: int) -> None:
-        self._words = np.zeros(2, dtype=np.uint64)
-        self._words[0] = clock.ctypes.data
+        self._clock = clock
         self._number = number
-        self._libc = ctypes.CDLL(None, use_errno=True)
+        self._libc = ctypes.CDLL(None)
         self._previous = ctypes.create_string_buffer(self._SIGACTION_SIZE)
 
     def __enter__(self) -> None:
+        self._remember(self._clock.ctypes.data)
         self._libc.sigaction(self._number, None, self._previous)
-        (handler,) = ctypes.c_uint64.from_buffer(self._previous, 0).value,
-        self._words[1] = handler
-        self._remember(self._words.ctypes.data)
-        action = ctypes.create_string_buffer(self._previous.raw, self._SIGACTION_SIZE)
-        ctypes.c_uint64.from_buffer(action, 0).value = _on_signal.address
+        action = ctypes.create_string_buffer(self._SIGACTION_SIZE)  # no flags, empty mask
+        ctypes.c_uint64.from_buffer(action).value = _on_signal.address
         self._libc.sigaction(self._number, action, None)
 
     def __exit__(self, *error: object) -> None:
