@@ -1,0 +1,58 @@
+"""Control-flow graphs as text, with the instructions of every block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from profiler.cfg import Block, ControlFlowGraph, EdgeKind
+from profiler.recovery import RecoveredProgram
+from simulator.decode import disassemble
+
+
+def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+    """Return the graphs of the routines at positions `selected`, one paragraph each."""
+    notes = _notes(recovered)
+    paragraphs = [_routine(recovered, recovered.routines[i], notes) for i in selected]
+    return "\n".join(paragraphs)
+
+
+def _notes(recovered: RecoveredProgram) -> dict[int, str]:
+    """What to say beside instructions."""
+    notes = {address: "does not return" for address in recovered.no_return_calls}
+    notes |= {address: "targets unknown" for address in recovered.unresolved_jumps}
+    notes |= {address: "reads the program counter" for address in recovered.call_aliases}
+    return notes | dict(recovered.irregular)
+
+
+def _routine(recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str]) -> str:
+    lines = [
+        f"{graph.name} at {graph.address:#x}: {graph.size} bytes, "
+        f"{len(graph.blocks)} blocks, {len(graph.edges)} edges"
+    ]
+    entries = [graph.edges[edge].target for edge in graph.out_edges[graph.entry]]
+    lines.append("  ENTRY -> " + ", ".join(_name(graph, target) for target in entries))
+    for block in graph.blocks:
+        lines += _block(recovered, graph, block, notes)
+    return "\n".join(lines) + "\n"
+
+
+def _block(
+    recovered: RecoveredProgram, graph: ControlFlowGraph, block: Block, notes: dict[int, str]
+) -> Iterator[str]:
+    unit = "instruction" if block.instructions == 1 else "instructions"
+    yield f"  {_name(graph, block.id)}: {block.instructions} {unit}"
+    for address in range(block.start, block.end, 4):
+        word = int(recovered.code.words[recovered.code.index(address)])
+        text = f"    {address:#x}  {disassemble(word, address)}"
+        yield f"{text}  ! {notes[address]}" if address in notes else text
+    for number in graph.out_edges[block.id]:
+        edge = graph.edges[number]
+        kind = "" if edge.kind is EdgeKind.EXIT else f" ({edge.kind.value})"
+        yield f"    -> {_name(graph, edge.target)}{kind}"
+
+
+def _name(graph: ControlFlowGraph, vertex: int) -> str:
+    name = graph.vertex_name(vertex)
+    if isinstance(name, str):
+        return name
+    return f"slot {name:#x}" if graph.blocks[vertex].is_slot else f"{name:#x}"
