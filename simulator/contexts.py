@@ -151,9 +151,9 @@ class Contexts:
         state.pc, state.npc, state.y = registers.pc, registers.npc, registers.y
         set_condition_codes(state, registers.ccr & 15, registers.ccr >> 4)
         state.asi = registers.asi
-        state.globals[1:8] = registers.globals[1:8]
-        window[0:8] = registers.outs
-        state.fp[0:32] = registers.fp
+        state.globals[1:8] = list(registers.globals[1:8])
+        window[0:8] = list(registers.outs)
+        state.fp[0:32] = list(registers.fp)
         self._cpu.set_fsr(registers.fsr)
         state.gsr, state.fprs = registers.gsr, registers.fprs
 
@@ -221,7 +221,7 @@ class Contexts:
         address = (cpu.window()[_SP] + cpu.stack_bias) & cpu.address_mask
         data = self._memory.read(address, FRAME_SIZE)
         interrupted = self._interrupted.pop(address, None)
-        frame = self._format.unpack(data, interrupted and interrupted.registers)
+        frame = self._format.unpack(data, interrupted.registers if interrupted else None)
         self._flush()
         for window in interrupted.unsaved if interrupted else ():
             self._memory.write(window.address, window.data)
@@ -268,7 +268,7 @@ class Contexts:
         set_condition_codes(state, values[0] >> 32 & 15, values[0] >> 36 & 15)
         state.asi = values[0] >> 24 & 0xFF
         state.globals[1:_G7] = values[4:10]  # %g7, the thread pointer, stays
-        cpu.window()[0:8] = outs
+        cpu.window()[0:8] = list(outs)
         self._load_current()
         if fpu is not None:
             *registers, fsr, _fprs, gsr = struct.unpack(">35Q", fpu)

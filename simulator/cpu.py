@@ -28,7 +28,7 @@ from enum import Enum, IntEnum
 from pathlib import Path
 from typing import Any, Final
 
-import unicorn
+import unicorn as unicorn_package
 from unicorn import unicorn_const
 from unicorn.unicorn_py3.unicorn import uclib
 
@@ -44,6 +44,8 @@ from simulator.cpu_state import (
 )
 from simulator.errors import EngineError
 from simulator.guest import PAGE_SIZE
+
+unicorn: Any = unicorn_package  # its type hints are incomplete
 
 _SPARC_PC: Final = unicorn.sparc_const.UC_SPARC_REG_PC
 _SPARC_G0: Final = unicorn.sparc_const.UC_SPARC_REG_G0
@@ -305,7 +307,7 @@ class Cpu:
 # -- making an engine
 
 
-def _open_engine() -> unicorn.Uc:
+def _open_engine() -> Any:
     try:
         mode = unicorn.UC_MODE_SPARC64 | unicorn.UC_MODE_BIG_ENDIAN
         engine = unicorn.Uc(unicorn.UC_ARCH_SPARC, mode)
@@ -322,7 +324,7 @@ def _refuse(what: str) -> EngineError:
     )
 
 
-def _read_context(engine: unicorn.Uc) -> bytes:
+def _read_context(engine: Any) -> bytes:
     """Return the engine's saved context, without the header."""
     context: Any = engine.context_save()
     header_and_declared = context.size
@@ -344,7 +346,7 @@ def _read_context(engine: unicorn.Uc) -> bytes:
     return bytes(buffer)
 
 
-def _locate(engine: unicorn.Uc) -> CpuState:
+def _locate(engine: Any) -> CpuState:
     """Return the live state structure."""
     for number, value in enumerate(_MAGIC, start=1):
         engine.reg_write(_SPARC_G0 + number, value)
@@ -379,7 +381,7 @@ def _readable_from(address: int) -> int:
     return end - address
 
 
-def _check_identity(engine: unicorn.Uc, state: CpuState, snapshot: CpuState) -> None:
+def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
     version = state.definition.iu_version | state.maxtl << 8 | (state.nwindows - 1)
     checks = {
         "engine handle": state.engine == engine._uch.value,
@@ -398,7 +400,7 @@ def _check_identity(engine: unicorn.Uc, state: CpuState, snapshot: CpuState) -> 
         raise _refuse("state check failed: CPU name")
 
 
-def _check_registers(engine: unicorn.Uc, state: CpuState) -> None:
+def _check_registers(engine: Any, state: CpuState) -> None:
     """Write on one side, read on the other."""
     state.globals[3] = 0xABCDEF
     engine.reg_write(_SPARC_O5, 0x777)

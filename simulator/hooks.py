@@ -63,14 +63,14 @@ class Hooks:
         """Install everything; `block` observes blocks, else they are counted if `count`."""
         cpu, below = self._cpu, (0, SYSTEM_PAGE - 1)
         fill, trap, code = (words.ctypes.data for words in (self.fill, self.trap, self._code))
-        cpu.add_hook(HookKind.TRANSLATION, traps.fill_translation.address, fill, below)
-        cpu.add_hook(HookKind.INTERRUPT, traps.handle_trap.address, trap)
-        cpu.add_hook(HookKind.NEW_CODE, traps.check_code.address, code, below)
+        cpu.add_hook(HookKind.TRANSLATION, traps.address_of(traps.fill_translation), fill, below)
+        cpu.add_hook(HookKind.INTERRUPT, traps.address_of(traps.handle_trap), trap)
+        cpu.add_hook(HookKind.NEW_CODE, traps.address_of(traps.check_code), code, below)
         if block is not None:
             cpu.add_hook(HookKind.BLOCK, block.address, block.user_data, below)
         elif count:
             clock = self._clock.ctypes.data
-            cpu.add_hook(HookKind.BLOCK, traps.count_block.address, clock, below)
+            cpu.add_hook(HookKind.BLOCK, traps.address_of(traps.count_block), clock, below)
 
 
 def _set_clock(clock: NDArray[np.int64], cpu: Cpu) -> None:

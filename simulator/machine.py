@@ -43,9 +43,11 @@ from simulator.guest import (
     Exited,
     Failed,
     GuestFault,
+    Memory,
     Outcome,
     Returned,
     RunInterrupted,
+    Signals,
     SystemCallHandler,
 )
 from simulator.hooks import NO_LIMIT, Hooks
@@ -108,11 +110,13 @@ class Machine:
         self.program = program
         self.is64 = program.is64
         self.limits = limits or Limits()
-        self.memory = AddressSpace(self.is64, self.limits.memory)
-        self.signals = SignalState()
+        self._space = AddressSpace(self.is64, self.limits.memory)
+        self._signal_state = SignalState()
+        self.memory: Memory = self._space
+        self.signals: Signals = self._signal_state
         self.cpu = Cpu(self.is64, windows)
-        self._contexts = Contexts(self.cpu, self.memory, self.signals)
-        self._code = CodeWatch(program, self.cpu, self.memory)
+        self._contexts = Contexts(self.cpu, self._space, self._signal_state)
+        self._code = CodeWatch(program, self.cpu, self._space)
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
@@ -138,7 +142,7 @@ class Machine:
 
     def _connect(self) -> None:
         """Connect processor, memory and hooks."""
-        memory = self.memory
+        memory = self._space
         memory.on_region = self._map_region
         memory.on_change = self.cpu.flush_translations
         memory.on_code_change = self._code.forget
@@ -158,11 +162,11 @@ class Machine:
     def _start(
         self, command: Sequence[bytes], environment: Sequence[bytes], seed: int
     ) -> StartState:
-        layout = self.memory.layout
-        size = min(layout.stack_size, self.memory.limit // 4) // PAGE_SIZE * PAGE_SIZE
+        layout = self._space.layout
+        size = min(layout.stack_size, self._space.limit // 4) // PAGE_SIZE * PAGE_SIZE
         return start_process(
             self.program,
-            self.memory,
+            self._space,
             StackPlace(layout.stack_top, max(size, PAGE_SIZE)),
             arguments=command,
             environment=environment,
@@ -339,7 +343,7 @@ class Machine:
             else:
                 self._on_exception(number, npc)
         except GuestFault as error:
-            mapped = bool(self.memory.page_bits(error.address) & MAPPED)
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._on_fault(stack_fault(error.address, mapped))
 
     def _on_set_context(self) -> None:
@@ -391,12 +395,12 @@ class Machine:
     def _may_lead_to(self, pc: int, target: int) -> bool:
         return bool(
             traps.jumps_to(
-                np.uint64(self.memory.table.ctypes.data), np.uint64(pc), np.uint64(target)
+                np.uint64(self._space.table.ctypes.data), np.uint64(pc), np.uint64(target)
             )
         )
 
     def _instruction(self, pc: int) -> int:
-        return int.from_bytes(self.memory.peek(pc, 4), "big")
+        return int.from_bytes(self._space.peek(pc, 4), "big")
 
     def _on_no_fault_load(self, pc: int, word: int, asi: int) -> None:
         """Do a load that must not fault.
@@ -411,7 +415,7 @@ class Machine:
             return
         address = effective_address(self.cpu, word)
         try:
-            data: bytes | None = self.memory.read(address, load_size(word))
+            data: bytes | None = self._space.read(address, load_size(word))
         except GuestFault:
             data = None
         finish_load(self.cpu, word, data, little_endian=asi >= 0x88)
@@ -423,8 +427,8 @@ class Machine:
         """Give a fault at the current pc to its handler, or end the run."""
         info = signal_info(kind)
         number = info.number
-        blocked = self.signals.blocked >> (number - 1) & 1
-        if not blocked and self.signals.has_handler(number):
+        blocked = self._signal_state.blocked >> (number - 1) & 1
+        if not blocked and self._signal_state.has_handler(number):
             self._deliver(info, kind)
             return
         self._end_by_fault(kind)
@@ -444,7 +448,7 @@ class Machine:
         try:
             handler = self._contexts.enter_handler(info, saved)
         except GuestFault as error:
-            mapped = bool(self.memory.page_bits(error.address) & MAPPED)
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._end_by_fault(kind or stack_fault(error.address, mapped))
             return
         if self._observer is not None:
@@ -453,10 +457,10 @@ class Machine:
     def _deliver_pending(self) -> None:
         """Deliver what is pending and not blocked (after a system call)."""
         while not self._is_over():
-            info = self.signals.take()
+            info = self._signal_state.take()
             if info is None:
                 return
-            if self.signals.has_handler(info.number):
+            if self._signal_state.has_handler(info.number):
                 self._deliver(info)
             else:
                 self._end_by_signal(info)
@@ -505,32 +509,32 @@ class Machine:
 
     def read(self, address: int, size: int) -> bytes:
         """Copy bytes out; raises `GuestFault`."""
-        return self.memory.read(address, size)
+        return self._space.read(address, size)
 
     def write(self, address: int, data: bytes) -> None:
         """Copy bytes in; raises `GuestFault`."""
-        self.memory.write(address, data)
+        self._space.write(address, data)
 
     def read_string(self, address: int) -> bytes:
         """Bytes up to the NUL; raises `GuestFault`."""
-        return self.memory.read(address, self.memory.find_zero(address))
+        return self._space.read(address, self._space.find_zero(address))
 
     def raise_signal(self, number: int) -> None:
         """Make a signal pending, sent by the program itself."""
         calls = self.calls
-        self.signals.post(SignalInfo(number, SI_USER, None, calls.process_id, calls.user_id))
+        self._signal_state.post(SignalInfo(number, SI_USER, None, calls.process_id, calls.user_id))
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled."""
-        self._contexts.use_mask_once(self.signals.blocked)
-        self.signals.blocked = mask
+        self._contexts.use_mask_once(self._signal_state.blocked)
+        self._signal_state.blocked = mask
 
     def return_from_signal(self) -> None:
         """Restore what a handler interrupted; a frame that cannot be read ends the run."""
         try:
             interrupted = self._contexts.leave_handler()
         except GuestFault as error:
-            mapped = bool(self.memory.page_bits(error.address) & MAPPED)
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._end_by_fault(stack_fault(error.address, mapped))
             return
         pc = int(self.cpu.state.pc)

@@ -33,7 +33,7 @@ from numba import cfunc, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from simulator.address_space import CHANGED, EXECUTED, MAX_REGIONS
+from simulator.address_space import CHANGED, EXECUTED
 from simulator.cpu_state import REGISTERS_PER_WINDOW, CpuState
 from simulator.guest import Protection
 
@@ -135,13 +135,15 @@ _ACCESS_FETCH: Final = 18
 
 # -- memory access and calls by address
 
+_intrinsic: Callable[[Any], Any] = intrinsic
+
 
 def _pointer(builder: Any, address: Any, bits: int) -> Any:
     return builder.inttoptr(address, ir.IntType(bits).as_pointer())
 
 
 def _make_load(bits: int, result: Any) -> Any:
-    @intrinsic
+    @_intrinsic
     def load(typing_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.load(_pointer(builder, arguments[0], bits), align=1)
@@ -152,7 +154,7 @@ def _make_load(bits: int, result: Any) -> Any:
 
 
 def _make_store(bits: int, value_type: Any) -> Any:
-    @intrinsic
+    @_intrinsic
     def store(typing_context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             builder.store(arguments[1], _pointer(builder, arguments[0], bits), align=1)
@@ -171,7 +173,7 @@ _store32 = _make_store(32, types.uint32)
 _store64 = _make_store(64, types.uint64)
 
 
-@intrinsic
+@_intrinsic
 def _swap32(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bswap(arguments[0])
@@ -179,7 +181,7 @@ def _swap32(typing_context: Any, value: Any) -> Any:
     return types.uint32(types.uint32), generate
 
 
-@intrinsic
+@_intrinsic
 def _swap64(typing_context: Any, value: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.bswap(arguments[0])
@@ -187,7 +189,7 @@ def _swap64(typing_context: Any, value: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _address_of(typing_context: Any, pointer: Any) -> Any:
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.ptrtoint(arguments[0], ir.IntType(64))
@@ -195,7 +197,7 @@ def _address_of(typing_context: Any, pointer: Any) -> Any:
     return types.uint64(types.voidptr), generate
 
 
-@intrinsic
+@_intrinsic
 def _call1(typing_context: Any, function: Any, argument: Any) -> Any:
     """Call void(uint64) at an address."""
 
@@ -207,7 +209,7 @@ def _call1(typing_context: Any, function: Any, argument: Any) -> Any:
     return types.void(types.uint64, types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
     """Call void(uint64, uint64) at an address."""
 
@@ -221,7 +223,7 @@ def _call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
     return types.void(types.uint64, types.uint64, types.uint64), generate
 
 
-@intrinsic
+@_intrinsic
 def _call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> Any:
     """Call int(void *, int, ...) at an address."""
 
@@ -277,7 +279,7 @@ def count_block(engine: Any, address: Any, size: Any, user_data: Any) -> None:
 
 
 @_native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
-def _host_address(regions: int, address: int, size: int, rights: int) -> int:
+def _host_address(regions: Any, address: Any, size: Any, rights: Any) -> Any:
     """Host address of guest bytes within one page that has `rights`; 0 where there are none."""
     count = _load64(regions)
     row = regions + np.uint64(8)
@@ -295,7 +297,7 @@ def _host_address(regions: int, address: int, size: int, rights: int) -> int:
 
 
 @_native(types.void(types.uint64))
-def _count_fill(state: int) -> None:
+def _count_fill(state: Any) -> None:
     """Count a fill; where they are frequent, flush the engine's cache: it then grows.
 
     (The cache starts with 256 entries and is resized only when flushed. Flushing in the middle of
@@ -320,7 +322,7 @@ def _count_fill(state: int) -> None:
     types.boolean(types.voidptr, types.uint64, types.int32, types.voidptr, types.voidptr),
     cache=True,
 )
-def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_data: Any) -> bool:
+def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_data: Any) -> Any:
     """Grant a page's rights, or refuse.
 
     Reading and writing are granted together (the engine's translation cache has one entry for
@@ -363,7 +365,7 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
 
 
 @_native(types.boolean(types.uint64, types.uint64))
-def _is_unchanged(regions: int, address: int) -> bool:
+def _is_unchanged(regions: Any, address: Any) -> Any:
     count = _load64(regions)
     row = regions + np.uint64(8)
     for _ in range(count):
@@ -395,7 +397,7 @@ def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
 
 
 @_native(types.boolean(types.uint32, types.boolean))
-def _uses_windows(word: int, fill: bool) -> bool:
+def _uses_windows(word: Any, fill: Any) -> Any:
     """Whether an instruction can make a fill trap (or else a spill trap)."""
     operation = word & np.uint32(_OP_MASK)
     if fill:
@@ -404,13 +406,13 @@ def _uses_windows(word: int, fill: bool) -> bool:
 
 
 @_native(types.boolean(types.uint64, types.uint64, types.boolean))
-def _is_window_instruction(regions: int, pc: int, fill: bool) -> bool:
+def _is_window_instruction(regions: Any, pc: Any, fill: Any) -> Any:
     host = _host_address(regions, pc, np.uint64(4), np.uint64(0))
     return host != np.uint64(0) and _uses_windows(_swap32(_load32(host)), fill)
 
 
 @_native(types.boolean(types.uint64, types.uint64, types.uint64))
-def jumps_to(regions: int, pc: int, target: int) -> bool:
+def jumps_to(regions: Any, pc: Any, target: Any) -> Any:
     """Whether the instruction at `pc` may transfer control to `target`.
 
     `regions` is the address of the region table.
@@ -442,7 +444,7 @@ def jumps_to(regions: int, pc: int, target: int) -> bool:
 
 
 @_native(types.uint64(types.uint64, types.uint64, types.uint64, types.boolean))
-def _trapping_pc(regions: int, clock: int, npc: int, fill: bool) -> int:
+def _trapping_pc(regions: Any, clock: Any, npc: Any, fill: Any) -> Any:
     """Address of the instruction that made a window trap; 1 where that cannot be known."""
     start = _word(clock, ClockWord.BLOCK_ADDRESS)
     end = start + _word(clock, ClockWord.BLOCK_SIZE)
@@ -460,7 +462,7 @@ def _trapping_pc(regions: int, clock: int, npc: int, fill: bool) -> int:
 
 
 @_native(types.void(types.uint64, types.uint64, types.boolean))
-def _copy_wrapped(cpu: int, windows: int, to_copy: bool) -> None:
+def _copy_wrapped(cpu: Any, windows: Any, to_copy: Any) -> None:
     """The outs of the last window live twice: copy register file -> engine's copy, or back."""
     if np.uint64(_load32(cpu + np.uint64(_CWP))) != windows - np.uint64(1):
         return
@@ -475,7 +477,7 @@ def _copy_wrapped(cpu: int, windows: int, to_copy: bool) -> None:
 
 
 @_native(types.void(types.uint64, types.uint64, types.uint64, types.uint64, types.int64))
-def _move_window(cpu: int, windows: int, window: int, host: int, mode: int) -> None:
+def _move_window(cpu: Any, windows: Any, window: Any, host: Any, mode: Any) -> None:
     """Store %l and %i of a window at `host` or load them; mode = fill + 2 * is64."""
     total = windows * np.uint64(REGISTERS_PER_WINDOW)
     index = window * np.uint64(REGISTERS_PER_WINDOW) + np.uint64(8)
@@ -497,7 +499,7 @@ def _move_window(cpu: int, windows: int, window: int, host: int, mode: int) -> N
 
 
 @_native(types.boolean(types.uint64, types.boolean))
-def _spill_or_fill(state: int, fill: bool) -> bool:
+def _spill_or_fill(state: Any, fill: Any) -> Any:
     """Move one window; False where its place on the stack cannot be used."""
     cpu = _word(state, TrapWord.CPU)
     windows = _word(state, TrapWord.WINDOWS)
@@ -530,7 +532,7 @@ def _spill_or_fill(state: int, fill: bool) -> bool:
 
 
 @_native(types.void(types.uint64, types.uint64))
-def _resume_in_block(clock: int, pc: int) -> None:
+def _resume_in_block(clock: Any, pc: Any) -> None:
     """Take back what the block hook counted from `pc` to the block's end."""
     start = _word(clock, ClockWord.BLOCK_ADDRESS)
     end = start + _word(clock, ClockWord.BLOCK_SIZE)
@@ -566,7 +568,7 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
 # -- Ctrl-C
 
 
-@intrinsic
+@_intrinsic
 def _kept_word(typing_context: Any, store: Any, value: Any) -> Any:
     """One 64-bit word that lives in the compiled module: set it, or read it."""
 
@@ -614,7 +616,7 @@ class SignalHandler:
         self._remember(self._clock.ctypes.data)
         self._libc.sigaction(self._number, None, self._previous)
         action = ctypes.create_string_buffer(self._SIGACTION_SIZE)  # no flags, empty mask
-        ctypes.c_uint64.from_buffer(action).value = _on_signal.address
+        ctypes.c_uint64.from_buffer(action).value = address_of(_on_signal)
         self._libc.sigaction(self._number, action, None)
 
     def __exit__(self, *error: object) -> None:
@@ -624,9 +626,9 @@ class SignalHandler:
     @staticmethod
     def _remember(address: int) -> None:
         kind = ctypes.CFUNCTYPE(None, ctypes.c_int32, ctypes.c_uint64)
-        kind(_on_signal.address)(-1, address)
+        kind(address_of(_on_signal))(-1, address)
 
 
-def region_table_words() -> int:
+def region_table_words() -> Any:
     """Length of the region table that the hooks read."""
     return 1 + 4 * MAX_REGIONS
