@@ -629,6 +629,6 @@ class SignalHandler:
         kind(address_of(_on_signal))(-1, address)
 
 
-def region_table_words() -> Any:
-    """Length of the region table that the hooks read."""
-    return 1 + 4 * MAX_REGIONS
+def address_of(function: Any) -> int:
+    """Return the C address of one of the hooks above."""
+    return int(function.address)
