@@ -329,7 +329,7 @@ def test_set_user_bits_are_dropped(host: Host, tree: Path) -> None:
 
 
 def test_directories_that_cannot_be_used(tree: Path) -> None:
-    with pytest.raises(UsageError, match="--root .*no such directory"):
+    with pytest.raises(UsageError, match=r"--root .*no such directory"):
         Host(tree / "nowhere")
     with pytest.raises(UsageError, match="not a directory"):
         Host(tree / "root" / "file")
