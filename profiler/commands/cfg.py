@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,8 +49,7 @@ def cfg_command(elf: Path, routines: tuple[str, ...], form: str, output: Path | 
     from simulator.elf import load
 
     recovered = recover(load(elf))
-    chosen = select(recovered.routines, routines)
-    text = render(recovered, chosen, form)
+    text = render(recovered, select(recovered.routines, routines), form)
     if output is None or output == STANDARD_STREAM:
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -58,28 +58,26 @@ def cfg_command(elf: Path, routines: tuple[str, ...], form: str, output: Path | 
     return 0
 
 
-def select(
-    graphs: tuple[ControlFlowGraph, ...], patterns: tuple[str, ...]
-) -> tuple[ControlFlowGraph, ...]:
-    """Return the routines whose names match any pattern; without patterns, all.
+def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:
+    """Return the positions of the routines whose names match any pattern; without patterns, all.
 
     Raises
     ------
     UsageError
         If a pattern matches none.
     """
-    if not patterns:
-        return graphs
     for pattern in patterns:
         if not any(fnmatchcase(graph.name, pattern) for graph in graphs):
             raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
-    return tuple(
-        graph for graph in graphs if any(fnmatchcase(graph.name, each) for each in patterns)
-    )
+    return [
+        position
+        for position, graph in enumerate(graphs)
+        if not patterns or any(fnmatchcase(graph.name, pattern) for pattern in patterns)
+    ]
 
 
-def render(recovered: RecoveredProgram, graphs: tuple[ControlFlowGraph, ...], form: str) -> str:
-    """Return the graphs in one of the formats."""
+def render(recovered: RecoveredProgram, selected: Sequence[int], form: str) -> str:
+    """Return the graphs of the routines at positions `selected` in one of the formats."""
     from profiler.reports import graph_dot, graph_json, graph_text, graphml
 
     renderers = {
@@ -88,4 +86,4 @@ def render(recovered: RecoveredProgram, graphs: tuple[ControlFlowGraph, ...], fo
         "graphml": graphml.render,
         "json": graph_json.render,
     }
-    return renderers[form](recovered, graphs)
+    return renderers[form](recovered, selected)
