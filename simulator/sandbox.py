@@ -310,7 +310,7 @@ class _Walk:
         special = _special_file(parts)
         if special is not None and self._todo:
             raise failure(errno.ENOTDIR)
-        if special is None and (self._todo or not self._at):
+        if special is None and self._todo:
             raise failure(errno.ENOENT)
         realm = Realm.SPECIAL if special is not None else Realm.SKELETON
         self.close()
