@@ -1,118 +1,34 @@
-"""Values that constant propagation knows, and what one instruction does to them.
-
-Terms
------
-atom
-    A value that is unknown but fixed: every copy of it is known to be the same.
-    Operations on atoms give *derived* atoms, the same one for the same operation and operand.
-Affine
-    `base + atom * factor`: an index, or an address inside a table.
-Entry
-    `addend + (memory[affine] << shift)`: what a table holds at an index.
-state
-    Location -> value along all paths to a point; absent means unknown. Locations are register
-    numbers 0..31, frame slots `(14 or 30, offset)`, `("fact", atom)` -> (low, high), the
-    interval that comparisons have confined an atom to, and `"cc"`, the last comparison.
-
-Integer constants are kept modulo 2**64, addresses are reduced to the program's width when used.
-A 32-bit extension of an index is taken to keep its value: compilers extend what they compared.
-"""
+"""Constant propagation, one instruction at a time: what each does to a `symbolic.State`."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
 
-MASK64 = (1 << 64) - 1
-SP, FP, O7 = 14, 30, 15
-RETURN_ADDRESS = -1
-"""Atom of the value of %o7 at a routine's entry."""
+from profiler.symbolic import (
+    FP,
+    MASK64,
+    SP,
+    UNBOUNDED,
+    Affine,
+    Bounds,
+    Comparison,
+    Entry,
+    ReadOnlyMemory,
+    State,
+    Value,
+    add,
+    atom_of,
+    logic,
+    negative,
+    put,
+    restore_window,
+    save_window,
+    shift_left,
+    sign_extend,
+    signed64,
+)
 
-
-class Affine(NamedTuple):
-    """`base + atom * factor`, base modulo 2**64; the factor is a power of two or its negative."""
-
-    base: int
-    atom: int
-    factor: int
-
-
-class Entry(NamedTuple):
-    """`addend + (element << shift)`, the element loaded from the table at an Affine address."""
-
-    addend: int
-    shift: int
-    address: Affine
-    size: int
-    signed: bool
-
-
-class Comparison(NamedTuple):
-    """`value` was compared with the constant `against` (sign-extended)."""
-
-    value: Affine
-    against: int
-
-
-Value: TypeAlias = "int | Affine | Entry"
-Bounds: TypeAlias = tuple[int | None, int | None]
-UNBOUNDED: Bounds = (None, None)
-State: TypeAlias = dict[Hashable, Any]
-
-
-def signed64(value: int) -> int:
-    """Read a value modulo 2**64 as signed."""
-    return (value & MASK64 ^ 1 << 63) - (1 << 63)
-
-
-def sign_extend(value: int, bits: int) -> int:
-    """Read the low `bits` bits of `value` as signed."""
-    sign = 1 << (bits - 1)
-    return (value & (sign << 1) - 1 ^ sign) - sign
-
-
-def add(left: Value | None, right: Value | None) -> Value | None:
-    """Sum of two values, or None where it has no form."""
-    if isinstance(left, int):
-        left, right = right, left
-    if not isinstance(right, int) or left is None:
-        return None
-    if isinstance(left, int):
-        return (left + right) & MASK64
-    if isinstance(left, Affine):
-        return left._replace(base=(left.base + right) & MASK64)
-    return left._replace(addend=(left.addend + right) & MASK64)
-
-
-def negative(value: Value | None) -> Value | None:
-    """Minus a value, or None where it has no form."""
-    if isinstance(value, int):
-        return -value & MASK64
-    if isinstance(value, Affine):
-        return Affine(-value.base & MASK64, value.atom, -value.factor)
-    return None
-
-
-class ReadOnlyMemory:
-    """The bytes of a program that nothing can change."""
-
-    def __init__(self, segments: Sequence[tuple[int, bytes]], address_mask: int) -> None:
-        self._segments = tuple(segments)
-        self.mask = address_mask
-
-    def holds(self, address: int) -> bool:
-        """Whether `address` lies in read-only bytes."""
-        address &= self.mask
-        return any(start <= address < start + len(data) for start, data in self._segments)
-
-    def read(self, address: int, size: int, signed: bool) -> int | None:
-        """Read `size` bytes at `address`, or None where they may change."""
-        address &= self.mask
-        for start, data in self._segments:
-            offset = address - start
-            if 0 <= offset <= len(data) - size:
-                return int.from_bytes(data[offset : offset + size], "big", signed=signed)
-        return None
+_MANY_FACTS = 4  # fewer are not worth the search for dead ones
 
 
 class Interpreter:
@@ -153,15 +69,34 @@ class Interpreter:
         """
         atom = site * 128 + kind
         if atom in self._created:
-            for location in [
-                k
-                for k, v in state.items()
-                if any(self._roots.get(a, a) == atom for a in _atoms(k, v))
-            ]:
-                del state[location]
+            self._forget(state, atom)
         self._created.add(atom)
         self._intrinsic[atom] = bounds
         return atom
+
+    def drop_dead_facts(self, state: State) -> None:
+        """Drop facts about atoms that nothing is made of any more."""
+        facts = [k for k in state if isinstance(k, tuple) and k[0] == "fact"]
+        if len(facts) < _MANY_FACTS:
+            return
+        live = {atom_of(None, v) for k, v in state.items() if k not in facts}
+        live |= {self._roots.get(atom, atom) for atom in live if atom is not None}
+        for key in facts:
+            if key[1] not in live and self._roots.get(key[1]) not in live:
+                del state[key]
+
+    def _forget(self, state: State, root: int) -> None:
+        """Drop everything that is made of `root`, or of what was derived from it."""
+        roots = self._roots
+        stale = []
+        for location, value in state.items():
+            if type(value) is int:
+                continue
+            atom = atom_of(location, value)
+            if atom is not None and (atom == root or roots.get(atom) == root):
+                stale.append(location)
+        for location in stale:
+            del state[location]
 
     def derived(self, operation: str, operand: Affine, argument: int, bounds: Bounds) -> int:
         """Return the atom that is `operation` of `operand` and a constant."""
@@ -224,7 +159,7 @@ class Interpreter:
         elif op == 3:
             self._memory_access(state, index, word)
         elif op == 0 and (word >> 22) & 7 == 4:
-            _put(state, (word >> 25) & 31, (word & 0x3FFFFF) << 10)
+            put(state, (word >> 25) & 31, (word & 0x3FFFFF) << 10)
 
     def _arithmetic(self, state: State, index: int, word: int) -> None:
         op3, rd = (word >> 19) & 63, (word >> 25) & 31
@@ -234,25 +169,26 @@ class Interpreter:
             result = self._alu(state, index, word, op3 & 15)
             if op3 == 0x11 and isinstance(result, Affine):
                 state["cc"] = Comparison(result, 0)
-            _put(state, rd, result)
+            put(state, rd, result)
         elif op3 in (0x25, 0x26, 0x27):
-            _put(state, rd, self._shift(state, index, word, op3))
+            put(state, rd, self._shift(state, index, word, op3))
         elif op3 == 0x3C:
-            _save(state, rd)
+            save_window(state, rd)
         elif op3 == 0x3D:
             result = add(self.value(state, (word >> 14) & 31, index), self.operand(state, word))
-            _restore(state, rd, result)
+            restore_window(state, rd, result)
         elif op3 == 0x28:
-            _put(state, rd, self._base + 4 * index if (word >> 14) & 31 == 5 else None)
+            put(state, rd, self._base + 4 * index if (word >> 14) & 31 == 5 else None)
         elif op3 <= 0x24:
             state.pop("cc", None)
-            _put(state, rd, None)
+            put(state, rd, None)
         elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and _is_integer_vis(word)):
-            _put(state, rd, None)
+            put(state, rd, None)
 
     def _alu(self, state: State, index: int, word: int, function: int) -> Value | None:
         right = self.operand(state, word)
         register = (word >> 14) & 31
+        left: Value | None
         if function in (0, 2, 4) and isinstance(right, int):
             left = self.value(state, register, index)
         else:
@@ -266,7 +202,7 @@ class Interpreter:
                 return self.value(state, word & 31, index)
             return right if left == 0 else left
         if isinstance(left, int) and isinstance(right, int):
-            return _logic(function, left, right)
+            return logic(function, left, right)
         if function == 1 and isinstance(right, int) and 0 < right < 1 << 31:
             return self._masked(state, index, left, right)
         return None
@@ -307,7 +243,7 @@ class Interpreter:
         count = word & (63 if wide else 31)
         value = self.value(state, (word >> 14) & 31, index)
         if op3 == 0x25:
-            return _shift_left(value, count)
+            return shift_left(value, count)
         if isinstance(value, int):
             if not wide:
                 value = sign_extend(value, 32) if op3 == 0x27 else value & 0xFFFFFFFF
@@ -325,7 +261,7 @@ class Interpreter:
     ) -> Value | None:
         base, unit = signed64(value.base), 1 << count
         low, high = self.interval(state, value)
-        small = low is not None and high is not None and 0 <= low and high < 1 << 31
+        small = low is not None and high is not None and low >= 0 and high < 1 << 31
         exact = small or (wide and abs(value.factor) <= 1 << 32)
         if exact and value.factor % unit == base % unit == 0:
             return Affine(base // unit & MASK64, value.atom, value.factor // unit)
@@ -352,17 +288,17 @@ class Interpreter:
             self._store(state, index, slot, rd, _STORES[op3], integer=op3 in (0x04, 0x0E))
         elif op3 in _LOADS:
             size, signed = _LOADS[op3]
-            _put(state, rd, self._load(state, index, word, slot, size, signed))
+            put(state, rd, self._load(state, index, word, slot, size, signed))
             if op3 == 3:
                 state.pop(rd | 1, None)
         elif op3 in (0x3C, 0x3E, 0x0D, 0x0F, 0x1D, 0x1F):  # cas, ldstub, swap
             self.clobber_memory(state)
-            _put(state, rd, None)
+            put(state, rd, None)
         elif op3 & 0x30 == 0x10:  # alternate space
             if op3 & 4:
                 self.clobber_memory(state)
             else:
-                _put(state, rd, None)
+                put(state, rd, None)
                 if op3 == 0x13:
                     state.pop(rd | 1, None)
 
@@ -458,84 +394,7 @@ _LOADS = {
 }  # fmt: skip
 
 
-def _atoms(location: Hashable, value: object) -> list[int]:
-    """Atoms that a location or its value is made of."""
-    if isinstance(location, tuple) and location[0] == "fact":
-        return [location[1]]
-    if isinstance(value, Affine):
-        return [value.atom]
-    if isinstance(value, Entry):
-        return [value.address.atom]
-    if isinstance(value, Comparison):
-        return [value.value.atom]
-    return _atoms(None, value[1]) if isinstance(value, tuple) else []
-
-
-def _put(state: State, register: int, value: Value | None) -> None:
-    if register in (SP, FP):
-        for location in [k for k in state if isinstance(k, tuple) and k[0] == register]:
-            del state[location]
-    if value is None or register == 0:
-        state.pop(register, None)
-    else:
-        state[register] = value
-
-
-def _logic(function: int, left: int, right: int) -> int | None:
-    match function:
-        case 1:
-            return left & right
-        case 2:
-            return left | right
-        case 3:
-            return left ^ right
-        case 5:
-            return left & ~right & MASK64
-        case 6:
-            return (left | ~right) & MASK64
-        case 7:
-            return ~(left ^ right) & MASK64
-    return None
-
-
-def _shift_left(value: Value, count: int) -> Value | None:
-    if isinstance(value, int):
-        return value << count & MASK64
-    if isinstance(value, Affine):
-        return Affine(value.base << count & MASK64, value.atom, value.factor << count)
-    if value.addend == 0 and value.shift + count < 8:
-        return value._replace(shift=value.shift + count)
-    return None
-
-
 def _is_integer_vis(word: int) -> bool:
     """Whether a VIS instruction's destination is an integer register (V9 extensions, VIS 1-3)."""
     function = (word >> 5) & 0x1FF
     return function < 0x1C or 0x20 <= function < 0x30 or function == 0x3F or function >= 0x110
-
-
-def _save(state: State, rd: int) -> None:
-    """New window: outs become ins, the rest of the window is unknown."""
-    _move_window(state, range(8, 16), 16, (SP, FP))
-    _put(state, rd, None)
-
-
-def _restore(state: State, rd: int, result: Value | None) -> None:
-    """Old window: ins become outs again."""
-    _move_window(state, range(24, 32), -16, (FP, SP))
-    _put(state, rd, result)
-
-
-def _move_window(state: State, sources: range, offset: int, frames: tuple[int, int]) -> None:
-    kept = {r + offset: state[r] for r in sources if r in state}
-    slots = {
-        (frames[1], k[1]): v for k, v in state.items() if isinstance(k, tuple) and k[0] == frames[0]
-    }
-    for location in [
-        k
-        for k in state
-        if (isinstance(k, int) and k >= 8) or (isinstance(k, tuple) and k[0] in frames)
-    ]:
-        del state[location]
-    state.update(kept)
-    state.update(slots)

@@ -29,18 +29,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from profiler.code_image import CodeImage
+from profiler.idioms import ending_trap, is_prologue, is_restore, return_point
 from profiler.routines import NO_CODE, NOBODY, Layout
 from simulator.decode import HAS_DELAY_SLOT, TransferKind
 
 _K = TransferKind
 _HAS_SLOT = HAS_DELAY_SLOT.tolist()
 _COUPLES = frozenset(np.flatnonzero(HAS_DELAY_SLOT).tolist()) | {_K.COMPARE_BRANCH, _K.TRAP_RETURN}
-_RESTORE = 0x3D
-_SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
-_EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
-_SYSTEM_CALL = {True: 0x6D, False: 0x10}
-_SET_CONTEXT = 0x6F
-_BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
 
 
 @dataclass
@@ -144,7 +139,7 @@ class Exploration:
         for number, routine in enumerate(self.layout.routines):
             self._enter(number, routine.start)
         for index in sorted(self._hints.entries):
-            self._enter_at(index, starts=self._is_prologue(index))
+            self._enter_at(index, starts=is_prologue(self.words, index))
         while True:
             self._drain()
             if self.stale or not (self._recheck_traps() or self._resolve_jumps(resolve)):
@@ -185,10 +180,6 @@ class Exploration:
             owner = self._split(index, owner)
         self._enter(owner, index)
         return owner
-
-    def _is_prologue(self, index: int) -> bool:
-        """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
-        return 0 <= index < len(self.words) and self.words[index] & 0xFFFFC000 == _SAVE_STACK
 
     def _split(self, index: int, owner: int) -> int:
         number = self.layout.add_synthetic(index)
@@ -320,22 +311,18 @@ class Exploration:
         It is one to the routine's own start: a new activation. Where no symbol says how far the
         routine reaches, another routine's prologue says that it has ended.
         """
-        if not self._restores(at + 1) or self.layout.owner(target) != number:
+        if not is_restore(self.words[at + 1]) or self.layout.owner(target) != number:
             return False
         if self.layout.routines[number].start == target:
             return True
-        return not self.layout.is_covered(number) and self._is_prologue(target)
-
-    def _restores(self, index: int) -> bool:
-        word = self.words[index]
-        return word >> 30 == 2 and (word >> 19) & 0x3F == _RESTORE
+        return not self.layout.is_covered(number) and is_prologue(self.words, target)
 
     def _call(self, at: int, number: int, flow: Flow) -> None:
         target = self.targets[at] if flow.kind == _K.CALL else -1
         if flow.kind == _K.CALL and target == at + 2 and not self.layout.is_symbol_start(target):
             flow.taken = self._flow_to(number, target, at, flow)
             return
-        point = self._return_point(at)
+        point = return_point(self.words, self.kinds, at, self.is64)
         if point < 0:
             flow.leaves = True
             if flow.kind == _K.CALL:
@@ -349,22 +336,6 @@ class Exploration:
             self._resume(number, at, point)
         else:
             self._waiting.setdefault(callee, []).append((number, at, point))
-
-    def _return_point(self, at: int) -> int:
-        """Word at which a call's callee returns, or -1 if it returns to somebody else."""
-        slot = self.words[at + 1]
-        op, op3, rd = slot >> 30, (slot >> 19) & 0x3F, (slot >> 25) & 31
-        point = at + 2
-        if op == 2 and op3 == _RESTORE:
-            return -1
-        if rd == 15 and ((op == 2 and op3 < 0x34) or (op == 0 and (slot >> 22) & 7 == 4)):
-            offset = ((slot & 0x1FFF) ^ 0x1000) - 0x1000
-            adjusts = op3 in (0, 4) and slot & 0x2000 and (slot >> 14) & 31 == 15 and op == 2
-            if not adjusts or offset & 3:
-                return -1
-            return point + (offset >> 2 if op3 == 0 else -(offset >> 2))
-        unimp = not self.is64 and point < len(self.words) and self.words[point] >> 22 == 0
-        return point + 1 if unimp and self.kinds[point] == _K.ILLEGAL else point
 
     def _resume(self, number: int, call: int, point: int) -> None:
         """The callee of `call` returns: go on at `point`, unless that is not this routine."""
@@ -382,34 +353,16 @@ class Exploration:
 
     def _trap(self, at: int, number: int, flow: Flow) -> None:
         ends = False
-        if at not in self._hints.returning_calls and (setter := self._ends_at(at)) is not None:
+        if (
+            at not in self._hints.returning_calls
+            and (setter := ending_trap(self.words, self.kinds, at, self.is64)) is not None
+        ):
             ends = True
             self._ending_traps[at] = (number, setter)
         if ends:
             self.no_return[at] = number
         else:
             flow.fall = self._flow_to(number, at + 1, at, flow)
-
-    def _ends_at(self, at: int) -> int | None:
-        """First word of the straight line that shows that the trap at `at` does not return."""
-        word = self.words[at]
-        if (word >> 14) & 31 or not word & 0x2000:
-            return None
-        trap = word & 0x7F
-        if trap == _BAD_TRAP or (trap == _SET_CONTEXT and self.is64):
-            return at
-        if trap != _SYSTEM_CALL[self.is64]:
-            return None
-        for index in range(at - 1, max(-1, at - 32), -1):
-            word = self.words[index]
-            if self.kinds[index] != _K.NONE:
-                return None
-            if word >> 30 != 1 and (word >> 25) & 31 == 1 and _writes_integer(word):
-                is_move = word >> 30 == 2 and (word >> 19) & 0x3F in (0, 2)
-                if is_move and (word >> 14) & 31 == 0 and word & 0x2000:
-                    return index if word & 0x1FFF in _EXIT_CALLS else None
-                return None
-        return None
 
     def _recheck_traps(self) -> bool:
         """A leader between the system call and its number: other numbers are possible."""
@@ -466,13 +419,3 @@ class Exploration:
                 self._leave(number, target, jump)
             elif (inside := self._flow_to(number, target, jump, flow)) >= 0:
                 flow.switch.add(inside)
-
-
-def _writes_integer(word: int) -> bool:
-    """Whether the destination field of a format 2 or 3 word may name an integer register."""
-    op, op3 = word >> 30, (word >> 19) & 0x3F
-    if op == 0:
-        return (word >> 22) & 7 == 4
-    if op == 2:
-        return op3 not in (0x34, 0x35)
-    return not (0x20 <= op3 <= 0x27 or 0x30 <= op3 <= 0x37 or op3 in (4, 5, 6, 7, 0xE, 0x2D))

@@ -135,7 +135,7 @@ class RecoveredProgram:
         return -1
 
 
-def recover(program: Program, discoveries: Discoveries = Discoveries()) -> RecoveredProgram:  # noqa: B008
+def recover(program: Program, discoveries: Discoveries = Discoveries()) -> RecoveredProgram:
     """Recover the control-flow graphs of all routines.
 
     Parameters

@@ -14,7 +14,7 @@ import pytest
 from profiler.cfg import EdgeKind
 from profiler.recovery import Discoveries, RecoveredProgram, recover
 from profiler.recovery_check import validate
-from simulator.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
+from simulator.decode import IS_CALL, TransferKind
 from simulator.elf import load
 
 EMULATOR = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
@@ -27,7 +27,7 @@ C = """
 #include <setjmp.h>
 static jmp_buf buffer;
 struct triple { long a, b, c; };
-__attribute__((noinline)) struct triple make(long x) { struct triple t = {x, x * 2, x * 3}; return t; }
+__attribute__((noinline)) struct triple make(long x) { return (struct triple){x, x * 2, x * 3}; }
 static int compare(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 __attribute__((noinline)) int classify(int x) {
     switch (x) {
@@ -139,8 +139,10 @@ class Follower:
             following = log[position]
             edges = [graph.edges[edge] for edge in graph.out_edges[block.id]]
             slots = [e for e in edges if e.kind is EdgeKind.SLOT]
-            if slots and following == graph.blocks[slots[0].target].start and self._took_slot(
-                log, position, block.end
+            if (
+                slots
+                and following == graph.blocks[slots[0].target].start
+                and self._took_slot(log, position, block.end)
             ):
                 block = graph.blocks[slots[0].target]
                 continue

@@ -18,9 +18,9 @@ def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
 
 def _notes(recovered: RecoveredProgram) -> dict[int, str]:
     """What to say beside instructions."""
-    notes = {address: "does not return" for address in recovered.no_return_calls}
-    notes |= {address: "targets unknown" for address in recovered.unresolved_jumps}
-    notes |= {address: "reads the program counter" for address in recovered.call_aliases}
+    notes = dict.fromkeys(recovered.no_return_calls, "does not return")
+    notes |= dict.fromkeys(recovered.unresolved_jumps, "targets unknown")
+    notes |= dict.fromkeys(recovered.call_aliases, "reads the program counter")
     return notes | dict(recovered.irregular)
 
 

@@ -1,0 +1,196 @@
+"""Values that constant propagation knows, and what one instruction does to them.
+
+Terms
+-----
+atom
+    A value that is unknown but fixed: every copy of it is known to be the same.
+    Operations on atoms give *derived* atoms, the same one for the same operation and operand.
+Affine
+    `base + atom * factor`: an index, or an address inside a table.
+Entry
+    `addend + (memory[affine] << shift)`: what a table holds at an index.
+state
+    Location -> value along all paths to a point; absent means unknown. Locations are register
+    numbers 0..31, frame slots `(14 or 30, offset)`, `("fact", atom)` -> (low, high), the
+    interval that comparisons have confined an atom to, and `"cc"`, the last comparison.
+
+Integer constants are kept modulo 2**64, addresses are reduced to the program's width when used.
+A 32-bit extension of an index is taken to keep its value: compilers extend what they compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+MASK64 = (1 << 64) - 1
+SP, FP, O7 = 14, 30, 15
+RETURN_ADDRESS = -1
+"""Atom of the value of %o7 at a routine's entry."""
+
+
+class Affine(NamedTuple):
+    """`base + atom * factor`, base modulo 2**64; the factor is a power of two or its negative."""
+
+    base: int
+    atom: int
+    factor: int
+
+
+class Entry(NamedTuple):
+    """`addend + (element << shift)`, the element loaded from the table at an Affine address."""
+
+    addend: int
+    shift: int
+    address: Affine
+    size: int
+    signed: bool
+
+
+class Comparison(NamedTuple):
+    """`value` was compared with the constant `against` (sign-extended)."""
+
+    value: Affine
+    against: int
+
+
+Value: TypeAlias = "int | Affine | Entry"
+Bounds: TypeAlias = tuple[int | None, int | None]
+UNBOUNDED: Bounds = (None, None)
+State: TypeAlias = dict[Hashable, Any]
+
+
+def signed64(value: int) -> int:
+    """Read a value modulo 2**64 as signed."""
+    return (value & MASK64 ^ 1 << 63) - (1 << 63)
+
+
+def sign_extend(value: int, bits: int) -> int:
+    """Read the low `bits` bits of `value` as signed."""
+    sign = 1 << (bits - 1)
+    return (value & (sign << 1) - 1 ^ sign) - sign
+
+
+def add(left: Value | None, right: Value | None) -> Value | None:
+    """Sum of two values, or None where it has no form."""
+    if isinstance(left, int):
+        left, right = right, left
+    if not isinstance(right, int) or left is None:
+        return None
+    if isinstance(left, int):
+        return (left + right) & MASK64
+    if isinstance(left, Affine):
+        return left._replace(base=(left.base + right) & MASK64)
+    return left._replace(addend=(left.addend + right) & MASK64)
+
+
+def negative(value: Value | None) -> Value | None:
+    """Minus a value, or None where it has no form."""
+    if isinstance(value, int):
+        return -value & MASK64
+    if isinstance(value, Affine):
+        return Affine(-value.base & MASK64, value.atom, -value.factor)
+    return None
+
+
+class ReadOnlyMemory:
+    """The bytes of a program that nothing can change."""
+
+    def __init__(self, segments: Sequence[tuple[int, bytes]], address_mask: int) -> None:
+        self._segments = tuple(segments)
+        self.mask = address_mask
+
+    def holds(self, address: int) -> bool:
+        """Whether `address` lies in read-only bytes."""
+        address &= self.mask
+        return any(start <= address < start + len(data) for start, data in self._segments)
+
+    def read(self, address: int, size: int, signed: bool) -> int | None:
+        """Read `size` bytes at `address`, or None where they may change."""
+        address &= self.mask
+        for start, data in self._segments:
+            offset = address - start
+            if 0 <= offset <= len(data) - size:
+                return int.from_bytes(data[offset : offset + size], "big", signed=signed)
+        return None
+
+
+def atom_of(location: Hashable, value: object) -> int | None:
+    """Atom that a location, or the value in it, is made of; None for constants."""
+    if isinstance(location, tuple) and location[0] == "fact":
+        atom: int = location[1]
+        return atom
+    if isinstance(value, Affine):
+        return value.atom
+    if isinstance(value, Entry):
+        return value.address.atom
+    if isinstance(value, Comparison):
+        return value.value.atom
+    return atom_of(None, value[1]) if isinstance(value, tuple) else None
+
+
+def put(state: State, register: int, value: Value | None) -> None:
+    """Set a register, or forget it; a frame register takes its slots with it."""
+    if register in (SP, FP):
+        for location in [k for k in state if isinstance(k, tuple) and k[0] == register]:
+            del state[location]
+    if value is None or register == 0:
+        state.pop(register, None)
+    else:
+        state[register] = value
+
+
+def logic(function: int, left: int, right: int) -> int | None:
+    """Bitwise operation of two constants by its op3 function; None for other functions."""
+    match function:
+        case 1:
+            return left & right
+        case 2:
+            return left | right
+        case 3:
+            return left ^ right
+        case 5:
+            return left & ~right & MASK64
+        case 6:
+            return (left | ~right) & MASK64
+        case 7:
+            return ~(left ^ right) & MASK64
+    return None
+
+
+def shift_left(value: Value, count: int) -> Value | None:
+    """`value << count`, or None where it has no form."""
+    if isinstance(value, int):
+        return value << count & MASK64
+    if isinstance(value, Affine):
+        return Affine(value.base << count & MASK64, value.atom, value.factor << count)
+    if value.addend == 0 and value.shift + count < 8:
+        return value._replace(shift=value.shift + count)
+    return None
+
+
+def save_window(state: State, rd: int) -> None:
+    """New window: outs become ins, the rest of the window is unknown."""
+    _move_window(state, range(8, 16), 16, (SP, FP))
+    put(state, rd, None)
+
+
+def restore_window(state: State, rd: int, result: Value | None) -> None:
+    """Old window: ins become outs again."""
+    _move_window(state, range(24, 32), -16, (FP, SP))
+    put(state, rd, result)
+
+
+def _move_window(state: State, sources: range, offset: int, frames: tuple[int, int]) -> None:
+    kept: State = {r + offset: state[r] for r in sources if r in state}
+    slots = {
+        (frames[1], k[1]): v for k, v in state.items() if isinstance(k, tuple) and k[0] == frames[0]
+    }
+    for location in [
+        k
+        for k in state
+        if (isinstance(k, int) and k >= 8) or (isinstance(k, tuple) and k[0] in frames)
+    ]:
+        del state[location]
+    state.update(kept)
+    state.update(slots)
