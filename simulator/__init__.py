@@ -1,0 +1,1 @@
+"""SPARC, ELF and Linux: runs programs, and knows nothing of profiling."""

@@ -25,6 +25,7 @@ from enum import IntFlag
 from typing import Any
 
 from simulator.errors import SimulatorError
+from simulator.guest import RunInterrupted
 
 USER = 1000
 """User and group number of the program and of every file."""
@@ -218,6 +219,7 @@ class LoggedCall:
     digest: bytes
     value: object
     errno: int | None
+    interrupted: bool = False
 
 
 class RecordingHost(HostCalls):
@@ -242,6 +244,9 @@ class RecordingHost(HostCalls):
         except OSError as error:
             self.log.append(LoggedCall(method, digest, None, error.errno or errno.EIO))
             raise
+        except RunInterrupted:
+            self.log.append(LoggedCall(method, digest, None, None, interrupted=True))
+            raise
         self.log.append(LoggedCall(method, digest, value, None))
         return value
 
@@ -252,7 +257,8 @@ class ReplayHost(HostCalls):
     Parameters
     ----------
     log
-        From a `RecordingHost`. A run that was cut short may be replayed up to where it was cut.
+        From a `RecordingHost`. A run that was cut short may be replayed up to where it was cut;
+        a call that was interrupted is interrupted again.
 
     Raises
     ------
@@ -277,6 +283,8 @@ class ReplayHost(HostCalls):
                 f"second run: call {self._next} is {method}, not the first run's {entry.method}, "
                 "or its arguments differ; report this as a bug"
             )
+        if entry.interrupted:
+            raise RunInterrupted
         if entry.errno is not None:
             raise OSError(entry.errno, "as recorded")
         return entry.value

@@ -134,6 +134,17 @@ def test_waiting_can_be_interrupted(tmp_path: Path) -> None:
     os.close(writer)
 
 
+def test_an_interrupted_call_is_interrupted_again(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    recording = RecordingHost(Host(tmp_path, stdin=reader))
+    recording.interrupted = lambda: True
+    for host in (recording, ReplayHost(recording.log)):
+        with pytest.raises(RunInterrupted):
+            host.read(0, 1)
+    os.close(reader)
+    os.close(writer)
+
+
 def converse(host: HostCalls) -> list[object]:
     """Make one call of most kinds; collect what comes back."""
     answers: list[object] = [host.read(0, 5), host.write(1, b"out\n"), host.path_of(None)]
