@@ -124,6 +124,7 @@ class AddressSpace:
         self._regions: dict[int, Region] = {}
         self._break_start = 0
         self._break = 0
+        self._break_top = 0  # end of the pages that the break has mapped
         layout = self.layout
         self._next = layout.mmap_end if layout.grows_down else layout.mmap_start
 
@@ -372,7 +373,7 @@ class AddressSpace:
 
     def start_break(self, address: int) -> None:
         """Say where the program's data ends; the break starts at the next page."""
-        self._break_start = self._break = page_up(address)
+        self._break_start = self._break = self._break_top = page_up(address)
 
     def set_break(self, address: int) -> int:
         """Move the break as brk(2) does; return the new break, or the old one where it cannot.
@@ -382,12 +383,10 @@ class AddressSpace:
         if address < self._break_start or address > self.limit_address:
             return self._break
         if address > self._break:
-            top, end = page_up(self._break), page_up(address)
-            mapped = self._first_without(top, end - top, MAPPED) if end > top else None
-            start = top if mapped is None else mapped
-            if mapped is not None and not self._extend_break(start, end):
+            top, end = self._break_top, page_up(address)
+            if end > top and not self._extend_break(top, end):
                 return self._break
-            self._zero(self._break, min(address, start))
+            self._zero(self._break, min(address, top))
         self._break = address
         return address
 
@@ -398,6 +397,7 @@ class AddressSpace:
             self.map(start, end - start, Protection.READ | Protection.WRITE)
         except OutOfMemory:
             return False
+        self._break_top = end
         return True
 
     def _zero(self, start: int, end: int) -> None:
