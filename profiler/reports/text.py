@@ -24,6 +24,7 @@ from profiler.profile import (
     VertexName,
 )
 from profiler.reports.numbers import group_digits, percent, plural
+from simulator.sparc import SIGNALS
 
 SHOWN_BLOCKS = 12
 FOLDED = frozenset({"routine", "blocks, source lines", "source line"})
@@ -40,6 +41,7 @@ COUNT_NAMES = {
     "transfers": "edges crossed",
     "unattributed_transfers": "transfers not attributed",
     "unattributed_instructions": "instructions not attributed",
+    "runs": "emulated runs until the graphs were complete",
     "system_calls": "system calls",
     "spills": "register windows spilled",
     "fills": "register windows filled",
@@ -149,7 +151,8 @@ def ending_text(ending: Ending) -> str:
         case "interrupted":
             return "interrupted (Ctrl-C)"
         case "signal":
-            return f"killed by signal {ending.signal}"
+            name = SIGNALS.get(ending.signal or 0, "a real-time signal")
+            return f"killed by signal {ending.signal} ({name})"
         case "fault":
             detail = "" if ending.fault is None else f": {fault_text(ending.fault)}"
             return f"killed by signal {ending.signal}{detail}"
