@@ -13,13 +13,19 @@ What edges to EXIT need follows from the transfer: a return needs the ABI's resu
 to a routine's entry its arguments, a call that does not return nothing more; everything else
 (a branch into the middle of another routine, an unresolved jump) needs all.
 
-Blocks that are entered from outside in the middle of a routine (landing pads of C++ exceptions,
-returns of setjmp) are successors of every call.
+Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI: their callers
+rely on every register that they do not name.
+
+Blocks that are entered from outside in the middle of a routine (landing pads of C++ exceptions)
+are successors of every call. A call that does not return may come back through longjmp to where a
+setjmp of this routine returned, so the window's registers that are live at any return point are
+live there.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,16 +33,19 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.registers import ARGUMENTS, Abi, before_restore, before_save, mask
+from profiler.registers import ABI64, ARGUMENTS, Abi, before_restore, before_save, mask
 from simulator.assembler import Register
 from simulator.decode import HAS_DELAY_SLOT, TransferKind, Transfers
-from simulator.effects import ALL, Window, effects
+from simulator.effects import ALL, INS, LOCALS, Window, effects
 
 TRAP_READS = ARGUMENTS | mask(Register.G1)
 """What a software trap hands to Linux: a system call's number and arguments."""
 
 _CALLS = frozenset((TransferKind.CALL, TransferKind.INDIRECT_CALL))
 _RETURNS = frozenset((TransferKind.RETURN_JUMP, TransferKind.RETURN))
+_RETL = np.uint32(0x81C3E008)
+_ADD_O7 = np.uint32(0x8003C000)  # add %o7, any, any
+_SECOND_FORM = np.uint32(0xC1FFC000)
 _TRAPS = frozenset((TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL))
 
 
@@ -52,6 +61,7 @@ class CodeFacts:
     names: npt.NDArray[np.uint64]
     window: npt.NDArray[np.uint8]
     entries: frozenset[int]
+    thunks: Mapping[int, int]
 
 
 def code_facts(
@@ -65,13 +75,32 @@ def code_facts(
         A code image: uint32 words in native order, the first at address `base`.
     entries
         Addresses at which routines are entered.
+
+    Notes
+    -----
+    `CodeFacts.thunks` maps the entry of a program-counter thunk to the registers that it names.
     """
     found = effects(words)
     trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
     reads = np.where(trap, found.names | np.uint64(TRAP_READS), found.reads)
+    thunks = _thunks(words, base, found.names, entries)
     return CodeFacts(
-        base, words, transfers, reads, found.writes, found.names, found.window, entries
+        base, words, transfers, reads, found.writes, found.names, found.window, entries, thunks
     )
+
+
+def _thunks(
+    words: npt.NDArray[np.uint32],
+    base: int,
+    names: npt.NDArray[np.uint64],
+    entries: frozenset[int],
+) -> dict[int, int]:
+    """Find the entries of the form `retl; add %o7, ...`; return what each names."""
+    returns = (words[:-1] == _RETL) & (words[1:] & _SECOND_FORM == _ADD_O7)
+    addresses = (base + 4 * np.flatnonzero(returns)).tolist()
+    volatile = ABI64.call_writes & ~mask(Register.O7)
+    named = {a: int(names[((a - base) >> 2) + 1]) for a in addresses if a in entries}
+    return {address: registers for address, registers in named.items() if not registers & volatile}
 
 
 @dataclass(frozen=True)
@@ -148,6 +177,9 @@ class Liveness:
         self._callers = [
             b for b, code in enumerate(self.blocks) if code.kind in _CALLS and b not in self._exits
         ]
+        self._throwers = [b for b, code in enumerate(self.blocks) if code.kind in _CALLS]
+        self._return_points = {e.target for e in cfg.edges if e.kind is EdgeKind.CALL_RETURN}
+        self._resumed = self._return_points | set(self._landing)
         self.live_in = self._solve()
 
     def live_before(self, block: int, position: int) -> int:
@@ -176,13 +208,13 @@ class Liveness:
 
     @property
     def makes_calls(self) -> bool:
-        """Whether some call comes back into the routine."""
-        return bool(self._callers)
+        """Whether some call comes back into the routine; thunks, which keep all, aside."""
+        return any(self.blocks[b].target not in self._facts.thunks for b in self._callers)
 
     def _exit_live(self, code: BlockCode) -> int:
         kind = code.kind
         if kind in _RETURNS:
-            return self._abi.return_reads
+            return ALL if self._cfg.address in self._facts.thunks else self._abi.return_reads
         if kind in _CALLS:
             return self._abi.tail_reads if self._is_tail_call(code) else self._abi.call_reads
         if kind in _TRAPS or kind is TransferKind.ILLEGAL:
@@ -234,15 +266,21 @@ class Liveness:
             target = self._cfg.edges[edge].target
             if target != self._cfg.exit:
                 live |= live_in[target]
-        if self._landing and self.blocks[block].kind in _CALLS:
+        if self.blocks[block].kind in _CALLS:
             for target in self._landing:
                 live |= live_in[target]
+            if block in self._exits:
+                for target in self._return_points:
+                    live |= live_in[target] & (LOCALS | INS)
         return live
 
     def _after_call(self, block: int, live: int) -> int:
         """Return what is live when the callee is entered, after the delay slot."""
         if self.blocks[block].kind not in _CALLS or block in self._exits:
             return live
+        thunk = self._facts.thunks.get(self.blocks[block].target)
+        if thunk is not None:
+            return live | thunk
         return live & ~self._abi.call_writes | self._abi.call_reads
 
     def _solve(self) -> tuple[int, ...]:
@@ -258,7 +296,7 @@ class Liveness:
                 continue
             live_in[block] = live
             before = [cfg.edges[e].source for e in cfg.in_edges[block]]
-            for source in before + (self._callers if block in self._landing else []):
+            for source in before + (self._throwers if block in self._resumed else []):
                 if source != cfg.entry and not queued[source]:
                     queued[source] = True
                     waiting.append(source)

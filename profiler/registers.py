@@ -28,7 +28,8 @@ def members(registers: int, order: tuple[Register, ...]) -> Iterator[Register]:
 
 
 ARGUMENTS = mask(R.O0, R.O1, R.O2, R.O3, R.O4, R.O5)
-FRAME = mask(R.SP, R.FP)
+FRAME = mask(R.SP, R.FP, R.I7)
+"""What walks the stack: unwinders and debuggers need it at every call, signals anywhere."""
 LOCAL_ORDER = tuple(Register(n) for n in range(R.L0, R.L7 + 1))
 _GLOBAL_ORDER = (R.G1, R.G4, R.G3, R.G2)
 _OUT_ORDER = (R.O5, R.O4, R.O3, R.O2, R.O1, R.O0)
@@ -87,7 +88,7 @@ def _abi(is64: bool) -> Abi:
         return_reads=values | LOCALS | INS | reserved,
         tail_reads=ARGUMENTS | chain | mask(R.O7) | LOCALS | INS | reserved,
         caller_saved=(*scratch, *_OUT_ORDER),
-        temporaries=(*scratch, *_OUT_ORDER, R.O7, *LOCAL_ORDER, *_IN_ORDER, R.I7),
+        temporaries=(*scratch, *_OUT_ORDER, R.O7, *LOCAL_ORDER, *_IN_ORDER),
         save_area=176 if is64 else 96,
         bias=2047 if is64 else 0,
     )
