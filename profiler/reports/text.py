@@ -184,9 +184,9 @@ def routines(measurement: Measurement, top: int) -> Table:
     """List the routines whose instrumentation costs most (or that execute most)."""
     table = columns(
         ("added", True),
-        ("own instructions", True),
+        ("instructions", True),
         ("overhead", True),
-        ("activations", True),
+        ("entered", True),
         ("paths", True),
         ("counters", False),
         ("register", False),
