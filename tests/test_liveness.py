@@ -135,6 +135,54 @@ def test_a_system_call_reads_its_arguments_only() -> None:
     assert context.end_position(cfg.edges[edge_of(cfg, EdgeKind.FALL_THROUGH)]) is None
 
 
+def test_callers_of_a_program_counter_thunk_rely_on_every_register() -> None:
+    body = code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.mov(5, R.G2),
+        asm.sethi(1 << 20, R.L7),
+        asm.call("thunk"),
+        asm.arithmetic("add", R.L7, 8, R.L7),
+        asm.arithmetic("add", R.G2, R.L7, R.I0),
+        asm.ret(),
+        asm.restore(),
+    )
+    thunk = code(asm.retl(), asm.arithmetic("add", R.O7, R.L7, R.L7))
+    program = Assembled({"f": body, "thunk": thunk})
+    context, inner = program.context("f"), program.context("thunk")
+    assert context.analysis is not None
+    assert inner.analysis is not None
+    live = context.analysis.liveness
+    assert live.live_before(0, 3) & mask(R.G2, R.L7) == mask(R.G2, R.L7)
+    assert not live.makes_calls
+    assert inner.analysis.liveness.live_before(0, 0) & mask(R.G2, R.O3) == mask(R.G2, R.O3)
+
+
+def test_a_call_that_never_returns_may_come_back_by_longjmp() -> None:
+    body = code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.mov(9, R.L2),
+        asm.call("leaf"),
+        asm.nop(),
+        asm.cmp(R.O0, 0),
+        asm.branch("ne", "done"),
+        asm.nop(),
+        asm.call("stop"),
+        asm.nop(),
+        "done",
+        asm.ret(),
+        asm.arithmetic("restore", R.L2, R.G0, R.O0),
+    )
+    stop = code(asm.mov(1, R.G1), asm.trap_always(0x6D))
+    program = Assembled({"main": body, "leaf": leaf(), "stop": stop})
+    context, cfg = program.context("main"), program.cfg("main")
+    assert context.analysis is not None
+    (last,) = (
+        e.source for e in cfg.edges if e.kind is EdgeKind.EXIT
+        and context.analysis.liveness.blocks[e.source].kind.name == "CALL"
+    )  # fmt: skip
+    assert context.analysis.liveness.live_before(last, 0) & mask(R.L2)
+
+
 def test_unknown_jumps_need_everything() -> None:
     program = Assembled({"f": code(asm.jmpl(R.O0, 0, R.G0), asm.nop())})
     context = program.context("f")
