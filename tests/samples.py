@@ -46,8 +46,8 @@ def routine(**changes: object) -> RoutineProfile:
         instructions=7 * 4 + 5 * 1 + 5 * 4 + 2 * 3,
         edge_counts=(
             EdgeCount(HEAD, TAIL, EdgeKind.FALL_THROUGH, 2, False),
-            EdgeCount(HEAD, SLOT, EdgeKind.TAKEN, 5, False),
-            EdgeCount(SLOT, BODY, EdgeKind.SLOT, 5, False),
+            EdgeCount(HEAD, SLOT, EdgeKind.SLOT, 5, False),
+            EdgeCount(SLOT, BODY, EdgeKind.TAKEN, 5, False),
             EdgeCount(BODY, HEAD, EdgeKind.TAKEN, 5, True),
             EdgeCount(ENTRY, HEAD, EdgeKind.ENTRY, 2, True),
             EdgeCount(TAIL, EXIT, EdgeKind.EXIT, 2, True),

@@ -74,7 +74,7 @@ def test_json_edges_and_paths() -> None:
         "routine": "main",
         "source": 0x1000,
         "target": {"slot": 0x100C},
-        "kind": "taken",
+        "kind": "slot",
         "count": 5,
         "instrumented": False,
     }
