@@ -189,12 +189,15 @@ def discoveries(recovered: RecoveredProgram, missing: list[tuple[int, int]]) -> 
     return Discoveries(entries=frozenset(target for _, target in kinds))
 
 
-def runs() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
+def runs() -> Iterator[object]:
+    quick = {("v9", "-s"), ("v8plus", "-fPIC")}
     for width in EMULATOR:
         for flags in (("-O0",), ("-O2",), ("-O3", "-fno-pic"), ("-Os", "-fPIC"), ("-O2", "-s")):
-            yield "c", C, width, flags
-        yield "fortran", FORTRAN, width, ("-O2",)
-    yield "c++", CPP, "v9", ("-O2",)
+            marks = [] if (width, flags[-1]) in quick else [pytest.mark.long]
+            yield pytest.param("c", C, width, flags, marks=marks)
+        yield pytest.param("fortran", FORTRAN, width, ("-O2",), marks=pytest.mark.long)
+    yield pytest.param("c++", CPP, "v9", ("-O2",), marks=pytest.mark.long)
+    yield pytest.param("c++", CPP, "v9", ("-O2", "-s"), marks=pytest.mark.long)
 
 
 @pytest.mark.toolchain
@@ -215,13 +218,13 @@ def test_execution_follows_edges(
     known = Discoveries()
     for _ in range(6):
         recovered = recover(program, known)
-        validate(recovered)
         follower = Follower(recovered)
         follower.follow(log)
         if not follower.missing:
             break
         known = known.merged(discoveries(recovered, follower.missing))
     assert not follower.missing
+    validate(recovered)
     executed_at = set(log)
     assert not executed_at & {address for address, _ in recovered.irregular}
     if "-s" not in flags and language != "c++":
