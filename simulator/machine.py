@@ -198,9 +198,11 @@ class Machine:
         stop = self.cpu.stop if bare else None
         started = time.perf_counter()
         with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
-            self._loop(bare)
+            try:
+                self._loop(bare)
+            finally:
+                self.calls.finish()
         seconds = time.perf_counter() - started
-        self.calls.finish()
         if self._error is not None:
             raise self._error
         assert self._ending is not None
@@ -538,10 +540,10 @@ class Machine:
             self._end_by_fault(stack_fault(error.address, mapped))
             return
         pc = int(self.cpu.state.pc)
-        if interrupted is not None:
-            self._restore_clock(interrupted, pc)
         if self._observer is not None:
-            self._observer.signal_returned(pc)
+            self._observer.signal_returned(pc)  # it keeps its own state, and sets STATE
+        elif interrupted is not None:
+            self._restore_clock(interrupted, pc)
 
     def _restore_clock(self, interrupted: Interrupted, pc: int) -> None:
         clock = self._clock
