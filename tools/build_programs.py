@@ -12,9 +12,9 @@ in this file; those of what was built are written to CHECKSUMS in the cache. Not
 committed. Needs apt-get, make, a host C compiler (SQLite generates its source) and the cross
 compilers of the README.
 
-Each program has one run (arguments, standard input) that is deterministic and between 5 and 100
-million instructions long; its files are written to the cache's inputs directory, which is the
-run's working directory.
+Each program has one run (arguments, standard input), deterministic and short: some million to some
+100 million instructions (dblat1: 0.2 million). Its files are written to the cache's inputs
+directory, which is the run's working directory.
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ class RealProgram:
     ----------
     build
         Called with the source directory, the width flags and the file to make.
+    package
+        None for a program whose source is in this file.
     arguments, input
         The run; `input` names a file of the inputs directory, None is empty.
     """
 
     name: str
-    package: Package
+    package: Package | None
     build: Callable[[Path, Sequence[str], Path], None]
     arguments: tuple[str, ...] = ()
     input: str | None = None
@@ -170,6 +172,51 @@ def build_dblat1(source: Path, width: Sequence[str], target: Path) -> None:
     run([*command, "TESTING/dblat1.f", *files], directory)
 
 
+FORTRAN_WORK = """\
+program relax
+  implicit none
+  integer, parameter :: n = 60
+  real(8) :: grid(0:n, 0:n), next(0:n, 0:n), change
+  real(16) :: wide
+  complex(8) :: turn, point
+  integer :: i, j, round
+  character(len=40) :: text
+  grid = 0
+  do i = 0, n
+    grid(i, 0) = sin(i * 0.1d0)
+    grid(0, i) = 1d0 / (i + 1)
+  end do
+  do round = 1, 80
+    change = 0
+    do j = 1, n - 1
+      do i = 1, n - 1
+        next(i, j) = 0.25d0 * (grid(i-1, j) + grid(i+1, j) + grid(i, j-1) + grid(i, j+1))
+        change = max(change, abs(next(i, j) - grid(i, j)))
+      end do
+    end do
+    grid(1:n-1, 1:n-1) = next(1:n-1, 1:n-1)
+    if (mod(round, 10) == 0) print '(i4, es24.16)', round, change
+  end do
+  turn = exp((0d0, 0.1d0))
+  point = (1d0, 0d0)
+  do i = 1, 1000
+    point = point * turn
+  end do
+  wide = sqrt(2.0_16)
+  write (text, '(2f12.8)') point
+  print '(a)', trim(text)
+  print *, wide, sum(grid), count(grid > 0.1d0), maxloc(grid)
+end program
+"""
+
+
+def build_relax(source: Path, width: Sequence[str], target: Path) -> None:
+    """A Fortran program of our own: doubles, complex and 128-bit numbers, formatted output."""
+    source.mkdir(parents=True, exist_ok=True)
+    (source / "relax.f90").write_text(FORTRAN_WORK)
+    run([FORTRAN, *width, *FLAGS, "-o", target, "relax.f90"], source)
+
+
 BZIP2 = Package(
     "bzip2",
     "bzip2_1.0.8.orig.tar.gz",
@@ -221,6 +268,7 @@ PROGRAMS = (
     RealProgram("mawk", MAWK, build_mawk, ("-f", "count.awk"), "text.txt"),
     RealProgram("tinyscheme", TINYSCHEME, build_tinyscheme, ("work.scm",)),
     RealProgram("dblat1", LAPACK, build_dblat1),
+    RealProgram("relax", None, build_relax),
 )
 
 LUA_WORK = """\
@@ -239,7 +287,7 @@ local function queens(n)
   place(1)
   return found
 end
-print("queens", queens(7))
+print("queens", queens(8))
 local words = {}
 for w in string.rep("the quick brown fox jumps over the lazy dog ", 60):gmatch("%a+") do
   words[w] = (words[w] or 0) + 1
@@ -368,12 +416,14 @@ def build_programs(cache: Path, programs: Sequence[RealProgram] = PROGRAMS) -> l
     write_inputs(cache / "inputs")
     (cache / "bin").mkdir(exist_ok=True)
     needed = [p for p in programs if not all(p.path(cache, w).exists() for w in WIDTHS)]
-    fetch(cache, list(dict.fromkeys(p.package for p in needed)))
+    packages = [p.package for p in needed if p.package is not None]
+    fetch(cache, list(dict.fromkeys(packages)))
     for program in needed:
         for width, flags in WIDTHS.items():
             target = program.path(cache, width)
             partial = target.with_suffix(target.suffix + ".partial")
-            program.build(cache / "src" / program.package.directory, flags, partial)
+            directory = program.package.directory if program.package else program.name
+            program.build(cache / "src" / directory, flags, partial)
             partial.replace(target)
     built = [p.path(cache, width) for p in programs for width in WIDTHS]
     listing = sorted((cache / "bin").glob("*.[36]?"))
