@@ -22,7 +22,6 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -55,14 +54,6 @@ MAXIMUM_DEPTH = 1 << 22
 INITIAL_STATES = 1 << 14
 INITIAL_SPILL = 1 << 15
 INITIAL_NODES = 1 << 16
-
-
-class MachineView(Protocol):
-    """What the automaton asks of the machine while Python decides."""
-
-    def stack_pointer(self) -> int:
-        """%sp of the program, bias removed."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -152,7 +143,6 @@ class Automaton:
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._signals: list[SignalRecord] = []
         self._arrival: Callable[[int], None] | None = None
-        self._machine: MachineView | None = None
         self.kernel = self._allocate()
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self._callback = callback_type(self._guarded)
@@ -208,10 +198,6 @@ class Automaton:
     def clock(self) -> Array:
         """The words shared with the machine and its traps."""
         return self.kernel.clock
-
-    def attach(self, machine: MachineView) -> None:
-        """Learn whom to ask for the stack pointer."""
-        self._machine = machine
 
     # States and transitions
 
@@ -421,6 +407,9 @@ class Automaton:
         """Stack pointer of the caller of the activation at `frame`."""
         return int(self.kernel.frames[frame + kernels.FRAME_STACK]) & self._lowering.stack_mask
 
+    def _stack_pointer(self) -> int:
+        return kernels.stack_pointer(self.kernel.address) & self._lowering.stack_mask
+
     def _block_of_caller(self, frame: int) -> int:
         """Block in which the caller of the activation at `frame` waits, UNKNOWN if it ended."""
         address = self._return_address(frame)
@@ -514,10 +503,10 @@ class Automaton:
     def _activation_for(self, address: int, frame: int) -> int | None:
         """Frame of the live activation, below the current one, that continues at `address`."""
         landing = self._block_at(address)
-        if landing == UNKNOWN or self._machine is None:
+        if landing == UNKNOWN:
             return None
         routine = self._index.routine(landing)
-        pointer = self._machine.stack_pointer() & self._lowering.stack_mask
+        pointer = self._stack_pointer()
         fallback = None
         for above in range(frame, 0, -self._stride):
             block = self._waiting_block(self._return_address(above))
@@ -536,8 +525,7 @@ class Automaton:
 
         The 64-bit longjmp arrives like this, inside setjmp, whose activation is long gone.
         """
-        pointer = 0 if self._machine is None else self._machine.stack_pointer()
-        pointer &= self._lowering.stack_mask
+        pointer = self._stack_pointer()
         above = frame
         while above > 0 and self._stack(above) < pointer:
             self._end_caller_early(above)
@@ -591,8 +579,7 @@ class Automaton:
         if frame + self._stride > int(self.clock[kernels.FRAME_LIMIT]):
             raise UnsupportedError(f"more than {MAXIMUM_DEPTH} nested calls at {address:#x}")
         self.kernel.frames[frame + kernels.FRAME_RETURN] = record << 2 | SIGNAL_BIT
-        pointer = 0 if self._machine is None else self._machine.stack_pointer()
-        self.kernel.frames[frame + kernels.FRAME_STACK] = pointer
+        self.kernel.frames[frame + kernels.FRAME_STACK] = kernels.stack_pointer(self.kernel.address)
         self.clock[kernels.FRAME] = frame
         self._enter(address, UNKNOWN)
 
@@ -600,7 +587,7 @@ class Automaton:
         """Sigreturn: the next event continues what the innermost signal interrupted."""
         steps, context = self._inside(self._current()[0])
         self._apply(steps, self._frame)
-        self._end_early(self._frame, context.block)
+        self._end_early(self._frame, self._leave_by_trap(context))
         frame = self._frame
         while frame > 0 and not self._return_address(frame) & SIGNAL_BIT:
             self._end_caller_early(frame)
@@ -623,12 +610,23 @@ class Automaton:
         else:
             self.clock[kernels.STATE] = record.state
 
+    def _leave_by_trap(self, context: Context) -> int:
+        """The block that a trap which does not return leaves its activation in.
+
+        UNKNOWN where the graph knows that it does not return: the activation is then complete.
+        """
+        edge = self._index.exit_edge.get(context.block)
+        if edge is None or context.pending >= 0:
+            return context.block
+        self._cross(edge)
+        return UNKNOWN
+
     def context_replaced(self, pc: int) -> None:
         """setcontext: the next event is at `pc`, in whatever activation."""
         number, end = self._current()
         steps, context = self._truncated(number, end - 4)
         self._apply(steps, self._frame)
-        self._redirect(context.block)
+        self._redirect(self._leave_by_trap(context))
 
     def _redirect(self, block: int) -> None:
         self._arrival = lambda address: self._land(address, block, returned=False)
@@ -657,9 +655,7 @@ class Automaton:
             return UNKNOWN
         steps, context = self._truncated(number, end - 4 if fault_pc is None else fault_pc)
         self._apply(steps, self._frame)
-        edge = self._index.exit_edge.get(context.block)
-        if exited and edge is not None and context.pending < 0:
-            self._cross(edge)
+        if exited and self._leave_by_trap(context) == UNKNOWN:
             return UNKNOWN
         if context.block != UNKNOWN:
             next_pc = context.last + 4 if fault_pc is None else fault_pc

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from profiler import kernels
-from profiler.automaton import Automaton, MachineView
-from simulator.machine import NativeHook
+from profiler.automaton import Automaton
+from simulator.machine import Machine, NativeHook
 
 
 class ProfilingObserver:
@@ -21,9 +21,8 @@ class ProfilingObserver:
             keepalive=automaton,
         )
 
-    def attach(self, machine: MachineView) -> None:
-        """Called before the first instruction."""
-        self._automaton.attach(machine)
+    def attach(self, machine: Machine) -> None:
+        """Nothing is needed of the machine: the clock has it all."""
 
     def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
         """The next event is the handler's entry."""

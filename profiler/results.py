@@ -193,7 +193,7 @@ def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
     return ProgramInfo(str(request.program), program.sha256, program.machine, arguments)
 
 
-def _options(request: RunRequest) -> dict[str, str | int | tuple[str, ...] | None]:
+def _options(request: RunRequest) -> dict[str, Option]:
     scheme = request.scheme
     return {
         "path_limit": scheme.path_limit,

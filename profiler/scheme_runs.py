@@ -10,12 +10,20 @@ from profiler.cfg import ControlFlowGraph
 from profiler.errors import ProfileMismatchError
 from profiler.loops import depth_first
 from profiler.measure import EdgeScheme, PathScheme, PlainScheme, Scheme
+from profiler.plan import Table
 from profiler.profile import EdgeProfile
 from profiler.recovery import RecoveredProgram
-from profiler.request import Mode, SchemeOptions, Weights
+from profiler.request import Mode, SchemeOptions, TableChoice, Weights
 from profiler.schemes.pp import PathPlan, plan_pp
 from profiler.schemes.qpt import EdgePlan, plan_qpt2
 from profiler.weights import measured, uniform
+
+
+_TABLES = {
+    TableChoice.AUTO: None,
+    TableChoice.ARRAY: Table.ARRAY,
+    TableChoice.HASH: Table.HASH,
+}
 
 
 class Graphs:
@@ -78,7 +86,8 @@ def make_schemes(graphs: Graphs, modes: Sequence[Mode], options: SchemeOptions) 
     weights = WeightSource(options, graphs.recovered.program.sha256)
 
     def path_plan(cfg: ControlFlowGraph) -> PathPlan:
-        return plan_pp(cfg, weights=weights(cfg), path_limit=options.path_limit)
+        table = _TABLES[options.table]
+        return plan_pp(cfg, weights=weights(cfg), path_limit=options.path_limit, table=table)
 
     def edge_plan(cfg: ControlFlowGraph) -> EdgePlan:
         return plan_qpt2(cfg, weights=weights(cfg))
