@@ -34,6 +34,10 @@ MAX_PIECES = 1 << 8
 """Largest number of pieces of code believed that a jump computes its way into."""
 
 
+Answers = dict[Hashable, Mapping[int, Resolution | None]]
+"""A routine's graph -> what its jumps resolve to."""
+
+
 class JumpResolver:
     """Resolves the indirect jumps of an `Exploration`, routine by routine.
 
@@ -41,14 +45,16 @@ class JumpResolver:
     ----------
     program, code
         The program and its image. Tables are read from segments that are not writable.
+    known
+        Answers of earlier resolvers of the same program, extended here.
     """
 
-    def __init__(self, program: Program, code: CodeImage) -> None:
+    def __init__(self, program: Program, code: CodeImage, known: Answers | None = None) -> None:
         mask = MASK64 if program.is64 else 0xFFFFFFFF
         segments = [(s.address, s.data) for s in program.segments if not s.writable]
         self._memory = ReadOnlyMemory(segments, mask)
         self._code = code
-        self._known: dict[Hashable, Mapping[int, Resolution | None]] = {}
+        self._known: Answers = {} if known is None else known
 
     def resolve(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
         """Resolve the jumps that routine `number` has reached so far.

@@ -28,7 +28,7 @@ from profiler.cfg import ControlFlowGraph
 from profiler.code_image import CodeImage, build_code_image
 from profiler.exploration import Exploration, Hints
 from profiler.graph_builder import build_graph
-from profiler.jump_tables import JumpResolver
+from profiler.jump_tables import Answers, JumpResolver
 from profiler.pointers import function_pointers
 from profiler.routines import Layout
 from simulator.decode import TransferKind
@@ -107,6 +107,11 @@ class RecoveredProgram:
     irregular: tuple[tuple[int, str], ...]
 
     @property
+    def knows_late_words(self) -> bool:
+        """Whether the words of all late code are known."""
+        return all(self.code.is_code[(s.start - self.code.base) >> 2] for s in self.code.deferred)
+
+    @property
     def block_count(self) -> int:
         """Number of blocks of all routines."""
         return sum(len(routine.blocks) for routine in self.routines)
@@ -135,7 +140,11 @@ class RecoveredProgram:
         return -1
 
 
-def recover(program: Program, discoveries: Discoveries = Discoveries()) -> RecoveredProgram:
+def recover(
+    program: Program,
+    discoveries: Discoveries = Discoveries(),  # noqa: B008
+    known: Answers | None = None,
+) -> RecoveredProgram:
     """Recover the control-flow graphs of all routines.
 
     Parameters
@@ -144,6 +153,8 @@ def recover(program: Program, discoveries: Discoveries = Discoveries()) -> Recov
         The program.
     discoveries
         What earlier runs have shown.
+    known
+        Jumps resolved by earlier calls for the same program, extended by this one.
 
     Raises
     ------
@@ -151,7 +162,7 @@ def recover(program: Program, discoveries: Discoveries = Discoveries()) -> Recov
         If the program has no code, or code too spread out.
     """
     code = build_code_image(program, discoveries.late_words)
-    exploration = _explore(program, code, discoveries)
+    exploration = _explore(program, code, discoveries, known)
     numbers = [n for n, leaders in enumerate(exploration.leaders) if leaders]
     numbers.sort(key=lambda n: exploration.layout.routines[n].start)
     routines = tuple(build_graph(exploration, number) for number in numbers)
@@ -174,10 +185,12 @@ def recover(program: Program, discoveries: Discoveries = Discoveries()) -> Recov
     )
 
 
-def _explore(program: Program, code: CodeImage, discoveries: Discoveries) -> Exploration:
+def _explore(
+    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers | None
+) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(code, discoveries)
-    resolver = JumpResolver(program, code)
+    resolver = JumpResolver(program, code, known)
     layout = Layout(program, code)
     starts = {code.index(program.entry), *function_pointers(program, code, layout)} - {-1}
     distrusted: frozenset[int] = frozenset()

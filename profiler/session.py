@@ -4,21 +4,26 @@ Steps -> functions
 1. load the program                                        `simulator.elf.load`
 2. recover its graphs                                      `recovery.recover`
 3. run it; routines are planned when they are first entered `_Attempt`
-4. where it did what the graphs lack, extend them and run it again, on the recorded input once
-   the program has touched the outside world                 `_explained_run`
+4. where it did what the graphs lack, extend them and run it again on the recorded input, before
+   which the words of late code are looked for               `observe`, `_late_words`
 5. read every scheme's counters and price its code         `results.measure`
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO
 
 from profiler.automaton import Automaton
+from profiler.code_image import build_code_image
 from profiler.engine import ProfilingObserver
 from profiler.errors import CountError
 from profiler.hash_routine import hash_costs
+from profiler.jump_tables import Answers
+from profiler.late_code import LateCodeProbe, read_words
 from profiler.lowering import HashModel, Lowering
 from profiler.measure import RoutineEvents, Scheme, collect_events
 from profiler.profile import Measurement
@@ -29,15 +34,16 @@ from profiler.scheme_runs import Graphs, make_schemes
 from profiler.walk import GraphIndex, Missing, MissingEntry, MissingReturn, MissingTarget
 from simulator import elf
 from simulator.errors import UsageError
-from simulator.files import Host, HostCalls, RecordingHost, ReplayHost
-from simulator.machine import Limits, Machine, RunResult
+from simulator.files import Host, RecordingHost
+from simulator.machine import Limits, Machine, Observer, RunResult
 from simulator.program import Program
 
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""
 
-HARMLESS = frozenset({"status", "status_of", "path_of", "read_link", "check_access", "close"})
-"""Calls to the host after which a run can simply be started again."""
+GRACE = 3_000_000
+"""Instructions for which a run goes on after it has done something that the graphs lack: whatever
+else is missing may show up, and the next run is the wiser."""
 
 
 @dataclass(frozen=True)
@@ -53,10 +59,6 @@ class Observation:
     events: dict[int, RoutineEvents]
     result: RunResult
     runs: int
-
-
-class RestartNeeded(Exception):  # noqa: N818 - control flow, never shown
-    """The graphs lack something, and nothing has happened yet that could not happen again."""
 
 
 def run_program(request: RunRequest) -> Measurement:
@@ -81,77 +83,89 @@ def observe(request: RunRequest, modes: Sequence[Mode]) -> Observation:
     """Run until the graphs explain the whole run."""
     _tell(request, Phase.LOADING)
     program = elf.load(request.program)
-    discoveries = Discoveries()
-    with _Input(request, program) as source:
+    known: Answers = {}
+    with _outside(request, program) as host:
+        discoveries = _late_words(request, program, host)
         for runs in range(1, MAXIMUM_RUNS + 1):
             _tell(request, Phase.RECOVERING)
-            recovered = recover(program, discoveries)
-            attempt = _Attempt(request, recovered, modes, source, last=runs == MAXIMUM_RUNS)
+            recovered = recover(program, discoveries, known)
+            host.rewind()
+            attempt = _Attempt(request, recovered, modes, host, last=runs == MAXIMUM_RUNS)
             _tell(request, Phase.RUNNING if runs == 1 else Phase.RERUNNING)
             result = attempt.run()
-            found = attempt.discoveries()
-            known, discoveries = discoveries, discoveries.merged(found)
-            if (result is not None and discoveries == known) or runs == MAXIMUM_RUNS:
-                assert result is not None
-                return attempt.observation(result, runs)
-    raise AssertionError("unreachable")
+            found = discoveries.merged(attempt.discoveries())
+            if found == discoveries or runs == MAXIMUM_RUNS:
+                break
+            discoveries = found
+            request = _no_longer_than(request, result, attempt.given_up)
+    return attempt.observation(result, runs)
+
+
+@contextmanager
+def _outside(request: RunRequest, program: Program) -> Iterator[RecordingHost]:
+    """The program's outside world, for as many runs as it takes."""
+    guest = request.guest
+    with ExitStack() as stack:
+        stdin = 0
+        if guest.stdin is not None:
+            stdin = stack.enter_context(_open_input(guest.stdin)).fileno()
+        host = Host(
+            guest.root,
+            writable=guest.writable,
+            program=program.path,
+            stdin=stdin,
+            stdout=guest.stdout,
+            stderr=guest.stderr,
+        )
+        stack.callback(host.dispose)
+        yield RecordingHost(host)
+
+
+def _open_input(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb", buffering=0)
+    except OSError as error:
+        raise UsageError(
+            f"--stdin {path} cannot be read ({error.strerror}): name a readable file"
+        ) from None
+
+
+def _machine(
+    request: RunRequest, program: Program, host: RecordingHost, observer: Observer
+) -> Machine:
+    guest = request.guest
+    return Machine(
+        program,
+        arguments=request.arguments,
+        environment=[name + b"=" + value for name, value in guest.environment],
+        host=host,
+        limits=Limits(guest.max_instructions, guest.timeout, guest.memory_limit),
+        observer=observer,
+        argv0=guest.argv0,
+    )
+
+
+def _late_words(request: RunRequest, program: Program, host: RecordingHost) -> Discoveries:
+    """The words of code that start-up writes, if the program has any."""
+    spans = build_code_image(program).deferred
+    if not spans:
+        return Discoveries()
+    probe = LateCodeProbe(spans)
+    _machine(request, program, host, probe).run()
+    return Discoveries(late_words=probe.words)
+
+
+def _no_longer_than(request: RunRequest, result: RunResult, given_up: bool) -> RunRequest:
+    """The request for another run, which must end where this one was cut short from outside."""
+    if given_up or result.reason not in ("budget", "interrupted"):
+        return request
+    guest = replace(request.guest, max_instructions=result.instructions, timeout=None)
+    return replace(request, guest=guest)
 
 
 def _tell(request: RunRequest, phase: Phase, instructions: int = 0) -> None:
     if request.progress is not None:
         request.progress(Progress(phase, instructions, request.guest.max_instructions))
-
-
-class _Input:
-    """The outside world of one request: real until something has happened, then replayed."""
-
-    def __init__(self, request: RunRequest, program: Program) -> None:
-        self._request = request
-        self._program = program
-        self._open: list[Callable[[], None]] = []
-        self._recording: RecordingHost | None = None
-
-    def __enter__(self) -> _Input:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for close in self._open:
-            close()
-
-    @property
-    def untouched(self) -> bool:
-        """Whether the program has done nothing yet that a second start could not do again."""
-        assert self._recording is not None
-        return all(call.method in HARMLESS for call in self._recording.log)
-
-    def host(self) -> HostCalls:
-        """The host for the next run."""
-        if self._recording is None or self.untouched:
-            self._recording = RecordingHost(self._real())
-            return self._recording
-        return ReplayHost(self._recording.log)
-
-    def _real(self) -> Host:
-        guest = self._request.guest
-        stdin = 0
-        if guest.stdin is not None:
-            try:
-                stdin = os.open(guest.stdin, os.O_RDONLY)
-            except OSError as error:
-                raise UsageError(
-                    f"--stdin {guest.stdin} cannot be read ({error.strerror}): name a readable file"
-                ) from None
-            self._open.append(lambda: os.close(stdin))
-        host = Host(
-            guest.root,
-            writable=guest.writable,
-            program=self._program.path,
-            stdin=stdin,
-            stdout=guest.stdout,
-            stderr=guest.stderr,
-        )
-        self._open.insert(0, host.dispose)
-        return host
 
 
 class _Attempt:
@@ -162,15 +176,14 @@ class _Attempt:
         request: RunRequest,
         recovered: RecoveredProgram,
         modes: Sequence[Mode],
-        source: _Input,
+        host: RecordingHost,
         *,
         last: bool,
     ) -> None:
-        self._request = request
         self._recovered = recovered
-        self._source = source
         self._last = last
         program = recovered.program
+        self.given_up = False
         self._index = GraphIndex(recovered)
         self._schemes = make_schemes(Graphs(recovered, request.routines), modes, request.scheme)
         self._lowering = Lowering(
@@ -180,30 +193,19 @@ class _Attempt:
             (1 << (64 if program.is64 else 32)) - 1,
         )
         self._automaton = Automaton(self._index, self._lowering, self._on_missing)
-        self._machine = Machine(
-            program,
-            arguments=request.arguments,
-            environment=[name + b"=" + value for name, value in request.guest.environment],
-            host=source.host(),
-            limits=Limits(
-                request.guest.max_instructions, request.guest.timeout, request.guest.memory_limit
-            ),
-            observer=ProfilingObserver(self._automaton),
-            argv0=request.guest.argv0,
-        )
+        observer = ProfilingObserver(self._automaton)
+        self._machine = _machine(request, program, host, observer)
 
     def _on_missing(self, missing: Missing) -> None:
-        if not self._last and self._source.untouched:
-            raise RestartNeeded
+        if not self._last and not self.given_up:
+            self.given_up = True
+            self._machine.stop_soon(GRACE)
 
-    def run(self) -> RunResult | None:
-        """Run; None if the run was given up early to be started again."""
-        try:
-            result = self._machine.run()
-            if self._automaton.error is not None:
-                raise self._automaton.error
-        except RestartNeeded:
-            return None
+    def run(self) -> RunResult:
+        """Run to the end, or until `given_up`."""
+        result = self._machine.run()
+        if self._automaton.error is not None:
+            raise self._automaton.error
         fault = result.fault
         self._automaton.finish(
             exited=result.reason == "exit", fault_pc=None if fault is None else fault.pc
@@ -213,24 +215,22 @@ class _Attempt:
         return result
 
     def discoveries(self) -> Discoveries:
-        """What this run did that the graphs do not know."""
+        """What this run did that the graphs do not know.
+
+        Late words and targets of jumps come first: as long as they are missing, what happens
+        behind them looks like entries that there are not.
+        """
         missing = self._automaton.tally.missing
         entries = {step.address for step in missing if isinstance(step, MissingEntry)}
         targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
         returning = {step.call for step in missing if isinstance(step, MissingReturn)}
-        words: set[tuple[int, int]] = set()
-        for span in self._recovered.code.deferred:
-            if any(address in span for address in (*entries, *(target for _, target in targets))):
-                words |= self._words(span.start, span.end)
-        return Discoveries(
-            frozenset(targets), frozenset(entries), frozenset(returning), frozenset(words)
-        )
-
-    def _words(self, start: int, end: int) -> set[tuple[int, int]]:
-        data = self._machine.read(start, end - start)
-        return {
-            (start + at, int.from_bytes(data[at : at + 4], "big")) for at in range(0, len(data), 4)
-        }
+        reached = entries | {target for _, target in targets}
+        late = [s for s in self._recovered.code.deferred if any(a in s for a in reached)]
+        if late and not self._recovered.knows_late_words:
+            return Discoveries(late_words=read_words(self._machine.read, late))
+        if targets:
+            return Discoveries(indirect_targets=frozenset(targets))
+        return Discoveries(entries=frozenset(entries), returning_calls=frozenset(returning))
 
     def observation(self, result: RunResult, runs: int) -> Observation:
         """The finished run."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -230,6 +231,13 @@ class Machine:
 
     def _is_over(self) -> bool:
         return self._ending is not None or self._error is not None
+
+    def stop_soon(self, instructions: int) -> None:
+        """End the run, with reason "budget", after at most so many more instructions."""
+        total = self.instructions + instructions
+        budget = self.limits.max_instructions
+        self.limits = replace(self.limits, max_instructions=min(total, budget or total))
+        self._set_limit()
 
     def _set_limit(self) -> None:
         clock = self._clock

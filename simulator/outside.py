@@ -221,24 +221,65 @@ class LoggedCall:
     errno: int | None
     interrupted: bool = False
 
+    def answer(self) -> object:
+        """Do again what the call did: return its value or raise its error."""
+        if self.interrupted:
+            raise RunInterrupted
+        if self.errno is not None:
+            raise OSError(self.errno, "as recorded")
+        return self.value
+
 
 class RecordingHost(HostCalls):
-    """Passes calls on to another host and logs every one.
+    """Passes calls on to another host and logs every one; can start again from its log.
 
     Parameters
     ----------
     host
-        Where calls go. `log` is the growing record, for `ReplayHost`.
+        Where calls go; None: nowhere, every call must be in the log.
+    log
+        What is known already.
+
+    Raises
+    ------
+    ReplayMismatchError
+        From any call that differs from the recorded one at its place.
     """
 
-    def __init__(self, host: HostCalls) -> None:
+    def __init__(self, host: HostCalls | None, log: list[LoggedCall] | None = None) -> None:
         super().__init__()
         self._host = host
-        self.log: list[LoggedCall] = []
+        self._next = 0
+        self.log: list[LoggedCall] = [] if log is None else log
+
+    def rewind(self) -> None:
+        """Answer the calls of a second run from the log, and go on from there.
+
+        The outside does not notice: what the first run wrote is not written again, and what it
+        opened is still open, under the same handles, when the log ends.
+        """
+        self._next = 0
 
     def _do(self, method: str, *arguments: object) -> Any:
-        self._host.interrupted = self.interrupted
         digest = _digest(method, arguments)
+        if self._next < len(self.log):
+            entry = self.log[self._next]
+            self._next += 1
+            if entry.method != method or entry.digest != digest:
+                raise ReplayMismatchError(
+                    f"second run: call {self._next} is {method}, not the first run's "
+                    f"{entry.method}, or its arguments differ; report this as a bug"
+                )
+            return entry.answer()
+        self._next += 1
+        return self._ask(method, digest, *arguments)
+
+    def _ask(self, method: str, digest: bytes, *arguments: object) -> Any:
+        if self._host is None:
+            raise ReplayMismatchError(
+                f"second run: {method} after the first run's last call; report this as a bug"
+            )
+        self._host.interrupted = self.interrupted
         try:
             value = self._host._do(method, *arguments)
         except OSError as error:
@@ -251,7 +292,7 @@ class RecordingHost(HostCalls):
         return value
 
 
-class ReplayHost(HostCalls):
+class ReplayHost(RecordingHost):
     """Answers from a log; touches nothing outside.
 
     Parameters
@@ -267,27 +308,7 @@ class ReplayHost(HostCalls):
     """
 
     def __init__(self, log: list[LoggedCall]) -> None:
-        super().__init__()
-        self._log = log
-        self._next = 0
-
-    def _do(self, method: str, *arguments: object) -> Any:
-        if self._next >= len(self._log):
-            raise ReplayMismatchError(
-                f"second run: {method} after the first run's last call; report this as a bug"
-            )
-        entry = self._log[self._next]
-        self._next += 1
-        if entry.method != method or entry.digest != _digest(method, arguments):
-            raise ReplayMismatchError(
-                f"second run: call {self._next} is {method}, not the first run's {entry.method}, "
-                "or its arguments differ; report this as a bug"
-            )
-        if entry.interrupted:
-            raise RunInterrupted
-        if entry.errno is not None:
-            raise OSError(entry.errno, "as recorded")
-        return entry.value
+        super().__init__(None, log)
 
 
 def _digest(method: str, arguments: tuple[object, ...]) -> bytes:
