@@ -403,6 +403,10 @@ class Automaton:
     def _return_address(self, frame: int) -> int:
         return int(self.kernel.frames[frame + kernels.FRAME_RETURN])
 
+    def _is_handler(self, frame: int) -> bool:
+        """Whether a signal put the activation at `frame` on top of one that still waits."""
+        return self._return_address(frame) & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT
+
     def _stack(self, frame: int) -> int:
         """Stack pointer of the caller of the activation at `frame`."""
         return int(self.kernel.frames[frame + kernels.FRAME_STACK]) & self._lowering.stack_mask
@@ -436,7 +440,7 @@ class Automaton:
     def _end_caller_early(self, frame: int) -> None:
         """The caller of the activation at `frame` ends where it waits."""
         address = self._return_address(frame)
-        if address & SIGNAL_BIT:
+        if self._is_handler(frame):
             record = self._signals[address >> 2]
             steps, context = self._truncated(record.state, record.pc)
             self._apply(steps, frame - self._stride)
@@ -482,7 +486,7 @@ class Automaton:
         frame = self._frame
         if returned:
             self._check_missing_return(frame, address)
-            if self._return_address(frame) & SIGNAL_BIT:
+            if self._is_handler(frame):
                 self._enter(address, UNKNOWN)  # the handler returned to the signal trampoline
                 return
         else:
@@ -532,8 +536,7 @@ class Automaton:
             above -= self._stride
         if above > 0 and not self._return_address(above) & ENDED_BIT:
             self._end_caller_early(above)
-            ended = self._return_address(above) & ~SIGNAL_BIT | ENDED_BIT
-            self.kernel.frames[above + kernels.FRAME_RETURN] = ended
+            self.kernel.frames[above + kernels.FRAME_RETURN] |= ENDED_BIT
         self.clock[kernels.FRAME] = above
         self._enter(address, UNKNOWN)
 
@@ -566,20 +569,23 @@ class Automaton:
         state = self._states[number]
         return number, state.address + state.size
 
-    def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
-        """The next event is the entry of a signal handler."""
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int) -> None:
+        """The next event is the entry of a signal handler.
+
+        `stack_pointer` is the interrupted %sp, bias included.
+        """
         number, _ = self._current()
         record = len(self._signals)
         self._signals.append(SignalRecord(number, interrupted_pc, self._frame))
-        self._arrival = lambda address: self._enter_handler(record, address)
+        self._arrival = lambda address: self._enter_handler(record, stack_pointer, address)
         self.clock[kernels.STATE] = kernels.ABNORMAL
 
-    def _enter_handler(self, record: int, address: int) -> None:
+    def _enter_handler(self, record: int, stack_pointer: int, address: int) -> None:
         frame = self._frame + self._stride
         if frame + self._stride > int(self.clock[kernels.FRAME_LIMIT]):
             raise UnsupportedError(f"more than {MAXIMUM_DEPTH} nested calls at {address:#x}")
         self.kernel.frames[frame + kernels.FRAME_RETURN] = record << 2 | SIGNAL_BIT
-        self.kernel.frames[frame + kernels.FRAME_STACK] = kernels.stack_pointer(self.kernel.address)
+        self.kernel.frames[frame + kernels.FRAME_STACK] = _signed(stack_pointer)
         self.clock[kernels.FRAME] = frame
         self._enter(address, UNKNOWN)
 
@@ -589,7 +595,7 @@ class Automaton:
         self._apply(steps, self._frame)
         self._end_early(self._frame, self._leave_by_trap(context))
         frame = self._frame
-        while frame > 0 and not self._return_address(frame) & SIGNAL_BIT:
+        while frame > 0 and not self._is_handler(frame):
             self._end_caller_early(frame)
             frame -= self._stride
         if frame == 0:
@@ -719,6 +725,11 @@ class Automaton:
             for transition, count in self.transition_counts()
             if any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
         ) + sum(count for step, count in self.tally.missing.items() if count > 1)
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as an int64."""
+    return word - (word >> 63 << 64)
 
 
 def _grown(array: Array, size: int) -> Array:

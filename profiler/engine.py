@@ -24,9 +24,9 @@ class ProfilingObserver:
     def attach(self, machine: Machine) -> None:
         """Nothing is needed of the machine: the clock has it all."""
 
-    def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
         """The next event is the handler's entry."""
-        self._tell(lambda: self._automaton.signal_delivered(interrupted_pc, handler))
+        self._tell(lambda: self._automaton.signal_delivered(interrupted_pc, stack_pointer))
 
     def signal_returned(self, resumed_pc: int) -> None:
         """The next event is at `resumed_pc`."""

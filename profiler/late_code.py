@@ -44,7 +44,7 @@ class LateCodeProbe:
         """Remember whom to read from."""
         self._machine = machine
 
-    def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
         """Nothing to do."""
 
     def signal_returned(self, resumed_pc: int) -> None:

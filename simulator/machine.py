@@ -454,6 +454,7 @@ class Machine:
     def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
         """Enter the program's handler."""
         clock, pc = self._clock, int(self.cpu.state.pc)
+        stack_pointer = int(self.cpu.window()[6])
         saved = tuple(int(value) for value in clock[_SAVED_WORDS])
         try:
             handler = self._contexts.enter_handler(info, saved)
@@ -462,7 +463,7 @@ class Machine:
             self._end_by_fault(kind or stack_fault(error.address, mapped))
             return
         if self._observer is not None:
-            self._observer.signal_delivered(pc, handler)
+            self._observer.signal_delivered(pc, stack_pointer, handler)
 
     def _deliver_pending(self) -> None:
         """Deliver what is pending and not blocked (after a system call)."""

@@ -43,8 +43,11 @@ class Observer(Protocol):
         """Be told of the machine before the first instruction; the engine exists."""
         ...
 
-    def signal_delivered(self, interrupted_pc: int, handler: int) -> None:
-        """The next block event is the handler's entry."""
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
+        """The next block event is the handler's entry.
+
+        `stack_pointer` is the interrupted %sp, bias included.
+        """
         ...
 
     def signal_returned(self, resumed_pc: int) -> None:

@@ -321,7 +321,17 @@ class Walker:
             if not self.stack[index + 1].below and self.resumes(self.stack[index], target):
                 self.resume(step, index)
                 return
-        self.land(step, None)
+        only = self.only_exit()
+        self.land(step, None if only is None else self.close(only))
+
+    def only_exit(self) -> int | None:
+        """The EXIT edge of the top activation's finished block, where it has no other edge."""
+        top = self.stack[-1]
+        out = top.graph.out_edges[top.block]
+        done = top.offset == top.graph.blocks[top.block].instructions
+        if done and len(out) == 1 and top.graph.edges[out[0]].target == top.graph.exit:
+            return out[0]
+        return None
 
     def resumes(self, activation: Activation, target: int) -> bool:
         """Whether an interrupted `activation` can go on at `target`."""
@@ -365,11 +375,9 @@ class Walker:
 
     def finish(self) -> None:
         """The program has ended: by the EXIT edge of a block that ends in a trap, or early."""
-        top = self.stack[-1]
-        out = top.graph.out_edges[top.block]
-        done = top.offset == top.graph.blocks[top.block].instructions
-        if done and len(out) == 1 and top.graph.edges[out[0]].target == top.graph.exit:
-            self.close(out[0])
+        only = self.only_exit()
+        if only is not None:
+            self.close(only)
         while self.stack:
             self.end_early()
 
