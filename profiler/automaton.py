@@ -133,7 +133,7 @@ class Automaton:
         self._lowering = lowering
         self.tally = Tally()
         self.error: BaseException | None = None
-        self._states: list[State] = [State(0, 0, BEGINNING)] * kernels.FIRST_STATE
+        self._states: dict[int, State] = {kernels.START: State(0, 0, BEGINNING)}
         self._numbers: dict[State, int] = {}
         self._insides: dict[int, tuple[tuple[Step, ...], Context]] = {}
         self._transitions: list[Transition] = []
@@ -158,6 +158,7 @@ class Automaton:
         clock[kernels.FRAME_LIMIT] = stride * MAXIMUM_DEPTH
         clock[kernels.SPILL_MASK] = INITIAL_SPILL - 1
         clock[kernels.WEIGHT] = 1
+        clock[kernels.STATE] = kernels.START
         return kernels.KernelState(
             clock=clock,
             rows=np.zeros(INITIAL_STATES * kernels.ROW, np.int64),
@@ -204,9 +205,9 @@ class Automaton:
     def _number(self, state: State) -> int:
         number = self._numbers.get(state)
         if number is None:
-            number = self._numbers[state] = len(self._states)
-            self._states.append(state)
-            if len(self._states) * kernels.ROW > len(self.kernel.rows):
+            number = kernels.START * (len(self._states) + 1)
+            self._numbers[state], self._states[number] = number, state
+            if number + kernels.START > self.kernel.rows.nbytes:
                 self._replace(rows=_grown(self.kernel.rows, 2 * len(self.kernel.rows)))
         return number
 
@@ -241,37 +242,38 @@ class Automaton:
             if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
                 self._note_missing(step)
         operation = self._operation(steps)
-        key, link = address | size << 48, target | operation << 32
-        self._transitions.append(self._insert(source, target, tuple(boundary), key, link))
+        key = address | size << 48
+        slot = self._insert(source, (key, 1, target, operation))
+        self._transitions.append(Transition(source, target, tuple(boundary), *slot))
         self.clock[kernels.STATE] = target
         if operation:
             self._settle(kernels.execute(self.kernel.address, operation, address), address)
 
-    def _insert(
-        self, source: int, target: int, boundary: tuple[Step, ...], key: int, link: int
-    ) -> Transition:
+    def _insert(self, source: int, successor: tuple[int, int, int, int]) -> tuple[bool, int]:
+        """Store a new successor of `source`; return whether it spilled, and its count's place."""
         rows = self.kernel.rows
-        at = source * kernels.ROW
-        for place in (at, at + 3):
-            if rows[place] == 0:
-                rows[place : place + 3] = key, 1, link
-                return Transition(source, target, boundary, False, place + 1)
+        first = source // 8
+        for at in (first, first + kernels.SUCCESSOR):
+            if rows[at] == 0:
+                rows[at : at + kernels.SUCCESSOR] = successor
+                return False, at + kernels.COUNT_OF
         if 2 * (len(self._transitions) + 1) > int(self.clock[kernels.SPILL_MASK]):
             self._grow_spill()
-        kernels.spilled_link(self.kernel.address, source, key)  # finds the free slot
+        self._spill(source, successor)
+        return True, 0
+
+    def _spill(self, source: int, successor: Sequence[int]) -> None:
+        kernels.spilled(self.kernel.address, source, successor[kernels.KEY])  # finds the place
         at = int(self.clock[kernels.MISS_SLOT]) * kernels.SPILL
-        self.kernel.spill[at : at + kernels.SPILL] = key, source + 1, 1, link
-        return Transition(source, target, boundary, True, len(self._transitions))
+        self.kernel.spill[at : at + kernels.SPILL] = *successor, source
 
     def _grow_spill(self) -> None:
         old = self.kernel.spill.reshape(-1, kernels.SPILL)
         size = 4 * len(old)
         self.clock[kernels.SPILL_MASK] = size - 1
         self._replace(spill=np.zeros(size * kernels.SPILL, np.int64))
-        for key, owner, count, link in old[old[:, 1] != 0].tolist():
-            kernels.spilled_link(self.kernel.address, owner - 1, key)
-            at = int(self.clock[kernels.MISS_SLOT]) * kernels.SPILL
-            self.kernel.spill[at : at + kernels.SPILL] = key, owner, count, link
+        for *successor, owner in old[old[:, kernels.OWNER] != 0].tolist():
+            self._spill(owner, successor)
 
     def _operation(self, steps: tuple[Step, ...]) -> int:
         """Number of the first operation for `steps`; 0 where there is nothing to do."""
@@ -685,7 +687,9 @@ class Automaton:
 
     def reached(self, address: int) -> bool:
         """Whether the instruction at `address` was part of a block that ran."""
-        return any(state.address <= address < state.address + state.size for state in self._states)
+        return any(
+            state.address <= address < state.address + state.size for state in self._states.values()
+        )
 
     def edge_counts(self) -> Array:
         """How often each edge of the program was crossed (int64 by program-wide number)."""
@@ -707,12 +711,13 @@ class Automaton:
     def transition_counts(self) -> list[tuple[Transition, int]]:
         """Every transition with its count."""
         spilled = self.kernel.spill.reshape(-1, kernels.SPILL)
-        by_key = {(owner, key): n for key, owner, n, _ in spilled[spilled[:, 1] != 0].tolist()}
+        used = spilled[spilled[:, kernels.OWNER] != 0].tolist()
+        by_key = {(owner, key): count for key, count, _, _, owner in used}
         counted = []
         for transition in self._transitions:
             if transition.spilled:
                 state = self._states[transition.target]
-                key = (transition.source + 1, state.address | state.size << 48)
+                key = (transition.source, state.address | state.size << 48)
                 counted.append((transition, by_key[key]))
             else:
                 counted.append((transition, int(self.kernel.rows[transition.slot])))

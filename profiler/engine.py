@@ -15,7 +15,7 @@ class ProfilingObserver:
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
         self.hook = NativeHook(
-            address=kernels.block_hook.address,
+            address=kernels.block_hook_address(),
             user_data=automaton.kernel.address,
             clock=automaton.clock,
             keepalive=automaton,

@@ -8,12 +8,13 @@ Terms
 event
     (address, size in bytes) of a translation block that the emulator is about to run.
 state
-    What the automaton remembers of the last event: that block in one context. A state's row
-    holds its two first successors in line; further ones live in the `spill` hash table.
-    State 0 is the start, `RESUME` continues an interrupted block, `ABNORMAL` is decided by
-    Python at every event.
-link
-    `next state | operation index << 32`: where a transition leads and what it does.
+    What the automaton remembers of the last event: that block in one context. Its number is the
+    byte offset of its row, which holds its two first successors; further ones live in the `spill`
+    hash table. `RESUME` continues an interrupted block, `ABNORMAL` is decided by Python at every
+    event.
+successor
+    The event that may follow (`KEY`), how often it did, the state that it leads to, and the
+    operation to execute then.
 operation
     Three words (code, a, b); a transition executes operations until one carries `LAST`.
 frame
@@ -102,15 +103,21 @@ FAILED_OPERATION = 23  # operation that returned a status other than OK
 FAILED = 3  # value of INTERRUPTED: Python raised an exception (simulator.traps.Interruption)
 
 # States.
-START = 0
+ROW = 8  # words a row: a cache line
 RESUME = 1
 ABNORMAL = 2
-FIRST_STATE = 3
+START = 8 * ROW  # the row of 0 stays empty: RESUME and ABNORMAL read it, and find nothing
+FIRST_STATE = 2 * START
 
-# Row of a state: key, count, link twice; the rest is padding to a cache line.
-ROW = 8
-# Spilled successor: key, state + 1, count, link.
-SPILL = 4
+# Words of a successor in its state's row, which has room for two.
+KEY = 0  # address | size << 48; 0 if free
+COUNT_OF = 1
+NEXT = 2  # state
+ACTION = 3  # operation number, 0 if there is none
+SUCCESSOR = 4
+# A spilled successor has its owner's state behind these, 0 if it is free.
+OWNER = 4
+SPILL = 5
 
 # Operations.
 NOTHING = 0
@@ -259,20 +266,18 @@ def bump(base: int, index: int, amount: int) -> None:
 
 
 @_jit
-def spilled_link(k: int, state: int, key: int) -> int:
-    """Count and return the link of a spilled successor; -1 where there is none yet."""
+def spilled(k: int, state: int, key: int) -> int:
+    """Address of a spilled successor; 0 where there is none yet (`MISS_SLOT` is its place)."""
     mask = get(k, SPILL_MASK)
-    spill = get(k, SPILL_POINTER)
-    slot = ((key >> 2) ^ (key >> 13) ^ (key >> 44) ^ (state * 40503)) & mask
+    slot = ((key >> 2) ^ (key >> 13) ^ (key >> 44) ^ (state * 631)) & mask
     while True:
-        at = slot * SPILL
-        owner = get(spill, at + 1)
+        at = get(k, SPILL_POINTER) + 8 * SPILL * slot
+        owner = get(at, OWNER)
         if owner == 0:
             put(k, MISS_SLOT, slot)
-            return -1
-        if owner == state + 1 and get(spill, at) == key:
-            bump(spill, at + 2, 1)
-            return get(spill, at + 3)
+            return 0
+        if owner == state and get(at, KEY) == key:
+            return at
         slot = (slot + 1) & mask
 
 
@@ -430,17 +435,23 @@ def execute(k: int, operation: int, address: int) -> int:
 
 @_inline
 def follow(k: int, address: int, size: int) -> int:
-    """Count the successor of the current state in its row; its link, -1 where it has none."""
-    row = get(k, ROWS_POINTER) + 8 * ROW * get(k, STATE)
+    """Address of the current state's successor by this event, if its row has it; else 0."""
+    row = get(k, ROWS_POINTER) + get(k, STATE)
     key = address | (size << 48)
-    link = -1
-    if get(row, 0) == key:
-        put(row, 1, get(row, 1) + 1)
-        link = get(row, 2)
-    elif get(row, 3) == key:
-        put(row, 4, get(row, 4) + 1)
-        link = get(row, 5)
-    return link
+    found = 0
+    if get(row, KEY) == key:
+        found = row
+    elif get(row, SUCCESSOR + KEY) == key:
+        found = row + 8 * SUCCESSOR
+    return found
+
+
+@_inline
+def take(k: int, successor: int) -> int:
+    """Count the successor at this address and enter its state; return its operation."""
+    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
+    put(k, STATE, get(successor, NEXT))
+    return get(successor, ACTION)
 
 
 @_inline
@@ -483,21 +494,21 @@ def search(k: int, address: int, size: int) -> int:
     if state == RESUME and address == get(k, RESUME_PC) and address + size == get(k, RESUME_END):
         put(k, STATE, get(k, RESUMED_STATE))
         return OK
-    link = spilled_link(k, state, address | (size << 48))
-    if link < 0:
+    successor = spilled(k, state, address | (size << 48))
+    if successor == 0:
         return MISS
-    put(k, STATE, link & 0xFFFFFFFF)
-    return OK if link >> 32 == 0 else execute(k, link >> 32, address)
+    operation = take(k, successor)
+    return OK if operation == 0 else execute(k, operation, address)
 
 
 @_jit
 def advance(k: int, address: int, size: int) -> int:
     """Handle one block event; return a status."""
-    link = follow(k, address, size)
-    if link < 0:
+    successor = follow(k, address, size)
+    if successor == 0:
         return search(k, address, size)
-    put(k, STATE, link & 0xFFFFFFFF)
-    return OK if link >> 32 == 0 else execute(k, link >> 32, address)
+    operation = take(k, successor)
+    return OK if operation == 0 else execute(k, operation, address)
 
 
 @_jit
@@ -563,25 +574,63 @@ if not PLAIN:
         if status != OK:
             _call_slow(get(k, SLOW_CALLBACK), status, address, size)
 
-    @_c_function(_types.voidptr, _types.uint64, _types.uint32, _types.int64)
-    def block_hook(engine: Any, address: int, size: int, k: int) -> None:
-        """`advance` as a C function for uc_hook_add; user data is the address of the clock.
+    @_intrinsic
+    def _inline_me(context: Any) -> Any:
+        """Have LLVM inline the function that calls this wherever it is called."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.function.attributes.add("alwaysinline")
+            return context.get_dummy_value()
+
+        return _types.void(), generate
+
+    def _on_block(k: int, address: int, size: int) -> None:
+        """`advance` for `block_hook`.
 
         Only what nearly every event needs is here: a call of anything larger makes the compiler
         save registers at every event (measured: 6 ns an event against 3).
         """
-        at: Any = np.int64(address)
-        length: Any = np.int64(size)
-        if not charge(k, at, length):
-            _call_part(get(k, BUDGET_PART), k, at, length)
+        _inline_me()
+        if not charge(k, address, size):
+            _call_part(get(k, BUDGET_PART), k, address, size)
             return
-        link = follow(k, at, length)
-        if link < 0:
-            _call_part(get(k, SEARCH_PART), k, at, length)
+        successor = follow(k, address, size)
+        if successor == 0:
+            _call_part(get(k, SEARCH_PART), k, address, size)
             return
-        put(k, STATE, link & 0xFFFFFFFF)
-        if link >> 32 != 0 and not single(k, link >> 32):
-            _call_part(get(k, OPERATE_PART), k, link >> 32, at)
+        operation = take(k, successor)
+        if operation != 0 and not single(k, operation):
+            _call_part(get(k, OPERATE_PART), k, operation, address)
+
+    @_intrinsic
+    def _block_hook_address(context: Any) -> Any:
+        """Address of `void block_hook(engine, uint64 address, uint32 size, k)`.
+
+        A function with exactly the C signature that uc_hook_add wants, `_on_block` inlined:
+        numba's own wrapper for C callbacks costs as much again as what it wraps.
+        """
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD, ir.IntType(32), _WORD])
+            hook = ir.Function(builder.module, kind, "simprof_block_hook")
+            inside = ir.IRBuilder(hook.append_basic_block())
+            _, address, size, k = hook.args
+            words = _types.void(_types.int64, _types.int64, _types.int64)
+            body = context.compile_subroutine(inside, _on_block, words)
+            given = [k, address, inside.zext(size, _WORD)]
+            context.call_internal_no_propagate(inside, body.fndesc, words, given)
+            inside.ret_void()
+            return builder.ptrtoint(hook, _WORD)
+
+        return _types.int64(), generate
+
+    @_jit
+    def block_hook_address() -> int:
+        """Return the address of `advance` as a C function for uc_hook_add.
+
+        Its user data is the address of the clock.
+        """
+        return _block_hook_address()  # type: ignore[no-any-return]
 
     PARTS |= {
         HASH_PART: hash_hook.address,

@@ -179,14 +179,14 @@ def link_up(state, transitions):
     used = {}
     for (source, address, size), (target, operation) in transitions.items():
         place = used[source] = used.get(source, -1) + 1
-        key, link = address | size << 48, target | operation << 32
+        successor = (address | size << 48, 0, target, operation)
         if place < 2:
-            at = source * kernels.ROW + 3 * place
-            state.rows[at : at + 3] = key, 0, link
+            at = source // 8 + kernels.SUCCESSOR * place
+            state.rows[at : at + kernels.SUCCESSOR] = successor
         else:
-            assert kernels.spilled_link(state.address, source, key) == -1
+            assert kernels.spilled(state.address, source, successor[0]) == 0
             at = int(state.clock[kernels.MISS_SLOT]) * kernels.SPILL
-            state.spill[at : at + kernels.SPILL] = key, source + 1, 0, link
+            state.spill[at : at + kernels.SPILL] = *successor, source
 
 
 def test_every_successor_is_counted_wherever_it_is_kept():
@@ -199,17 +199,10 @@ def test_every_successor_is_counted_wherever_it_is_kept():
     addresses = np.array([0x1000 + 16 * pick for pick in picks], np.int64)
     sizes = np.full(len(picks), 8, np.int64)
     assert kernels.replay(state.address, addresses, sizes, 0) == (500, kernels.OK)
-    kept = [*state.rows[first * kernels.ROW :][:6:3].tolist()]
-    assert kept == [0x1000 | 8 << 48, 0x1010 | 8 << 48]
-    found = {
-        state.rows[first * kernels.ROW + 3 * i] & 0xFFFF: state.rows[
-            first * kernels.ROW + 3 * i + 1
-        ]
-        for i in range(2)
-    }
-    for key, owner, count, _ in state.spill.reshape(-1, kernels.SPILL).tolist():
-        if owner:
-            found[key & 0xFFFF] = count
+    row = state.rows[first // 8 :][: kernels.ROW].reshape(2, kernels.SUCCESSOR).tolist()
+    spilled = state.spill.reshape(-1, kernels.SPILL).tolist()
+    assert len([True for *_, owner in spilled if owner]) == 7
+    found = {key & 0xFFFF: count for key, count, *_ in [*row, *spilled] if key}
     assert found == {0x1000 + 16 * i: picks.count(i) for i in range(9)}
     assert state.frames[kernels.FRAME_REGISTERS] == sum(pick % 2 for pick in picks)
 
@@ -250,15 +243,15 @@ def scenario():
         ],
         tables=1,
     )
-    first = kernels.FIRST_STATE
+    first, second = kernels.FIRST_STATE, kernels.FIRST_STATE + kernels.START
     link_up(
         state,
         {
-            (first, 0x1010, 8): (first + 1, 1),
-            (first + 1, 0x1000, 8): (first, 0),
+            (first, 0x1010, 8): (second, 1),
+            (second, 0x1000, 8): (first, 0),
             (first, 0x1020, 8): (first, 0),
             (first, 0x1030, 8): (first, 0),
-            (first, 0x1040, 8): (first + 1, 7),
+            (first, 0x1040, 8): (second, 7),
         },
     )
     events = [0x1010, 0x1000, 0x1020, 0x1030, 0x1040, 0x1000] * 5 + [0x9000]
