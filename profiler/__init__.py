@@ -1,0 +1,1 @@
+"""Graphs, schemes, costs and reports; what is measured, on top of `simulator`."""

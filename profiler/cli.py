@@ -7,7 +7,6 @@ Ctrl-C.
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from collections.abc import Sequence
@@ -16,11 +15,12 @@ from typing import NoReturn
 
 import click
 
+from profiler.commands import streams
 from profiler.commands.cfg import cfg_command
 from profiler.commands.doctor import doctor_command
 from profiler.commands.graph import graph_command
 from profiler.commands.run import run_command
-from simulator.errors import SimulatorError
+from simulator.errors import SimulatorError, UsageError
 
 FAILURE = 125
 INTERRUPTED = 130
@@ -44,6 +44,7 @@ simprof.add_command(doctor_command)
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its status."""
+    streams.prepare()
     sys.set_int_max_str_digits(0)  # path counts may have any number of digits
     status = run(arguments)
     sys.exit(status)
@@ -67,7 +68,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         return fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # so that the exit's flush succeeds
+        streams.abandon(streams.STDOUT)
         return fail("nobody reads the output any more", FAILURE)
     except MemoryError:
         return fail("out of memory: lower --memory-limit or --path-limit", FAILURE)
@@ -81,7 +82,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def fail(message: str, status: int) -> int:
     """Write one line to stderr, whatever the message holds; return `status`."""
     line = " ".join(message.split())
-    with suppress(OSError):  # stderr is closed: the status is all that is left to say
-        sys.stderr.write(f"simprof: {line}\n")
-        sys.stderr.flush()
+    with suppress(UsageError):  # stderr is closed: the status is all that is left to say
+        streams.write(streams.STDERR, f"simprof: {line}\n")
     return status

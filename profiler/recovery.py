@@ -142,7 +142,7 @@ class RecoveredProgram:
 
 def recover(
     program: Program,
-    discoveries: Discoveries = Discoveries(),  # noqa: B008
+    discoveries: Discoveries = Discoveries(),
     known: Answers | None = None,
 ) -> RecoveredProgram:
     """Recover the control-flow graphs of all routines.

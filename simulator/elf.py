@@ -217,6 +217,8 @@ def _read_header(data: bytes) -> _Header:
     little = data[5] == 1
     machine_number = int.from_bytes(data[18:20], "little" if little else "big")
     machine = _MACHINES.get(machine_number)
+    if machine is None and little and int.from_bytes(data[18:20], "big") in _MACHINES:
+        raise _Refusal("is marked as little-endian; SPARC Linux is big-endian")
     if machine is None:
         name = _OTHER_MACHINES.get(machine_number, f"machine number {machine_number}")
         raise _Refusal(f"is a program for {name}, not SPARC; build it for SPARC")

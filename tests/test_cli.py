@@ -70,7 +70,8 @@ def test_defaults(session: FakeSession) -> None:
     assert request.scheme.path_limit == 100_000_000
     assert request.guest.root == Path()
     assert request.guest.environment == ()
-    assert (request.guest.stdin, request.guest.writable, request.guest.argv0) == (None, None, None)
+    assert (request.guest.stdin, request.guest.writable) == (None, None)
+    assert request.guest.argv0 == b"a.elf"
     assert (request.guest.stdout, request.guest.stderr) == (1, 2)
     assert (request.guest.max_instructions, request.guest.timeout) == (None, None)
     assert request.guest.memory_limit == 2 << 30
@@ -113,6 +114,13 @@ def test_options_after_the_program_are_simprofs(session: FakeSession) -> None:
 def test_arguments_need_not_be_text(session: FakeSession) -> None:
     simprof("run", "a.elf", "--", os.fsdecode(b"\xff\xfe"))
     assert session.requests[0].arguments == (b"\xff\xfe",)
+
+
+def test_the_program_sees_its_name_as_it_was_typed(session: FakeSession) -> None:
+    simprof("run", "./a/../b.elf")
+    simprof("run", "./b.elf", "--argv0", "")
+    assert [request.guest.argv0 for request in session.requests] == [b"./a/../b.elf", b""]
+    assert session.requests[0].program == Path("a/../b.elf")
 
 
 def test_a_saved_profile_gives_weights(session: FakeSession, tmp_path: Path) -> None:
@@ -216,6 +224,12 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "-o", "/"], "is a directory"),
         (["run", "x", "-o", "-"], "only --json"),
         (["run", "x", "--frob"], "--frob"),
+        (["run", ""], "empty"),
+        (["run", "x" * 5000], "too long"),
+        (["run", "x", "--writable", ""], "empty"),
+        (["run", "x", "--root", "x" * 5000], "too long"),
+        (["run", "x", "--weights", "x" * 5000], "too long"),
+        (["run", "x", "--json", "x" * 5000], "too long"),
         (["cfg", "x", "--format", "png"], "'png'"),
         (["graph"], "FILE"),
         (["graph", "x", "--mode", "tpp2"], "'tpp2'"),
@@ -238,6 +252,22 @@ def test_two_outputs_may_not_be_one_file(
     (tmp_path / "x").mkdir()
     assert "two outputs" in fails(capsys, "run", "a.elf", *both)
     assert simprof("run", "a.elf", "--json", "/dev/null", "--report", "/dev/null") == 3
+
+
+def test_an_output_may_not_be_an_input(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, link = tmp_path / "a.elf", tmp_path / "link"
+    program.write_bytes(b"program")
+    link.symlink_to(program)
+    for option in ("-o", "--json", "--report"):
+        for name in (program, link, tmp_path / "." / "a.elf"):
+            assert "is read as well" in fails(capsys, "run", program, option, name)
+    assert "is read as well" in fails(capsys, "cfg", program, "-o", link)
+    assert "is read as well" in fails(capsys, "graph", program, "--json", link)
+    assert "is read as well" in fails(capsys, "run", "x", "--stdin", program, "-o", link)
+    assert program.read_bytes() == b"program"
+    assert session.requests == []
 
 
 def test_deliberate_errors_are_one_line_and_leave_no_files(

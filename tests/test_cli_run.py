@@ -263,7 +263,35 @@ def test_bad_programs(bad_files: dict[str, Path], tmp_path: Path, command: str, 
     assert message.startswith("simprof: ")
     assert message.count("\n") == 1
     assert str(bad_files[what]) in message
+    assert what != "little-endian" or what in message
     assert list(tmp_path.iterdir()) == []
+
+
+COMMAND = f"{sys.executable} -c 'from profiler.cli import main; main()'"
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("cfg {elf} > /dev/full", 125, "stdout cannot be written (No space left on device)"),
+        ("cfg {elf} >&-", 125, "stdout cannot be written (Bad file descriptor)"),
+        ("run --json - {elf} 2>&- >&-", 125, ""),
+        ("run --top 0 {elf} >&-", 0, "overhead"),
+        ("run -o profile {elf} 2>&-", 125, ""),
+        ("run --json /dev/full {elf}", 125, "/dev/full cannot be written"),
+    ],
+)
+def test_streams_that_cannot_be_written(
+    fixture_elf: Find, tmp_path: Path, command: str, status: int, message: str
+) -> None:
+    line = f"{COMMAND} {command.format(elf=fixture_elf('switches'))}"
+    done = subprocess.run(["sh", "-c", line], capture_output=True, check=False, cwd=tmp_path)
+    said = done.stderr.decode()
+    assert done.returncode == status, said
+    assert message in said
+    assert "Traceback" not in said
+    for profile in tmp_path.iterdir():  # it holds a profile, not what the program has printed
+        assert load(profile).base > 0
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")

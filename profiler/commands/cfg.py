@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiler.commands import options
+from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 from simulator.errors import UsageError
 
@@ -43,7 +42,7 @@ FORMATS = ("text", "dot", "graphml", "json")
 )
 def cfg_command(elf: Path, routines: tuple[str, ...], form: str, output: Path | None) -> int:
     """Show the control-flow graphs of the SPARC program ELF, recovered from its code alone."""
-    options.check_outputs(output)
+    options.check_outputs(output, inputs=(elf,))
     from profiler.output import write_atomically
     from profiler.recovery import recover
     from simulator.elf import load
@@ -51,10 +50,9 @@ def cfg_command(elf: Path, routines: tuple[str, ...], form: str, output: Path | 
     recovered = recover(load(elf))
     text = render(recovered, select(recovered.routines, routines), form)
     if output is None or output == STANDARD_STREAM:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        streams.write(streams.STDOUT, text)
     else:
-        write_atomically(output, text.encode())
+        write_atomically(output, text.encode(errors="backslashreplace"))
     return 0
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from profiler.commands import options
+from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 
 
@@ -28,10 +27,9 @@ def doctor_command(json_file: Path | None) -> int:
 
     diagnosis = diagnose()
     if json_file == STANDARD_STREAM:
-        sys.stdout.write(doctor.render_json(diagnosis))
+        streams.write(streams.STDOUT, doctor.render_json(diagnosis))
     else:
-        sys.stdout.write(doctor.render_text(diagnosis))
+        streams.write(streams.STDOUT, doctor.render_text(diagnosis))
         if json_file is not None:
             write_atomically(json_file, doctor.render_json(diagnosis).encode())
-    sys.stdout.flush()
     return 0 if diagnosis.ok else 125

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import click
 
-from profiler.commands import options
+from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.request import DEFAULT_PATH_LIMIT, Mode, TableChoice, Weights
 
@@ -67,7 +66,7 @@ def graph_command(
     report: Path | None,
 ) -> int:
     """Apply a scheme to the graphs in FILE...: number paths, place code, count the runs given."""
-    options.check_outputs(json_file, report)
+    options.check_outputs(json_file, report, inputs=files)
     from profiler.graphs import GraphOptions, analyse_file
 
     chosen = GraphOptions(
@@ -91,11 +90,10 @@ def write_answers(
 
     lines = "".join(json.dumps(answer) + "\n" for answer in answers)
     if json_file == STANDARD_STREAM:
-        sys.stdout.write(lines)
+        streams.write(streams.STDOUT, lines)
     elif json_file is not None:
         write_atomically(json_file, lines.encode())
     if report is not None:
-        write_atomically(report, "\n".join(map(render, answers)).encode())
+        write_atomically(report, "\n".join(map(render, answers)).encode(errors="backslashreplace"))
     elif json_file is None:
-        sys.stdout.write("\n".join(map(render, answers)))
-    sys.stdout.flush()
+        streams.write(streams.STDOUT, "\n".join(map(render, answers)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 
@@ -30,10 +31,9 @@ def weights(value: str | Path) -> Weights | Path:
     """Return a source of weights: `heuristic`, `uniform`, or a saved profile."""
     if value in [each.value for each in Weights]:
         return Weights(str(value))
-    path = Path(value)
-    if not path.is_file():
+    if not value or not possible_path(str(value)).is_file():
         raise click.BadParameter(f"{value!r} is neither heuristic, uniform nor a profile file")
-    return path
+    return Path(value)
 
 
 def variable(value: str) -> tuple[bytes, bytes]:
@@ -55,7 +55,52 @@ def seconds(value: str | float) -> float:
     return number
 
 
-PATH = click.Path(path_type=Path)
+class PathType(click.ParamType[Path]):
+    """A file or directory, which need not exist, but must be possible to look for."""
+
+    name = "path"
+
+    def convert(
+        self, value: str | Path, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        """Return the path."""
+        return possible_path(str(value))
+
+
+class ProgramType(click.ParamType[str]):
+    """A program file, kept as it was typed: it is also the program's name for itself."""
+
+    name = "program"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the name unchanged."""
+        possible_path(value)
+        return value
+
+
+def possible_path(name: str) -> Path:
+    """Return a name as a path.
+
+    Raises
+    ------
+    click.BadParameter
+        If the name is empty (as a path it would mean the current directory), too long, a link
+        to itself, or in a directory that may not be searched.
+    """
+    if not name:
+        raise click.BadParameter("the name of a file or directory is empty")
+    path = Path(name)
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except OSError as error:
+        raise click.BadParameter(f"{name!r} cannot be used ({error.strerror})") from None
+    return path
+
+
+PATH = PathType()
+PROGRAM = ProgramType()
 COUNT = click.IntRange(min=1, max=1 << 62)
 
 
@@ -64,8 +109,8 @@ def choice(*values: StrEnum) -> click.Choice[str]:
     return click.Choice([each.value for each in values])
 
 
-def check_outputs(*paths: Path | None) -> None:
-    """Check early that every output can be written and that no two are one file.
+def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:
+    """Check early that every output can be written, and is neither an input nor another output.
 
     Raises
     ------
@@ -74,6 +119,7 @@ def check_outputs(*paths: Path | None) -> None:
     """
     from profiler.output import check_writable
 
+    read = {path.resolve() for path in inputs if path is not None and path.is_file()}
     seen: set[Path] = set()
     for path in paths:
         if path is None:
@@ -83,6 +129,8 @@ def check_outputs(*paths: Path | None) -> None:
         else:
             check_writable(path)
             target = path.resolve()
+            if target in read:
+                raise UsageError(f"{path} is read as well: write to another file")
         if target in seen and (path == STANDARD_STREAM or path.is_file() or not path.exists()):
             raise UsageError(f"{path} is named for two outputs: give each its own file")
         seen.add(target)

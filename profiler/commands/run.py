@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiler.commands import options
+from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.request import (
     DEFAULT_PATH_LIMIT,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command("run", short_help="Run a program under one scheme and report.")
-@click.argument("elf", type=options.PATH)
+@click.argument("elf", type=options.PROGRAM)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
 @click.option(
     "--mode",
@@ -129,7 +129,7 @@ if TYPE_CHECKING:
 )
 @click.option("--self-check", is_flag=True, help="Check every intermediate result; slower.")
 def run_command(
-    elf: Path,
+    elf: str,
     arguments: tuple[str, ...],
     mode: str,
     path_limit: int,
@@ -157,7 +157,8 @@ def run_command(
     to stderr. simprof's own failures exit 125, a spent budget 124, a fault or signal 128 plus
     its number.
     """
-    options.check_outputs(json_file, output, report)
+    program = Path(elf)
+    options.check_outputs(json_file, output, report, inputs=(program, stdin_file))
     if output == STANDARD_STREAM or report == STANDARD_STREAM:
         raise UsageError("only --json can write to stdout (-): name a file")
     if stdin_file is not None and not os.access(stdin_file, os.R_OK):
@@ -167,14 +168,14 @@ def run_command(
         writable=None if writable is None else options.check_directory(writable, "--writable"),
         stdin=stdin_file,
         environment=environment,
-        argv0=None if argv0 is None else os.fsencode(argv0),
+        argv0=os.fsencode(elf if argv0 is None else argv0),
         stdout=2 if json_file == STANDARD_STREAM else 1,
         max_instructions=max_instructions,
         timeout=timeout,
         memory_limit=memory_limit,
     )
     request = RunRequest(
-        program=elf,
+        program=program,
         guest=guest,
         arguments=tuple(map(os.fsencode, arguments)),
         mode=Mode(mode),
@@ -212,16 +213,15 @@ def write_results(
 
         save(measurement, output)
     if json_file == STANDARD_STREAM:
-        sys.stdout.write(run_json.render(measurement))
-        sys.stdout.flush()
+        streams.write(streams.STDOUT, run_json.render(measurement))
     elif json_file is not None:
         write_atomically(json_file, run_json.render(measurement).encode())
     if report is not None:
-        write_atomically(report, text.render(measurement, top).encode())
+        write_atomically(report, text.render(measurement, top).encode(errors="backslashreplace"))
         return
     terminal = sys.stderr.isatty()
-    sys.stderr.write(text.render(measurement, top, terminal_width(), color=terminal))
-    sys.stderr.flush()
+    shown = text.render(measurement, top, terminal_width(), color=terminal)
+    streams.write(streams.STDERR, shown)
 
 
 def terminal_width() -> int:

@@ -1,0 +1,70 @@
+"""simprof's own standard streams: text is written there whole, or an error says why not."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import suppress
+
+from simulator.errors import UsageError
+
+STDIN, STDOUT, STDERR = 0, 1, 2
+NAMES = {STDOUT: "stdout", STDERR: "stderr"}
+
+
+def prepare() -> None:
+    """Make the three descriptors safe to use, however simprof was started.
+
+    A descriptor that is closed would be given to the next file opened, and the program's output
+    would land in that file. It is occupied by the null device instead, opened in the direction
+    that nobody uses, so that reads and writes still fail as on a closed one. Text that the
+    terminal's encoding lacks is written with backslashes.
+    """
+    for descriptor in (STDIN, STDOUT, STDERR):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            _occupy(descriptor)
+    if sys.stdout is None:
+        sys.stdout = open(STDOUT, "w", closefd=False)  # noqa: SIM115 - a descriptor
+    if sys.stderr is None:
+        sys.stderr = open(STDERR, "w", closefd=False)  # noqa: SIM115 - a descriptor
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _occupy(descriptor: int) -> None:
+    unused = os.O_WRONLY if descriptor == STDIN else os.O_RDONLY
+    opened = os.open(os.devnull, unused)
+    if opened != descriptor:
+        os.dup2(opened, descriptor)
+        os.close(opened)
+
+
+def write(descriptor: int, text: str) -> None:
+    """Write `text` to stdout (1) or stderr (2) at once.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be written: the stream is closed, its disk is full, nobody reads it.
+    """
+    stream = sys.stdout if descriptor == STDOUT else sys.stderr
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError as error:
+        abandon(descriptor)
+        reason = "nobody reads it" if isinstance(error, BrokenPipeError) else error.strerror
+        raise UsageError(
+            f"{NAMES[descriptor]} cannot be written ({reason}): send it somewhere else"
+        ) from None
+
+
+def abandon(descriptor: int) -> None:
+    """Let what is still buffered go nowhere, so that the exit's flush succeeds."""
+    with suppress(OSError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, descriptor)
+        os.close(null)
