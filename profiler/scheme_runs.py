@@ -17,7 +17,7 @@ from profiler.request import Mode, SchemeOptions, TableChoice, Weights
 from profiler.schemes.pp import PathPlan, plan_pp
 from profiler.schemes.qpt import EdgePlan, plan_qpt2
 from profiler.weights import measured, uniform
-
+from simulator.errors import UsageError
 
 _TABLES = {
     TableChoice.AUTO: None,
@@ -35,11 +35,21 @@ class Graphs:
         All graphs.
     patterns
         Glob patterns of routine names; none: all routines are selected.
+
+    Raises
+    ------
+    UsageError
+        If a pattern matches no routine. Names of code without a symbol (`sub_...`) are let
+        pass: a run may still find it.
     """
 
     def __init__(self, recovered: RecoveredProgram, patterns: Sequence[str]) -> None:
         self.recovered = recovered
         self.patterns = patterns
+        for pattern in patterns:
+            found = any(fnmatch.fnmatchcase(cfg.name, pattern) for cfg in recovered.routines)
+            if not found and not pattern.startswith("sub_"):
+                raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
 
     def __call__(self, routine: int) -> ControlFlowGraph | None:
         """Return the graph of routine number `routine` if it is selected."""

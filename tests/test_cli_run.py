@@ -324,8 +324,9 @@ def test_cfg_formats(fixture_elf: Find, form: str) -> None:
         json.loads(done.stdout)
 
 
-def test_cfg_of_an_unknown_routine(fixture_elf: Find) -> None:
-    done = simprof("cfg", "--routine", "nosuch*", fixture_elf("switches"))
+@pytest.mark.parametrize("command", ["run", "cfg"])
+def test_an_unknown_routine(fixture_elf: Find, command: str) -> None:
+    done = simprof(command, "--routine", "main", "--routine", "nosuch*", fixture_elf("switches"))
     assert done.returncode == 125
     assert b"no routine matches 'nosuch*'" in done.stderr
 
