@@ -38,6 +38,8 @@ SOURCE_LIST = (
     " http://deb.debian.org/debian bookworm main\n"
 )
 DEFAULT_CACHE = Path("~/.cache/simprof/programs")
+RECIPES = 2
+"""Raised when programs are built otherwise than before: those in a cache are then built again."""
 
 
 class BuildError(Exception):
@@ -101,6 +103,33 @@ def compile_c(
     run([COMPILER, *width, *FLAGS, *flags, "-o", target, *files, "-lm"], source)
 
 
+CONSTANT_CLOCK = """\
+#include <sys/time.h>
+#include <time.h>
+/* What a program does may depend on the time: with a clock that stands still it never does. */
+int __wrap_gettimeofday(struct timeval *now, void *zone)
+{
+    (void)zone;
+    now->tv_sec = 1000000000;
+    now->tv_usec = 0;
+    return 0;
+}
+
+time_t __wrap_time(time_t *now)
+{
+    if (now)
+        *now = 1000000000;
+    return 1000000000;
+}
+"""
+
+
+def constant_clock(directory: Path) -> list[str]:
+    """Return arguments that give a program compiled in `directory` a clock that stands still."""
+    (directory / "clock.c").write_text(CONSTANT_CLOCK)
+    return ["clock.c", "-Wl,--wrap=gettimeofday,--wrap=time"]
+
+
 def build_bzip2(source: Path, width: Sequence[str], target: Path) -> None:
     """bzip2: all modules of its Makefile."""
     files = "blocksort huffman crctable randtable compress decompress bzlib bzip2".split()
@@ -114,9 +143,10 @@ def build_minigzip(source: Path, width: Sequence[str], target: Path) -> None:
 
 
 def build_lua(source: Path, width: Sequence[str], target: Path) -> None:
-    """The Lua interpreter, without its compiler program."""
-    files = sorted(p.name for p in (source / "src").glob("*.c") if p.name != "luac.c")
-    compile_c(source / "src", width, target, ["-DLUA_USE_POSIX"], files)
+    """The Lua interpreter, without its compiler program. Hashes are seeded by the time."""
+    work = source / "src"
+    files = sorted(p.name for p in work.glob("*.c") if p.name not in ("luac.c", "clock.c"))
+    compile_c(work, width, target, ["-DLUA_USE_POSIX"], [*files, *constant_clock(work)])
 
 
 def build_tinyscheme(source: Path, width: Sequence[str], target: Path) -> None:
@@ -126,29 +156,15 @@ def build_tinyscheme(source: Path, width: Sequence[str], target: Path) -> None:
     shutil.copy(source / "init.scm", target.parent.parent / "inputs")
 
 
-CONSTANT_CLOCK = """\
-#include <sys/time.h>
-/* The benchmark prints durations: with a clock that stands still they are always the same. */
-int __wrap_gettimeofday(struct timeval *now, void *zone)
-{
-    (void)zone;
-    now->tv_sec = 1000000000;
-    now->tv_usec = 0;
-    return 0;
-}
-"""
-
-
 def build_speedtest1(source: Path, width: Sequence[str], target: Path) -> None:
-    """SQLite's benchmark. The one-file source is generated once, by the host's tools."""
+    """SQLite's benchmark, which prints durations. The host's tools make its one-file source."""
     work = source / "one-file"
     work.mkdir(exist_ok=True)
     if not (work / "sqlite3.c").exists():
         run(["../configure", "--disable-tcl"], work)
         run(["make", "sqlite3.c"], work)
-    (work / "clock.c").write_text(CONSTANT_CLOCK)
     flags = ["-DSQLITE_THREADSAFE=0", "-DSQLITE_OMIT_LOAD_EXTENSION", "-I."]
-    files = ["../test/speedtest1.c", "sqlite3.c", "clock.c", "-Wl,--wrap=gettimeofday"]
+    files = ["../test/speedtest1.c", "sqlite3.c", *constant_clock(work)]
     compile_c(work, width, target, flags, files)
 
 
@@ -407,6 +423,15 @@ def unpack(archive: Path, sources: Path, directory: str) -> None:
     scratch.rmdir()
 
 
+def forget_others(cache: Path) -> None:
+    """Remove what other recipes built."""
+    stamp = cache / "RECIPES"
+    if not stamp.exists() or stamp.read_text() != f"{RECIPES}\n":
+        shutil.rmtree(cache / "bin", ignore_errors=True)
+        stamp.write_text(f"{RECIPES}\n")
+    (cache / "bin").mkdir(exist_ok=True)
+
+
 def build_programs(cache: Path, programs: Sequence[RealProgram] = PROGRAMS) -> list[Path]:
     """Return the built `programs` in both widths; what the cache has is not built again.
 
@@ -414,7 +439,7 @@ def build_programs(cache: Path, programs: Sequence[RealProgram] = PROGRAMS) -> l
     """
     cache.mkdir(parents=True, exist_ok=True)
     write_inputs(cache / "inputs")
-    (cache / "bin").mkdir(exist_ok=True)
+    forget_others(cache)
     needed = [p for p in programs if not all(p.path(cache, w).exists() for w in WIDTHS)]
     packages = [p.package for p in needed if p.package is not None]
     fetch(cache, list(dict.fromkeys(packages)))
