@@ -126,8 +126,9 @@ ADD = 2  # r += a
 COUNT = 3  # counters[r + a]++
 COUNT_SET = 4  # counters[r + a]++; r = b
 COUNT_CONSTANT = 5  # counters[a]++
-HASH = 6  # hashed count of r + a in table b
-HASH_CONSTANT = 7  # hashed count of a in table b
+HASH = 6  # hashed count of r + a
+HASH_CONSTANT = 7  # hashed count of a
+HASH_SET = 11  # hashed count of r + a; r = b
 CALL = 8  # push a frame: return address a
 RETURN = 9  # pop a frame whose return address is the event's address
 SLOW = 10  # Python decides
@@ -135,6 +136,8 @@ OPERATION = 3  # words an operation
 LAST = 1 << 8
 HASH_BACK_EDGE = 1 << 9
 REGISTER_SHIFT = 16  # the register's offset in a frame starts at this bit
+REGISTER_MASK = 0xFFFF
+TABLE_SHIFT = 32  # the hash table's number starts at this bit
 
 # Frame words before the registers.
 FRAME_RETURN = 0
@@ -145,10 +148,9 @@ FRAME_REGISTERS = 2
 TABLE_HEADS = 0  # offset of its bucket heads in `heads`
 TABLE_REMEMBERED_KEY = 1
 TABLE_REMEMBERED_NODE = 2  # node + 1, 0 if none
-TABLE_CALLS = 3
-TABLE_INSTRUCTIONS = 4  # executed by the run-time routine, all calls together
-TABLE_NODES = 5
-TABLE_BACK_CALLS = 6
+TABLE_CALLS = 3  # calls that searched
+TABLE_INSTRUCTIONS = 4  # executed by the run-time routine in these
+TABLE_REMEMBERED = 5  # calls that found their path remembered
 TABLE_WORDS = 8
 # Node words: key, count, next node + 1.
 NODE = 3
@@ -186,6 +188,7 @@ OPERATE_PART = 42  # addresses of the hook's parts
 SEARCH_PART = 43
 BUDGET_PART = 44
 HASH_PART = 45
+EXECUTE_PART = 46
 CLOCK_WORDS = 48
 
 
@@ -292,19 +295,17 @@ def hashed_count(k: int, key: int, at: int) -> None:
         return
     put(k, HASH_STATUS, OK)
     weight = get(k, WEIGHT)
-    table = get(at, 2)
     on_back_edge = get(at, 0) & HASH_BACK_EDGE != 0
     costs = get(k, COSTS_POINTER)
     nodes = get(k, NODES_POINTER)
-    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * table
-    bump(header, TABLE_CALLS, weight)
+    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (get(at, 0) >> TABLE_SHIFT)
     if on_back_edge:
-        bump(header, TABLE_BACK_CALLS, weight)
         remembered = get(header, TABLE_REMEMBERED_NODE)
         if remembered != 0 and get(header, TABLE_REMEMBERED_KEY) == key:
             bump(nodes, (remembered - 1) * NODE + 1, weight)
-            bump(header, TABLE_INSTRUCTIONS, weight * get(costs, COST_REMEMBERED))
+            bump(header, TABLE_REMEMBERED, weight)
             return
+    bump(header, TABLE_CALLS, weight)
     bucket = (key ^ (key >> get(costs, HASH_SHIFT))) & get(costs, BUCKET_MASK)
     heads = get(k, HEADS_POINTER)
     at = get(header, TABLE_HEADS) + bucket
@@ -322,7 +323,6 @@ def hashed_count(k: int, key: int, at: int) -> None:
         put(nodes, (node - 1) * NODE + 1, 0)
         put(nodes, (node - 1) * NODE + 2, get(heads, at))
         put(heads, at, node)
-        bump(header, TABLE_NODES, 1)
     bump(nodes, (node - 1) * NODE + 1, weight)
     bump(header, TABLE_INSTRUCTIONS, weight * (get(costs, cost) + steps * get(costs, COST_STEP)))
     if on_back_edge:
@@ -419,14 +419,16 @@ def execute(k: int, operation: int, address: int) -> int:
             put(k, FAILED_OPERATION, operation)
             return DECIDE
         else:
-            r = frame + 8 * (word >> REGISTER_SHIFT)
-            if code == HASH:
+            r = frame + 8 * ((word >> REGISTER_SHIFT) & REGISTER_MASK)
+            if code != HASH_CONSTANT:
                 a += get(r, 0)
-            put(r, 1, a)
             count_in_table(k, a, at)
             if get(k, HASH_STATUS) != OK:
                 put(k, FAILED_OPERATION, operation)
                 return NO_NODES
+            put(r, 1, a)
+            if code == HASH_SET:
+                put(r, 0, get(at, 2))
         if word & LAST:
             return OK
         at += 8 * OPERATION
@@ -434,16 +436,15 @@ def execute(k: int, operation: int, address: int) -> int:
 
 
 @_inline
-def follow(k: int, address: int, size: int) -> int:
-    """Address of the current state's successor by this event, if its row has it; else 0."""
+def follow(k: int, address: int, size: int) -> tuple[bool, int]:
+    """Whether the current state's row has the successor by this event, and its address."""
     row = get(k, ROWS_POINTER) + get(k, STATE)
     key = address | (size << 48)
-    found = 0
-    if get(row, KEY) == key:
-        found = row
-    elif get(row, SUCCESSOR + KEY) == key:
-        found = row + 8 * SUCCESSOR
-    return found
+    found = True
+    if get(row, KEY) != key:
+        row += 8 * SUCCESSOR
+        found = get(row, KEY) == key
+    return found, row
 
 
 @_inline
@@ -487,6 +488,28 @@ def single(k: int, operation: int) -> bool:
     return False
 
 
+@_inline
+def remembered(k: int, operation: int) -> bool:
+    """Execute operation number `operation` if it stands alone and finds its path remembered."""
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    word = get(at, 0)
+    if word & (0xFF | LAST | HASH_BACK_EDGE) != HASH_SET | LAST | HASH_BACK_EDGE:
+        return False
+    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (word >> TABLE_SHIFT)
+    offset = (word >> REGISTER_SHIFT) & REGISTER_MASK
+    r = get(k, FRAMES_POINTER) + 8 * (get(k, FRAME) + offset)
+    key = get(r, 0) + get(at, 1)
+    node = get(header, TABLE_REMEMBERED_NODE)
+    if node == 0 or get(header, TABLE_REMEMBERED_KEY) != key:
+        return False
+    count_at = get(k, NODES_POINTER) + 8 * ((node - 1) * NODE + 1)
+    put(count_at, 0, get(count_at, 0) + 1)
+    put(header, TABLE_REMEMBERED, get(header, TABLE_REMEMBERED) + 1)
+    put(r, 1, key)
+    put(r, 0, get(at, 2))
+    return True
+
+
 @_jit
 def search(k: int, address: int, size: int) -> int:
     """Handle an event whose successor is not in its state's row; return a status."""
@@ -504,8 +527,8 @@ def search(k: int, address: int, size: int) -> int:
 @_jit
 def advance(k: int, address: int, size: int) -> int:
     """Handle one block event; return a status."""
-    successor = follow(k, address, size)
-    if successor == 0:
+    found, successor = follow(k, address, size)
+    if not found:
         return search(k, address, size)
     operation = take(k, successor)
     return OK if operation == 0 else execute(k, operation, address)
@@ -547,13 +570,6 @@ if not PLAIN:
         return _types.void(_types.int64, _types.int64, _types.int64, _types.int64), generate
 
     @_c_function(*_PART)
-    def operate_hook(k: int, operation: int, address: int) -> None:
-        """The part of `block_hook` that executes operations."""
-        status = execute(k, operation, address)
-        if status != OK:
-            _call_slow(get(k, SLOW_CALLBACK), status, address, 0)
-
-    @_c_function(*_PART)
     def search_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for events that its row does not hold."""
         status = search(k, address, size)
@@ -584,8 +600,38 @@ if not PLAIN:
 
         return _types.void(), generate
 
+    def _native(name: str, body: Any, order: tuple[int, int, int], widths: list[int]) -> Any:
+        """Make an intrinsic that returns the address of C function `name`, `body` inlined.
+
+        `widths` are the bits of its arguments; those in `order` go to `body`, widened.
+        numba's own wrapper for C callbacks costs as much again as what it wraps here.
+        """
+
+        @_intrinsic
+        def address(context: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                kind = ir.FunctionType(ir.VoidType(), [ir.IntType(width) for width in widths])
+                function = ir.Function(builder.module, kind, name)
+                inside = ir.IRBuilder(function.append_basic_block())
+                words = _types.void(_types.int64, _types.int64, _types.int64)
+                code = context.compile_subroutine(inside, body, words)
+                given = [inside.zext(function.args[place], _WORD) for place in order]
+                context.call_internal_no_propagate(inside, code.fndesc, words, given)
+                inside.ret_void()
+                return builder.ptrtoint(function, _WORD)
+
+            return _types.int64(), generate
+
+        return address
+
+    def _on_operations(k: int, operation: int, address: int) -> None:
+        """`execute`, for `block_hook`."""
+        _inline_me()
+        if not remembered(k, operation):
+            _call_part(get(k, EXECUTE_PART), k, operation, address)
+
     def _on_block(k: int, address: int, size: int) -> None:
-        """`advance` for `block_hook`.
+        """`advance`, for `block_hook`.
 
         Only what nearly every event needs is here: a call of anything larger makes the compiler
         save registers at every event (measured: 6 ns an event against 3).
@@ -594,47 +640,41 @@ if not PLAIN:
         if not charge(k, address, size):
             _call_part(get(k, BUDGET_PART), k, address, size)
             return
-        successor = follow(k, address, size)
-        if successor == 0:
+        found, successor = follow(k, address, size)
+        if not found:
             _call_part(get(k, SEARCH_PART), k, address, size)
             return
         operation = take(k, successor)
         if operation != 0 and not single(k, operation):
             _call_part(get(k, OPERATE_PART), k, operation, address)
 
-    @_intrinsic
-    def _block_hook_address(context: Any) -> Any:
-        """Address of `void block_hook(engine, uint64 address, uint32 size, k)`.
+    _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
+    _block_address = _native("simprof_block_hook", _on_block, (3, 1, 2), [64, 64, 32, 64])
 
-        A function with exactly the C signature that uc_hook_add wants, `_on_block` inlined:
-        numba's own wrapper for C callbacks costs as much again as what it wraps.
-        """
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.VoidType(), [_WORD, _WORD, ir.IntType(32), _WORD])
-            hook = ir.Function(builder.module, kind, "simprof_block_hook")
-            inside = ir.IRBuilder(hook.append_basic_block())
-            _, address, size, k = hook.args
-            words = _types.void(_types.int64, _types.int64, _types.int64)
-            body = context.compile_subroutine(inside, _on_block, words)
-            given = [k, address, inside.zext(size, _WORD)]
-            context.call_internal_no_propagate(inside, body.fndesc, words, given)
-            inside.ret_void()
-            return builder.ptrtoint(hook, _WORD)
-
-        return _types.int64(), generate
+    @_jit
+    def operate_address() -> int:
+        """Return the address of the part of the hook that executes operations."""
+        return _operate_address()  # type: ignore[no-any-return]
 
     @_jit
     def block_hook_address() -> int:
-        """Return the address of `advance` as a C function for uc_hook_add.
+        """Return the address of `advance` as `void (engine, uint64, uint32, k)`, for uc_hook_add.
 
         Its user data is the address of the clock.
         """
-        return _block_hook_address()  # type: ignore[no-any-return]
+        return _block_address()  # type: ignore[no-any-return]
+
+    @_c_function(*_PART)
+    def execute_hook(k: int, operation: int, address: int) -> None:
+        """`execute`, out of line."""
+        status = execute(k, operation, address)
+        if status != OK:
+            _call_slow(get(k, SLOW_CALLBACK), status, address, 0)
 
     PARTS |= {
         HASH_PART: hash_hook.address,
-        OPERATE_PART: operate_hook.address,
+        OPERATE_PART: operate_address(),
+        EXECUTE_PART: execute_hook.address,
         SEARCH_PART: search_hook.address,
         BUDGET_PART: budget_hook.address,
     }

@@ -152,7 +152,7 @@ class Lowering:
         return fused
 
 
-_REGISTER = ~((1 << kernels.REGISTER_SHIFT) - 1)
+_REGISTER = kernels.REGISTER_MASK << kernels.REGISTER_SHIFT
 
 
 def _join(first: Operation, second: Operation) -> Operation | None:
@@ -161,6 +161,7 @@ def _join(first: Operation, second: Operation) -> Operation | None:
     next_code, c, _ = second
     if code & _REGISTER != next_code & _REGISTER:
         return None
+    rest = code & ~0xFF
     match code & 0xFF, next_code & 0xFF:
         case kernels.ADD, kernels.ADD:
             return (code, a + c, 0)
@@ -169,12 +170,19 @@ def _join(first: Operation, second: Operation) -> Operation | None:
         case ((kernels.ADD | kernels.SET), kernels.SET):
             return second
         case kernels.COUNT, kernels.SET:
-            return (code & _REGISTER | kernels.COUNT_SET, a, c)
-        case kernels.COUNT_SET, kernels.ADD:
+            return (rest | kernels.COUNT_SET, a, c)
+        case kernels.HASH, kernels.SET:
+            return (rest | kernels.HASH_SET, a, c)
+        case ((kernels.COUNT_SET | kernels.HASH_SET), kernels.ADD):
             return (code, a, first[2] + c)
-        case kernels.COUNT_SET, kernels.SET:
+        case ((kernels.COUNT_SET | kernels.HASH_SET), kernels.SET):
             return (code, a, c)
     return None
+
+
+def _table(area: CounterArea, on_back_edge: bool) -> int:
+    """The bits of an operation that name its hash table and the variant of the routine."""
+    return area.table << kernels.TABLE_SHIFT | (kernels.HASH_BACK_EDGE if on_back_edge else 0)
 
 
 def lower(actions: Iterable[Action], slot: int, area: CounterArea) -> tuple[Operation, ...]:
@@ -196,12 +204,10 @@ def _lower_one(action: Action, register: int, area: CounterArea) -> Operation | 
         case CountPath(constant, on_back_edge):
             if area.table < 0:
                 return (kernels.COUNT | register, area.base + constant, 0)
-            back = kernels.HASH_BACK_EDGE if on_back_edge else 0
-            return (kernels.HASH | register | back, constant, area.table)
+            return (kernels.HASH | register | _table(area, on_back_edge), constant, 0)
         case CountConstantPath(constant, on_back_edge):
             if area.table < 0:
                 return (kernels.COUNT_CONSTANT | register, area.base + constant, 0)
-            back = kernels.HASH_BACK_EDGE if on_back_edge else 0
-            return (kernels.HASH_CONSTANT | register | back, constant, area.table)
+            return (kernels.HASH_CONSTANT | register | _table(area, on_back_edge), constant, 0)
         case CountEdge():
             return None

@@ -153,7 +153,12 @@ class Counters:
             return 0, 0
         at = area.table * kernels.TABLE_WORDS
         header = self._kernel.tables[at : at + kernels.TABLE_WORDS].tolist()
-        return header[kernels.TABLE_CALLS], header[kernels.TABLE_INSTRUCTIONS]
+        remembered = header[kernels.TABLE_REMEMBERED]
+        spent = remembered * int(self._kernel.costs[kernels.COST_REMEMBERED])
+        return (
+            header[kernels.TABLE_CALLS] + remembered,
+            header[kernels.TABLE_INSTRUCTIONS] + spent,
+        )
 
 
 def edge_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> list[int]:
