@@ -126,7 +126,11 @@ class RoutineProfile:
 
 @dataclass(frozen=True)
 class FaultInfo:
-    """Where and how a program faulted. `address` is the data address, where there is one."""
+    """Where and how a program faulted.
+
+    `pc` is the instruction that faulted, or the jump to where nothing can be executed; `address`
+    is what it accessed or jumped to, where there is such a thing.
+    """
 
     name: str
     pc: int

@@ -213,16 +213,17 @@ def _ending(observation: Observation, result: RunResult) -> Ending:
 
 
 def _fault(observation: Observation, fault: Fault) -> FaultInfo:
-    number_ = observation.recovered.routine_at(fault.pc)
+    pc = fault.pc if fault.origin is None else fault.origin
+    number_ = observation.recovered.routine_at(pc)
     routine = observation.recovered.routines[number_] if number_ >= 0 else None
     return FaultInfo(
         name=fault.name,
-        pc=fault.pc,
+        pc=pc,
         address=fault.address,
         description=fault.description,
         routine=None if routine is None else routine.name,
-        offset=0 if routine is None else fault.pc - routine.address,
-        source=observation.program.lines.find(fault.pc),
+        offset=0 if routine is None else pc - routine.address,
+        source=observation.program.lines.find(pc),
     )
 
 

@@ -207,8 +207,9 @@ class _Attempt:
         if self._automaton.error is not None:
             raise self._automaton.error
         fault = result.fault
+        inside = fault is not None and fault.origin is None
         self._automaton.finish(
-            exited=result.reason == "exit", fault_pc=None if fault is None else fault.pc
+            exited=result.reason == "exit", fault_pc=fault.pc if fault and inside else None
         )
         if self._automaton.error is not None:
             raise self._automaton.error

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import io
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
-from simulator.program import SourceLine
+from simulator.program import Range, SourceLine
 
 _Row = tuple[int, int, str, int]  # start, end (addresses), file, line
 
@@ -29,11 +29,15 @@ class DwarfLineTable:
         The whole file.
     bias
         Load bias in bytes, added to the file's addresses.
+    code
+        Where the code is. Linkers leave the lines of routines that they have dropped, at address
+        0; such rows are ignored.
     """
 
-    def __init__(self, data: bytes, bias: int) -> None:
+    def __init__(self, data: bytes, bias: int, code: Sequence[Range]) -> None:
         self._data = data
         self._bias = bias
+        self._code = code
 
     def find(self, address: int) -> SourceLine | None:
         """Return the line that `address` was compiled from, or None where it is unknown."""
@@ -51,7 +55,11 @@ class DwarfLineTable:
         with suppress(Exception):
             rows.extend(_line_rows(self._data))
         bias = self._bias
-        rows = sorted((start + bias, end + bias, file, line) for start, end, file, line in rows)
+        rows = sorted(
+            (start + bias, end + bias, file, line)
+            for start, end, file, line in rows
+            if any(start + bias in span for span in self._code)
+        )
         return [row[0] for row in rows], rows
 
 

@@ -205,7 +205,7 @@ def _parse(path: Path, data: bytes) -> Program:
         program_header_size=header.layout.program_header.size,
         program_header_count=header.program_header_count,
         stack_executable=_stack_executable(headers),
-        lines=DwarfLineTable(data, bias),
+        lines=DwarfLineTable(data, bias, code),
     )
 
 

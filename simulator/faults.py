@@ -192,6 +192,12 @@ def _is_jump(word: int) -> bool:
     return _op3(word, 2) in (0x38, 0x39)
 
 
+def is_transfer(word: int) -> bool:
+    """Whether `word` is a jump, call or branch."""
+    is_branch = word >> 30 == 0 and word >> 22 & 7 in (1, 2, 3, 5, 6)
+    return word >> 30 == 1 or is_branch or _is_jump(word)
+
+
 def _is_memory(word: int) -> bool:
     return word >> 30 == 3
 

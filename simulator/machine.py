@@ -31,6 +31,7 @@ from simulator.faults import (
     effective_address,
     finish_load,
     illegal_instruction,
+    is_transfer,
     load_size,
     memory_fault,
     no_fault_load,
@@ -122,6 +123,7 @@ class Machine:
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
         self._trap_pc = 0
+        self._redirected_at = 0  # when the program was last sent elsewhere without a jump
         self._resume_at = 0, 0
         self._ending: Ending | None = None
         self._error: BaseException | None = None
@@ -294,17 +296,28 @@ class Machine:
         access = Access(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
         mapped = bool(self._hooks.fill[FillWord.FAULT_RIGHTS] & MAPPED)
         pc, address = int(self.cpu.state.pc), self.cpu.fault_address & self.cpu.address_mask
+        origin = None
         if access is Access.FETCH:
             if pc == self._contexts.return_address:
                 self.return_from_signal()
                 self._deliver_pending()
                 return
+            origin = self._last_jump()
         elif access is Access.READ and self._code.is_patched(pc):
             self._skip_load(pc)
             return
         else:
             self._interrupt_block(pc)
-        self._on_fault(memory_fault(access, address, mapped))
+        self._on_fault(memory_fault(access, address, mapped), origin)
+
+    def _last_jump(self) -> int | None:
+        """Address of the control transfer that ended the last block, if it led here."""
+        clock = self._clock
+        if self._redirected_at == clock[ClockWord.INSTRUCTIONS]:
+            return None
+        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
+        places = (end - 8, end - 4)  # before its delay slot; annulled
+        return next((pc for pc in places if is_transfer(self._instruction(pc))), None)
 
     def _skip_load(self, pc: int) -> None:
         """Complete the no-fault load at `pc` with zero and go on after it."""
@@ -358,6 +371,7 @@ class Machine:
 
     def _on_set_context(self) -> None:
         pc = self._contexts.set_context()
+        self._redirected_at = self.instructions
         if self._observer is not None:
             self._observer.context_replaced(pc)
 
@@ -433,7 +447,7 @@ class Machine:
 
     # -- faults and signals
 
-    def _on_fault(self, kind: FaultKind) -> None:
+    def _on_fault(self, kind: FaultKind, origin: int | None = None) -> None:
         """Give a fault at the current pc to its handler, or end the run."""
         info = signal_info(kind)
         number = info.number
@@ -441,11 +455,11 @@ class Machine:
         if not blocked and self._signal_state.has_handler(number):
             self._deliver(info, kind)
             return
-        self._end_by_fault(kind)
+        self._end_by_fault(kind, origin)
 
-    def _end_by_fault(self, kind: FaultKind) -> None:
-        number = int(kind.signal)
-        fault = Fault(number, SIGNALS[number], int(self.cpu.state.pc), kind.address, kind.text)
+    def _end_by_fault(self, kind: FaultKind, origin: int | None = None) -> None:
+        number, pc = int(kind.signal), int(self.cpu.state.pc)
+        fault = Fault(number, SIGNALS[number], pc, kind.address, kind.text, origin)
         self._ending = Ending(_SIGNAL_STATUS + number, "fault", number, fault)
 
     def _end_by_signal(self, info: SignalInfo) -> None:
@@ -462,6 +476,7 @@ class Machine:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._end_by_fault(kind or stack_fault(error.address, mapped))
             return
+        self._redirected_at = self.instructions
         if self._observer is not None:
             self._observer.signal_delivered(pc, stack_pointer, handler)
 
@@ -549,6 +564,7 @@ class Machine:
             self._end_by_fault(stack_fault(error.address, mapped))
             return
         pc = int(self.cpu.state.pc)
+        self._redirected_at = self.instructions
         if self._observer is not None:
             self._observer.signal_returned(pc)  # it keeps its own state, and sets STATE
         elif interrupted is not None:

@@ -73,13 +73,18 @@ Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
 
 @dataclass(frozen=True)
 class Fault:
-    """The fault that ended a run. `address` is what was accessed, where that is the cause."""
+    """The fault that ended a run.
+
+    `address` is what was accessed, where that is the cause. `origin` is the jump that led to
+    `pc`, where nothing could be fetched from `pc`; None where no jump did, or it did not fault so.
+    """
 
     signal: int
     name: str
     pc: int
     address: int | None
     description: str
+    origin: int | None = None
 
 
 @dataclass(frozen=True)

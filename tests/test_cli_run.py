@@ -196,6 +196,9 @@ def test_ctrl_c_keeps_the_profile(fixture_elf: Find, tmp_path: Path) -> None:
         ("illegal", 4, "SIGILL"),
         ("divide", 8, "SIGFPE"),
         ("unaligned", 10, "SIGBUS"),
+        ("jump-null", 11, "SIGSEGV"),
+        ("jump-data", 11, "SIGSEGV"),
+        ("jump-odd", 10, "SIGBUS"),
         ("overflow", 11, "SIGSEGV"),
     ],
 )
@@ -208,7 +211,8 @@ def test_faults_end_as_on_linux(fixture_elf: Find, kind: str, number: int, name:
     assert (found["exit"]["reason"], fault["name"]) == ("fault", name)
     assert fault["file"].endswith("faults.c")
     assert fault["line"] > 0
-    assert fault["routine"]
+    assert fault["routine"] == kind.replace("-", "_")
+    assert found["counts"]["unattributed_instructions"] == 0
     assert_flow_is_conserved(found["edges"])
     assert name in done.stderr.decode()
 
