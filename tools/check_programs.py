@@ -10,9 +10,10 @@ tools/count_plugin.c. Both modes, `pp` and `qpt2`, run in one emulation; their e
 equal, and flow conserved at every block.
 
 What a program does may depend on what it finds, so both emulators give it the same: its name, its
-environment, pipes for its output, the same input file, equal directories. simprof's programs run
-as user 1000; root (who can) starts qemu as that user too. What is left are the clock, the process
-number and random bytes. Programs that print or use them are built with a clock that stands still.
+environment, pipes for its output, the same input file, a fresh directory of the same name.
+simprof's programs run as user 1000; root (who can) starts qemu as that user too. What is left are
+the clock, the process number and random bytes. Programs that print or use them are built with a
+clock that stands still.
 """
 
 from __future__ import annotations
@@ -275,11 +276,12 @@ def compare(cache: Path, run: ProgramRun, width: str, plugin: Path) -> Compariso
         program = base / run.program
         shutil.copy(cache / "bin" / f"{run.program}.{width}", program)
         shutil.copy(plugin, base / plugin.name)
-        directories = [base / "qemu", base / "simprof"]
-        for directory in directories:
-            shutil.copytree(cache / "inputs", directory)
-        expected = under_qemu(program, run, width, directories[0], base / plugin.name)
-        found, measurements = under_simprof(program, run, directories[1], phases)
+        directory = base / "work"
+        shutil.copytree(cache / "inputs", directory)
+        expected = under_qemu(program, run, width, directory, base / plugin.name)
+        shutil.rmtree(directory)
+        shutil.copytree(cache / "inputs", directory)
+        found, measurements = under_simprof(program, run, directory, phases)
     first = measurements[0]
     return Comparison(
         run=run.name,
