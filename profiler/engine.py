@@ -16,7 +16,7 @@ class ProfilingObserver:
         self._automaton = automaton
         self.hook = NativeHook(
             address=kernels.block_hook_address(),
-            user_data=automaton.kernel.address,
+            user_data=automaton.memory.address,
             clock=automaton.clock,
             keepalive=automaton,
         )

@@ -121,7 +121,7 @@ class Counters:
     """The path counters of a run, by scheme slot and routine."""
 
     def __init__(self, automaton: Automaton, areas: Sequence[Mapping[int, CounterArea]]) -> None:
-        self._kernel = automaton.kernel
+        self._kernel = automaton.memory.state
         self._areas = areas
 
     def area(self, slot: int, routine: int) -> CounterArea:

@@ -11,6 +11,7 @@ at leaders (`_arrive`), calls (`_call`), returns (`_return`).
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -163,6 +164,14 @@ class GraphIndex:
         number = self.routine(block)
         cfg = self.recovered.routines[number]
         return cfg.blocks[block - int(self.first_block[number])].end
+
+    def enter(self, address: int, cross: Callable[[Sequence[Step]], None]) -> bool:
+        """Cross the ENTRY edge to the block at `address`; False where there is none."""
+        edge = self.entry_edge.get(self.block_at(address))
+        if edge is None:
+            return False
+        cross((Cross(edge),))
+        return True
 
     def find(self, source: int, target: int, kind: EdgeKind) -> int | None:
         """Edge from `source` to `target`, of `kind` where there are several."""
