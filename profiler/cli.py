@@ -3,55 +3,41 @@
 Exit statuses follow `timeout` and the shell: the emulated program's own; 124 for a spent
 budget; 125 for simprof's own failures; 128 plus the number for a signal or a fault; 130 for
 Ctrl-C.
+
+Nothing is imported here but what is cheap: Ctrl-C ends even the start without a traceback.
 """
 
 from __future__ import annotations
 
 import sys
-import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
-
-import click
-
-from profiler.commands import streams
-from profiler.commands.cfg import cfg_command
-from profiler.commands.doctor import doctor_command
-from profiler.commands.graph import graph_command
-from profiler.commands.run import run_command
-from simulator.errors import SimulatorError, UsageError
 
 FAILURE = 125
 INTERRUPTED = 130
 
 
-@click.group(
-    name="simprof",
-    no_args_is_help=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-)
-@click.version_option(package_name="simprof", prog_name="simprof", message="%(prog)s %(version)s")
-def simprof() -> None:
-    """Exact profiles of SPARC programs, and what each published scheme would have cost."""
-
-
-simprof.add_command(run_command)
-simprof.add_command(cfg_command)
-simprof.add_command(graph_command)
-simprof.add_command(doctor_command)
-
-
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its status."""
-    streams.prepare()
-    sys.set_int_max_str_digits(0)  # path counts may have any number of digits
-    status = run(arguments)
+    try:
+        from profiler.commands import streams
+
+        streams.prepare()
+        sys.set_int_max_str_digits(0)  # path counts may have any number of digits
+        status = run(arguments)
+    except KeyboardInterrupt:
+        status = fail("interrupted", INTERRUPTED)
     sys.exit(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return its exit status. Deliberate errors become one line on stderr."""
+    import click
+
+    from profiler.commands import streams
+    from profiler.commands.group import simprof
+    from simulator.errors import SimulatorError
+
     try:
         result = simprof.main(
             None if arguments is None else list(arguments),
@@ -74,6 +60,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return fail("out of memory: lower --memory-limit or --path-limit", FAILURE)
     except Exception:
         # A bug. Its traceback is wanted, but its status must not look like the program's.
+        import traceback
+
         traceback.print_exc()
         return fail("internal error: please report it with the lines above", FAILURE)
     return result if isinstance(result, int) else 0
@@ -81,6 +69,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def fail(message: str, status: int) -> int:
     """Write one line to stderr, whatever the message holds; return `status`."""
+    from contextlib import suppress
+
+    from profiler.commands import streams
+    from simulator.errors import UsageError
+
     line = " ".join(message.split())
     with suppress(UsageError):  # stderr is closed: the status is all that is left to say
         streams.write(streams.STDERR, f"simprof: {line}\n")
