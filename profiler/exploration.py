@@ -123,6 +123,7 @@ class Exploration:
         self._hints = hints
         self._work: list[tuple[int, int]] = []
         self._waiting: dict[int, list[tuple[int, int, int]]] = {}
+        self._unsettled: list[tuple[int, int, int]] = []
         self._tail_callers: dict[int, list[int]] = {}
         self._ending_traps: dict[int, tuple[int, int]] = {}
         self._resolved: dict[int, Resolution] = {}
@@ -142,7 +143,9 @@ class Exploration:
             self._enter_at(index, starts=is_prologue(self.words, index))
         while True:
             self._drain()
-            if self.stale or not (self._recheck_traps() or self._resolve_jumps(resolve)):
+            if self.stale:
+                return
+            if not (self._recheck_traps() or self._resolve_jumps(resolve) or self._settle()):
                 return
 
     def _drain(self) -> None:
@@ -218,9 +221,27 @@ class Exploration:
         return -1
 
     def _leave(self, number: int, index: int, source: int) -> None:
-        """Control passes for good to word `index` of another routine, or of none."""
+        """Control passes for good to word `index` of another routine, or of none.
+
+        Where no symbol says whose code that is, and its owner has not reached it, it may still.
+        """
         owner = self.layout.owner(index)
-        starts = owner >= 0 and index not in self.leaders[owner]
+        prologue = is_prologue(self.words, index)
+        unclear = owner >= 0 and index not in self.leaders[owner] and not prologue
+        if unclear and not self.layout.is_covered(owner):
+            self._unsettled.append((index, number, source))
+        else:
+            self._pass_to(number, index, source, starts=prologue)
+
+    def _settle(self) -> bool:
+        """Pass on what left for code that its owner has not reached: a routine starts there."""
+        waiting, self._unsettled = self._unsettled, []
+        for index, number, source in waiting:
+            owner = self.layout.owner(index)
+            self._pass_to(number, index, source, starts=index not in self.leaders[owner])
+        return bool(waiting)
+
+    def _pass_to(self, number: int, index: int, source: int, *, starts: bool) -> None:
         other = self._enter_at(index, starts=starts)
         if other == NO_CODE:
             if not self._is_deferred(source):
@@ -299,22 +320,22 @@ class Exploration:
             return
         if flow.kind == _K.BRANCH and (target != at + 2 or flow.slot_block):
             flow.fall = self._flow_to(number, at + 2, at, flow)
-        if target < 0 or (flow.has_slot and self._is_tail_call(at, number, target)):
+        if target < 0 or self._is_tail_call(at, number, target):
             flow.leaves = True
             self._leave(number, target, at)
         else:
             flow.taken = self._flow_to(number, target, at, flow)
 
     def _is_tail_call(self, at: int, number: int, target: int) -> bool:
-        """Whether a transfer to `target` that pops the window is a call, and not just a jump.
+        """Whether a jump to `target`, which seems to be inside the routine, is a call.
 
-        It is one to the routine's own start: a new activation. Where no symbol says how far the
-        routine reaches, another routine's prologue says that it has ended.
+        It is one to the routine's own start after popping the window: a new activation. Where no
+        symbol says how far the routine reaches, another prologue says that it has ended.
         """
-        if not is_restore(self.words[at + 1]) or self.layout.owner(target) != number:
+        if self.layout.owner(target) != number:
             return False
         if self.layout.routines[number].start == target:
-            return True
+            return self.flows[at].has_slot and is_restore(self.words[at + 1])
         return not self.layout.is_covered(number) and is_prologue(self.words, target)
 
     def _call(self, at: int, number: int, flow: Flow) -> None:

@@ -385,6 +385,18 @@ def test_stripped_program_s_function_pointers_are_found_by_their_prologue() -> N
     assert [g.name for g in result.routines] == ["sub_10000", "sub_10018"]
 
 
+def test_stripped_program_s_branches_do_not_cut_what_their_target_s_routine_reaches() -> None:
+    """0 jumps to the prologue at 6, and to 10, which the routine at 6 reaches by itself."""
+    words = [branch(0, 10), NOP, call(2, 13), NOP, ba(4, 6), NOP]
+    words += [SAVE, branch(7, 10), NOP, NOP, NOP, RETURN, NOP, RETL, NOP]
+    result = recovered(program(words, []))
+    assert [g.name for g in result.routines] == ["sub_10000", "sub_10018", "sub_10034"]
+    blocks, edges = shape(result.routines[1])
+    assert blocks == ["6+3", "9+1", "10+3"]
+    entries = [edge for edge in edges if edge.startswith("ENTRY")]
+    assert entries == ["ENTRY>6 entry", "ENTRY>10 entry"]
+
+
 def test_late_stubs_wait_for_their_words() -> None:
     late = Range(BASE + 0x100, BASE + 0x108)
     stub = (late.start - BASE) // 4
