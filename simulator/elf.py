@@ -314,6 +314,8 @@ def _read_segments(
             raise _Refusal("has a segment beyond its end; it is truncated or damaged")
         if entry.file_size > entry.memory_size:
             raise _Refusal("has a segment larger in the file than in memory; it is damaged")
+        if (entry.address - entry.offset) % 4:
+            raise _Refusal(f"has a misplaced segment at {entry.address:#x}; it is damaged")
         start = entry.address + bias
         if start + entry.memory_size > header.limit or (start < 8192 and not bias):
             raise _Refusal(f"has a segment at the impossible address {start:#x}; it is damaged")

@@ -127,6 +127,10 @@ BAD = {
         tiny_elf(extra=(program_header(True, 1, 4, 0, 0x900000, 8, 4),)),
         "larger in the file",
     ),
+    "misplaced": (
+        tiny_elf(extra=(program_header(True, 1, 4, 0, 0x900001, 8, 8),)),
+        "misplaced segment",
+    ),
     "far away": (
         tiny_elf(extra=(program_header(True, 1, 4, 0, 1 << 60, 8, 8),)),
         "impossible address",
