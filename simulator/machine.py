@@ -199,13 +199,13 @@ class Machine:
         if self._observer is not None:
             self._observer.attach(self)
         stop = self.cpu.stop if bare else None
-        started = time.perf_counter()
+        started, cpu_started = time.perf_counter(), time.process_time()
         with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
             try:
                 self._loop(bare)
             finally:
                 self.calls.finish()
-        seconds = time.perf_counter() - started
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_started
         if self._error is not None:
             raise self._error
         assert self._ending is not None
@@ -219,6 +219,7 @@ class Machine:
             spills=int(self._hooks.trap[TrapWord.SPILLS]),
             fills=int(self._hooks.trap[TrapWord.FILLS]),
             seconds=seconds,
+            cpu_seconds=cpu,
             last_pc=int(self.cpu.state.pc),
         )
 

@@ -105,6 +105,7 @@ class RunResult:
     spills: int
     fills: int
     seconds: float
+    cpu_seconds: float
     last_pc: int
 
 
