@@ -15,6 +15,8 @@ from typing import Any
 
 from elftools.elf.elffile import ELFFile
 
+from simulator.line_program import Encoding
+from simulator.line_program import rows as line_rows
 from simulator.program import Range, SourceLine
 
 _Row = tuple[int, int, str, int]  # start, end (addresses), file, line
@@ -79,16 +81,22 @@ def _line_rows(data: bytes) -> Iterator[_Row]:
 
 
 def _program_rows(program: Any, names: dict[int, str]) -> Iterator[_Row]:
+    header = program.header
+    encoding = Encoding(
+        line_base=header.line_base,
+        line_range=header.line_range,
+        instruction=header.minimum_instruction_length,
+        operands=tuple(header.standard_opcode_lengths),
+    )
+    start, end = program.program_start_offset, program.program_end_offset
+    program.stream.seek(start)
     previous = None
-    for entry in program.get_entries():
-        state = entry.state
-        if state is None:
-            continue
-        if previous is not None and state.address > previous.address and previous.line:
+    for row in line_rows(program.stream.read(max(end - start, 0)), encoding):
+        if previous is not None and row.address > previous.address and previous.line:
             name = names.get(previous.file)
             if name is not None:
-                yield previous.address, state.address, name, previous.line
-        previous = None if state.end_sequence else state
+                yield previous.address, row.address, name, previous.line
+        previous = None if row.ends else row
 
 
 def _file_names(program: Any, directory: str) -> dict[int, str]:
