@@ -7,7 +7,6 @@ can be counted by hand.
 
 from __future__ import annotations
 
-import os
 import platform
 import re
 import shutil
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
+from profiler import kernel_cache
 from profiler.diagnosis import Check, Diagnosis
 from profiler.request import GuestOptions, Mode, RunRequest
 
@@ -198,7 +198,7 @@ def trial_program() -> bytes:
 
 def check_kernel_cache() -> Check:
     """Look where compiled kernels are kept, which makes the next start fast."""
-    directories = cache_directories()
+    directories = kernel_cache.directories()
     found = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
     for directory, files in found:
         if files:
@@ -210,15 +210,6 @@ def check_kernel_cache() -> Check:
         "empty: every start compiles the kernels again (some seconds)",
         "export NUMBA_CACHE_DIR=~/.cache/simprof",
     )
-
-
-def cache_directories() -> list[Path]:
-    """Return where numba may keep compiled kernels, in its order of preference."""
-    beside = [Path(__file__).parent / "__pycache__"]
-    beside.append(Path(__file__).parent.parent / "simulator" / "__pycache__")
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        return [Path(chosen), *beside]
-    return [*beside, Path.home() / ".cache" / "numba"]
 
 
 def check_tools() -> Iterator[Check]:

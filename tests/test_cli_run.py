@@ -413,3 +413,20 @@ def test_second_start_is_fast(fixture_elf: Find) -> None:
         assert simprof("run", elf).returncode == 0
         times.append(time.perf_counter() - started)
     assert min(times) < 2.5
+
+
+@pytest.mark.long
+def test_kernels_need_no_place_to_be_kept(fixture_elf: Find, tmp_path: Path) -> None:
+    """Where nothing may be written, a run compiles for itself and leaves nothing behind."""
+    (tmp_path / "file").touch()
+    place = {"NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache"), "TMPDIR": str(tmp_path)}
+    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", "--top=0"]
+    done = subprocess.run(
+        [*command, fixture_elf("switches")],
+        env=os.environ | place,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]

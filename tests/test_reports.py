@@ -228,6 +228,11 @@ def test_graph_answer_table() -> None:
     assert ["A", ">", "C", "12", "1", "no", "r=1;", "count[r]++"] in rows
     assert ["1", "4", "A", "C"] in rows
     assert ["0", "A", "B"] in rows
+    assert "more" not in " ".join(lines)
+    many = answer | {"edges": answer["edges"] * 400, "static": {}}
+    lines = graph_run.render(many).splitlines()
+    assert "(200 more: see --json)" in lines
+    assert sum(" > " in line for line in lines) == graph_run.SHOWN_ROWS
 
 
 # --- diagnoses

@@ -21,10 +21,12 @@ from profiler.commands.options import STANDARD_STREAM
 def doctor_command(json_file: Path | None) -> int:
     """Check the installation; exit 0 if runs work."""
     options.check_outputs(json_file)
+    from profiler import kernel_cache
     from profiler.doctor import diagnose
     from profiler.output import write_atomically
     from profiler.reports import doctor
 
+    kernel_cache.ensure()
     diagnosis = diagnose()
     if json_file == STANDARD_STREAM:
         streams.write(streams.STDOUT, doctor.render_json(diagnosis))

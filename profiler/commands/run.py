@@ -190,7 +190,10 @@ def run_command(
 
 def measure(request: RunRequest, progress: bool | None) -> Measurement:
     """Run the session, with a progress bar where one is wanted."""
+    from profiler import kernel_cache
     from profiler.commands.progress import progress_bar, wanted
+
+    kernel_cache.ensure()
     from profiler.session import run_program
 
     with progress_bar(wanted(progress, request.guest.stdout)) as callback:

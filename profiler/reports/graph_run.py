@@ -18,21 +18,31 @@ from profiler.reports.numbers import group_digits, percent, plural
 
 Answer = Mapping[str, Any]
 
+SHOWN_ROWS = 1000
+"""Rows in a table; who needs more has the JSON, and laying out tables is slow."""
+
+SHOWN_PAIRS = 100
+"""Back edges named above the tables."""
+
 
 def render(answer: Answer, width: int = 100) -> str:
     """Return the report on one graph."""
     target = StringIO()
     console = Console(file=target, width=width, highlight=False, emoji=False, markup=False)
     console.print(Text(heading(answer)))
-    console.print(edge_table(answer))
-    for title, table in (
-        ("Dummy edges", dummy_table(answer)),
-        ("Paths executed", path_table(answer.get("paths", ()))),
-        ("All paths", path_table(answer.get("all_paths", ()))),
+    dummies = answer.get("static", {}).get("dummy_edges", ())
+    for title, rows, table in (
+        ("", answer["edges"], edge_table(answer)),
+        ("Dummy edges", dummies, dummy_table(dummies)),
+        ("Paths executed", answer.get("paths", ()), path_table(answer.get("paths", ()))),
+        ("All paths", answer.get("all_paths", ()), path_table(answer.get("all_paths", ()))),
     ):
-        if table.row_count:
+        if rows and title:
             console.print(Text(f"\n{title}"))
+        if rows or not title:
             console.print(table)
+        if len(rows) > SHOWN_ROWS:
+            console.print(Text(f"({group_digits(len(rows) - SHOWN_ROWS)} more: see --json)"))
     lines = target.getvalue().splitlines()
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
@@ -54,8 +64,10 @@ def heading(answer: Answer) -> str:
         sizes.append("irreducible")
     lines.append(", ".join(sizes))
     if back_edges := static.get("back_edges"):
-        pairs = ", ".join(f"{source} > {target}" for source, target in back_edges)
-        lines.append(f"back edges: {pairs}")
+        pairs = [f"{source} > {target}" for source, target in back_edges[:SHOWN_PAIRS]]
+        if len(back_edges) > SHOWN_PAIRS:
+            pairs.append(f"({group_digits(len(back_edges) - SHOWN_PAIRS)} more)")
+        lines.append(f"back edges: {', '.join(pairs)}")
     base, added = answer["instructions"]["base"], answer["instructions"]["added"]
     if base:
         lines.append(
@@ -84,7 +96,7 @@ def edge_table(answer: Answer) -> Table:
     table.add_column("count", justify="right")
     for title in computed:
         table.add_column(title, justify="left" if title in ("tree", "code") else "right")
-    for index, edge in enumerate(answer["edges"]):
+    for index, edge in enumerate(answer["edges"][:SHOWN_ROWS]):
         cells = [
             cell(values[index]) if index < len(values) else "-" for values in computed.values()
         ]
@@ -93,12 +105,12 @@ def edge_table(answer: Answer) -> Table:
     return table
 
 
-def dummy_table(answer: Answer) -> Table:
+def dummy_table(dummies: Sequence[Answer]) -> Table:
     """Lay out the dummy edges."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
     for title in ("edge", "stands for", "value", "weight", "tree", "increment"):
         table.add_column(title)
-    for edge in answer.get("static", {}).get("dummy_edges", ()):
+    for edge in dummies[:SHOWN_ROWS]:
         table.add_row(
             Text(f"{edge['from']} > {edge['to']}"),
             Text(cell(edge.get("for"))),
@@ -115,7 +127,7 @@ def path_table(paths: Sequence[Answer]) -> Table:
     if counted:
         table.add_column("count", justify="right")
     table.add_column("blocks", overflow="fold")
-    for path in paths:
+    for path in paths[:SHOWN_ROWS]:
         number = "partial" if path.get("partial") else cell(path["id"])
         counts = [group_digits(path["count"])] if counted else []
         table.add_row(number, *counts, Text(" ".join(map(str, path["blocks"]))))
