@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler import kernels
-from profiler.lowering import Lowering, Operation
+from profiler.lowering import CounterArea, Lowering, Operation
 
 Array = npt.NDArray[np.int64]
 Successor = tuple[int, int, int, int]
@@ -146,6 +146,43 @@ class EngineMemory:
         limit = max(_NODES, 2 * int(self.clock[kernels.NODE_LIMIT]))
         self._replace(nodes=_grown(self.state.nodes, limit * kernels.NODE))
         self.clock[kernels.NODE_LIMIT] = limit
+
+    def reserve_nodes(self, paths: int) -> None:
+        """Make room for as many more executed paths in hash tables, without a pause."""
+        while int(self.clock[kernels.NODE_LIMIT]) <= int(self.clock[kernels.NODES]) + paths:
+            self.grow_nodes()
+
+    def path_counts(self, area: CounterArea) -> dict[int, int]:
+        """Path number -> count, where that is not 0."""
+        if area.table >= 0:
+            return self._hashed_counts(area.table)
+        values = self.state.counters[area.base : area.base + area.size]
+        return {int(i): int(values[i]) for i in np.flatnonzero(values)}
+
+    def _hashed_counts(self, table: int) -> dict[int, int]:
+        state = self.state
+        first = int(state.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
+        buckets = int(state.costs[kernels.BUCKET_MASK]) + 1
+        found = {}
+        for node in state.heads[first : first + buckets].tolist():
+            while node:
+                at = (node - 1) * kernels.NODE
+                key, count, node = state.nodes[at : at + kernels.NODE].tolist()
+                found[key] = count
+        return found
+
+    def hashing(self, area: CounterArea) -> tuple[int, int]:
+        """(calls, instructions) of the hashing routine on the table of `area`."""
+        if area.table < 0:
+            return 0, 0
+        at = area.table * kernels.TABLE_WORDS
+        header = self.state.tables[at : at + kernels.TABLE_WORDS].tolist()
+        remembered = header[kernels.TABLE_REMEMBERED]
+        spent = remembered * int(self.state.costs[kernels.COST_REMEMBERED])
+        return (
+            header[kernels.TABLE_CALLS] + remembered,
+            header[kernels.TABLE_INSTRUCTIONS] + spent,
+        )
 
 
 def _grown(array: Array, size: int) -> Array:

@@ -1,44 +1,33 @@
-"""Plans executed on edge sequences: the slow twin of the kernel, for graph files.
+"""Plans executed on the runs of a graph file: the kernel, without a program to drive it.
 
-Actions mean what `plan` says. A walk is the edge sequence of one activation; its count says how
-often it happens, one after the other. Each walk is executed at most twice, however great its
-count: it adds the same to every counter each time, and after the first time the hash table holds
-its paths and remembers what the walk leaves, so every later time costs what the second did.
+Steps: `Lowering` gives each edge its operations, as for a program. Those of a walk's edges, one
+after the other, are one list, which `kernels.execute` executes. A walk is executed at most twice,
+however often it happens: it adds the same to every counter each time, and after the first time
+the hash table holds its paths and remembers what the walk leaves, so every later time costs what
+the second did. The second time, each count is as great as all later ones together
+(`kernels.WEIGHT`). `CountEdge` counters follow from how often each edge was crossed, as they do
+for a program (see `lowering`).
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Protocol, assert_never
 
-from profiler.plan import (
-    Action,
-    AddRegister,
-    CountConstantPath,
-    CountEdge,
-    CountPath,
-    InstrumentationPlan,
-    SetRegister,
-    Table,
-)
+import numpy as np
 
+from profiler import kernels
+from profiler.engine_memory import EngineMemory
+from profiler.errors import CountError
+from profiler.graph_files import Walk
+from profiler.hash_routine import HashCosts
+from profiler.lowering import CounterArea, HashModel, Lowering
+from profiler.plan import CountEdge, InstrumentationPlan, Table
+from simulator.errors import UsageError
 
-@dataclass(frozen=True)
-class Walk:
-    """Edges from ENTRY to EXIT of one activation, and how often it happens."""
-
-    edges: tuple[int, ...]
-    count: int
-
-
-class HashTable(Protocol):
-    """The hashing run-time routine of one counter table."""
-
-    def count(self, key: int, on_back_edge: bool) -> int:
-        """Count path `key` and return how many instructions that executed."""
-        ...
+GREATEST_NUMBER = 1 << 62
+"""Bound of the sums of path number increments that the kernel's 64-bit words hold."""
+_STACK_MASK = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -65,17 +54,7 @@ class Counters:
     hash_instructions: int
 
 
-@dataclass(frozen=True)
-class _Trace:
-    """One execution of a walk: paths counted in order, and edge counters incremented."""
-
-    paths: tuple[tuple[int, bool], ...]
-    edges: tuple[int, ...]
-
-
-def execute(
-    plan: InstrumentationPlan, walks: Iterable[Walk], hash_table: HashTable | None = None
-) -> Counters:
+def execute(plan: InstrumentationPlan, walks: Iterable[Walk], costs: HashCosts) -> Counters:
     """Execute the plan's actions along `walks`.
 
     Parameters
@@ -83,61 +62,86 @@ def execute(
     plan
         Any plan.
     walks
-        In the order in which they happen.
-    hash_table
-        The table's cost model, for plans that hash; without it hashing costs nothing.
+        In the order in which they happen; all together cross edges at most
+        `graph_files.GREATEST_CROSSINGS` times.
+    costs
+        What the hashing routine costs.
+
+    Raises
+    ------
+    UsageError
+        If path numbers do not fit 64 bits.
     """
-    paths: Counter[int] = Counter()
-    edges = [0] * plan.edge_counters
-    path_increments = edge_increments = hash_instructions = 0
+    _check_numbers(plan)
+    crossings = [0] * (max(plan.actions, default=0) + 1)
+    bench = _Bench(plan, costs, len(crossings))
+    spent = 0
     for walk in walks:
-        if walk.count == 0:
-            continue
-        trace = _trace(plan, walk.edges)
-        for key, _ in trace.paths:
-            paths[key] += walk.count
-        for counter in trace.edges:
-            edges[counter] += walk.count
-        path_increments += len(trace.paths) * walk.count
-        edge_increments += len(trace.edges) * walk.count
-        if plan.table is Table.HASH and hash_table is not None:
-            hash_instructions += _hash_cost(hash_table, trace, walk.count)
-    hashed = path_increments if plan.table is Table.HASH else 0
-    return Counters(
-        dict(paths), tuple(edges), path_increments, hashed, edge_increments, hash_instructions
+        if walk.count:
+            spent += bench.run(walk)
+        for edge in walk.edges:
+            if edge < len(crossings):
+                crossings[edge] += walk.count
+    paths = bench.paths()
+    edges = plan.edge_counter_values(crossings)
+    increments = sum(paths.values())
+    hashed = increments if plan.table is Table.HASH else 0
+    return Counters(paths, tuple(edges), increments, hashed, sum(edges), spent)
+
+
+def _check_numbers(plan: InstrumentationPlan) -> None:
+    """Refuse plans whose path register could leave an int64: a path has each edge at most once."""
+    reach = sum(
+        abs(action.constant)
+        for actions in plan.actions.values()
+        for action in actions
+        if not isinstance(action, CountEdge)
     )
+    if reach >= GREATEST_NUMBER:
+        raise UsageError("path numbers do not fit 64 bits: give a path limit (--path-limit)")
 
 
-def _hash_cost(table: HashTable, trace: _Trace, count: int) -> int:
-    first = sum(table.count(key, on_back_edge) for key, on_back_edge in trace.paths)
-    if count == 1:
-        return first
-    later = sum(table.count(key, on_back_edge) for key, on_back_edge in trace.paths)
-    return first + (count - 1) * later
+class _Bench:
+    """The kernel with one activation and one plan."""
 
+    def __init__(self, plan: InstrumentationPlan, costs: HashCosts, edges: int) -> None:
+        first_edge = np.array([0, edges], np.int64)
+        self.lowering = Lowering([lambda _: plan], first_edge, HashModel(costs), _STACK_MASK)
+        self.memory = EngineMemory(self.lowering.registers, self.lowering.costs(), depth=1)
+        self.lowering.operations(0)  # plans the routine
+        self.memory.fit(self.lowering)
+        self.operations = {edge: self.lowering.operations(edge) for edge in plan.actions}
 
-def _trace(plan: InstrumentationPlan, walk: Sequence[int]) -> _Trace:
-    paths: list[tuple[int, bool]] = []
-    edges: list[int] = []
-    register = 0
-    for edge in walk:
-        for action in plan.actions.get(edge, ()):
-            register = _apply(action, register, paths, edges)
-    return _Trace(tuple(paths), tuple(edges))
+    @property
+    def area(self) -> CounterArea:
+        return self.lowering.areas[0][0]
 
+    def paths(self) -> dict[int, int]:
+        """Path number -> count."""
+        if self.memory.clock[kernels.LOST]:
+            raise CountError(
+                "path counts fell outside their table: this is a defect of simprof, please "
+                "report the graph"
+            )
+        return self.memory.path_counts(self.area)
 
-def _apply(action: Action, register: int, paths: list[tuple[int, bool]], edges: list[int]) -> int:
-    match action:
-        case SetRegister(constant):
-            return constant
-        case AddRegister(constant):
-            return register + constant
-        case CountPath(constant, on_back_edge):
-            paths.append((register + constant, on_back_edge))
-        case CountConstantPath(constant, on_back_edge):
-            paths.append((constant, on_back_edge))
-        case CountEdge(counter):
-            edges.append(counter)
-        case _:
-            assert_never(action)
-    return register
+    def run(self, walk: Walk) -> int:
+        """Execute `walk` as often as it happens; return what hashing costs, in instructions."""
+        steps = [step for edge in walk.edges for step in self.operations.get(edge, ())]
+        operations = self.lowering.fuse(steps)
+        if not operations:
+            return 0
+        self.memory.reserve_nodes(len(operations))
+        number = self.memory.add_operations(operations)
+        spent = self._once(number, 1)
+        if walk.count > 1:
+            spent += self._once(number, walk.count - 1) * (walk.count - 1)
+        return spent
+
+    def _once(self, number: int, weight: int) -> int:
+        """Execute a list of operations, each count of it `weight` times; return its hash cost."""
+        _, before = self.memory.hashing(self.area)
+        self.memory.clock[kernels.WEIGHT] = weight
+        status = self.memory.execute(number, 0)
+        assert status == kernels.OK
+        return self.memory.hashing(self.area)[1] - before

@@ -18,11 +18,22 @@ from pathlib import Path
 from typing import Any
 
 from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.execution import Walk
 from simulator.errors import SimulatorError
 
 RESERVED = ("ENTRY", "EXIT")
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
+
+
+GREATEST_CROSSINGS = 1 << 62
+"""Edges that all runs together may cross: what the kernel's counters hold."""
+
+
+@dataclass(frozen=True)
+class Walk:
+    """Edges from ENTRY to EXIT of one activation, and how often it happens."""
+
+    edges: tuple[int, ...]
+    count: int
 
 
 class GraphFileError(SimulatorError):
@@ -216,7 +227,17 @@ class _Walks:
     def parse(self, runs: object) -> tuple[Walk, ...]:
         if not isinstance(runs, list):
             raise GraphFileError(f"{self.file}: runs: must be a list of [blocks, count]")
-        return tuple(self._run(run, index) for index, run in enumerate(runs))
+        walks, crossings = [], 0
+        for index, run in enumerate(runs):
+            walk = self._run(run, index)
+            crossings += walk.count * len(walk.edges)
+            if crossings > GREATEST_CROSSINGS:
+                raise GraphFileError(
+                    f"{self.file}: run {index}: with this run edges are crossed more than 2^62 "
+                    "times in all; lower the counts"
+                )
+            walks.append(walk)
+        return tuple(walks)
 
     def _run(self, run: object, index: int) -> Walk:
         where = f"{self.file}: run {index}"

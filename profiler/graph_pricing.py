@@ -9,9 +9,8 @@ from dataclasses import dataclass
 
 from profiler.cfg import ControlFlowGraph
 from profiler.codegen import CounterSpace, RoutineContext, generate
-from profiler.execution import HashTable
-from profiler.hash_routine import HashTableModel, hash_costs
-from profiler.plan import InstrumentationPlan, Table
+from profiler.hash_routine import HashCosts, hash_costs
+from profiler.plan import InstrumentationPlan
 from simulator.program import MachineKind
 
 
@@ -27,14 +26,14 @@ class Prices:
         Edge -> the instructions, in assembler syntax.
     path_register
         Where the path number lives, None where there is none.
-    hash_table
-        An empty table's cost model, where the plan hashes.
+    hash_costs
+        What a call of the hashing routine costs.
     """
 
     costs: dict[int, int]
     texts: dict[int, tuple[str, ...]]
     path_register: str | None
-    hash_table: HashTable | None
+    hash_costs: HashCosts
 
 
 def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
@@ -46,10 +45,9 @@ def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
         If the counters do not fit the memory set aside for them.
     """
     code = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan))
-    hashing = plan.table is Table.HASH
     return Prices(
         {edge: snippet.cost for edge, snippet in code.snippets.items()},
         {edge: snippet.text for edge, snippet in code.snippets.items()},
         code.path_register,
-        HashTableModel(hash_costs(MachineKind.SPARCV9)) if hashing else None,
+        hash_costs(MachineKind.SPARCV9),
     )

@@ -7,7 +7,7 @@ program. `analyse` puts the answer together, `_static` the part that no run is n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from profiler import flow
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import make_dag
-from profiler.execution import Counters, HashTable, Walk, execute
+from profiler.execution import Counters, execute
 from profiler.graph_files import GraphDocument, load
 from profiler.graph_pricing import Prices, price
 from profiler.loops import DepthFirst, depth_first, is_reducible
@@ -30,8 +30,6 @@ from profiler.weights import heuristic, uniform
 from simulator.errors import UsageError
 
 ENUMERATION_LIMIT = 1_000_000
-
-Execute = Callable[[InstrumentationPlan, Iterable[Walk], HashTable | None], Counters]
 
 
 @dataclass(frozen=True)
@@ -67,19 +65,13 @@ def analyse_file(path: Path, options: GraphOptions = DEFAULT_OPTIONS) -> dict[st
     return analyse(load(path), options)
 
 
-def analyse(
-    document: GraphDocument,
-    options: GraphOptions = DEFAULT_OPTIONS,
-    run: Execute = execute,
-) -> dict[str, Any]:
+def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
     """Apply a scheme to a graph and its runs.
 
     Parameters
     ----------
     document, options
         The graph and what to do with it.
-    run
-        Executes a plan on walks; to try another executor than the plain one.
 
     Returns
     -------
@@ -97,7 +89,7 @@ def analyse(
     cfg, dfs = document.cfg, depth_first(document.cfg)
     plan = _plan(document, dfs, options)
     prices = price(cfg, plan.plan)
-    counters = run(plan.plan, document.walks, prices.hash_table)
+    counters = execute(plan.plan, document.walks, prices.hash_costs)
     answer = _answer(document, options, dfs, plan, prices, counters)
     if isinstance(plan, PathPlan):
         answer["paths"] = _paths(cfg, plan, counters)

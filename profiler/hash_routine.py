@@ -6,7 +6,8 @@ it counted last.
 
 Calling convention: %o0 = path number (32 bits, below 2^32 - 1), %o1 = address of the table,
 called with `call`. Only %o0, %o1, %o7 change; on V8 also icc. Neither %y nor, on V9 and V8+, any
-condition code changes, because the V9 routines branch on registers.
+condition code changes, because the V9 routines branch on registers and the V8 one, whose multiply
+writes %y, puts it back.
 
 Memory model (all words 32 bits, big-endian; tables lie in the low 4 GB):
 
@@ -25,7 +26,9 @@ A node is {key, count, next}. The exact behaviour, which `HashTableModel` repeat
 
 1. `hash_count_back` only: if the remembered node's key equals the key, its count grows by one.
    Nothing else happens (cost `remembered`).
-2. bucket = (key ^ (key >> 9)) & 511.
+2. bucket = (key * 2592221 >> 21) & 511. Path numbers come as sums of few values, often multiples
+   of powers of two; the multiplier, near 2^22 / golden ratio, scatters these, and small numbers
+   still get a bucket each.
 3. The chain is searched from its head. k = nodes passed that have another key.
 4. Found: the count grows by one. Not found (k = length of the chain): a new node with count 1
    is put at the *head* of the chain. Chains are never reordered.
@@ -49,7 +52,8 @@ from simulator.program import MachineKind
 R = Register
 
 BUCKETS = 512
-HASH_SHIFT = 9
+HASH_MULTIPLIER = 0x278DDD
+HASH_SHIFT = 21
 NODE_SIZE = 12
 KEY, COUNT, NEXT = 0, 4, 8
 SENTINEL = 0
@@ -67,12 +71,13 @@ BACK_EDGE_ROUTINE = "hash_count_back"
 
 _KEY, _TABLE = R.I0, R.I1
 _HEAD, _NODE, _VALUE, _OTHER = R.L0, R.L1, R.L2, R.L3
+_PRODUCT = R.O0
 _MINIMUM_FRAME = {True: 176, False: 96}
 
 
 def bucket(key: int) -> int:
     """Return the bucket of `key` (step 2)."""
-    return (key ^ key >> HASH_SHIFT) & (BUCKETS - 1)
+    return key * HASH_MULTIPLIER >> HASH_SHIFT & (BUCKETS - 1)
 
 
 def initial_table(address: int) -> bytes:
@@ -134,14 +139,36 @@ def _remembered(machine: MachineKind, name: str) -> list[Item]:
     ]
 
 
+def _hash() -> list[Item]:
+    """Leave the bucket's offset in bits 2 to 10 of the head register.
+
+    A single `sethi` makes 2^10 times the multiplier. The product needs 64 bits, which in V8+ only
+    out registers keep.
+    """
+    return [
+        asm.sethi(HASH_MULTIPLIER << 10, _PRODUCT),
+        asm.arithmetic("mulx", _KEY, _PRODUCT, _PRODUCT),
+        asm.shift("srlx", _PRODUCT, 10 + HASH_SHIFT - 2, _HEAD),
+    ]
+
+
+def _hash_with_y() -> list[Item]:
+    """Do the same in V8; no bit beyond the product's lower half is needed."""
+    return [
+        asm.read_state("%y", _OTHER),
+        *asm.load_constant(HASH_MULTIPLIER, _HEAD, False),
+        asm.arithmetic("umul", _KEY, _HEAD, _HEAD),
+        asm.write_state(_OTHER, 0, "%y"),
+        asm.shift("srl", _HEAD, HASH_SHIFT - 2, _HEAD),
+    ]
+
+
 def _search(machine: MachineKind, name: str) -> list[Item]:
     """Do steps 2 and 3. The sentinel holds the key, so every search ends by finding it."""
     return [
         Label(f"{name}.search"),
-        asm.shift("srl", _KEY, HASH_SHIFT, _HEAD),
-        asm.arithmetic("xor", _KEY, _HEAD, _HEAD),
-        asm.arithmetic("and", _HEAD, BUCKETS - 1, _HEAD),
-        asm.shift("sll", _HEAD, 2, _HEAD),
+        *(_hash_with_y() if machine is MachineKind.SPARCV8 else _hash()),
+        asm.arithmetic("and", _HEAD, BUCKETS - 1 << 2, _HEAD),
         asm.arithmetic("add", _TABLE, _HEAD, _HEAD),
         asm.store("st", _KEY, _TABLE, SENTINEL + KEY),
         asm.load("ld", _HEAD, HEADS, _NODE),

@@ -97,7 +97,7 @@ NODES = 21  # hash nodes in use
 NODE_LIMIT = 22
 TABLES = 24  # hash tables
 HASH_STATUS = 25  # what the last hashed count came to
-WEIGHT = 26  # how often each operation counts (1 but in replays of graph files)
+WEIGHT = 26  # what path counters grow by (1, but for the repeated walks of graph files)
 FAILED_OPERATION = 23  # operation that returned a status other than OK
 
 FAILED = 3  # value of INTERRUPTED: Python raised an exception (simulator.traps.Interruption)
@@ -162,8 +162,9 @@ COST_BACK_HIT = 3
 COST_BACK_INSERT = 4
 COST_STEP = 5
 BUCKET_MASK = 6  # buckets of a table - 1
-HASH_SHIFT = 7  # bucket = (key ^ (key >> shift)) & mask
-COST_WORDS = 8
+HASH_SHIFT = 7  # bucket = (key * multiplier >> shift) & mask
+HASH_MULTIPLIER = 8
+COST_WORDS = 9
 
 # What an event came to.
 OK = 0
@@ -303,10 +304,11 @@ def hashed_count(k: int, key: int, at: int) -> None:
         remembered = get(header, TABLE_REMEMBERED_NODE)
         if remembered != 0 and get(header, TABLE_REMEMBERED_KEY) == key:
             bump(nodes, (remembered - 1) * NODE + 1, weight)
-            bump(header, TABLE_REMEMBERED, weight)
+            bump(header, TABLE_REMEMBERED, 1)
             return
-    bump(header, TABLE_CALLS, weight)
-    bucket = (key ^ (key >> get(costs, HASH_SHIFT))) & get(costs, BUCKET_MASK)
+    bump(header, TABLE_CALLS, 1)
+    product = key * get(costs, HASH_MULTIPLIER)
+    bucket = (product >> get(costs, HASH_SHIFT)) & get(costs, BUCKET_MASK)
     heads = get(k, HEADS_POINTER)
     at = get(header, TABLE_HEADS) + bucket
     node = get(heads, at)
@@ -324,7 +326,7 @@ def hashed_count(k: int, key: int, at: int) -> None:
         put(nodes, (node - 1) * NODE + 2, get(heads, at))
         put(heads, at, node)
     bump(nodes, (node - 1) * NODE + 1, weight)
-    bump(header, TABLE_INSTRUCTIONS, weight * (get(costs, cost) + steps * get(costs, COST_STEP)))
+    bump(header, TABLE_INSTRUCTIONS, get(costs, cost) + steps * get(costs, COST_STEP))
     if on_back_edge:
         put(header, TABLE_REMEMBERED_KEY, key)
         put(header, TABLE_REMEMBERED_NODE, node)

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler import kernels
-from profiler.hash_routine import BUCKETS, HASH_SHIFT, HashCosts
+from profiler.hash_routine import BUCKETS, HASH_MULTIPLIER, HASH_SHIFT, HashCosts
 from profiler.plan import (
     Action,
     AddRegister,
@@ -48,6 +48,7 @@ class HashModel:
 
     costs: HashCosts
     buckets: int = BUCKETS
+    multiplier: int = HASH_MULTIPLIER
     shift: int = HASH_SHIFT
 
 
@@ -137,6 +138,7 @@ class Lowering:
         words[kernels.COST_BACK_INSERT] = costs.back_edge_insert
         words[kernels.COST_STEP] = costs.step
         words[kernels.BUCKET_MASK] = self._hash.buckets - 1
+        words[kernels.HASH_MULTIPLIER] = self._hash.multiplier
         words[kernels.HASH_SHIFT] = self._hash.shift
         return words
 

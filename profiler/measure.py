@@ -15,12 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
-from profiler import kernels
 from profiler.automaton import Automaton
 from profiler.cfg import ControlFlowGraph
 from profiler.errors import CountError
 from profiler.lowering import CounterArea
-from profiler.plan import CountEdge, InstrumentationPlan
+from profiler.plan import InstrumentationPlan
 from profiler.schemes.base import PathRecord, RoutinePlan
 from profiler.schemes.pp import PathPlan
 from profiler.schemes.qpt import EdgePlan
@@ -121,7 +120,7 @@ class Counters:
     """The path counters of a run, by scheme slot and routine."""
 
     def __init__(self, automaton: Automaton, areas: Sequence[Mapping[int, CounterArea]]) -> None:
-        self._kernel = automaton.memory.state
+        self._memory = automaton.memory
         self._areas = areas
 
     def area(self, slot: int, routine: int) -> CounterArea:
@@ -130,48 +129,11 @@ class Counters:
 
     def paths(self, area: CounterArea) -> dict[int, int]:
         """Counter number -> value, where that is not 0."""
-        if area.table >= 0:
-            return self._hashed(area.table)
-        values = self._kernel.counters[area.base : area.base + area.size]
-        return {int(i): int(values[i]) for i in np.flatnonzero(values)}
-
-    def _hashed(self, table: int) -> dict[int, int]:
-        kernel = self._kernel
-        first = int(kernel.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
-        buckets = int(kernel.costs[kernels.BUCKET_MASK]) + 1
-        found = {}
-        for node in kernel.heads[first : first + buckets].tolist():
-            while node:
-                at = (node - 1) * kernels.NODE
-                key, count, node = kernel.nodes[at : at + kernels.NODE].tolist()
-                found[key] = count
-        return found
+        return self._memory.path_counts(area)
 
     def hashing(self, area: CounterArea) -> tuple[int, int]:
         """(calls, instructions) of the hashing routine."""
-        if area.table < 0:
-            return 0, 0
-        at = area.table * kernels.TABLE_WORDS
-        header = self._kernel.tables[at : at + kernels.TABLE_WORDS].tolist()
-        remembered = header[kernels.TABLE_REMEMBERED]
-        spent = remembered * int(self._kernel.costs[kernels.COST_REMEMBERED])
-        return (
-            header[kernels.TABLE_CALLS] + remembered,
-            header[kernels.TABLE_INSTRUCTIONS] + spent,
-        )
-
-
-def edge_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> list[int]:
-    """Values of the plan's `CountEdge` counters after these crossings.
-
-    Such a counter is one addition on one edge, so the exact edge counts execute it.
-    """
-    values = [0] * plan.edge_counters
-    for edge, actions in plan.actions.items():
-        for action in actions:
-            if isinstance(action, CountEdge):
-                values[action.counter] += edges[edge]
-    return values
+        return self._memory.hashing(area)
 
 
 class PathScheme:
@@ -215,7 +177,7 @@ class PathScheme:
             partial[plan.decode_partial(register, last_id, block)] += count
             if block in plan.counted_region:
                 paths[last_id] -= count
-        values = edge_counters(plan.plan, events.edges)
+        values = plan.plan.edge_counter_values(events.edges)
         calls, hashing = counters.hashing(area)
         return Reading(
             edges=plan.edge_counts(paths, values, partial.items()),
@@ -258,7 +220,7 @@ class EdgeScheme:
         """See `Scheme`."""
         plan = self.routine_plan(routine)
         assert plan is not None
-        values = edge_counters(plan.plan, events.edges)
+        values = plan.plan.edge_counter_values(events.edges)
         return Reading(
             edges=plan.edge_counts(values, events.early),
             edge_increments=sum(values),

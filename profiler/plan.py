@@ -6,7 +6,7 @@ SPARC instructions, the reports show it. `str(action)` is the third, in the pape
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -110,3 +110,15 @@ class InstrumentationPlan:
     path_counters: int
     addressing: Addressing | None
     edge_counters: int
+
+    def edge_counter_values(self, crossings: Sequence[int]) -> list[int]:
+        """Return the values of the `CountEdge` counters after each edge was crossed so often.
+
+        Such a counter is one addition on one edge, so exact edge counts execute it.
+        """
+        values = [0] * self.edge_counters
+        for edge, actions in self.actions.items():
+            for action in actions:
+                if isinstance(action, CountEdge):
+                    values[action.counter] += crossings[edge]
+        return values

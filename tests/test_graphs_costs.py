@@ -1,16 +1,16 @@
 import json
 import random
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from brute import graph, random_graph, random_walk, run_plan
 from figures import epp_1
-from profiler.execution import Walk, execute
+from profiler.execution import execute
+from profiler.graph_files import Walk
 from profiler.graph_pricing import price
 from profiler.graphs import GraphOptions, analyse_file
-from profiler.hash_routine import HashTableModel, hash_costs
+from profiler.hash_routine import hash_costs
 from profiler.plan import Table
 from profiler.request import Mode, TableChoice
 from profiler.schemes.pp import plan_pp
@@ -59,10 +59,6 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
     assert result["counts"]["hashed_increments"] == 11
 
 
-def one_by_one(table: HashTableModel, calls: Sequence[tuple[int, bool]]) -> int:
-    return sum(table.count(key, on_back_edge) for key, on_back_edge in calls)
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
     rng = random.Random(seed)
@@ -70,9 +66,9 @@ def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
     plan = plan_pp(cfg, table=rng.choice((Table.HASH, Table.ARRAY)))
     walks = [Walk(tuple(random_walk(rng, cfg)), rng.choice((0, 1, 2, 7))) for _ in range(6)]
     costs = hash_costs(MachineKind.SPARCV9)
-    together = execute(plan.plan, walks, HashTableModel(costs))
+    together = execute(plan.plan, walks, costs)
     singles = [Walk(walk.edges, 1) for walk in walks for _ in range(walk.count)]
-    assert execute(plan.plan, singles, HashTableModel(costs)) == together
+    assert execute(plan.plan, singles, costs) == together
     reference = run_plan(cfg, plan.plan, [walk.edges for walk in singles])
     assert together.paths == dict(reference.paths)
     assert list(together.edges) == reference.counters
@@ -88,7 +84,6 @@ def test_prices_cover_every_instrumented_edge() -> None:
     prices = price(epp_1(), plan)
     assert set(prices.costs) == set(prices.texts) == set(plan.actions)
     assert prices.path_register is not None
-    assert prices.hash_table is None
 
 
 def test_counters_that_do_not_fit_are_refused() -> None:

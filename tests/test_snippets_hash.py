@@ -39,7 +39,7 @@ def calls(sequence: list[tuple[int, bool]]) -> list[Item]:
 def random_sequence(rng: random.Random) -> list[tuple[int, bool]]:
     """Return keys with repeats, collisions and big values."""
     pool = [rng.randrange(1 << rng.choice([4, 12, 27, 31])) for _ in range(12)]
-    pool += [pool[0] ^ (3 << 18), pool[0] ^ (5 << 18), pool[0] ^ (1 << 20), 0]
+    pool += [pool[0] ^ 1 << 30, pool[1] ^ 1 << 30, 0, 2**31 - 1]
     keys: list[tuple[int, bool]] = []
     while len(keys) < 120:
         key, back = rng.choice(pool), rng.random() < 0.6
