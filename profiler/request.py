@@ -9,6 +9,10 @@ from pathlib import Path
 
 DEFAULT_PATH_LIMIT = 100_000_000
 DEFAULT_MEMORY_LIMIT = 2 << 30
+DEFAULT_STACK_SIZE = 64 << 20
+"""Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17."""
+
+LARGEST_STACK_SIZE = 256 << 20
 
 
 class Mode(StrEnum):
@@ -97,6 +101,8 @@ class GuestOptions:
         Wall-clock budget in seconds; None: none.
     memory_limit
         Bytes of memory it may map.
+    stack_size
+        Bytes of stack; at most a quarter of `memory_limit`.
     """
 
     root: Path
@@ -109,6 +115,7 @@ class GuestOptions:
     max_instructions: int | None = None
     timeout: float | None = None
     memory_limit: int = DEFAULT_MEMORY_LIMIT
+    stack_size: int = DEFAULT_STACK_SIZE
 
 
 @dataclass(frozen=True)

@@ -139,7 +139,7 @@ def _machine(
         arguments=request.arguments,
         environment=[name + b"=" + value for name, value in guest.environment],
         host=host,
-        limits=Limits(guest.max_instructions, guest.timeout, guest.memory_limit),
+        limits=Limits(guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size),
         observer=observer,
         argv0=guest.argv0,
     )

@@ -49,7 +49,7 @@ class Layout:
 
 
 STACK_SIZE: Final = 256 << 20
-"""Stack of a program in bytes. qemu-user and most shells give 8 MiB; deep recursion needs more."""
+"""Largest stack of a program in bytes: the room that is left for it."""
 
 LAYOUT_64: Final = Layout(
     limit_address=1 << 43,

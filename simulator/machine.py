@@ -136,6 +136,7 @@ class Machine:
             host,
             program,
             arguments=command,
+            stack_size=start.stack.size,
             memory_limit=self.limits.memory,
             seed=seed,
         )
@@ -166,11 +167,11 @@ class Machine:
         self, command: Sequence[bytes], environment: Sequence[bytes], seed: int
     ) -> StartState:
         layout = self._space.layout
-        size = min(layout.stack_size, self._space.limit // 4) // PAGE_SIZE * PAGE_SIZE
+        size = min(self.limits.stack, layout.stack_size, self._space.limit // 4)
         return start_process(
             self.program,
             self._space,
-            StackPlace(layout.stack_top, max(size, PAGE_SIZE)),
+            StackPlace(layout.stack_top, max(size // PAGE_SIZE * PAGE_SIZE, PAGE_SIZE)),
             arguments=command,
             environment=environment,
             seed=seed,

@@ -61,11 +61,15 @@ class Observer(Protocol):
 
 @dataclass(frozen=True)
 class Limits:
-    """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory."""
+    """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory and of stack.
+
+    The stack takes at most a quarter of the memory, and `address_space.STACK_SIZE` bytes.
+    """
 
     max_instructions: int | None = None
     timeout: float | None = None
     memory: int = 4 << 30
+    stack: int = 64 << 20
 
 
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]

@@ -75,6 +75,7 @@ def test_defaults(session: FakeSession) -> None:
     assert (request.guest.stdout, request.guest.stderr) == (1, 2)
     assert (request.guest.max_instructions, request.guest.timeout) == (None, None)
     assert request.guest.memory_limit == 2 << 30
+    assert request.guest.stack_size == 64 << 20
     assert request.progress is None
 
 
@@ -85,7 +86,8 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
         "--mode=qpt2", "--path-limit=1000", "--weights=uniform", "--table=hash",
         "--routine=ma*", "--routine", "f", "--stdin", str(given), "--root", str(tmp_path),
         "--writable", str(tmp_path), "--env", "A=1", "--env=B=x=y", "--argv0=me",
-        "--max-instructions=12345", "--timeout=1.5", "--memory-limit=64M", "--self-check",
+        "--max-instructions=12345", "--timeout=1.5", "--memory-limit=64M", "--stack-size=8M",
+        "--self-check",
     ]  # fmt: skip
     simprof("run", *options_given, "a.elf", "--", "-x", "--mode=pp", "b c")
     (request,) = session.requests
@@ -102,6 +104,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     assert request.guest.max_instructions == 12345
     assert request.guest.timeout == 1.5
     assert request.guest.memory_limit == 64 << 20
+    assert request.guest.stack_size == 8 << 20
     assert request.self_check
 
 
@@ -214,6 +217,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--max-instructions", str(1 << 63)], "--max-instructions"),
         (["run", "x", "--memory-limit", "5Q"], "not a size"),
         (["run", "x", "--memory-limit", "0"], "not a size"),
+        (["run", "x", "--stack-size", "1K"], "between 64K and 256M"),
         (["run", "x", "--weights", "guess"], "neither heuristic, uniform nor a profile"),
         (["run", "x", "--env", "NAME"], "NAME=VALUE"),
         (["run", "x", "--env", "=1"], "NAME=VALUE"),

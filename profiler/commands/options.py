@@ -10,13 +10,14 @@ from pathlib import Path
 
 import click
 
-from profiler.request import Weights
+from profiler.request import LARGEST_STACK_SIZE, Weights
 from simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 SIZE = re.compile(r"(\d{1,15})([KMGT]?)(?:iB|B)?", re.IGNORECASE)
 STANDARD_STREAM = Path("-")
 LONGEST_TIMEOUT = 1e9
+SMALLEST_STACK_SIZE = 64 << 10
 
 
 def size(value: str | int) -> int:
@@ -25,6 +26,14 @@ def size(value: str | int) -> int:
     if match is None or int(match[1]) == 0:
         raise click.BadParameter(f"{value!r} is not a size: write bytes, or 64K, 512M, 2G")
     return int(match[1]) * UNITS[match[2].upper()]
+
+
+def stack_size(value: str | int) -> int:
+    """Return a size of the stack."""
+    number = size(value)
+    if not SMALLEST_STACK_SIZE <= number <= LARGEST_STACK_SIZE:
+        raise click.BadParameter(f"{value!r} is not between 64K and 256M")
+    return number
 
 
 def weights(value: str | Path) -> Weights | Path:

@@ -123,6 +123,14 @@ if TYPE_CHECKING:
     help="Memory that the program may use: bytes, or 64K, 512M, 2G.",
 )
 @click.option(
+    "--stack-size",
+    type=options.stack_size,
+    default="64M",
+    show_default=True,
+    metavar="SIZE",
+    help="Stack of the program, at most 256M and a quarter of its memory; Linux gives 8M.",
+)
+@click.option(
     "--progress/--no-progress",
     default=None,
     help="Show a progress bar.  [default: if stderr is a terminal and the program's stdout none]",
@@ -148,6 +156,7 @@ def run_command(
     max_instructions: int | None,
     timeout: float | None,
     memory_limit: int,
+    stack_size: int,
     progress: bool | None,
     self_check: bool,
 ) -> int:
@@ -173,6 +182,7 @@ def run_command(
         max_instructions=max_instructions,
         timeout=timeout,
         memory_limit=memory_limit,
+        stack_size=stack_size,
     )
     request = RunRequest(
         program=program,
