@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
+from typing import NamedTuple
 
 
 class EdgeKind(StrEnum):
@@ -26,8 +27,7 @@ class EdgeKind(StrEnum):
     EARLY = "early"  # virtual edge to EXIT of activations that ended early; never in a graph
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """A basic block.
 
     `start` is its first instruction's address (graph files: its index); `instructions` is the
@@ -48,8 +48,7 @@ class Block:
         return self.start + 4 * self.instructions
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """An edge between vertices `source` and `target`."""
 
     id: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +26,20 @@ _ENDS_BLOCK[
         TransferKind.ILLEGAL,
     ]
 ] = True
+
+
+class CodeLists(NamedTuple):
+    """The arrays of a code image as lists, which Python reads faster, one element a word.
+
+    `targets` are word indices, -1 where there is none within the image; `next_end` is
+    `CodeImage.next_block_ends`.
+    """
+
+    words: list[int]
+    kinds: list[int]
+    annulled: list[bool]
+    targets: list[int]
+    next_end: list[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +86,19 @@ class CodeImage:
     def address(self, index: int) -> int:
         """Address of word `index`."""
         return self.base + 4 * index
+
+    @cached_property
+    def lists(self) -> CodeLists:
+        """Words and transfers as lists."""
+        found = self.transfers
+        outside = (found.target < self.base) | (found.target >= self.end)
+        return CodeLists(
+            self.words.tolist(),
+            found.kind.tolist(),
+            found.annulled.tolist(),
+            np.where(outside, -1, (found.target - self.base) >> 2).tolist(),
+            self.next_block_ends().tolist(),
+        )
 
     def next_block_ends(self) -> NDArray[np.int64]:
         """For every word, the index of the first word at or after it that ends a block.

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from profiler.cfg import ControlFlowGraph
 from profiler.loops import DepthFirst
 
 
-@dataclass(frozen=True)
-class DagEdge:
+class DagEdge(NamedTuple):
     """An edge of the acyclic graph.
 
     A real edge has the id of its control-flow edge in `cfg_edge`; a dummy edge has None there

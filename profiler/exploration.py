@@ -112,14 +112,8 @@ class Exploration:
         self.distrusted = set(distrusted)
         self.stale = False
         self.code = code
-        self.words: list[int] = code.words.tolist()
-        self.kinds: list[int] = code.transfers.kind.tolist()
         self.is64 = is64
-        self.next_end: list[int] = code.next_block_ends().tolist()
-        target = (code.transfers.target - code.base) >> 2
-        outside = (code.transfers.target < code.base) | (code.transfers.target >= code.end)
-        self.targets: list[int] = np.where(outside, -1, target).tolist()
-        self._annulled: list[bool] = code.transfers.annulled.tolist()
+        self.words, self.kinds, self._annulled, self.targets, self.next_end = code.lists
         self._hints = hints
         self._work: list[tuple[int, int]] = []
         self._waiting: dict[int, list[tuple[int, int, int]]] = {}

@@ -7,26 +7,63 @@ switch targets by address, exit.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from profiler.exploration import Exploration, Flow
+from profiler.routines import Routine
 from simulator.decode import TransferKind
 
 _FALLS_OUT = Flow(TransferKind.NONE, leaves=True)
 
+Extent = tuple[int, int, Flow]
+"""(first word, last word without delay slot, flow) of an ordinary block."""
 
-def build_graph(exploration: Exploration, number: int) -> ControlFlowGraph:
-    """Build the graph of routine `number`, which has at least one leader."""
+
+class Built(NamedTuple):
+    """A graph and all that it was made from."""
+
+    routine: Routine
+    entries: set[int]
+    extents: list[Extent]
+    graph: ControlFlowGraph
+
+
+def build_graph(
+    exploration: Exploration, number: int, known: dict[int, Built] | None = None
+) -> ControlFlowGraph:
+    """Build the graph of routine `number`, which has at least one leader.
+
+    Parameters
+    ----------
+    known
+        Graphs of earlier explorations of the same program by the word where their routine starts,
+        extended here. A routine that has not changed keeps its graph.
+    """
+    routine, entries = exploration.layout.routines[number], exploration.entries[number]
+    extents = _extents(exploration, number)
+    known = {} if known is None else known
+    before = known.get(routine.start)
+    if before is not None and before[:3] == (routine, entries, extents):
+        return before.graph
+    graph = _build(exploration, number, extents)
+    known[routine.start] = Built(routine, entries, extents, graph)
+    return graph
+
+
+def _build(exploration: Exploration, number: int, extents: list[Extent]) -> ControlFlowGraph:
     routine = exploration.layout.routines[number]
     address = exploration.code.address
-    extents = _extents(exploration, number)
-    slots = [flow_at + 1 for _, flow_at, flow in extents if flow.slot_block]
-    names = [(leader, False) for leader, _, _ in extents] + [(slot, True) for slot in slots]
-    ids = {name: number for number, name in enumerate(sorted(names))}
-    lengths = {(slot, True): 1 for slot in slots}
+    lengths = {}
     for leader, last, flow in extents:
-        lengths[leader, False] = last - leader + 1 + (1 if flow.has_slot else 0)
+        lengths[2 * leader] = last - leader + 1 + flow.has_slot
+        if flow.slot_block:
+            lengths[2 * (last + 1) + 1] = 1
+    names = sorted(lengths)
+    ids = {name: block for block, name in enumerate(names)}
     blocks = tuple(
-        Block(ids[name], address(name[0]), lengths[name], name[1]) for name in sorted(names)
+        Block(block, address(name >> 1), lengths[name], bool(name & 1))
+        for block, name in enumerate(names)
     )
     edges = _edges(exploration, number, extents, ids)
     end = max(block.end for block in blocks)
@@ -34,8 +71,8 @@ def build_graph(exploration: Exploration, number: int) -> ControlFlowGraph:
     return ControlFlowGraph(routine.name, address(routine.start), size, blocks, tuple(edges))
 
 
-def _extents(exploration: Exploration, number: int) -> list[tuple[int, int, Flow]]:
-    """(first word, last word without delay slot, flow) of every ordinary block, by address."""
+def _extents(exploration: Exploration, number: int) -> list[Extent]:
+    """The ordinary blocks, by address."""
     leaders = sorted(exploration.leaders[number])
     following = [*leaders[1:], 1 << 62]
     extents = []
@@ -54,9 +91,10 @@ def _extents(exploration: Exploration, number: int) -> list[tuple[int, int, Flow
 def _edges(
     exploration: Exploration,
     number: int,
-    extents: list[tuple[int, int, Flow]],
-    ids: dict[tuple[int, bool], int],
+    extents: list[Extent],
+    ids: dict[int, int],
 ) -> list[Edge]:
+    """The edges; `ids` are the blocks' by twice their first word, plus 1 for slot blocks."""
     entry, leave = len(ids), len(ids) + 1
     edges: list[Edge] = []
 
@@ -65,24 +103,24 @@ def _edges(
 
     start = exploration.layout.routines[number].start
     for index in sorted(exploration.entries[number], key=lambda i: (i != start, i)):
-        connect(entry, ids[index, False], EdgeKind.ENTRY)
+        connect(entry, ids[2 * index], EdgeKind.ENTRY)
     for leader, last, flow in extents:
-        block = ids[leader, False]
+        block = ids[2 * leader]
         if flow.fall >= 0:
-            connect(block, ids[flow.fall, False], EdgeKind.FALL_THROUGH)
+            connect(block, ids[2 * flow.fall], EdgeKind.FALL_THROUGH)
         if flow.slot_block:
-            slot = ids[last + 1, True]
+            slot = ids[2 * (last + 1) + 1]
             connect(block, slot, EdgeKind.SLOT)
             if flow.taken >= 0:
-                connect(slot, ids[flow.taken, False], EdgeKind.TAKEN)
+                connect(slot, ids[2 * flow.taken], EdgeKind.TAKEN)
             else:
                 connect(slot, leave, EdgeKind.EXIT)
         elif flow.taken >= 0:
-            connect(block, ids[flow.taken, False], EdgeKind.TAKEN)
+            connect(block, ids[2 * flow.taken], EdgeKind.TAKEN)
         if flow.call_return >= 0:
-            connect(block, ids[flow.call_return, False], EdgeKind.CALL_RETURN)
+            connect(block, ids[2 * flow.call_return], EdgeKind.CALL_RETURN)
         for target in sorted(flow.switch):
-            connect(block, ids[target, False], EdgeKind.SWITCH)
+            connect(block, ids[2 * target], EdgeKind.SWITCH)
         if _leaves(flow):
             connect(block, leave, EdgeKind.EXIT)
     return edges
@@ -92,4 +130,5 @@ def _leaves(flow: Flow) -> bool:
     """Whether the block itself has an exit edge."""
     if flow.slot_block:  # the taken side leaves from the slot block
         return flow.fall < 0
-    return flow.leaves or not any(True for _ in flow.successors())
+    goes_on = flow.fall >= 0 or flow.taken >= 0 or flow.call_return >= 0 or bool(flow.switch)
+    return flow.leaves or not goes_on

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from profiler.cfg import ControlFlowGraph
 from profiler.code_image import CodeImage, build_code_image
 from profiler.exploration import Exploration, Hints
-from profiler.graph_builder import build_graph
+from profiler.graph_builder import Built, build_graph
 from profiler.jump_tables import Answers, JumpResolver
 from profiler.pointers import function_pointers
 from profiler.routines import Layout
@@ -140,10 +140,22 @@ class RecoveredProgram:
         return -1
 
 
+@dataclass(frozen=True)
+class Known:
+    """What recoveries of one program found, for the next one to reuse where nothing changed.
+
+    `jumps` is explained at `JumpResolver`, `graphs` at `build_graph`; `code` is by late words.
+    """
+
+    code: dict[frozenset[tuple[int, int]], CodeImage] = field(default_factory=dict)
+    jumps: Answers = field(default_factory=dict)
+    graphs: dict[int, Built] = field(default_factory=dict)
+
+
 def recover(
     program: Program,
     discoveries: Discoveries = Discoveries(),
-    known: Answers | None = None,
+    known: Known | None = None,
 ) -> RecoveredProgram:
     """Recover the control-flow graphs of all routines.
 
@@ -154,18 +166,22 @@ def recover(
     discoveries
         What earlier runs have shown.
     known
-        Jumps resolved by earlier calls for the same program, extended by this one.
+        Results of earlier calls for the same program, extended by this one.
 
     Raises
     ------
     UnsupportedError
         If the program has no code, or code too spread out.
     """
-    code = build_code_image(program, discoveries.late_words)
-    exploration = _explore(program, code, discoveries, known)
+    known = known or Known()
+    late_words = discoveries.late_words
+    if late_words not in known.code:
+        known.code[late_words] = build_code_image(program, late_words)
+    code = known.code[late_words]
+    exploration = _explore(program, code, discoveries, known.jumps)
     numbers = [n for n, leaders in enumerate(exploration.leaders) if leaders]
     numbers.sort(key=lambda n: exploration.layout.routines[n].start)
-    routines = tuple(build_graph(exploration, number) for number in numbers)
+    routines = tuple(build_graph(exploration, number, known.graphs) for number in numbers)
     counts = np.array([len(routine.blocks) for routine in routines], dtype=np.int64)
     first_block = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])[:-1]
     return RecoveredProgram(
@@ -186,7 +202,7 @@ def recover(
 
 
 def _explore(
-    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers | None
+    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(code, discoveries)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 
 from profiler.cfg import ControlFlowGraph
@@ -91,26 +92,41 @@ def _load_profile(path: Path, sha256: str) -> EdgeProfile:
     return profile.edge_profile()
 
 
-def make_schemes(graphs: Graphs, modes: Sequence[Mode], options: SchemeOptions) -> list[Scheme]:
+class Planner:
+    """Plans graphs as the options ask for, each graph once.
+
+    Parameters
+    ----------
+    options, sha256
+        What the user chose; the program's digest, which a profile of weights must have too.
+    """
+
+    def __init__(self, options: SchemeOptions, sha256: str) -> None:
+        self._options = options
+        self._weights = WeightSource(options, sha256)
+        self.path_plan = cache(self._path_plan)
+        self.edge_plan = cache(self._edge_plan)
+
+    def _path_plan(self, cfg: ControlFlowGraph) -> PathPlan:
+        options = self._options
+        weights, table = self._weights(cfg), _TABLES[options.table]
+        return plan_pp(cfg, weights=weights, path_limit=options.path_limit, table=table)
+
+    def _edge_plan(self, cfg: ControlFlowGraph) -> EdgePlan:
+        return plan_qpt2(cfg, weights=self._weights(cfg))
+
+
+def make_schemes(graphs: Graphs, modes: Sequence[Mode], planner: Planner) -> list[Scheme]:
     """Make the schemes of a run; those that count paths get one register each."""
-    weights = WeightSource(options, graphs.recovered.program.sha256)
-
-    def path_plan(cfg: ControlFlowGraph) -> PathPlan:
-        table = _TABLES[options.table]
-        return plan_pp(cfg, weights=weights(cfg), path_limit=options.path_limit, table=table)
-
-    def edge_plan(cfg: ControlFlowGraph) -> EdgePlan:
-        return plan_qpt2(cfg, weights=weights(cfg))
-
     schemes: list[Scheme] = []
     slots = 0
     for mode in modes:
         match mode:
             case Mode.PP:
-                schemes.append(PathScheme(graphs, path_plan, slots))
+                schemes.append(PathScheme(graphs, planner.path_plan, slots))
                 slots += 1
             case Mode.QPT2:
-                schemes.append(EdgeScheme(graphs, edge_plan))
+                schemes.append(EdgeScheme(graphs, planner.edge_plan))
             case Mode.EDGES:
                 schemes.append(PlainScheme(graphs))
     return schemes

@@ -22,15 +22,14 @@ from profiler.code_image import build_code_image
 from profiler.engine import ProfilingObserver
 from profiler.errors import CountError
 from profiler.hash_routine import hash_costs
-from profiler.jump_tables import Answers
 from profiler.late_code import LateCodeProbe, read_words
 from profiler.lowering import HashModel, Lowering
 from profiler.measure import RoutineEvents, Scheme, collect_events
 from profiler.profile import Measurement
-from profiler.recovery import Discoveries, RecoveredProgram, recover
+from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request import Mode, Phase, Progress, RunRequest
 from profiler.results import measure
-from profiler.scheme_runs import Graphs, make_schemes
+from profiler.scheme_runs import Graphs, Planner, make_schemes
 from profiler.walk import GraphIndex, Missing, MissingEntry, MissingReturn, MissingTarget
 from simulator import elf
 from simulator.errors import UsageError
@@ -83,14 +82,16 @@ def observe(request: RunRequest, modes: Sequence[Mode]) -> Observation:
     """Run until the graphs explain the whole run."""
     _tell(request, Phase.LOADING)
     program = elf.load(request.program)
-    known: Answers = {}
+    known = Known()
+    planner = Planner(request.scheme, program.sha256)
     with _outside(request, program) as host:
         discoveries = _late_words(request, program, host)
         for runs in range(1, MAXIMUM_RUNS + 1):
             _tell(request, Phase.RECOVERING)
             recovered = recover(program, discoveries, known)
             host.rewind()
-            attempt = _Attempt(request, recovered, modes, host, last=runs == MAXIMUM_RUNS)
+            schemes = make_schemes(Graphs(recovered, request.routines), modes, planner)
+            attempt = _Attempt(request, recovered, schemes, host, last=runs == MAXIMUM_RUNS)
             _tell(request, Phase.RUNNING if runs == 1 else Phase.RERUNNING)
             result = attempt.run()
             found = discoveries.merged(attempt.discoveries())
@@ -175,7 +176,7 @@ class _Attempt:
         self,
         request: RunRequest,
         recovered: RecoveredProgram,
-        modes: Sequence[Mode],
+        schemes: Sequence[Scheme],
         host: RecordingHost,
         *,
         last: bool,
@@ -185,7 +186,7 @@ class _Attempt:
         program = recovered.program
         self.given_up = False
         self._index = GraphIndex(recovered)
-        self._schemes = make_schemes(Graphs(recovered, request.routines), modes, request.scheme)
+        self._schemes = schemes
         self._lowering = Lowering(
             [scheme.plan for scheme in self._schemes if scheme.slot is not None],
             self._index.first_edge,

@@ -206,9 +206,8 @@ class Walker:
         self.index = index
         code = index.recovered.code
         self._base = code.base
-        self._kinds: list[int] = code.transfers.kind.tolist()
-        self._annulled: list[bool] = code.transfers.annulled.tolist()
-        self._targets: list[int] = code.transfers.target.tolist()
+        self._kinds, self._annulled = code.lists.kinds, code.lists.annulled
+        self._targets = code.transfers.target
         self._block_at = index.block_at
 
     def _word(self, address: int) -> int:
@@ -217,6 +216,9 @@ class Walker:
     def _kind(self, address: int) -> int:
         word = self._word(address)
         return self._kinds[word] if 0 <= word < len(self._kinds) else TransferKind.NONE
+
+    def _target(self, address: int) -> int:
+        return int(self._targets[self._word(address)])
 
     def _delays(self, address: int) -> bool:
         return bool(HAS_DELAY_SLOT[self._kind(address)])
@@ -274,7 +276,7 @@ class Walker:
         """The block arrived at by an annulling branch whose slot did not execute."""
         transfer = context.pending
         if self._kind(transfer) == TransferKind.BRANCH_ALWAYS:
-            if address == self._targets[self._word(transfer)]:
+            if address == self._target(transfer):
                 return self._arrive(context.block, address, EdgeKind.TAKEN, steps)
         elif address == transfer + 8:
             return self._arrive(context.block, address, EdgeKind.FALL_THROUGH, steps)
@@ -288,7 +290,7 @@ class Walker:
         """The block arrived at by the pending transfer whose slot has executed."""
         transfer, block = context.pending, context.block
         kind = self._kind(transfer)
-        target = self._targets[self._word(transfer)]
+        target = self._target(transfer)
         match kind:
             case TransferKind.BRANCH | TransferKind.BRANCH_ALWAYS | TransferKind.BRANCH_NEVER:
                 if address == target and kind != TransferKind.BRANCH_NEVER:

@@ -522,7 +522,7 @@ def test_code_spread_too_wide_is_refused() -> None:
 def test_validate_notices_a_wrong_edge() -> None:
     result = recover(program([branch(0, 4), NOP, RETL, NOP, RETL, NOP]))
     graph = result.routines[0]
-    edges = [replace(e, target=1) if e.kind is EdgeKind.TAKEN else e for e in graph.edges]
+    edges = [e._replace(target=1) if e.kind is EdgeKind.TAKEN else e for e in graph.edges]
     broken = replace(result, routines=(replace(graph, edges=tuple(edges)),))
     with pytest.raises(RecoveryError):
         validate(broken)
