@@ -55,7 +55,7 @@ class Interpreter:
         self._memory = memory
         self._escapes = escapes
         self._created: set[int] = set()
-        self._derived: dict[tuple[str, Affine, int], int] = {}
+        self._derived: dict[tuple[str, Affine | Entry, int], int] = {}
         self._roots: dict[int, int] = {}
         self._intrinsic: dict[int, Bounds] = {}
 
@@ -98,13 +98,16 @@ class Interpreter:
         for location in stale:
             del state[location]
 
-    def derived(self, operation: str, operand: Affine, argument: int, bounds: Bounds) -> int:
+    def derived(
+        self, operation: str, operand: Affine | Entry, argument: int, bounds: Bounds
+    ) -> int:
         """Return the atom that is `operation` of `operand` and a constant."""
         key = (operation, operand, argument)
         atom = self._derived.get(key)
         if atom is None:
             atom = self._derived[key] = -2 - len(self._derived)
-            self._roots[atom] = self._roots.get(operand.atom, operand.atom)
+            source = operand.atom if isinstance(operand, Affine) else operand.address.atom
+            self._roots[atom] = self._roots.get(source, source)
             self._intrinsic[atom] = bounds
         return atom
 
@@ -213,6 +216,8 @@ class Interpreter:
         limit = mask // unit
         if limit & (limit + 1):
             return None
+        if isinstance(left, Entry):
+            left = self._element(left)
         if not isinstance(left, Affine):
             return Affine(0, self.fresh(state, index, 32, (0, limit)), unit)
         low, high = self.bounds(state, left.atom)
@@ -221,12 +226,24 @@ class Interpreter:
             return left
         return Affine(0, self.derived("and", left, mask, (0, limit)), unit)
 
+    def _element(self, entry: Entry) -> Affine | None:
+        """What a table holds, as a number: it may be the index into another table."""
+        if entry.shift:
+            return None
+        small = entry.size < 4 and not entry.signed
+        bounds = (0, (1 << 8 * entry.size) - 1) if small else UNBOUNDED
+        atom = self.derived("element", entry._replace(addend=0), 0, bounds)
+        return Affine(entry.addend, atom, 1)
+
     def _compare(self, state: State, index: int, word: int, op3: int) -> None:
         """Remember `cmp value, constant` and `tst value`."""
         state.pop("cc", None)
         left_register, right = (word >> 14) & 31, self.operand(state, word)
         if op3 == 0x14 and isinstance(right, int):
             left = self.value(state, left_register, index)
+            if isinstance(left, Entry) and right != 0:  # a code address is compared with 0 only
+                left = self._element(left) or left
+                state[left_register] = left
         elif op3 == 0x12 and left_register == 0 and not word & 0x2000:
             left, right = self.value(state, word & 31, index), 0
         elif op3 == 0x12 and right == 0:
@@ -265,6 +282,10 @@ class Interpreter:
         exact = small or (wide and abs(value.factor) <= 1 << 32)
         if exact and value.factor % unit == base % unit == 0:
             return Affine(base // unit & MASK64, value.atom, value.factor // unit)
+        if not arithmetic:
+            extended = self._low_bits(state, value, count, 64 if wide else 32)
+            if extended is not None:
+                return extended
         kept = (64 if wide else 32) - max(count, value.factor.bit_length() - 1)
         bounds: Bounds = (0, (1 << kept) - 1) if kept > 0 else UNBOUNDED
         if small and low is not None and high is not None:
@@ -276,6 +297,26 @@ class Interpreter:
         name = ("sra" if arithmetic else "srl") + ("x" if wide else "")
         atom = self.derived(name, value, count, bounds)
         return Affine(0, atom, 1 if small else max(1, value.factor // unit))
+
+    def _low_bits(self, state: State, value: Affine, count: int, size: int) -> Affine | None:
+        """`value >> count` where `value` was shifted left before: the low bits of a number.
+
+        Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
+        """
+        shifted = (value.factor & -value.factor).bit_length() - 1
+        width = size - shifted
+        if value.factor < 0 or count > shifted or value.base % (1 << shifted):
+            return None
+        if not 0 < width < 32:
+            return None
+        base = sign_extend(value.base >> shifted, width) & MASK64
+        number = Affine(base, value.atom, value.factor >> shifted)
+        low, high = self.interval(state, number)
+        if low is None or high is None or low < 0 or high >= 1 << width:
+            atom = self.derived("low", number, width, (0, (1 << width) - 1))
+            number = Affine(0, atom, 1)
+        left = shifted - count
+        return Affine(number.base << left & MASK64, number.atom, number.factor << left)
 
     # -- memory ----------------------------------------------------------------------------
 

@@ -432,6 +432,19 @@ def switch_header(form: str, is64: bool, first: int, default: int, place: int) -
             bound = [op3(1, 8, 3, 8)]
         case "offset":
             bound = [op3(0, 8, -65, 8), op3(0x14, 8, 3, 0), branch(2, default, 12), NOP]
+        case "narrow":  # extended from 16 bits in two ways: to compare, and to scale
+            bound = [op3(0, 8, -65, 8), op3(0x25, 8, 16, 1), op3(0x26, 1, 16, 1)]
+            bound += [op3(0x14, 1, 3, 0), branch(4, default, 12), NOP]
+            scaled = op3(0x25, 8, 0x1000 | 48, 1)
+            load.insert(0, op3(0x26, 1, 0x1000 | 46, 1))
+        case "element":  # a table of bytes, behind the other one, gives the index
+            bound = [sethi(at(place + 8), 3), op3(2, 3, at(place + 8) & 0x3FF, 3)]
+            bound += [op3r(LDUB, 3, 8, 8, op=3), op3(1, 8, 0xFF, 4), op3(0x14, 4, 3, 0)]
+            bound += [branch(5, default, 12), op3(1, 8, 0xFF, 8)]
+        case "character":  # the same, compared as it is loaded, less a constant
+            bound = [sethi(at(place + 8), 3), op3(2, 3, at(place + 8) & 0x3FF, 3)]
+            bound += [op3r(LDUB, 3, 8, 8, op=3), op3(0, 8, -97, 8), op3(0x14, 8, 3, 0)]
+            bound += [branch(5, default, 12), NOP]
         case "frame":  # -O0: the index lives in a frame slot
             bound = [op3(4, 30, -4, 8, op=3), op3(LD, 30, -4, 8, op=3), op3(0x14, 8, 3, 0)]
             bound += [branch(3, default, 12), NOP, op3(LD, 30, -4, 8, op=3)]
@@ -464,8 +477,8 @@ def switch_table(form: str, cases: Sequence[int], place: int) -> list[int]:
 @pytest.mark.parametrize("machine", [MachineKind.SPARCV9, MachineKind.SPARCV8PLUS])
 @pytest.mark.parametrize(
     "form",
-    ["plain", "signed", "annulled", "below", "masked", "offset", "frame", "wide", "bytes",
-     "relative", "computed"],
+    ["plain", "signed", "annulled", "below", "masked", "offset", "narrow", "element", "character",
+     "frame", "wide", "bytes", "relative", "computed"],
 )  # fmt: skip
 def test_jump_tables(machine: MachineKind, form: str) -> None:
     is64 = machine is MachineKind.SPARCV9
@@ -479,6 +492,7 @@ def test_jump_tables(machine: MachineKind, form: str) -> None:
         *[RETL, NOP] * 5,
         *switch_table(form, cases, place),
         *more,
+        0x60616263,
     ]
     result = recovered(program(words, machine=machine))
     graph = result.routines[0]
