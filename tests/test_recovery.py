@@ -439,12 +439,12 @@ def switch_header(form: str, is64: bool, first: int, default: int, place: int) -
             load.insert(0, op3(0x26, 1, 0x1000 | 46, 1))
         case "element":  # a table of bytes, behind the other one, gives the index
             bound = [sethi(at(place + 8), 3), op3(2, 3, at(place + 8) & 0x3FF, 3)]
-            bound += [op3r(LDUB, 3, 8, 8, op=3), op3(1, 8, 0xFF, 4), op3(0x14, 4, 3, 0)]
-            bound += [branch(5, default, 12), op3(1, 8, 0xFF, 8)]
+            bound += [op3(1, 8, 0x7F, 8), op3r(LDUB, 3, 8, 8, op=3), op3(1, 8, 0xFF, 4)]
+            bound += [op3(0x14, 4, 3, 0), branch(6, default, 12), op3(1, 8, 0xFF, 8)]
         case "character":  # the same, compared as it is loaded, less a constant
             bound = [sethi(at(place + 8), 3), op3(2, 3, at(place + 8) & 0x3FF, 3)]
-            bound += [op3r(LDUB, 3, 8, 8, op=3), op3(0, 8, -97, 8), op3(0x14, 8, 3, 0)]
-            bound += [branch(5, default, 12), NOP]
+            bound += [op3(1, 8, 0x7F, 8), op3r(LDUB, 3, 8, 8, op=3), op3(0, 8, -97, 8)]
+            bound += [op3(0x14, 8, 3, 0), branch(6, default, 12), NOP]
         case "frame":  # -O0: the index lives in a frame slot
             bound = [op3(4, 30, -4, 8, op=3), op3(LD, 30, -4, 8, op=3), op3(0x14, 8, 3, 0)]
             bound += [branch(3, default, 12), NOP, op3(LD, 30, -4, 8, op=3)]
