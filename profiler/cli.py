@@ -9,16 +9,21 @@ Nothing is imported here but what is cheap: Ctrl-C ends even the start without a
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
 FAILURE = 125
 INTERRUPTED = 130
+YOUNG_OBJECTS = 1_000_000
+"""New objects between two searches for unused cycles. Nearly all that a run makes lives to its
+end, so that Python's usual 700 would have it spend a fifth of its time on searching."""
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command and exit with its status."""
+    gc.set_threshold(YOUNG_OBJECTS)
     try:
         from profiler.commands import streams
 

@@ -11,7 +11,7 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from profiler.code_image import build_code_image
 from profiler.engine import ProfilingObserver
 from profiler.errors import CountError
 from profiler.hash_routine import hash_costs
-from profiler.late_code import LateCodeProbe, read_words
+from profiler.late_code import START_UP, read_words
 from profiler.lowering import HashModel, Lowering
 from profiler.measure import RoutineEvents, Scheme, collect_events
 from profiler.profile import Measurement
@@ -132,7 +132,11 @@ def _open_input(path: Path) -> IO[bytes]:
 
 
 def _machine(
-    request: RunRequest, program: Program, host: RecordingHost, observer: Observer
+    request: RunRequest,
+    program: Program,
+    host: RecordingHost,
+    observer: Observer | None = None,
+    on_late_code: Callable[[], None] | None = None,
 ) -> Machine:
     guest = request.guest
     return Machine(
@@ -142,6 +146,7 @@ def _machine(
         host=host,
         limits=Limits(guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size),
         observer=observer,
+        on_late_code=on_late_code,
         argv0=guest.argv0,
     )
 
@@ -151,9 +156,17 @@ def _late_words(request: RunRequest, program: Program, host: RecordingHost) -> D
     spans = build_code_image(program).deferred
     if not spans:
         return Discoveries()
-    probe = LateCodeProbe(spans)
-    _machine(request, program, host, probe).run()
-    return Discoveries(late_words=probe.words)
+    words: frozenset[tuple[int, int]] = frozenset()
+
+    def found() -> None:
+        nonlocal words
+        words = read_words(machine.read, spans)
+        machine.stop_soon(0)
+
+    machine = _machine(request, program, host, on_late_code=found)
+    machine.stop_soon(START_UP)
+    machine.run()
+    return Discoveries(late_words=words)
 
 
 def _no_longer_than(request: RunRequest, result: RunResult, given_up: bool) -> RunRequest:

@@ -11,6 +11,8 @@ when it is first executed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from simulator.address_space import EXECUTED, AddressSpace
 from simulator.cpu import Cpu
 from simulator.errors import UnsupportedError
@@ -22,10 +24,20 @@ _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
 
 
 class CodeWatch:
-    """Decides about code that the engine is about to translate."""
+    """Decides about code that the engine is about to translate.
 
-    def __init__(self, program: Program, cpu: Cpu, memory: AddressSpace) -> None:
+    `on_late_code` is called when late code is about to be executed for the first time.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        cpu: Cpu,
+        memory: AddressSpace,
+        on_late_code: Callable[[], None] | None = None,
+    ) -> None:
         self._program = program
+        self._on_late_code = on_late_code
         self._cpu = cpu
         self._memory = memory
         self._patched: set[int] = set()
@@ -81,6 +93,8 @@ class CodeWatch:
             raise self._refusal("runs code that is not in its file's code sections, at", address)
 
     def _check_late(self, address: int, code: bytes) -> None:
+        if self._on_late_code is not None and not self._late:
+            self._on_late_code()
         for offset in range(0, len(code), 4):
             word = int.from_bytes(code[offset : offset + 4], "big")
             if self._late.setdefault(address + offset, word) != word:

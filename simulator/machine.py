@@ -94,6 +94,8 @@ class Machine:
         Of the program's randomness.
     windows
         Register windows of the processor (3..32).
+    on_late_code
+        Called when late code (`Program.late_code`) is about to be executed for the first time.
     """
 
     def __init__(
@@ -108,6 +110,7 @@ class Machine:
         argv0: bytes | None = None,
         seed: int = 0,
         windows: int = 32,
+        on_late_code: Callable[[], None] | None = None,
     ) -> None:
         self.program = program
         self.is64 = program.is64
@@ -118,7 +121,7 @@ class Machine:
         self.signals: Signals = self._signal_state
         self.cpu = Cpu(self.is64, windows)
         self._contexts = Contexts(self.cpu, self._space, self._signal_state)
-        self._code = CodeWatch(program, self.cpu, self._space)
+        self._code = CodeWatch(program, self.cpu, self._space, on_late_code)
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
