@@ -24,6 +24,9 @@ RESERVED = ("ENTRY", "EXIT")
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 
 
+GREATEST_SIZE = 128 << 20
+"""Bytes of a graph file; more would be a device or a mistake."""
+
 GREATEST_CROSSINGS = 1 << 62
 """Edges that all runs together may cross: what the kernel's counters hold."""
 
@@ -71,10 +74,7 @@ def load(path: Path) -> GraphDocument:
     GraphFileError
         Naming the file and the place in it, if it cannot be read or is no graph file.
     """
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise GraphFileError(f"{path}: cannot be read: {error.strerror}") from error
+    data = _read(path)
     try:
         document = json.loads(data, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -85,6 +85,17 @@ def load(path: Path) -> GraphDocument:
     except ValueError as error:
         raise GraphFileError(f"{path}: not a graph file: {error}") from error
     return parse(document, str(path), hashlib.sha256(data).hexdigest())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(GREATEST_SIZE + 1)
+    except OSError as error:
+        raise GraphFileError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > GREATEST_SIZE:
+        raise GraphFileError(f"{path}: more than {GREATEST_SIZE >> 20} MiB is no graph file")
+    return data
 
 
 def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:

@@ -30,6 +30,8 @@ from profiler.weights import heuristic, uniform
 from simulator.errors import UsageError
 
 ENUMERATION_LIMIT = 1_000_000
+LISTED_BLOCKS_LIMIT = 50_000_000
+"""Blocks that enumerated paths may have together: an answer that fits memory."""
 
 
 @dataclass(frozen=True)
@@ -88,14 +90,15 @@ def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) ->
         raise UsageError(f"simprof graph has no mode {options.mode}; use pp or qpt2")
     cfg, dfs = document.cfg, depth_first(document.cfg)
     plan = _plan(document, dfs, options)
+    listed = _check_enumeration(document, plan) if options.enumerate else None
     prices = price(cfg, plan.plan)
     counters = execute(plan.plan, document.walks, prices.hash_costs)
     answer = _answer(document, options, dfs, plan, prices, counters)
     if isinstance(plan, PathPlan):
         answer["paths"] = _paths(cfg, plan, counters)
     answer["static"] = _static(cfg, dfs, plan, prices)
-    if options.enumerate:
-        answer["all_paths"] = _all_paths(document, plan)
+    if listed is not None:
+        answer["all_paths"] = _all_paths(cfg, listed)
     return answer
 
 
@@ -275,7 +278,8 @@ def _path(cfg: ControlFlowGraph, path_id: int, record: PathRecord) -> dict[str, 
     }
 
 
-def _all_paths(document: GraphDocument, plan: PathPlan | EdgePlan) -> list[dict[str, Any]]:
+def _check_enumeration(document: GraphDocument, plan: PathPlan | EdgePlan) -> PathPlan:
+    """Refuse to list the paths of plans that have none, or too many to write down."""
     if not isinstance(plan, PathPlan):
         raise UsageError(f"{document.file}: --enumerate lists paths; use it with --mode pp")
     if plan.num_paths > ENUMERATION_LIMIT:
@@ -283,12 +287,25 @@ def _all_paths(document: GraphDocument, plan: PathPlan | EdgePlan) -> list[dict[
             f"{document.file}: {plan.num_paths} paths are too many to enumerate "
             f"(limit {ENUMERATION_LIMIT}); lower --path-limit"
         )
-    cfg, found = document.cfg, []
-    for path_id in range(plan.num_paths):
-        record = plan.decode(path_id)
-        blocks = [cfg.vertex_name(block) for block in record.blocks]
-        found.append({"id": path_id, "blocks": blocks, "edges": list(record.inner_edges(cfg))})
-    return found
+    blocks = plan.numbering.blocks_of_all_paths()
+    if blocks > LISTED_BLOCKS_LIMIT:
+        raise UsageError(
+            f"{document.file}: {plan.num_paths} paths of {blocks} blocks in all are too much to "
+            f"enumerate (limit {LISTED_BLOCKS_LIMIT} blocks); lower --path-limit"
+        )
+    return plan
+
+
+def _all_paths(cfg: ControlFlowGraph, plan: PathPlan) -> list[dict[str, Any]]:
+    names = [cfg.vertex_name(block.id) for block in cfg.blocks]
+    return [
+        {
+            "id": path_id,
+            "blocks": [names[block] for block in record.blocks],
+            "edges": list(record.inner_edges(cfg)),
+        }
+        for path_id, record in enumerate(plan.all_paths())
+    ]
 
 
 def _static(

@@ -15,7 +15,7 @@ EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 
@@ -69,6 +69,33 @@ class PathNumbering:
         if not 0 <= path_id < self.total:
             raise ValueError(f"{self.dag.cfg.name} has no path {path_id} (paths: {self.total})")
         return self._follow(path_id, self.dag.cfg.exit)
+
+    def paths(self) -> Iterator[tuple[int, ...]]:
+        """Yield the dag edges of every path, by ascending number."""
+        path: list[int] = []
+        open_edges = [iter(self.order[self.dag.cfg.entry])]
+        while open_edges:
+            edge = next(open_edges[-1], None)
+            if edge is None:
+                open_edges.pop()
+                del path[-1:]
+                continue
+            path.append(edge)
+            target = self.dag.edges[edge].target
+            if target == self.dag.cfg.exit:
+                yield tuple(path)
+                path.pop()
+            else:
+                open_edges.append(iter(self.order[target]))
+
+    def blocks_of_all_paths(self) -> int:
+        """Return how many blocks all paths have, together."""
+        ways = [0] * self.dag.cfg.vertex_count
+        ways[self.dag.cfg.entry] = 1
+        for vertex in self.dag.topological:
+            for edge in self.dag.out_edges[vertex]:
+                ways[self.dag.edges[edge].target] += ways[vertex]
+        return sum(ways[block.id] * self.num_paths[block.id] for block in self.dag.cfg.blocks)
 
     def decode_prefix(self, path_sum: int, vertex: int) -> tuple[int, ...]:
         """Return the dag edges of the unfinished path to `vertex` with values `path_sum`.

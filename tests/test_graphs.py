@@ -8,7 +8,7 @@ import networkx as nx
 import pytest
 
 from figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS
-from profiler.graph_files import GraphFileError, load
+from profiler.graph_files import GREATEST_CROSSINGS, GraphFileError, load
 from profiler.graphs import GraphOptions, analyse_file
 from profiler.request import Mode, TableChoice, Weights
 from simulator.errors import UsageError
@@ -125,6 +125,26 @@ def test_overflow_is_truncated_and_reported_exactly(tmp_path: Path) -> None:
     assert len(result["all_paths"]) == result["static"]["valid_paths"]
 
 
+def test_long_lists_of_long_paths_are_refused(tmp_path: Path) -> None:
+    edges = [[f"z{step}", f"z{step + 1}"] for step in range(100)] + [["z100", "a0"]]
+    for step in range(19):
+        edges += [[f"a{step}", f"b{step}"], [f"a{step}", f"a{step + 1}"],
+                  [f"b{step}", f"a{step + 1}"]]  # fmt: skip
+    document = {"entry": "z0", "exit": "a19", "edges": edges}
+    with pytest.raises(UsageError, match="blocks in all are too much to enumerate"):
+        answer(tmp_path, document, enumerate=True)
+
+
+def test_counts_beyond_the_counters_are_refused_by_run(tmp_path: Path) -> None:
+    document = {"entry": "A", "exit": "B", "edges": [["A", "B"]]}
+    most = GREATEST_CROSSINGS // 3
+    for mode in (Mode.PP, Mode.QPT2):
+        result = answer(tmp_path, document | {"runs": [["A B", most]]}, mode=mode)
+        assert [edge["count"] for edge in result["edges"]] == [most] * 3
+    with pytest.raises(GraphFileError, match="run 1: with this run edges"):
+        answer(tmp_path, document | {"runs": [["A B", most], ["A B", 1]]})
+
+
 def test_qpt2(tmp_path: Path) -> None:
     result = answer(tmp_path, FIGURE_1, mode=Mode.QPT2)
     assert "paths" not in result
@@ -222,6 +242,11 @@ def test_runs_that_are_no_walks_are_named(tmp_path: Path, run: object, message: 
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(GraphFileError, match="cannot be read: No such file"):
         load(tmp_path / "none.json")
+
+
+def test_endless_file() -> None:
+    with pytest.raises(GraphFileError, match="more than 128 MiB is no graph file"):
+        load(Path("/dev/zero"))
 
 
 def test_not_text(tmp_path: Path) -> None:

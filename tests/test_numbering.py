@@ -76,6 +76,17 @@ def test_parallel_edges_are_paths_of_their_own() -> None:
     assert len({numbering.decode(path_id) for path_id in range(3)}) == 3
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_all_paths_come_in_the_order_of_their_numbers(seed: int) -> None:
+    cfg = random_graph(random.Random(seed))
+    numbering = numbered(cfg)
+    paths = list(numbering.paths())
+    assert paths == [numbering.decode(path_id) for path_id in range(numbering.total)]
+    targets = [numbering.dag.edges[step].target for path in paths for step in path]
+    blocks = [target for target in targets if target != cfg.exit]
+    assert numbering.blocks_of_all_paths() == len(blocks)
+
+
 def test_overflow_is_exact() -> None:
     cfg = graph(301, diamonds(100))
     numbering = numbered(cfg)

@@ -19,7 +19,7 @@ their own, so that edge counts are always exact. Reducible graphs without cuts r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -99,6 +99,10 @@ class PathPlan:
             If there is no such path.
         """
         return self._record(self.numbering.decode(path_id))
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every path that a counter counts, by ascending number."""
+        return map(self._record, self.numbering.paths())
 
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
