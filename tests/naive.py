@@ -255,7 +255,7 @@ class Walker:
         target = self.pc[step]
         if ended.below and ended.expected == target:
             self.return_to(target)
-        elif self.begins_routine(target):
+        elif self.begins_routine(step):
             self.enter(step, ended.expected, ended.below)
         else:
             self.land(step, ended)
@@ -278,13 +278,16 @@ class Walker:
                 return
         raise NaiveError(f"{graph.name}: return to {target:#x}, but nothing waits there")
 
-    def begins_routine(self, target: int) -> bool:
-        """Whether `target` can only be the beginning of an activation by a jump or a call."""
+    def begins_routine(self, step: int) -> bool:
+        """Whether `step` can only be the beginning of an activation by a jump or a call."""
+        target = self.pc[step]
         if target not in self.place:
             return True  # `enter` complains
         graph, _ = self.place[target]
         if graph.address == target:
             return True
+        if self.sp is not None and self.stack and self.sp[step] > self.stack[-1].sp:
+            return False  # the frame of the activation that waits below is gone
         live = any(a.graph is graph for a in self.stack)
         return target not in self.return_points and not live
 

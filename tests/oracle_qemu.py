@@ -175,17 +175,20 @@ def trace(
     events = "exec,cpu,nochain" if stack_pointers else "exec,nochain"
     log = ["-singlestep", "-d", events, "-D", f"/dev/fd/{writing}"]
     command = ["env", "-i", *settings(environment), resolve(path), *log, str(path), *arguments]
-    with (
-        tempfile.TemporaryFile() as given,
-        tempfile.TemporaryFile() as out,
-        tempfile.TemporaryFile() as err,
-    ):
+    with tempfile.TemporaryFile() as given, Drained() as out, Drained() as err:
         given.write(stdin)
         given.seek(0)
         process = subprocess.Popen(
-            command, stdin=given, stdout=out, stderr=err, cwd=directory, pass_fds=(writing,)
+            command,
+            stdin=given,
+            stdout=out.writing,
+            stderr=err.writing,
+            cwd=directory,
+            pass_fds=(writing,),
         )
         os.close(writing)
+        out.close()
+        err.close()
         timer = threading.Timer(timeout, process.kill)
         timer.start()
         try:
@@ -199,7 +202,7 @@ def trace(
             process.wait()
         if expired:
             raise OracleError(f"{path.name}: no end within {timeout} s under qemu-user")
-        result = Run(contents(out), contents(err), sparc_status(code))
+        result = Run(out.contents(), err.contents(), sparc_status(code))
     return assemble(result, Image.read(path), *log_arrays)
 
 
@@ -215,10 +218,39 @@ def settings(environment: Mapping[str, str] | None) -> list[str]:
     return [f"{key}={value}" for key, value in (environment or {}).items()]
 
 
-def contents(stream: BinaryIO) -> bytes:
-    """Return everything in a temporary file."""
-    stream.seek(0)
-    return stream.read()
+class Drained:
+    """A pipe whose reading end is read to the end, whatever comes.
+
+    The emulated program must see pipes, as under simprof: libgfortran buffers files differently.
+    """
+
+    def __init__(self) -> None:
+        self._reading, self.writing = os.pipe()
+        self._data = b""
+        self._thread = threading.Thread(target=self._drain)
+
+    def __enter__(self) -> Drained:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        self._thread.join()
+
+    def _drain(self) -> None:
+        with os.fdopen(self._reading, "rb") as stream:
+            self._data = stream.read()
+
+    def close(self) -> None:
+        """Close this process's writing end."""
+        if self.writing >= 0:
+            os.close(self.writing)
+            self.writing = -1
+
+    def contents(self) -> bytes:
+        """Return all that was written, once every writing end is closed."""
+        self._thread.join()
+        return self._data
 
 
 def sparc_status(code: int) -> int:

@@ -1,0 +1,97 @@
+"""Programs that stress control flow, compiled in many ways: simprof against qemu-user's log.
+
+Every program of `tests/programs/exact` runs in both widths. Where it jumps out of activations,
+the log has stack pointers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from exact import check_against_qemu
+
+PROGRAMS = Path(__file__).resolve().parent / "programs" / "exact"
+LANGUAGES = {".c": "c", ".cc": "c++", ".f90": "fortran", ".S": "asm"}
+BARE = ("-nostdlib", "-ffreestanding")
+
+
+@dataclass(frozen=True)
+class Build:
+    """A program, how it is compiled, and how it is run."""
+
+    source: str
+    width: str
+    flags: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    stack_pointers: bool = False
+
+    def __str__(self) -> str:
+        return " ".join([self.source, self.width, *self.flags, *self.arguments])
+
+
+def build(text: str, arguments: Sequence[str] = ()) -> Build:
+    """Read `SOURCE WIDTH FLAG...`; a `+sp` among them asks for stack pointers."""
+    source, width, *flags = text.split()
+    jumps = "+sp" in flags
+    return Build(source, width, tuple(f for f in flags if f != "+sp"), tuple(arguments), jumps)
+
+
+QUICK = [
+    build("switching.c v9 -O0 -fPIC -g"),
+    build("switching.c v8plus -O2"),
+    build("calling.c v9 -O3 -s"),
+    build("calling.c v8plus -O1 -fPIC"),
+    build("arithmetic.c v8plus -O2 -s"),
+    build("numbers.f90 v9 -Os -g"),
+]
+LONG = [
+    *(
+        build(f"{source} {width} {level} {extra}")
+        for source in ("switching.c", "calling.c", "arithmetic.c", "numbers.f90")
+        for width in ("v9", "v8plus")
+        for level, extra in (
+            ("-O0", "-s"),
+            ("-O1", ""),
+            ("-O2", "-fPIC"),
+            ("-O3", "-s"),
+            ("-Os", ""),
+        )
+    ),
+    *(
+        build(f"{source} {width} {level} +sp")
+        for source in ("exceptions.cc", "library.cc")
+        for width in ("v9", "v8plus")
+        for level in ("-O0", "-O2", "-Os -s")
+    ),
+]
+
+
+def check(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
+    """Compile and compare."""
+    source = PROGRAMS / how.source
+    language = LANGUAGES[source.suffix]
+    program = compile_c(source, (*how.flags, "-lm"), width=how.width, language=language)
+    check_against_qemu(
+        program, how.arguments, directory=directory, stack_pointers=how.stack_pointers
+    )
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", QUICK, ids=str)
+def test_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, how: Build) -> None:
+    check(compile_c, tmp_path, how)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", LONG, ids=str)
+def test_program_is_exact_however_compiled(
+    compile_c: Callable[..., Path], tmp_path: Path, how: Build
+) -> None:
+    check(compile_c, tmp_path, how)
