@@ -124,7 +124,7 @@ class RoutineContext:
 
 
 class ProgramContexts:
-    """The contexts of a program's routines, made when asked for.
+    """The contexts of a program's routines, each made when first asked for.
 
     Parameters
     ----------
@@ -134,6 +134,7 @@ class ProgramContexts:
 
     def __init__(self, recovered: RecoveredProgram) -> None:
         self._recovered = recovered
+        self._known: dict[int, RoutineContext] = {}
 
     @cached_property
     def facts(self) -> CodeFacts:
@@ -144,9 +145,11 @@ class ProgramContexts:
 
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""
-        cfg = self._recovered.routines[routine]
-        machine = self._recovered.program.machine
-        return context_of(cfg, self.facts, machine)
+        if routine not in self._known:
+            cfg = self._recovered.routines[routine]
+            machine = self._recovered.program.machine
+            self._known[routine] = context_of(cfg, self.facts, machine)
+        return self._known[routine]
 
 
 def context_of(cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind) -> RoutineContext:

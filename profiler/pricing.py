@@ -34,9 +34,9 @@ class Pricer:
     instruction or two to make, so equal questions get equal prices.
     """
 
-    def __init__(self, recovered: RecoveredProgram) -> None:
+    def __init__(self, recovered: RecoveredProgram, contexts: ProgramContexts) -> None:
         self._recovered = recovered
-        self._contexts = ProgramContexts(recovered)
+        self._contexts = contexts
         self._space = CounterSpace()
 
     def price(

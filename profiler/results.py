@@ -45,7 +45,7 @@ def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Me
         Counts that contradict each other: defects of simprof.
     """
     counters = Counters(observation.automaton, observation.lowering.areas)
-    pricer = Pricer(observation.recovered)
+    pricer = Pricer(observation.recovered, observation.contexts)
     totals: Counter[str] = Counter()
     routines = []
     wrapped = []

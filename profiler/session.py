@@ -19,6 +19,7 @@ from typing import IO
 
 from profiler.automaton import Automaton
 from profiler.code_image import build_code_image
+from profiler.context import ProgramContexts
 from profiler.engine import ProfilingObserver
 from profiler.errors import CountError
 from profiler.hash_routine import hash_costs
@@ -56,6 +57,7 @@ class Observation:
     schemes: Sequence[Scheme]
     lowering: Lowering
     events: dict[int, RoutineEvents]
+    contexts: ProgramContexts
     result: RunResult
     runs: int
 
@@ -262,6 +264,7 @@ class _Attempt:
             schemes=self._schemes,
             lowering=self._lowering,
             events=collect_events(self._index, self._automaton),
+            contexts=ProgramContexts(self._recovered),
             result=result,
             runs=runs,
         )
