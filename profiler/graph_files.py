@@ -126,8 +126,8 @@ def _graph(
     document: Mapping[str, Any], file: str
 ) -> tuple[ControlFlowGraph, tuple[float | None, ...]]:
     name = document.get("name", Path(file).stem)
-    if not isinstance(name, str):
-        raise GraphFileError(f"{file}: name: must be a string")
+    if not isinstance(name, str) or not name.isprintable():
+        raise GraphFileError(f"{file}: name: must be a string of printable characters")
     sizes = _sizes(document.get("blocks", {}), file)
     edges = _edges(document.get("edges"), file)
     ends = [_end(document, key, file) for key in ("entry", "exit")]
@@ -154,8 +154,11 @@ def _end(document: Mapping[str, Any], key: str, file: str) -> str:
 
 
 def _label(value: object, where: str) -> str:
-    if not isinstance(value, str) or not value or value.split() != [value]:
-        raise GraphFileError(f"{where}: a block name is a string without spaces, not {value!r}")
+    if not isinstance(value, str) or value.split() != [value] or not value.isprintable():
+        raise GraphFileError(
+            f"{where}: a block name is a string of printable characters without spaces, "
+            f"not {_short(value)}"
+        )
     if value in RESERVED:
         raise GraphFileError(f"{where}: {value} is not a block; give the block another name")
     return value

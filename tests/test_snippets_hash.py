@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import struct
+from collections import Counter
 
 import pytest
 
@@ -115,6 +116,23 @@ def test_garbage_above_32_bits_does_not_matter_in_v8plus() -> None:
         state.registers[Register.O1] = TABLES_BASE
         bench.run([asm.call(hr.PLAIN_ROUTINE), asm.nop()], state, symbols)
     assert table_of(bench)[0] == {77: 3}
+
+
+@pytest.mark.parametrize("shift", range(30))
+def test_multiples_of_powers_of_two_are_scattered(shift: int) -> None:
+    keys = [key << shift for key in range(1, min(512, 1 << 30 - shift))]
+    buckets = Counter(map(hr.bucket, keys))
+    assert max(buckets.values()) <= 4
+
+
+def test_sums_of_few_values_fill_buckets_evenly() -> None:
+    """Paths of a chain of diamonds that mostly go one way: sums of a few powers of two."""
+    rng = random.Random(3)
+    for bits in (20, 26, 30):
+        keys = {sum(1 << bit for bit in rng.sample(range(bits), 3)) for _ in range(2000)}
+        buckets = Counter(map(hr.bucket, keys))
+        pairs = sum(count * count for count in buckets.values()) - len(keys)
+        assert pairs < 1.5 * len(keys) ** 2 / hr.BUCKETS  # chance makes 1
 
 
 def test_initial_table_is_empty() -> None:
