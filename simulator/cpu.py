@@ -96,6 +96,13 @@ def _trap_always(number: int) -> int:
     return 0x91D02000 | (number & 0x7F)
 
 
+_REFUSALS = {
+    unicorn.UC_ERR_READ_UNMAPPED: Access.READ,
+    unicorn.UC_ERR_WRITE_UNMAPPED: Access.WRITE,
+    unicorn.UC_ERR_FETCH_UNMAPPED: Access.FETCH,
+}
+
+
 class Cpu:
     """One SPARC64 processor in user mode.
 
@@ -128,6 +135,9 @@ class Cpu:
         self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
         self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
         _self_test(self)
+        self.refused: Access | None = None
+        """Kind of the last faulting access if the engine itself refused it: the translation hook
+        is not asked about addresses beyond those that the engine can translate (2^44)."""
         self._fault_word = _find_fault_address(self)
         _prepare(self.state, is64, windows)
 
@@ -198,6 +208,10 @@ class Cpu:
             if error.errno == unicorn.UC_ERR_INSN_INVALID:
                 return Stop.ILLEGAL
             if error.errno == unicorn.UC_ERR_EXCEPTION:
+                self.refused = None
+                return Stop.FAULT
+            if error.errno in _REFUSALS:
+                self.refused = _REFUSALS[error.errno]
                 return Stop.FAULT
             raise EngineError(f"the emulator stopped at {self.state.pc:#x}: {error}") from error
         return Stop.REQUESTED

@@ -310,7 +310,8 @@ def _read_segments(
     for entry in headers:
         if entry.kind != _PT_LOAD or entry.memory_size == 0:
             continue
-        if entry.offset + entry.file_size > len(data):
+        # `strip` leaves segments without content (.bss alone) beyond the file's end.
+        if entry.file_size and entry.offset + entry.file_size > len(data):
             raise _Refusal("has a segment beyond its end; it is truncated or damaged")
         if entry.file_size > entry.memory_size:
             raise _Refusal("has a segment larger in the file than in memory; it is damaged")
@@ -361,7 +362,7 @@ def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
     for index in range(header.section_count):
         fields = layout.unpack_from(data, header.sections + index * layout.size)
         _, kind, flags, address, offset, size, link, *_ = fields
-        if kind not in (0, _SHT_NOBITS) and offset + size > len(data):
+        if kind not in (0, _SHT_NOBITS) and size and offset + size > len(data):
             raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
         found.append(_Section(kind, flags, address, offset, size, link))
     return tuple(found)

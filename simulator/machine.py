@@ -298,8 +298,11 @@ class Machine:
     # -- memory faults
 
     def _on_memory_fault(self) -> None:
-        access = Access(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
-        mapped = bool(self._hooks.fill[FillWord.FAULT_RIGHTS] & MAPPED)
+        if self.cpu.refused is None:
+            access = Access(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
+            mapped = bool(self._hooks.fill[FillWord.FAULT_RIGHTS] & MAPPED)
+        else:
+            access, mapped = self.cpu.refused, False
         pc, address = int(self.cpu.state.pc), self.cpu.fault_address & self.cpu.address_mask
         origin = None
         if access is Access.FETCH:

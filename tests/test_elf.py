@@ -164,6 +164,14 @@ def test_directories_missing_and_unreadable_files(tmp_path: Path) -> None:
         elf.load("a\0b")
 
 
+def test_an_empty_segment_may_lie_beyond_the_end(tmp_path: Path) -> None:
+    """As in a stripped program whose last segment is .bss alone."""
+    empty = struct.pack(">IIQQQQQQ", 1, 6, 0x4000, 0x900000, 0, 0, 0x100, 8)
+    program = load(tmp_path, tiny_elf(extra=(empty,)))
+    assert [len(segment.data) for segment in program.segments] == [0x210, 0]
+    assert program.segments[1].memory_size == 0x100
+
+
 def try_load(path: Path, data: bytes) -> bool:
     """Whether the program loads; anything but ProgramFileError fails the test."""
     path.write_bytes(data)

@@ -289,3 +289,33 @@ def test_instruction_counts_agree_with_qemu(compile_c: Compile, width: str, tmp_
     result, output = run(path)
     assert output == done.stdout
     assert result.instructions == len(positions) - repeats
+
+
+WILD = """
+#include <stdint.h>
+#include <stdlib.h>
+volatile int sink;
+int main(int count, char **words)
+{
+    uintptr_t address = strtoull(words[2], 0, 0);
+    switch (words[1][0]) {
+    case 'j': ((void (*)(void))address)(); break;
+    case 'r': sink = *(volatile int *)address; break;
+    case 'w': *(volatile int *)address = 1; break;
+    }
+    return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("address", [1 << 40, 1 << 44, 1 << 51, 0xDEADBEEFDEADBEE8, (1 << 64) - 8])
+@pytest.mark.parametrize(
+    ("kind", "text"), [("j", "jump to"), ("r", "read from"), ("w", "write to")]
+)
+def test_wild_addresses(compile_c: Compile, kind: str, text: str, address: int) -> None:
+    result, _ = run(compile_c(WILD), (kind, hex(address)))
+    assert (result.status, result.reason) == (139, "fault")
+    assert result.fault is not None
+    assert result.fault.address == address
+    assert result.fault.description == f"{text} unmapped address {address:#x}"
+    assert (result.fault.origin is not None) == (kind == "j")
