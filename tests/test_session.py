@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from exact import Simulated, simulate
+from oracle_qemu import trace
 from profiler import session
 from profiler.cfg import EdgeKind
 from profiler.plan import Table
@@ -187,3 +188,47 @@ def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_
     for routine in some.routines:
         assert routine.path_counts == kept[routine.key].path_counts
         assert routine.edge_counts == kept[routine.key].edge_counts
+
+
+PIE = """
+static long call(long number, long a, long b, long c)
+{
+    register long g1 __asm__("g1") = number;
+    register long o0 __asm__("o0") = a;
+    register long o1 __asm__("o1") = b;
+    register long o2 __asm__("o2") = c;
+    __asm__ volatile("ta %4" : "+r"(o0) : "r"(g1), "r"(o1), "r"(o2), "i"(TRAP) : "memory", "cc");
+    return o0;
+}
+
+static int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+
+void _start(void)
+{
+    int value = fibonacci(9);
+    char text[3] = {'0' + value / 10, '0' + value % 10, 10};
+    call(4, 1, (long)text, 3);
+    call(188, value, 0, 0);
+    for (;;)
+        ;
+}
+"""
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width, trap", [("v9", "0x6d"), ("v8plus", "0x10")])
+def test_position_independent_programs(
+    compile_c: Callable[..., Path], tmp_path: Path, width: str, trap: str
+) -> None:
+    """Static-pie programs are loaded away from address 0, and run as under qemu."""
+    flags = ("-O1", "-fpie", "-nostdlib", "-static-pie", "-Wl,--no-dynamic-linker")
+    path = compile_c(PIE, (*flags, f"-DTRAP={trap}"), width, static=False)
+    simulated = simulate(path, directory=tmp_path)
+    reference = trace(path, directory=tmp_path)
+    assert simulated.output == reference.run.output == b"34\n"
+    assert simulated.observation.result.status == reference.run.status == 34
+    assert simulated.observation.result.instructions == reference.instructions
+    assert simulated.observation.program.load_bias > 0
+    (routine,) = [r for r in simulated.measurements[Mode.PP].routines if r.name == "fibonacci"]
+    assert routine.activations == 109
