@@ -19,7 +19,7 @@ from profiler.execution import Counters, execute
 from profiler.graph_files import GraphDocument, load
 from profiler.graph_pricing import Prices, price
 from profiler.loops import DepthFirst, depth_first, is_reducible
-from profiler.numbering import number
+from profiler.numbering import TOTAL_LIMIT, number
 from profiler.plan import InstrumentationPlan, Table
 from profiler.request import DEFAULT_PATH_LIMIT, Mode, TableChoice, Weights
 from profiler.schemes.base import PathRecord
@@ -107,7 +107,13 @@ def _plan(document: GraphDocument, dfs: DepthFirst, options: GraphOptions) -> Pa
     if options.mode is Mode.QPT2:
         return plan_qpt2(document.cfg, weights=weights)
     table = None if options.table is TableChoice.AUTO else Table(options.table.value)
-    return plan_pp(document.cfg, weights=weights, path_limit=options.path_limit, table=table)
+    plan = plan_pp(document.cfg, weights=weights, path_limit=options.path_limit, table=table)
+    if plan.num_paths > TOTAL_LIMIT:
+        raise UsageError(
+            f"{document.file}: the numbers of 2^{plan.num_paths.bit_length() - 1} paths and more "
+            "do not fit a 32-bit register; give a path limit"
+        )
+    return plan
 
 
 def _weights(document: GraphDocument, dfs: DepthFirst, wanted: Weights | None) -> tuple[float, ...]:

@@ -121,6 +121,8 @@ def test_overflow_is_truncated_and_reported_exactly(tmp_path: Path) -> None:
     assert result["counts"]["hashed_increments"] == result["counts"]["path_increments"] > 5
     with pytest.raises(UsageError, match="too many to enumerate"):
         answer(tmp_path, document, enumerate=True)
+    with pytest.raises(UsageError, match="paths and more do not fit a 32-bit register"):
+        answer(tmp_path, document, path_limit=None)
     result = answer(tmp_path, document, path_limit=4, enumerate=True)
     assert len(result["all_paths"]) == result["static"]["valid_paths"]
 
