@@ -79,7 +79,8 @@ class Interpreter:
         facts = [k for k in state if isinstance(k, tuple) and k[0] == "fact"]
         if len(facts) < _MANY_FACTS:
             return
-        live = {atom_of(None, v) for k, v in state.items() if k not in facts}
+        dead = set(facts)
+        live = {atom_of(None, v) for k, v in state.items() if k not in dead}
         live |= {self._roots.get(atom, atom) for atom in live if atom is not None}
         for key in facts:
             if key[1] not in live and self._roots.get(key[1]) not in live:

@@ -102,7 +102,7 @@ class DataFlow:
             if isinstance(location, tuple) and location[0] == "fact":
                 continue
             other = state.get(location)
-            if other == value:
+            if other is value or other == value:
                 continue
             joined = self._joined(index, location, known, state)
             if joined != value:

@@ -117,16 +117,18 @@ class ReadOnlyMemory:
 
 def atom_of(location: Hashable, value: object) -> int | None:
     """Atom that a location, or the value in it, is made of; None for constants."""
-    if isinstance(location, tuple) and location[0] == "fact":
-        atom: int = location[1]
-        return atom
-    if isinstance(value, Affine):
+    if type(value) is int:  # exact types, most frequent first: this is asked again and again
+        return None
+    if type(value) is Affine:
         return value.atom
-    if isinstance(value, Entry):
+    if type(value) is tuple:
+        if isinstance(location, tuple) and location[0] == "fact":
+            atom: int = location[1]
+            return atom
+        return atom_of(None, value[1])
+    if type(value) is Entry:
         return value.address.atom
-    if isinstance(value, Comparison):
-        return value.value.atom
-    return atom_of(None, value[1]) if isinstance(value, tuple) else None
+    return value.value.atom if type(value) is Comparison else None
 
 
 def put(state: State, register: int, value: Value | None) -> None:

@@ -17,15 +17,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.disassembly import disassemble
-
 __all__ = [
     "HAS_DELAY_SLOT",
     "IS_CALL",
     "TransferKind",
     "Transfers",
     "decode_transfers",
-    "disassemble",
 ]
 
 RETURN_OFFSETS = (8, 12)  # callers are resumed after the delay slot, or after it and `unimp`

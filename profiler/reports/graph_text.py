@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from profiler.cfg import Block, ControlFlowGraph, EdgeKind
 from profiler.recovery import RecoveredProgram
-from simulator.decode import disassemble
+from simulator.disassembly import disassemble
 
 
 def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
