@@ -91,9 +91,7 @@ def check_against_qemu(
 ) -> Simulated:
     """Run `path` under both and compare output, status, totals, edges and paths."""
     simulated = simulate(path, arguments, stdin, directory=directory)
-    reference = trace(
-        path, arguments, stdin, directory=directory, stack_pointers=stack_pointers
-    )
+    reference = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
     result = simulated.observation.result
     assert (simulated.output, simulated.errors) == (reference.run.output, reference.run.errors)
     assert result.status == reference.run.status

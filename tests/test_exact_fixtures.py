@@ -52,9 +52,7 @@ def test_reading_stdin_is_exact(
 def test_non_local_exits_are_exact(
     fixture_elf: Callable[..., Path], tmp_path: Path, width: str
 ) -> None:
-    check_against_qemu(
-        fixture_elf("nonlocal", width), [], directory=tmp_path, stack_pointers=True
-    )
+    check_against_qemu(fixture_elf("nonlocal", width), [], directory=tmp_path, stack_pointers=True)
 
 
 @pytest.mark.qemu
