@@ -2,7 +2,7 @@
 
 Steps: `graph_files.load` reads the file; `_plan` applies the scheme; `execution.execute` runs the
 plan's actions on the file's runs; the profile is then derived from the counters alone, as for a
-program. `analyse` puts the answer together, `_static` the part that no run is needed for.
+program. `analyse` puts the answer together, `graph_static` the part that no run is needed for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler import flow
+from profiler import flow, graph_static
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import make_dag
 from profiler.execution import Counters, execute
@@ -25,7 +25,6 @@ from profiler.request import DEFAULT_PATH_LIMIT, Mode, TableChoice, Weights
 from profiler.schemes.base import PathRecord
 from profiler.schemes.pp import PathPlan, plan_pp
 from profiler.schemes.qpt import EdgePlan, plan_qpt2
-from profiler.spanning import SpanningTree
 from profiler.weights import heuristic, uniform
 from simulator.errors import UsageError
 
@@ -96,7 +95,7 @@ def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) ->
     answer = _answer(document, options, dfs, plan, prices, counters)
     if isinstance(plan, PathPlan):
         answer["paths"] = _paths(cfg, plan, counters)
-    answer["static"] = _static(cfg, dfs, plan, prices)
+    answer["static"] = graph_static.describe(cfg, dfs, plan, prices)
     if listed is not None:
         answer["all_paths"] = _all_paths(cfg, listed)
     return answer
@@ -312,60 +311,3 @@ def _all_paths(cfg: ControlFlowGraph, plan: PathPlan) -> list[dict[str, Any]]:
         }
         for path_id, record in enumerate(plan.all_paths())
     ]
-
-
-def _static(
-    cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathPlan | EdgePlan, prices: Prices
-) -> dict[str, Any]:
-    edges = range(len(cfg.edges))
-    actions = plan.plan.actions
-    static: dict[str, Any] = {
-        "back_edges": [_ends(cfg, edge) for edge in sorted(dfs.back_edges)],
-        "weights": list(plan.weights),
-        "code": [[str(action) for action in actions.get(edge, ())] for edge in edges],
-        "sparc": [list(prices.texts.get(edge, ())) for edge in edges],
-        "costs": [prices.costs.get(edge, 0) for edge in edges],
-    }
-    if isinstance(plan, PathPlan):
-        return static | _path_static(cfg, plan)
-    return static | {"tree": list(plan.tree.in_tree), "dummy_edges": []}
-
-
-def _path_static(cfg: ControlFlowGraph, plan: PathPlan) -> dict[str, Any]:
-    """Return what numbering and placement computed; null for edges outside the acyclic graph."""
-    numbering, increments = plan.numbering, plan.increments.increments
-    real = [plan.dag.real.get(edge.id) for edge in cfg.edges]
-    return {
-        "num_paths": {str(block.label): numbering.num_paths[block.id] for block in cfg.blocks},
-        "values": _by_edge(real, numbering.values),
-        "tree": [edge is not None and plan.tree.in_tree[edge] for edge in real],
-        "increments": _by_edge(real, increments),
-        "cut_edges": [_ends(cfg, edge) for edge in plan.cut_edges],
-        "dummy_edges": _dummies(cfg, plan, plan.tree),
-        "valid_paths": plan.num_paths,
-    }
-
-
-def _by_edge(real: Sequence[int | None], values: Sequence[int]) -> list[int | None]:
-    return [None if edge is None else values[edge] for edge in real]
-
-
-def _dummies(cfg: ControlFlowGraph, plan: PathPlan, tree: SpanningTree) -> list[dict[str, Any]]:
-    weights = plan.dag.edge_weights(plan.weights)
-    return [
-        {
-            "from": cfg.vertex_name(edge.source),
-            "to": cfg.vertex_name(edge.target),
-            "for": list(edge.stands_for),
-            "value": plan.numbering.values[edge.id],
-            "increment": plan.increments.increments[edge.id],
-            "weight": weights[edge.id],
-            "tree": tree.in_tree[edge.id],
-        }
-        for edge in plan.dag.edges
-        if edge.cfg_edge is None
-    ]
-
-
-def _ends(cfg: ControlFlowGraph, edge: int) -> list[int | str]:
-    return [cfg.vertex_name(cfg.edges[edge].source), cfg.vertex_name(cfg.edges[edge].target)]
