@@ -159,6 +159,12 @@ class GraphIndex:
         """Number of the routine that `block` belongs to."""
         return int(self.routine_of_block[block])
 
+    def starts_routine(self, block: int) -> bool:
+        """Whether `block` is where its routine starts."""
+        number = self.routine(block)
+        cfg = self.recovered.routines[number]
+        return cfg.blocks[block - int(self.first_block[number])].start == cfg.address
+
     def block_end(self, block: int) -> int:
         """Address after the last instruction of `block`."""
         number = self.routine(block)
@@ -369,12 +375,9 @@ class Walker:
         if edge is not None:
             steps.append(Cross(edge))
             return target
-        if target not in self.index.entry_edge:
-            if self.index.return_edge_to(address) is not None:
-                return self._return(block, address, steps)
-            steps.append(MissingTarget(jump, address))
-            return target
-        if block not in self.index.exit_edge:
+        if not self.index.starts_routine(target) and self.index.return_edge_to(address) is not None:
+            return self._return(block, address, steps)  # longjmp, by its jump to behind setjmp
+        if target not in self.index.entry_edge or block not in self.index.exit_edge:
             steps.append(MissingTarget(jump, address))
             return target
         self._leave(block, steps)
