@@ -4,10 +4,10 @@
 
 Every configuration runs the same work, in turn, `--repeat` times; the shortest time counts.
 `emulation` is the processor time of the emulated run, which the ratios compare, within one
-invocation; `whole` is wall-clock time and adds loading, graph recovery, planning, pricing and reading the counters. For
-qemu both are those of its process. Python's own start is left out, and kernels are compiled
-before anything is timed. The workloads are one of tiny loops (two to four instructions a block),
-one of mixed loops, and one of calls.
+invocation; `whole` is wall-clock time and adds loading, graph recovery, planning, pricing and
+reading the counters. For qemu both are those of its process. Python's own start is left out, and
+kernels are compiled before anything is timed. The workloads are one of tiny loops (two to four
+instructions a block), one of mixed loops, and one of calls.
 
     bare          the engine without any hook, with simprof's memory set-up
     counting      the engine with the native hook that counts instructions
