@@ -38,6 +38,7 @@ from simulator.cpu_state import (
     FPRS_FEF,
     MAX_WINDOWS,
     REGISTERS_PER_WINDOW,
+    SYSTEM_PAGE,
     CpuState,
     Pstate,
     condition_codes,
@@ -53,9 +54,6 @@ _SPARC_O5: Final = unicorn.sparc_const.UC_SPARC_REG_O5
 _KNOWN_CPUS: Final = (b"Sun", b"TI", b"Fujitsu", b"NEC")
 _MAGIC: Final = tuple(0x1122334455667700 + number for number in range(1, 8))
 _HANDLE_SEARCH: Final = 0x1000  # bytes of the engine's handle searched for the fault address
-
-SYSTEM_PAGE: Final = 1 << 43
-"""A page of our own, beyond what programs can map: self-test and trampolines live here."""
 
 _RESUME = SYSTEM_PAGE
 _UNTIL: Final = SYSTEM_PAGE + 0x101  # odd: never reached

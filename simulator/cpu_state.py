@@ -14,6 +14,8 @@ import ctypes
 from enum import IntEnum
 
 MAX_WINDOWS = 32
+SYSTEM_PAGE = 1 << 43
+"""A page of our own, beyond what programs can map: self-test and trampolines live here."""
 REGISTERS_PER_WINDOW = 16
 
 _U32 = ctypes.c_uint32

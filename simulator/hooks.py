@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from simulator import traps
 from simulator.address_space import AddressSpace
-from simulator.cpu import SYSTEM_PAGE, Cpu, HookKind
-from simulator.cpu_state import CpuState
+from simulator.cpu import Cpu, HookKind
+from simulator.cpu_state import SYSTEM_PAGE, CpuState
 from simulator.program import Range
 from simulator.running import NativeHook
 from simulator.traps import FIRST_FLUSH, ClockWord, CodeWord, FillWord, TrapWord
@@ -63,7 +63,7 @@ class Hooks:
         """Install everything; `block` observes blocks, else they are counted if `count`."""
         cpu, below = self._cpu, (0, SYSTEM_PAGE - 1)
         fill, trap, code = (words.ctypes.data for words in (self.fill, self.trap, self._code))
-        cpu.add_hook(HookKind.TRANSLATION, traps.address_of(traps.fill_translation), fill, below)
+        cpu.add_hook(HookKind.TRANSLATION, traps.address_of(traps.fill_translation), fill)
         cpu.add_hook(HookKind.INTERRUPT, traps.address_of(traps.handle_trap), trap)
         cpu.add_hook(HookKind.NEW_CODE, traps.address_of(traps.check_code), code, below)
         if block is not None:

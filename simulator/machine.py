@@ -21,8 +21,8 @@ from simulator import traps
 from simulator.address_space import MAPPED, AddressSpace, Region
 from simulator.codewatch import CodeWatch
 from simulator.contexts import Contexts, Interrupted
-from simulator.cpu import RESUME_TRAP, SYSTEM_PAGE, Access, Cpu, Stop
-from simulator.cpu_state import FPRS_FEF, set_condition_codes
+from simulator.cpu import RESUME_TRAP, Access, Cpu, Stop
+from simulator.cpu_state import FPRS_FEF, SYSTEM_PAGE, set_condition_codes
 from simulator.errors import EngineError
 from simulator.faults import (
     FaultKind,

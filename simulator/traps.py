@@ -34,7 +34,7 @@ from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from simulator.address_space import CHANGED, EXECUTED
-from simulator.cpu_state import REGISTERS_PER_WINDOW, CpuState
+from simulator.cpu_state import REGISTERS_PER_WINDOW, SYSTEM_PAGE, CpuState
 from simulator.guest import Protection
 
 
@@ -328,7 +328,7 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
     Reading and writing are granted together (the engine's translation cache has one entry for
     both). Execution is granted only on a fetch: a page that can be executed is slow to write
     to. From a page's first fetch on it is granted always, so that the engine sees writes to
-    code that it has translated.
+    code that it has translated. Our own page can be executed and nothing else.
     """
     state = _address_of(user_data)
     _count_fill(state)
@@ -359,6 +359,10 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
             _store32(_address_of(result) + np.uint64(8), np.uint32(granted))
             return True
         row += np.uint64(32)
+    if address == np.uint64(SYSTEM_PAGE) and kind == _ACCESS_FETCH:
+        _store64(_address_of(result), address)
+        _store32(_address_of(result) + np.uint64(8), np.uint32(_RIGHT_EXECUTE))
+        return True
     _set_word(state, FillWord.FAULT_ACCESS, np.uint64(kind))
     _set_word(state, FillWord.FAULT_RIGHTS, np.uint64(rights))
     return False
