@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from simulator.cpu_state import SYSTEM_PAGE
 from simulator.elf import load
 from simulator.errors import EngineError, UnsupportedError
 from simulator.files import Host
@@ -319,3 +320,9 @@ def test_wild_addresses(compile_c: Compile, kind: str, text: str, address: int) 
     assert result.fault.address == address
     assert result.fault.description == f"{text} unmapped address {address:#x}"
     assert (result.fault.origin is not None) == (kind == "j")
+
+
+@pytest.mark.parametrize("kind", ["r", "w"])
+def test_the_machines_own_page_is_out_of_reach(compile_c: Compile, kind: str) -> None:
+    result, _ = run(compile_c(WILD), (kind, hex(SYSTEM_PAGE)))
+    assert (result.status, result.reason) == (139, "fault")
