@@ -63,6 +63,7 @@ def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Me
         if request.self_check:
             _self_check(scheme, routine)
     result = observation.result
+    unattributed = _unattributed(observation)
     return Measurement(
         program=_program_info(observation.program, request),
         mode=scheme.name,
@@ -70,9 +71,9 @@ def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Me
         ending=_ending(observation, result),
         base=result.instructions,
         added=sum(routine.added for routine in routines),
-        counts={**_NO_COUNTS, **totals, **_unattributed(observation)},
+        counts={**_NO_COUNTS, **totals, **unattributed},
         routines=tuple(routines),
-        warnings=tuple(_warnings(observation, wrapped)),
+        warnings=tuple(_warnings(observation, unattributed, wrapped)),
         partial=result.reason in ("budget", "interrupted"),
         lines=_lines(observation.program, routines),
     )
@@ -227,10 +228,11 @@ def _fault(observation: Observation, fault: Fault) -> FaultInfo:
     )
 
 
-def _warnings(observation: Observation, wrapped: Sequence[str]) -> Iterator[str]:
+def _warnings(
+    observation: Observation, unattributed: Mapping[str, int], wrapped: Sequence[str]
+) -> Iterator[str]:
     if wrapped:
         yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
-    unattributed = _unattributed(observation)
     if unattributed["unattributed_transfers"] or unattributed["unattributed_instructions"]:
         yield (
             f"{unattributed['unattributed_transfers']} transfers and "

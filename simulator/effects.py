@@ -148,6 +148,10 @@ class _Decoded(NamedTuple):
     rs2: Masks
 
 
+_PIECE = 1 << 16
+"""Words looked at together: the dozens of arrays that this takes should fit the caches."""
+
+
 def _decode(words: Words) -> _Decoded:
     def bit(number: Fields) -> Masks:
         return _ONE << number.astype(np.uint64)
@@ -176,6 +180,17 @@ def effects(words: Words) -> Effects:
     words
         Instruction words, native byte order, shape (n,).
     """
+    starts = range(0, max(len(words), 1), _PIECE)
+    pieces = [_effects(words[start : start + _PIECE]) for start in starts]
+    return Effects(
+        np.concatenate([piece.reads for piece in pieces]),
+        np.concatenate([piece.writes for piece in pieces]),
+        np.concatenate([piece.names for piece in pieces]),
+        np.concatenate([piece.window for piece in pieces]),
+    )
+
+
+def _effects(words: Words) -> Effects:
     d = _decode(np.ascontiguousarray(words, dtype=np.uint32))
     reads, writes, known = _format3(d)
     for special in (_branches, _moves, _state, _floating, _vis):
