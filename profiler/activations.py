@@ -174,8 +174,9 @@ class Activations:
         """
         frame = self.current
         if returned:
-            if self._return_address(frame) == address | ENDED_BIT:
-                self._on_missing(MissingReturn(address - 8))
+            if self._return_address(frame) | ENDED_BIT == address | ENDED_BIT:
+                self._return_unseen(address, frame)
+                return
             if self._is_handler(frame):
                 self.enter(address)  # the handler returned to the signal trampoline
                 return
@@ -189,6 +190,13 @@ class Activations:
             self._end_caller_early(above)
         self.current = target
         self.enter(address)
+
+    def _return_unseen(self, address: int, frame: int) -> None:
+        """The activation at `frame` returned to a place where the graphs have no return."""
+        if self._return_address(frame) & ENDED_BIT:
+            self._on_missing(MissingReturn(address - 8))
+        self.current = frame - self._stride
+        self.enter(address, behind=True)
 
     def _activation_for(self, address: int, frame: int) -> int | None:
         """Frame of the live activation, below the current one, that continues at `address`.
@@ -229,10 +237,10 @@ class Activations:
         self.current = above
         self.enter(address)
 
-    def enter(self, address: int) -> None:
-        """Begin an activation in the current frame at `address`."""
+    def enter(self, address: int, *, behind: bool = False) -> None:
+        """Begin an activation in the current frame at `address` (`behind`: see `MissingEntry`)."""
         if not self._index.enter(address, self._cross):
-            self._on_missing(MissingEntry(address))
+            self._on_missing(MissingEntry(address, behind))
 
     # Signals
 

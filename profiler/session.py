@@ -234,20 +234,18 @@ class _Attempt:
     def discoveries(self) -> Discoveries:
         """What this run did that the graphs do not know.
 
-        Late words and targets of jumps come first: as long as they are missing, what happens
-        behind them looks like entries that there are not.
+        Late words come first: as long as they are missing, what happens behind them looks like
+        entries that there are not.
         """
         missing = self._automaton.tally.missing
-        entries = {step.address for step in missing if isinstance(step, MissingEntry)}
+        entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
         targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
         returning = {step.call for step in missing if isinstance(step, MissingReturn)}
         reached = entries | {target for _, target in targets}
         late = [s for s in self._recovered.code.deferred if any(a in s for a in reached)]
         if late and not self._recovered.knows_late_words:
             return Discoveries(late_words=read_words(self._machine.read, late))
-        if targets:
-            return Discoveries(indirect_targets=frozenset(targets))
-        return Discoveries(entries=frozenset(entries), returning_calls=frozenset(returning))
+        return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
 
     def observation(self, result: RunResult, runs: int) -> Observation:
         """The finished run."""

@@ -66,9 +66,14 @@ class MissingTarget:
 
 @dataclass(frozen=True)
 class MissingEntry:
-    """The graph lacks an entry at `address`."""
+    """The graph lacks an entry at `address`.
+
+    `behind`: control came there through code that the graphs lack, too. Once they have that, it
+    may be no entry.
+    """
 
     address: int
+    behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -317,7 +322,7 @@ class Walker:
         """Cross from `block` to the block at `address` by a direct transfer."""
         target = self._block_at(address)
         if target == UNKNOWN:
-            steps.append(MissingEntry(address))
+            steps.append(MissingEntry(address, behind=block == UNKNOWN))
             return UNKNOWN
         if block == UNKNOWN:
             return target
