@@ -2,16 +2,18 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery import Discoveries, RecoveredProgram, recover
+from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.recovery_check import RecoveryError, validate
 from profiler.reports import graph_dot, graph_json, graph_text, graphml
+from simulator.elf import load
 from simulator.errors import UnsupportedError
 from simulator.program import Binding, MachineKind, Program, Range, Segment, SourceLine, Symbol
 
@@ -540,3 +542,17 @@ def test_validate_notices_a_wrong_edge() -> None:
     broken = replace(result, routines=(replace(graph, edges=tuple(edges)),))
     with pytest.raises(RecoveryError):
         validate(broken)
+
+
+def test_what_is_known_saves_work_and_changes_nothing(fixture_elf: Callable[..., Path]) -> None:
+    program = load(fixture_elf("switches", "v9"))
+    known = Known()
+    first = recover(program, Discoveries(), known)
+    main = next(cfg for cfg in first.routines if cfg.name == "main")
+    found = Discoveries(entries=frozenset({main.blocks[0].start + 4}))
+    again, fresh = recover(program, found, known), recover(program, found)
+    assert again.routines == fresh.routines != first.routines
+    assert np.array_equal(again.block_at, fresh.block_at)
+    assert again.no_return_calls == fresh.no_return_calls
+    kept = [one is other for one, other in zip(first.routines, again.routines, strict=True)]
+    assert kept.count(False) == 1 and not kept[first.routines.index(main)]
