@@ -109,6 +109,7 @@ def naive_profile(simulated: Simulated, reference: Trace) -> NaiveProfile:
         reference.breaks,
         reference.sp,
         cut_edges(simulated),
+        faulted=not reference.executed[-1],
     )
 
 

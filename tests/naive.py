@@ -131,7 +131,7 @@ def back_edges(graph: ControlFlowGraph) -> frozenset[int]:
 
 
 class Walker:
-    """Walks a trace over graphs. `cut`: edges at which paths are cut, by routine address."""
+    """Walks a trace over graphs; the arguments are those of `profile_of`."""
 
     def __init__(
         self,
@@ -140,7 +140,9 @@ class Walker:
         breaks: NDArray[np.bool_] | None = None,
         sp: NDArray[np.uint64] | None = None,
         cut: Mapping[int, Collection[int]] | None = None,
+        faulted: bool = False,
     ) -> None:
+        self.faulted = faulted
         self.pc: list[int] = pc.tolist()
         self.breaks = [False] * len(pc) if breaks is None else breaks.tolist()
         self.sp = None if sp is None else sp.tolist()
@@ -379,7 +381,7 @@ class Walker:
     def finish(self) -> None:
         """The program has ended: by the EXIT edge of a block that ends in a trap, or early."""
         only = self.only_exit()
-        if only is not None:
+        if only is not None and not self.faulted:
             self.close(only)
         while self.stack:
             self.end_early()
@@ -397,9 +399,13 @@ def profile_of(
     breaks: NDArray[np.bool_] | None = None,
     sp: NDArray[np.uint64] | None = None,
     cut: Mapping[int, Collection[int]] | None = None,
+    faulted: bool = False,
 ) -> NaiveProfile:
-    """Return the profile of a trace (see the module). Raises NaiveError where they disagree."""
-    return Walker(graphs, pc, breaks, sp, cut).walk()
+    """Return the profile of a trace (see the module). Raises NaiveError where they disagree.
+
+    `faulted`: the last instruction did not complete.
+    """
+    return Walker(graphs, pc, breaks, sp, cut, faulted).walk()
 
 
 def imbalances(graph: ControlFlowGraph, profile: RoutineProfile) -> list[str]:

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from conftest import WIDTH_FLAGS
 from exact import check_against_qemu
 
 PROGRAMS = Path(__file__).resolve().parent / "programs" / "exact"
 LANGUAGES = {".c": "c", ".cc": "c++", ".f90": "fortran", ".S": "asm"}
-BARE = ("-nostdlib", "-ffreestanding")
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,9 @@ class Build:
 
 def build(text: str, arguments: Sequence[str] = ()) -> Build:
     """Read `SOURCE WIDTH FLAG...`; a `+sp` among them asks for stack pointers."""
-    source, width, *flags = text.split()
+    source, *rest = text.split()
+    width = next(word for word in rest if word in WIDTH_FLAGS)
+    flags = [word for word in rest if word != width]
     jumps = "+sp" in flags
     return Build(source, width, tuple(f for f in flags if f != "+sp"), tuple(arguments), jumps)
 
@@ -46,12 +48,25 @@ QUICK = [
     build("calling.c v9 -O3 -s"),
     build("calling.c v8plus -O1 -fPIC"),
     build("arithmetic.c v8plus -O2 -s"),
-    build("numbers.f90 v9 -Os -g"),
+    build("numbers.f90 v8plus -O2 -s"),
+    build("jumping.c v9 -O3 -fPIC -s +sp"),
+    build("jumping.c v8plus -O0 +sp"),
+    build("raising.cc v9 -O2 +sp"),
+    build("raising.cc v8plus -Os -s +sp"),
+]
+WAYS = [
+    *("return", "exit", "atexit", "_exit", "quick", "abort", "abort_exit", "abort_flush"),
+    *("raise", "kill", "load", "store", "call", "align", "illegal", "text", "pipe"),
+]
+ENDINGS = [
+    build(f"ending.c {width} {level}", [way])
+    for width, level, chosen in (("v9", "-O2", WAYS[::2]), ("v8plus", "-O0", WAYS[1::2]))
+    for way in chosen
 ]
 LONG = [
     *(
         build(f"{source} {width} {level} {extra}")
-        for source in ("switching.c", "calling.c", "arithmetic.c", "numbers.f90")
+        for source in ("switching.c", "calling.c", "arithmetic.c", "numbers.f90", "jumping.c +sp")
         for width in ("v9", "v8plus")
         for level, extra in (
             ("-O0", "-s"),
@@ -82,7 +97,7 @@ def check(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", QUICK, ids=str)
+@pytest.mark.parametrize("how", [*QUICK, *ENDINGS[::3]], ids=str)
 def test_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, how: Build) -> None:
     check(compile_c, tmp_path, how)
 
@@ -90,7 +105,7 @@ def test_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, how: B
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", LONG, ids=str)
+@pytest.mark.parametrize("how", [*ENDINGS, *LONG], ids=str)
 def test_program_is_exact_however_compiled(
     compile_c: Callable[..., Path], tmp_path: Path, how: Build
 ) -> None:
