@@ -88,9 +88,10 @@ def check_against_qemu(
     directory: Path,
     stack_pointers: bool = False,
     same_instructions: bool = True,
+    options: SchemeOptions | None = None,
 ) -> Simulated:
     """Run `path` under both and compare output, status, totals, edges and paths."""
-    simulated = simulate(path, arguments, stdin, directory=directory)
+    simulated = simulate(path, arguments, stdin, directory=directory, options=options)
     reference = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
     result = simulated.observation.result
     assert (simulated.output, simulated.errors) == (reference.run.output, reference.run.errors)
