@@ -380,8 +380,10 @@ class Walker:
         if edge is not None:
             steps.append(Cross(edge))
             return target
-        if not self.index.starts_routine(target) and self.index.return_edge_to(address) is not None:
-            return self._return(block, address, steps)  # longjmp, by its jump to behind setjmp
+        elsewhere = self.index.routine(block) != self.index.routine(target)
+        lands = elsewhere and not self.index.starts_routine(target)
+        if lands and self.index.return_edge_to(address) is not None:
+            return self._return(block, address, steps)  # longjmp, to behind setjmp
         if target not in self.index.entry_edge or block not in self.index.exit_edge:
             steps.append(MissingTarget(jump, address))
             return target

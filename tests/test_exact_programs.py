@@ -14,6 +14,7 @@ import pytest
 
 from conftest import WIDTH_FLAGS
 from exact import check_against_qemu
+from profiler.cfg import EdgeKind
 
 PROGRAMS = Path(__file__).resolve().parent / "programs" / "exact"
 LANGUAGES = {".c": "c", ".cc": "c++", ".f90": "fortran", ".S": "asm"}
@@ -43,6 +44,10 @@ def build(text: str, arguments: Sequence[str] = ()) -> Build:
 
 
 QUICK = [
+    build("odd.S v9 -nostdlib"),
+    build("odd.S v9 -nostdlib -s"),
+    build("odd.S v8plus -nostdlib"),
+    build("odd.S v8plus -nostdlib -s"),
     build("switching.c v9 -O0 -fPIC -g"),
     build("switching.c v8plus -O2"),
     build("calling.c v9 -O3 -s"),
@@ -110,3 +115,17 @@ def test_program_is_exact_however_compiled(
     compile_c: Callable[..., Path], tmp_path: Path, how: Build
 ) -> None:
     check(compile_c, tmp_path, how)
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+def test_jump_to_a_label_behind_a_call_is_no_longjmp(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The labels of `interpreter` are where its calls return; the jump stays an edge."""
+    program = compile_c(PROGRAMS / "odd.S", ("-nostdlib",), width="v9", language="asm")
+    found = check_against_qemu(program, directory=tmp_path)
+    (events,) = [e for e in found.observation.events.values() if e.cfg.name == "interpreter"]
+    assert events.activations == 5
+    assert sum(events.early.values()) == 0
+    assert len([e for e in events.cfg.edges if e.kind is EdgeKind.SWITCH]) == 4
