@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -103,6 +103,10 @@ class Scheme(Protocol):
     name: str
     slot: int | None
 
+    def selects(self, routine: int) -> bool:
+        """Whether routine number `routine` is to be profiled."""
+        ...
+
     def plan(self, routine: int) -> InstrumentationPlan | None:
         """The plan for routine number `routine`, None where it is not to be profiled."""
         ...
@@ -136,7 +140,35 @@ class Counters:
         return self._memory.hashing(area)
 
 
-class PathScheme:
+P = TypeVar("P", bound=RoutinePlan)
+
+
+class _Planned(Generic[P]):
+    """What schemes with a plan a routine share: plans are made when they are first needed."""
+
+    def __init__(self, graphs: GraphSource, make: Callable[[ControlFlowGraph], P]) -> None:
+        self._graphs = graphs
+        self._make = make
+        self.plans: dict[int, P] = {}
+
+    def selects(self, routine: int) -> bool:
+        """See `Scheme`."""
+        return self._graphs(routine) is not None
+
+    def routine_plan(self, routine: int) -> P | None:
+        """See `Scheme`."""
+        cfg = self._graphs(routine)
+        if cfg is not None and routine not in self.plans:
+            self.plans[routine] = self._make(cfg)
+        return self.plans.get(routine)
+
+    def plan(self, routine: int) -> InstrumentationPlan | None:
+        """See `Scheme`."""
+        plan = self.routine_plan(routine)
+        return None if plan is None else plan.plan
+
+
+class PathScheme(_Planned[PathPlan]):
     """`pp`: acyclic paths."""
 
     name = "pp"
@@ -144,24 +176,8 @@ class PathScheme:
     def __init__(
         self, graphs: GraphSource, make: Callable[[ControlFlowGraph], PathPlan], slot: int
     ) -> None:
+        super().__init__(graphs, make)
         self.slot: int | None = slot
-        self._graphs = graphs
-        self._make = make
-        self.plans: dict[int, PathPlan] = {}
-
-    def routine_plan(self, routine: int) -> PathPlan | None:
-        """The whole plan of a routine."""
-        cfg = self._graphs(routine)
-        if cfg is None:
-            return None
-        if routine not in self.plans:
-            self.plans[routine] = self._make(cfg)
-        return self.plans[routine]
-
-    def plan(self, routine: int) -> InstrumentationPlan | None:
-        """See `Scheme`."""
-        plan = self.routine_plan(routine)
-        return None if plan is None else plan.plan
 
     def read(self, routine: int, events: RoutineEvents, counters: Counters) -> Reading:
         """See `Scheme`."""
@@ -191,30 +207,11 @@ class PathScheme:
         )
 
 
-class EdgeScheme:
+class EdgeScheme(_Planned[EdgePlan]):
     """`qpt2`: edges, from counters on the chords of a maximum spanning tree."""
 
     name = "qpt2"
     slot: int | None = None
-
-    def __init__(self, graphs: GraphSource, make: Callable[[ControlFlowGraph], EdgePlan]) -> None:
-        self._graphs = graphs
-        self._make = make
-        self.plans: dict[int, EdgePlan] = {}
-
-    def routine_plan(self, routine: int) -> EdgePlan | None:
-        """The whole plan of a routine."""
-        cfg = self._graphs(routine)
-        if cfg is None:
-            return None
-        if routine not in self.plans:
-            self.plans[routine] = self._make(cfg)
-        return self.plans[routine]
-
-    def plan(self, routine: int) -> InstrumentationPlan | None:
-        """See `Scheme`."""
-        plan = self.routine_plan(routine)
-        return None if plan is None else plan.plan
 
     def read(self, routine: int, events: RoutineEvents, counters: Counters) -> Reading:
         """See `Scheme`."""
@@ -236,6 +233,10 @@ class PlainScheme:
 
     def __init__(self, graphs: GraphSource) -> None:
         self._graphs = graphs
+
+    def selects(self, routine: int) -> bool:
+        """See `Scheme`."""
+        return self._graphs(routine) is not None
 
     def routine_plan(self, routine: int) -> None:
         """No plan."""

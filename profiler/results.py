@@ -51,7 +51,7 @@ def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Me
     wrapped = []
     for routine, events in observation.events.items():
         flow.check(events.cfg, events.edges, events.early, events.activations)
-        if scheme.routine_plan(routine) is None and scheme.name != "edges":
+        if not scheme.selects(routine):
             continue
         reading = scheme.read(routine, events, counters)
         check_edges(events.cfg, scheme.name, reading.edges, events.edges)

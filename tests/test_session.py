@@ -181,6 +181,9 @@ def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_
     every = run("switches").measurements[Mode.PP]
     guest = GuestOptions(root=tmp_path, stdin=tmp_path / "stdin")
     request = RunRequest(fixture_elf("switches"), guest, routines=("exec*", "days"))
+    for mode in (Mode.QPT2, Mode.EDGES):
+        selected = session.run_program(replace(request, mode=mode)).routines
+        assert {routine.name for routine in selected} == {"execute", "days"}
     some = session.run_program(request)
     assert {routine.name for routine in some.routines} == {"execute", "days"}
     assert some.base == every.base
