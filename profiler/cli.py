@@ -9,9 +9,12 @@ Nothing is imported here but what is cheap: Ctrl-C ends even the start without a
 
 from __future__ import annotations
 
+import atexit
 import gc
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 FAILURE = 125
@@ -32,7 +35,22 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         status = run(arguments)
     except KeyboardInterrupt:
         status = fail("interrupted", INTERRUPTED)
+    if arguments is None:
+        leave(status)
     sys.exit(status)
+
+
+def leave(status: int) -> NoReturn:
+    """End the process at once.
+
+    Python would first take apart everything that the run has built, which takes a quarter of a
+    second; the system does it in no time.
+    """
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):  # what must be written has been, and was checked
+            stream.flush()
+    os._exit(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
