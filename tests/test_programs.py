@@ -6,6 +6,7 @@ names.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -81,12 +82,15 @@ ALLOWED = {"make own link", "read inside", "write below", "rename below", "chang
 
 @pytest.fixture(scope="session")
 def cache() -> Path:
-    """The directory of the built programs."""
+    """The directory of the built programs; one of the tests' workers builds what is missing."""
     path = Path(os.environ.get("SIMPROF_PROGRAMS", DEFAULT_CACHE)).expanduser().resolve()
-    try:
-        built(path, RUNS)
-    except BuildError as error:
-        pytest.skip(f"real programs cannot be built here: {error}")
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            built(path, RUNS)
+        except BuildError as error:
+            pytest.skip(f"real programs cannot be built here: {error}")
     return path
 
 
