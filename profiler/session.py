@@ -38,6 +38,10 @@ from simulator.files import Host, RecordingHost
 from simulator.machine import Limits, Machine, Observer, RunResult
 from simulator.program import Program
 
+WINDOWS = 8
+"""Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what
+dead stack memory holds, and a few programs (memchr's last word) execute by that."""
+
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""
 
@@ -150,6 +154,7 @@ def _machine(
         observer=observer,
         on_late_code=on_late_code,
         argv0=guest.argv0,
+        windows=WINDOWS,
     )
 
 
