@@ -98,6 +98,8 @@ def machine_alone(bare: bool) -> Runner:
     """Run on the machine without a profiler; `bare`: without any hook."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
+        from profiler.session import WINDOWS
+        from simulator.cpu_state import MAX_WINDOWS
         from simulator.elf import load
         from simulator.files import Host
         from simulator.machine import Limits, Machine
@@ -110,6 +112,7 @@ def machine_alone(bare: bool) -> Runner:
                 environment=(),
                 host=host,
                 limits=Limits(None, None, GuestOptions.memory_limit),
+                windows=MAX_WINDOWS if bare else WINDOWS,  # bare runs cannot place every trap
             )
             result = machine.run(bare=bare)
             host.dispose()
