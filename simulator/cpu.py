@@ -109,7 +109,8 @@ class Cpu:
     is64
         False for programs with 32-bit addresses (PSTATE.AM set).
     windows
-        Number of register windows, 3..32. Programs cannot tell; more windows trap less.
+        Number of register windows, 3..32. More trap less, but a program that reads stack memory
+        which it never set can tell: what was spilled there stays there.
 
     Raises
     ------

@@ -48,6 +48,8 @@ QUICK = [
     build("odd.S v9 -nostdlib -s"),
     build("odd.S v8plus -nostdlib"),
     build("odd.S v8plus -nostdlib -s"),
+    build("stale.c v9 -O1"),
+    build("stale.c v8plus -O1"),
     build("switching.c v9 -O0 -fPIC -g"),
     build("switching.c v8plus -O2"),
     build("calling.c v9 -O3 -s"),

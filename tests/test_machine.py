@@ -73,7 +73,7 @@ reset 1
 
 
 @WIDTHS
-@pytest.mark.parametrize("windows", [3, 32])
+@pytest.mark.parametrize("windows", [3, 8, 32])
 def test_signals_are_delivered_and_return(compile_c: Compile, width: str, windows: int) -> None:
     path = compile_c((PROGRAMS / "signals.c").read_text(), ("-O1", "-lm"), width)
     result, output = run(path, windows=windows, limits=Limits(memory=64 << 20))
@@ -200,7 +200,9 @@ def test_a_hundred_thousand_frames(compile_c: Compile, width: str, windows: int)
 
 
 @WIDTHS
-def test_the_number_of_windows_changes_no_count(compile_c: Compile, width: str) -> None:
+def test_windows_change_no_count_where_nothing_stale_is_read(
+    compile_c: Compile, width: str
+) -> None:
     path = compile_c(DEEP, width=width)
     assert len({run(path, windows=windows)[0].instructions for windows in (3, 5, 32)}) == 1
 
