@@ -8,6 +8,9 @@ from enum import StrEnum
 from pathlib import Path
 
 DEFAULT_PATH_LIMIT = 100_000_000
+DEFAULT_COLD, DEFAULT_LOOP = 5.0, 15.0
+"""TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)."""
+DEFAULT_ITERATIONS = 2
 DEFAULT_MEMORY_LIMIT = 2 << 30
 DEFAULT_STACK_SIZE = 64 << 20
 """Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17."""
@@ -20,6 +23,15 @@ class Mode(StrEnum):
 
     PP = "pp"  # acyclic paths (EPP)
     QPT2 = "qpt2"  # edges, counters on the chords of a maximum spanning tree (BL94, EPP)
+    QPT = "qpt"  # blocks: a counter in every block, or fewer (BL94 section 3)
+    WITNESS = "witness"  # a trace of witnesses that regenerates the execution (BL94 section 4)
+    BITS = "bits"  # a trace of branch outcomes that regenerates the execution (BL94 6.2)
+    BITTRACE = "bittrace"  # acyclic paths named by branch outcomes (EPP section 2)
+    TPP = "tpp"  # acyclic paths, targeted by an edge profile (TPP)
+    KITER = "kiter"  # k-iteration paths (KITER)
+    NAIVE = "naive"  # edges: a counter on every one (CS6120)
+    CALLS = "calls"  # edges: two logging calls on every one (CS6120)
+    CALLS_OPTIMAL = "calls-optimal"  # edges: two logging calls on every chord (CS6120)
     EDGES = "edges"  # every edge counted by the emulator itself: no scheme, nothing added
 
 
@@ -36,6 +48,15 @@ class TableChoice(StrEnum):
     AUTO = "auto"  # an array where the increments fit an immediate, otherwise a hash table
     ARRAY = "array"
     HASH = "hash"
+
+
+class VertexPlacement(StrEnum):
+    """Where `qpt` puts its counters (BL94 section 3)."""
+
+    REDUNDANT = "redundant"  # in every block
+    VERTEX_OPTIMAL = "vertex-optimal"  # in fewest blocks: Vprof(Vcnt), Knuth and Stevenson
+    EDGE_HEURISTIC = "edge-heuristic"  # on edges, as figure 11 chooses them: Vprof(Ecnt)
+    EDGE = "edge"  # on the chords of a spanning tree, as `qpt2`: Eprof(Ecnt)
 
 
 class Phase(StrEnum):
@@ -69,12 +90,29 @@ class SchemeOptions:
     weights
         Source of the edge weights; a path names a saved profile (`simprof run -o`).
     table
-        How `pp` keeps its path counters.
+        How path counters are kept.
+    cold, loop
+        TPP(i, j): percentages below which an edge is cold, and below which the entries of a loop
+        disconnect it.
+    cold_always
+        Remove cold edges of all routines, not only where that makes a hash table an array.
+    edge_profile
+        Saved profile that guides `tpp`; None: that of a first run with the same input.
+    iterations
+        k of `kiter`.
+    placement
+        Where `qpt` puts its counters.
     """
 
     path_limit: int = DEFAULT_PATH_LIMIT
     weights: Weights | Path = Weights.HEURISTIC
     table: TableChoice = TableChoice.AUTO
+    cold: float = DEFAULT_COLD
+    loop: float = DEFAULT_LOOP
+    cold_always: bool = False
+    edge_profile: Path | None = None
+    iterations: int = DEFAULT_ITERATIONS
+    placement: VertexPlacement = VertexPlacement.REDUNDANT
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ def test_figure_9() -> None:
     assert plan.plan.uses_register
     names = [str(cfg.vertex_name(vertex)) for vertex in sorted(plan.static_region)]
     assert names == ["A", "B"]
-    assert {str(cfg.vertex_name(v)) for v in plan.counted_region} == {"E", "F"}
+    assert {str(cfg.vertex_name(v)) for v in plan.plan.counted_region} == {"E", "F"}
 
 
 def test_back_edge_carries_both_dummies() -> None:

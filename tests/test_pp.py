@@ -27,7 +27,7 @@ def unfinished(plan: PathPlan, outcome: Outcome) -> list[tuple[PathRecord, int]]
     found = []
     for block, register, last in outcome.early:
         found.append((plan.decode_partial(register, last, block), 1))
-        if block in plan.counted_region:
+        if block in plan.plan.counted_region:
             assert last is not None
             outcome.paths[last] -= 1
     return found
@@ -87,7 +87,7 @@ def test_early_end_before_initialisation_and_after_the_count() -> None:
     plan = plan_pp(cfg)
     block = {each.label: each.id for each in cfg.blocks}
     assert block["A"] in plan.static_region
-    assert block["F"] in plan.counted_region
+    assert block["F"] in plan.plan.counted_region
     assert_profile_is_exact(
         cfg, plan, [walk(cfg, "ABCEF"), walk(cfg, "ABDEF")[:1], walk(cfg, "ABDEF")[:-1]]
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
@@ -63,6 +64,86 @@ class PathRecord:
         return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
+@dataclass(frozen=True)
+class UnfinishedPath:
+    """Activations that ended early in `block` with these path registers, `count` of them.
+
+    `last` is the path counter that they incremented last where `block` is in the plan's
+    `counted_region`, None elsewhere.
+    """
+
+    block: int
+    registers: tuple[int, ...]
+    last: int | None
+    count: int
+
+
+@dataclass(frozen=True)
+class RoutineCounters:
+    """What one scheme's counters hold for one routine after a run: all that a decoder may read.
+
+    Attributes
+    ----------
+    paths
+        Path counter -> value, where that is not 0 (`plan.COLD_COUNTER` among them).
+    events
+        Values of the plan's `CountEdge` counters.
+    early
+        Block id -> activations that ended early in it (BL94 3.2, EPP 3.6).
+    unfinished
+        The same activations with their registers; empty where the plan counts no paths.
+    hashed
+        How many of the increments of path counters called the hashing routine.
+    hashing
+        Instructions that the hashing routine executed.
+    taken
+        Edge id -> how often its conditional code was executed (`plan.Execution.take`).
+    """
+
+    paths: Mapping[int, int]
+    events: tuple[int, ...]
+    early: Mapping[int, int] = field(default_factory=dict)
+    unfinished: tuple[UnfinishedPath, ...] = ()
+    hashed: int = 0
+    hashing: int = 0
+    taken: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def path_increments(self) -> int:
+        """How often path counters were incremented."""
+        return sum(self.paths.values())
+
+    @property
+    def largest(self) -> int:
+        """The largest counter."""
+        return max([*self.paths.values(), *self.events], default=0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The profile that a scheme's counters give of one routine.
+
+    Attributes
+    ----------
+    edges
+        Count by edge id, derived from the counters alone; None where they do not tell.
+    blocks
+        Count by block id where the counters tell these but not the edges.
+    paths
+        Path number -> count of finished paths, counts taken ahead of an early end taken back.
+    partial
+        Unfinished paths with their counts.
+    lost
+        What the scheme is known to have lost, by name ("cold_paths": path executions).
+    """
+
+    edges: tuple[int, ...] | None
+    blocks: tuple[int, ...] | None = None
+    paths: Mapping[int, int] = field(default_factory=dict)
+    partial: Mapping[PathRecord, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+
 class RoutinePlan(Protocol):
     """One scheme on one routine: what to do on which edge, and how to read the counters."""
 
@@ -81,6 +162,28 @@ class RoutinePlan(Protocol):
         """The edge weights that guided the placement, by edge id."""
         ...
 
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the profile from the counters."""
+        ...
+
     def validate(self) -> None:
         """Raise AssertionError if any structure of the plan is not as it must be."""
+        ...
+
+
+class PathDecoder(RoutinePlan, Protocol):
+    """The plan of a scheme that counts paths."""
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart."""
+        ...
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of edges that end paths and are no back edges."""
+        ...
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts; ValueError if there is none."""
         ...

@@ -19,6 +19,7 @@ their own, so that edge counts are always exact. Reducible graphs without cuts r
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +31,7 @@ from profiler.loops import DepthFirst, depth_first
 from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, find_cut_edges, number
 from profiler.placement import choose_table, place
 from profiler.plan import Action, CountConstantPath, CountEdge, InstrumentationPlan, Table
-from profiler.schemes.base import PathEnd, PathRecord, PathStart
+from profiler.schemes.base import PathEnd, PathRecord, PathStart, Reading, RoutineCounters
 from profiler.spanning import (
     ChordIncrements,
     SpanningTree,
@@ -50,8 +51,6 @@ class PathPlan:
         See `RoutinePlan`.
     dag, numbering, tree, increments
         By dag edge and vertex: the structures that the plan was made from.
-    counted_region
-        Vertices at which the activation has counted its current path already.
     static_region
         Vertices at which the path register means nothing, because one path leads there.
     edge_counters
@@ -68,7 +67,6 @@ class PathPlan:
     numbering: PathNumbering
     tree: SpanningTree
     increments: ChordIncrements
-    counted_region: frozenset[int]
     static_region: frozenset[int]
     edge_counters: tuple[int, ...]
     removed_tree: SpanningTree
@@ -122,12 +120,12 @@ class PathPlan:
             Path register when it ended; not read where it is not initialised yet.
         last_count
             The path counter that the activation incremented last, if any. Read where the path
-            was counted ahead (`vertex in counted_region`); the caller then takes that count
+            was counted ahead (`vertex in plan.counted_region`); the caller then takes that count
             back.
         vertex
             The block in which the activation ended.
         """
-        if vertex in self.counted_region:
+        if vertex in self.plan.counted_region:
             if last_count is None:
                 raise ValueError(f"{self.cfg.name}: block {vertex} reached without a count")
             return self._record(self.numbering.decode_prefix(last_count, vertex), partial=True)
@@ -193,6 +191,21 @@ class PathPlan:
             counts[edge] = count
         return tuple(counts)
 
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive paths, unfinished paths and edge counts (EPP 3.5, 3.6)."""
+        paths = Counter(counters.paths)
+        partial: Counter[PathRecord] = Counter()
+        for end in counters.unfinished:
+            record = self.decode_partial(end.registers[0], end.last, end.block)
+            partial[record] += end.count
+            if end.last is not None:
+                paths[end.last] -= end.count
+        return Reading(
+            edges=self.edge_counts(paths, counters.events, partial.items()),
+            paths={number: count for number, count in sorted(paths.items()) if count},
+            partial=partial,
+        )
+
     def validate(self) -> None:
         """Check every structure.
 
@@ -214,7 +227,7 @@ class PathPlan:
         ]
         assert sorted(counters) == list(enumerate(self.edge_counters))
         assert self.plan.edge_counters == len(self.edge_counters)
-        assert not self.counted_region & self.static_region
+        assert not self.plan.counted_region & self.static_region
 
     def _validate_increments(self) -> None:
         """Check edge by edge what makes sums of increments and sums of values agree."""
@@ -268,6 +281,7 @@ def plan_pp(
         path_counters=numbering.total if chosen is Table.ARRAY else 0,
         addressing=addressing,
         edge_counters=len(placement.edge_counters),
+        counted_region=placement.counted_region,
     )
     return PathPlan(
         cfg,
@@ -277,7 +291,6 @@ def plan_pp(
         numbering,
         tree,
         increments,
-        placement.counted_region,
         placement.static_region,
         placement.edge_counters,
         removed_tree,

@@ -13,6 +13,7 @@ from profiler.cfg import ControlFlowGraph
 from profiler.flow import NO_EXITS, propagate
 from profiler.loops import depth_first, live_edges
 from profiler.plan import CountEdge, InstrumentationPlan, Table
+from profiler.schemes.base import Reading, RoutineCounters
 from profiler.spanning import SpanningTree, maximum_spanning_tree
 from profiler.weights import heuristic
 
@@ -48,6 +49,10 @@ class EdgePlan:
         """
         chord_counts = dict(zip(self.tree.chords, counters, strict=True))
         return propagate(self.cfg, self.tree, chord_counts, early_exits)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the edge counts."""
+        return Reading(edges=self.edge_counts(counters.events, counters.early))
 
     def validate(self) -> None:
         """Check the tree and that the plan counts its chords and nothing else.
