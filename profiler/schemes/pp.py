@@ -9,12 +9,7 @@ Steps, as EPP numbers them
 2. Move the values onto the chords of a maximum spanning tree (3.3): `spanning`.
 3. Place the instrumentation (3.4): `placement.place`.
 4. Regenerate paths from counters (3.5): `PathPlan.decode`; unfinished paths of activations that
-   ended early (3.6): `PathPlan.decode_partial`; edge counts: `PathPlan.edge_counts`.
-
-Removed edges and edge counts: the paths tell how often the removed edges of one source, and
-those of one target, executed together. Where that does not determine each of them (two sources
-with removed edges to the same two targets, or parallel ones) the least frequent get counters of
-their own, so that edge counts are always exact. Reducible graphs without cuts rarely need one.
+   ended early (3.6): `PathPlan.decode_partial`; edge counts: `path_edges`.
 """
 
 from __future__ import annotations
@@ -23,15 +18,16 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from profiler.cfg import ControlFlowGraph
-from profiler.dag import Dag, DagEdge, make_dag
-from profiler.flow import solve_tree
-from profiler.loops import DepthFirst, depth_first
-from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, find_cut_edges, number
+from profiler.dag import Dag, make_dag
+from profiler.loops import depth_first
+from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from profiler.path_edges import edge_counts, path_record, removed_forest, truncated_dag
 from profiler.placement import choose_table, place
 from profiler.plan import Action, CountConstantPath, CountEdge, InstrumentationPlan, Table
-from profiler.schemes.base import PathEnd, PathRecord, PathStart, Reading, RoutineCounters
+from profiler.schemes.base import PathRecord, Reading, RoutineCounters
 from profiler.spanning import (
     ChordIncrements,
     SpanningTree,
@@ -57,7 +53,7 @@ class PathPlan:
         Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
         leave their counts open.
     removed_tree
-        The other removed edges: a forest on their sources and targets (see `_removed_forest`).
+        The other removed edges (see `path_edges.removed_forest`).
     """
 
     cfg: ControlFlowGraph
@@ -134,26 +130,7 @@ class PathPlan:
         return self._record(self.numbering.decode_prefix(path_sum, vertex), partial=True)
 
     def _record(self, path: tuple[int, ...], partial: bool = False) -> PathRecord:
-        edges = [self.dag.edges[edge] for edge in path]
-        blocks = [edge.target for edge in edges if edge.target != self.cfg.exit]
-        real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
-        end = PathEnd.PARTIAL if partial else self._end(edges[-1])
-        return PathRecord(tuple(blocks), real, self._start(edges[0]), end)
-
-    def _start(self, edge: DagEdge) -> PathStart:
-        if edge.cfg_edge is not None or not edge.stands_for:
-            return PathStart.ENTRY
-        return PathStart.LOOP if self._has_back_edge(edge) else PathStart.CUT
-
-    def _end(self, edge: DagEdge) -> PathEnd:
-        if edge.cfg_edge is not None:
-            return PathEnd.EXIT
-        if not edge.stands_for:
-            return PathEnd.DEAD_END
-        return PathEnd.LOOP if self._has_back_edge(edge) else PathEnd.CUT
-
-    def _has_back_edge(self, edge: DagEdge) -> bool:
-        return any(removed in self.dag.dfs.back_edges for removed in edge.stands_for)
+        return path_record(self.dag, path, partial)
 
     def edge_counts(
         self,
@@ -172,24 +149,9 @@ class PathPlan:
         partial
             Unfinished paths with their counts.
         """
-        counts = [0] * len(self.cfg.edges)
-        supply = [0] * self.removed_tree.vertex_count
         whole = ((self.decode(path_id), count) for path_id, count in paths.items() if count)
-        for group in (whole, partial):
-            for record, count in group:
-                for edge in record.edges:
-                    counts[edge] += count
-                if record.start is not PathStart.ENTRY:
-                    supply[self.cfg.vertex_count + record.blocks[0]] -= count
-                if record.end in (PathEnd.LOOP, PathEnd.CUT):
-                    supply[record.blocks[-1]] += count
-        for edge, count in zip(self.edge_counters, counters, strict=True):
-            counts[edge] = count
-        known = [counts[edge] for edge in self.dag.removed]
-        solved, _ = solve_tree(self.removed_tree, known, supply)
-        for edge, count in zip(self.dag.removed, solved, strict=True):
-            counts[edge] = count
-        return tuple(counts)
+        counted = zip(self.edge_counters, counters, strict=True)
+        return edge_counts(self.dag, self.removed_tree, counted, chain(whole, partial))
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive paths, unfinished paths and edge counts (EPP 3.5, 3.6)."""
@@ -263,14 +225,14 @@ def plan_pp(
     """
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    dag = _truncated(cfg, dfs, path_limit, total_limit)
+    dag = truncated_dag(cfg, dfs, path_limit, total_limit)
     numbering = number(dag)
     ends = [(edge.source, edge.target) for edge in dag.edges]
     tree = maximum_spanning_tree(
         cfg.vertex_count, ends, dag.edge_weights(edge_weights), (cfg.exit, cfg.entry)
     )
     increments = chord_increments(tree, numbering.values)
-    removed_tree = _removed_forest(dag, edge_weights)
+    removed_tree = removed_forest(dag, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
     placement = place(dag, tree, increments.increments, open_edges)
     chosen, addressing = choose_table(tree, increments.increments, table)
@@ -297,26 +259,6 @@ def plan_pp(
     )
 
 
-def _truncated(
-    cfg: ControlFlowGraph, dfs: DepthFirst, path_limit: int | None, total_limit: int | None
-) -> Dag:
-    dag = make_dag(cfg, dfs)
-    cuts = find_cut_edges(dag, path_limit, total_limit)
-    return make_dag(cfg, dfs, cuts) if cuts else dag
-
-
 def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
     registerless = (CountConstantPath, CountEdge)
     return any(not isinstance(action, registerless) for group in actions for action in group)
-
-
-def _removed_forest(dag: Dag, weights: Sequence[float]) -> SpanningTree:
-    """Choose the removed edges whose counts follow from those of the paths.
-
-    The graph has a vertex v for each source and |V| + w for each target of removed edges: the
-    paths give the flow through each vertex, so the counts of a forest follow (BL94 3.2).
-    """
-    edges = [dag.cfg.edges[edge] for edge in dag.removed]
-    count = dag.cfg.vertex_count
-    ends = [(edge.source, count + edge.target) for edge in edges]
-    return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)
