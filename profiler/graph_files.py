@@ -18,25 +18,17 @@ from pathlib import Path
 from typing import Any
 
 from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.interpret import ExecutedWalk
 from simulator.errors import SimulatorError
 
 RESERVED = ("ENTRY", "EXIT")
 GREATEST_WEIGHT = 1e300  # sums of weights stay finite
 
-
 GREATEST_SIZE = 128 << 20
 """Bytes of a graph file; more would be a device or a mistake."""
 
-GREATEST_CROSSINGS = 1 << 62
-"""Edges that all runs together may cross: what the kernel's counters hold."""
-
-
-@dataclass(frozen=True)
-class Walk:
-    """Edges from ENTRY to EXIT of one activation, and how often it happens."""
-
-    edges: tuple[int, ...]
-    count: int
+GREATEST_CROSSINGS = 10**300
+"""Edges that all runs together may cross, so that shares of them are finite."""
 
 
 class GraphFileError(SimulatorError):
@@ -63,7 +55,7 @@ class GraphDocument:
     sha256: str
     cfg: ControlFlowGraph
     weights: tuple[float | None, ...]
-    walks: tuple[Walk, ...]
+    walks: tuple[ExecutedWalk, ...]
 
 
 def load(path: Path) -> GraphDocument:
@@ -74,7 +66,7 @@ def load(path: Path) -> GraphDocument:
     GraphFileError
         Naming the file and the place in it, if it cannot be read or is no graph file.
     """
-    data = _read(path)
+    data = read_file(path)
     try:
         document = json.loads(data, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
@@ -87,7 +79,14 @@ def load(path: Path) -> GraphDocument:
     return parse(document, str(path), hashlib.sha256(data).hexdigest())
 
 
-def _read(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """Return a file's content.
+
+    Raises
+    ------
+    GraphFileError
+        If it cannot be read, or is too long.
+    """
     try:
         with path.open("rb") as file:
             data = file.read(GREATEST_SIZE + 1)
@@ -238,7 +237,7 @@ class _Walks:
         for edge in self.inner:
             self.between.setdefault((edge.source, edge.target), []).append(edge.id)
 
-    def parse(self, runs: object) -> tuple[Walk, ...]:
+    def parse(self, runs: object) -> tuple[ExecutedWalk, ...]:
         if not isinstance(runs, list):
             raise GraphFileError(f"{self.file}: runs: must be a list of [blocks, count]")
         walks, crossings = [], 0
@@ -247,13 +246,13 @@ class _Walks:
             crossings += walk.count * len(walk.edges)
             if crossings > GREATEST_CROSSINGS:
                 raise GraphFileError(
-                    f"{self.file}: run {index}: with this run edges are crossed more than 2^62 "
+                    f"{self.file}: run {index}: with this run edges are crossed more than 10^300 "
                     "times in all; lower the counts"
                 )
             walks.append(walk)
         return tuple(walks)
 
-    def _run(self, run: object, index: int) -> Walk:
+    def _run(self, run: object, index: int) -> ExecutedWalk:
         where = f"{self.file}: run {index}"
         if not isinstance(run, list) or len(run) != 2:
             raise GraphFileError(f"{where}: must be [blocks, count], not {_short(run)}")
@@ -269,7 +268,7 @@ class _Walks:
                 f'{where}: must name blocks in a string or hold {{"edges": [indices]}}, '
                 f"not {_short(what)}"
             )
-        return Walk((self.first.id, *edges, self.last.id), count)
+        return ExecutedWalk((self.first.id, *edges, self.last.id), count)
 
     def _named(self, text: str, where: str) -> Iterator[int]:
         labels = text.split()

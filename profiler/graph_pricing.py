@@ -5,7 +5,8 @@ The code is generated as for a 64-bit routine with every register free (DESIGN s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from profiler.cfg import ControlFlowGraph
 from profiler.codegen import CounterSpace, RoutineContext, generate
@@ -28,12 +29,37 @@ class Prices:
         Where the path number lives, None where there is none.
     hash_costs
         What a call of the hashing routine costs.
+    taken_costs
+        Edge -> further instructions each time that its conditional code is executed.
+    block_costs, block_texts
+        Block -> the same for code in the block.
     """
 
     costs: dict[int, int]
     texts: dict[int, tuple[str, ...]]
     path_register: str | None
     hash_costs: HashCosts
+    taken_costs: Mapping[int, int] = field(default_factory=dict)
+    block_costs: Mapping[int, int] = field(default_factory=dict)
+    block_texts: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+    def added(
+        self, crossings: Sequence[int], executions: Sequence[int], taken: Mapping[int, int]
+    ) -> int:
+        """Return the instructions added, those of the hashing routine excepted.
+
+        Parameters
+        ----------
+        crossings, executions
+            By edge id, by block id.
+        taken
+            Edge id -> how often its conditional code was executed.
+        """
+        return (
+            sum(crossings[edge] * cost for edge, cost in self.costs.items())
+            + sum(executions[block] * cost for block, cost in self.block_costs.items())
+            + sum(count * self.taken_costs.get(edge, 0) for edge, count in taken.items())
+        )
 
 
 def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:

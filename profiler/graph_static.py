@@ -5,33 +5,59 @@ Lists by edge follow the answer's `edges`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profiler.cfg import ControlFlowGraph
-from profiler.graph_pricing import Prices
-from profiler.loops import DepthFirst
+from profiler.graph_answer import GraphRun
+from profiler.plan import Action
 from profiler.schemes.pp import PathPlan
 from profiler.schemes.qpt import EdgePlan
 from profiler.spanning import SpanningTree
 
 
-def describe(
-    cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathPlan | EdgePlan, prices: Prices
-) -> dict[str, Any]:
+def describe(run: GraphRun) -> dict[str, Any]:
     """Return `static`: what numbering, spanning tree and placement computed, with the code."""
+    static = _code(run)
+    plan = run.plan
+    if isinstance(plan, PathPlan):
+        return static | _path_static(run.cfg, plan)
+    if isinstance(plan, EdgePlan):
+        return static | {"tree": list(plan.tree.in_tree), "dummy_edges": []}
+    return static
+
+
+def _code(run: GraphRun) -> dict[str, Any]:
+    """Return what is there in every mode."""
+    cfg, plan, prices = run.cfg, run.plan.plan, run.prices
     edges = range(len(cfg.edges))
-    actions = plan.plan.actions
     static: dict[str, Any] = {
-        "back_edges": [_ends(cfg, edge) for edge in sorted(dfs.back_edges)],
-        "weights": list(plan.weights),
-        "code": [[str(action) for action in actions.get(edge, ())] for edge in edges],
+        "back_edges": [_ends(cfg, edge) for edge in sorted(run.dfs.back_edges)],
+        "weights": list(run.plan.weights),
+        "code": [[str(action) for action in plan.actions.get(edge, ())] for edge in edges],
         "sparc": [list(prices.texts.get(edge, ())) for edge in edges],
         "costs": [prices.costs.get(edge, 0) for edge in edges],
     }
-    if isinstance(plan, PathPlan):
-        return static | _path_static(cfg, plan)
-    return static | {"tree": list(plan.tree.in_tree), "dummy_edges": []}
+    if any(prices.taken_costs.values()):
+        static["taken_costs"] = [prices.taken_costs.get(edge, 0) for edge in edges]
+    if plan.blocks or plan.block_ends:
+        static["block_code"] = _by_block(cfg, plan.blocks)
+        static["block_end_code"] = _by_block(cfg, plan.block_ends)
+        names = {block: str(cfg.vertex_name(block)) for block in prices.block_costs}
+        static["block_sparc"] = {
+            names[block]: list(texts) for block, texts in prices.block_texts.items()
+        }
+        static["block_costs"] = {names[block]: cost for block, cost in prices.block_costs.items()}
+    return static
+
+
+def _by_block(
+    cfg: ControlFlowGraph, actions: Mapping[int, tuple[Action, ...]]
+) -> dict[str, list[str]]:
+    return {
+        str(cfg.vertex_name(block)): [str(action) for action in actions[block]]
+        for block in sorted(actions)
+    }
 
 
 def _path_static(cfg: ControlFlowGraph, plan: PathPlan) -> dict[str, Any]:

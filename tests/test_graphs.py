@@ -1,6 +1,7 @@
 import json
 import random
 from collections import Counter
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS
 from profiler.graph_files import GREATEST_CROSSINGS, GraphFileError, load
 from profiler.graphs import GraphOptions, analyse_file
-from profiler.request import Mode, TableChoice, Weights
+from profiler.request import Mode, SchemeOptions, TableChoice, Weights
 from simulator.errors import UsageError
 
 FIGURE_1 = {
@@ -25,6 +26,9 @@ FIGURE_1 = {
 }  # fmt: skip
 
 
+SCHEME_OPTIONS = {field.name for field in fields(SchemeOptions)} - {"weights"}
+
+
 def write(tmp_path: Path, document: object) -> Path:
     path = tmp_path / "graph.json"
     path.write_text(document if isinstance(document, str) else json.dumps(document))
@@ -32,7 +36,9 @@ def write(tmp_path: Path, document: object) -> Path:
 
 
 def answer(tmp_path: Path, document: object, **options: Any) -> dict[str, Any]:
-    result = analyse_file(write(tmp_path, document), GraphOptions(**options))
+    scheme = {name: options.pop(name) for name in SCHEME_OPTIONS & set(options)}
+    chosen = GraphOptions(**options, scheme=SchemeOptions(**scheme))
+    result = analyse_file(write(tmp_path, document), chosen)
     assert json.loads(json.dumps(result)) == result
     return result
 
@@ -121,8 +127,6 @@ def test_overflow_is_truncated_and_reported_exactly(tmp_path: Path) -> None:
     assert result["counts"]["hashed_increments"] == result["counts"]["path_increments"] > 5
     with pytest.raises(UsageError, match="too many to enumerate"):
         answer(tmp_path, document, enumerate=True)
-    with pytest.raises(UsageError, match="paths and more do not fit a 32-bit register"):
-        answer(tmp_path, document, path_limit=None)
     result = answer(tmp_path, document, path_limit=4, enumerate=True)
     assert len(result["all_paths"]) == result["static"]["valid_paths"]
 
@@ -137,12 +141,13 @@ def test_long_lists_of_long_paths_are_refused(tmp_path: Path) -> None:
         answer(tmp_path, document, enumerate=True)
 
 
-def test_counts_beyond_the_counters_are_refused_by_run(tmp_path: Path) -> None:
+def test_counts_beyond_all_measure_are_refused_by_run(tmp_path: Path) -> None:
     document = {"entry": "A", "exit": "B", "edges": [["A", "B"]]}
     most = GREATEST_CROSSINGS // 3
     for mode in (Mode.PP, Mode.QPT2):
         result = answer(tmp_path, document | {"runs": [["A B", most]]}, mode=mode)
         assert [edge["count"] for edge in result["edges"]] == [most] * 3
+        assert result["instructions"]["base"] == 2 * most
     with pytest.raises(GraphFileError, match="run 1: with this run edges"):
         answer(tmp_path, document | {"runs": [["A B", most], ["A B", 1]]})
 

@@ -1,18 +1,15 @@
 import json
-import random
 from pathlib import Path
 
 import pytest
 
-from brute import graph, random_graph, random_walk, run_plan
+from brute import graph
 from figures import epp_1
-from profiler.execution import execute
-from profiler.graph_files import Walk
 from profiler.graph_pricing import price
 from profiler.graphs import GraphOptions, analyse_file
 from profiler.hash_routine import hash_costs
 from profiler.plan import Table
-from profiler.request import Mode, TableChoice
+from profiler.request import Mode, SchemeOptions, TableChoice
 from profiler.schemes.pp import plan_pp
 from simulator.errors import UsageError
 from simulator.program import MachineKind
@@ -27,7 +24,7 @@ DIAMOND = {
 def analyse(tmp_path: Path, mode: Mode, table: TableChoice) -> dict:  # type: ignore[type-arg]
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(DIAMOND))
-    return analyse_file(path, GraphOptions(mode=mode, table=table))
+    return analyse_file(path, GraphOptions(mode=mode, scheme=SchemeOptions(table=table)))
 
 
 def test_path_array_costs_by_hand(tmp_path: Path) -> None:
@@ -57,26 +54,6 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
     routine = 2 * costs.insert + 9 * costs.hit
     assert result["instructions"]["added"] == calls + routine
     assert result["counts"]["hashed_increments"] == 11
-
-
-@pytest.mark.parametrize("seed", range(40))
-def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
-    rng = random.Random(seed)
-    cfg = random_graph(rng)
-    plan = plan_pp(cfg, table=rng.choice((Table.HASH, Table.ARRAY)))
-    walks = [Walk(tuple(random_walk(rng, cfg)), rng.choice((0, 1, 2, 7))) for _ in range(6)]
-    costs = hash_costs(MachineKind.SPARCV9)
-    together = execute(plan.plan, walks, costs)
-    singles = [Walk(walk.edges, 1) for walk in walks for _ in range(walk.count)]
-    assert execute(plan.plan, singles, costs) == together
-    reference = run_plan(cfg, plan.plan, [walk.edges for walk in singles])
-    assert together.paths == dict(reference.paths)
-    assert list(together.edges) == reference.counters
-    assert together.path_increments == sum(reference.paths.values())
-    assert together.edge_increments == sum(reference.counters)
-    hashing = plan.plan.table is Table.HASH
-    assert together.hashed_increments == (together.path_increments if hashing else 0)
-    assert (together.hash_instructions > 0) == (hashing and together.path_increments > 0)
 
 
 def test_prices_cover_every_instrumented_edge() -> None:

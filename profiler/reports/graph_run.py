@@ -101,7 +101,7 @@ def edge_table(answer: Answer) -> Table:
             cell(values[index]) if index < len(values) else "-" for values in computed.values()
         ]
         name = f"{edge['source']} > {edge['target']}"
-        table.add_row(Text(name), group_digits(edge["count"]), *map(Text, cells))
+        table.add_row(Text(name), cell(edge["count"]), *map(Text, cells))
     return table
 
 
