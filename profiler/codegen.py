@@ -1,41 +1,28 @@
-"""From plan to code: every edge's actions as SPARC instructions, placed and priced.
+"""From plan to code: every edge's and block's actions as SPARC instructions, placed and priced.
 
 1. `find_place` (in `places`) says where the code of each edge goes.
-2. `choose_register` picks the path register: an unused local of a routine with a window, an unused
-   caller-saved register of a leaf without calls; otherwise a stack word (EPP 5.1).
+2. `choose_registers` picks the path registers: unused locals of a routine with a window, unused
+   caller-saved registers of a leaf without calls; otherwise stack words (EPP 5.1).
 3. `snippet_body` (in `snippets`) generates the actions with the registers that are free there.
+   Code of a block goes wherever in the block it is cheapest.
 4. `_finish` adds the jump of a stub. A price is the number of instructions executed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
+from profiler.block_code import BlockPlace, fold_slot_blocks, place_blocks
 from profiler.cfg import ControlFlowGraph
 from profiler.context import ProgramContexts, RoutineContext
-from profiler.frames import Slot
 from profiler.layout import CounterLayout, CounterSpace
 from profiler.places import Place, Where, find_place
-from profiler.plan import (
-    Action,
-    AddRegister,
-    CountPath,
-    InstrumentationPlan,
-    SetRegister,
-    Table,
-)
+from profiler.plan import Action, InstrumentationPlan
 from profiler.registers import LOCAL_ORDER, mask, members
-from profiler.snippets import (
-    HASH_REGISTERS,
-    PATH_SLOT,
-    Body,
-    PathRegister,
-    Scheme,
-    snippet_body,
-)
+from profiler.snippets import Body, PathRegister, Scheme, needs, snippet_body
 from simulator import assembler as asm
-from simulator.assembler import Instruction, Register
+from simulator.assembler import Instruction
 
 __all__ = [
     "CounterLayout",
@@ -44,7 +31,7 @@ __all__ = [
     "RoutineCode",
     "RoutineContext",
     "Snippet",
-    "choose_register",
+    "choose_registers",
     "generate",
 ]
 
@@ -53,24 +40,30 @@ STACK = "stack"
 
 @dataclass(frozen=True)
 class Snippet:
-    """The code of one edge.
+    """The code of one edge, or of one block.
 
     Attributes
     ----------
     instructions
         In order; calls and the jump name their targets (`assembler.Fixup`): `hash_count`,
-        `hash_count_back`, `block.N` for the top of block N, `exit` behind an EXIT edge.
+        `hash_count_back` and other routines of `runtime`, `block.N` for the top of block N, `exit`
+        behind an EXIT edge.
     cost
-        Instructions executed each time the edge is crossed; those inside the hashing routine are
-        not among them (`hash_routine.hash_costs`).
+        Instructions executed each time the edge is crossed or the block executed; those inside
+        the hashing routine are not among them (`hash_routine.hash_costs`).
     where
-        A `Where` value: "source-end", "target-top", "fall-through", "stub".
+        A `Where` value: "source-end", "target-top", "fall-through", "stub", "block".
     jump_cost
         How many of `cost` the jump takes: 0, 1, or 2 where its delay slot holds a nop.
     block, position
         Emission puts the code before this instruction of this block; None for code between blocks.
     hash_calls
         Calls of the hashing routine each time the edge is crossed.
+    taken_cost
+        Instructions that the conditional part adds each time it is executed
+        (`plan.Execution.take`).
+    actions
+        What the code does.
     """
 
     instructions: tuple[Instruction, ...]
@@ -80,6 +73,8 @@ class Snippet:
     block: int | None
     position: int | None
     hash_calls: int
+    taken_cost: int = 0
+    actions: tuple[Action, ...] = ()
 
     @property
     def text(self) -> tuple[str, ...]:
@@ -94,17 +89,28 @@ class RoutineCode:
     Attributes
     ----------
     snippets
-        Edge id -> code; edges without actions are absent.
+        Edge id -> code; edges without actions are absent. What slot blocks do is done on the edge
+        into them (`block_code`).
     path_register
-        Assembler name of the register, "stack", or None where the plan uses none.
+        Assembler name of the path register, "stack", or None where the plan uses none; several
+        are separated by commas.
     static_instructions, code_bytes
         Size of all snippets.
+    block_snippets, block_end_snippets
+        Block id -> code of `plan.blocks`, of `plan.block_ends`.
     """
 
     snippets: Mapping[int, Snippet]
     path_register: str | None
     static_instructions: int
     code_bytes: int
+    block_snippets: Mapping[int, Snippet] = field(default_factory=dict)
+    block_end_snippets: Mapping[int, Snippet] = field(default_factory=dict)
+
+    @property
+    def count(self) -> int:
+        """Number of snippets."""
+        return len(self.snippets) + len(self.block_snippets) + len(self.block_end_snippets)
 
 
 def generate(
@@ -118,81 +124,96 @@ def generate(
     Parameters
     ----------
     cfg, plan
-        A routine and what is to be done on its edges.
+        A routine and what is to be done on its edges and blocks.
     context
         What is known of the routine's code.
     layout
         Where its counters are.
+
+    Raises
+    ------
+    AssemblyError
+        There is no code for an action, or it needs more registers than there are.
     """
-    edges = sorted(edge for edge, actions in plan.actions.items() if actions)
-    places = {edge: find_place(cfg, edge, context) for edge in edges}
-    register = choose_register(plan, places, context)
-    scheme = Scheme(plan.table, plan.addressing, layout, register, context)
-    mixed = len({place.site.frame.depth for place in places.values()}) > 1
+    actions, blocks, block_ends = fold_slot_blocks(cfg, plan)
+    places = {edge: find_place(cfg, edge, context) for edge in sorted(actions)}
+    scheme = _scheme(plan, actions, places, context, layout)
     snippets = {}
     for edge, place in places.items():
-        slot = _path_slot(place, mixed, context)
-        body = snippet_body(plan.actions[edge], scheme, place.site, slot)
+        body = snippet_body(actions[edge], scheme, place.site)
         shares = place.edge != edge and place.edge in places
-        snippets[edge] = _finish(cfg, place, body, jumps=not shares)
-    size = sum(len(snippet.instructions) for snippet in snippets.values())
-    name = None
-    if plan.uses_register:
-        name = STACK if register is None else register.text
-    return RoutineCode(snippets, name, size, 4 * size)
+        snippets[edge] = _finish(cfg, place, body, not shares, actions[edge])
+    tops, ends = place_blocks(cfg, (blocks, block_ends), places.values(), scheme)
+    block_snippets = {block: _block_snippet(place) for block, place in tops.items()}
+    block_end_snippets = {block: _block_snippet(place) for block, place in ends.items()}
+    everything = (*snippets.values(), *block_snippets.values(), *block_end_snippets.values())
+    size = sum(len(snippet.instructions) for snippet in everything)
+    names = [STACK if r is None else r.text for r in scheme.registers]
+    name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
+    return RoutineCode(snippets, name, size, 4 * size, block_snippets, block_end_snippets)
 
 
-def uses_register(action: Action) -> bool:
-    """Whether `action` reads or writes the path register."""
-    return isinstance(action, SetRegister | AddRegister | CountPath)
-
-
-def choose_register(
-    plan: InstrumentationPlan, places: Mapping[int, Place], context: RoutineContext
-) -> PathRegister:
-    """Return the register that holds the path number, None if it must live on the stack."""
+def _scheme(
+    plan: InstrumentationPlan,
+    actions: Mapping[int, tuple[Action, ...]],
+    places: Mapping[int, Place],
+    context: RoutineContext,
+    layout: CounterLayout,
+) -> Scheme:
+    """Choose the path registers."""
     if not plan.uses_register:
-        return None
+        return Scheme(plan.table, plan.addressing, layout, None, context)
+    using = [
+        place
+        for edge, place in places.items()
+        if needs(actions[edge], plan.table, context.machine).path
+    ]
+    everything = [action for edge in places for action in actions[edge]]
+    clobbered = needs(everything, plan.table, context.machine).clobbers
+    registers = choose_registers(plan.registers, using, mask(*clobbered), context)
+    mixed = len({place.site.frame.depth for place in using}) > 1
+    return Scheme(plan.table, plan.addressing, layout, registers[0], context, registers[1:], mixed)
+
+
+def choose_registers(
+    count: int, places: Iterable[Place], clobbered: int, context: RoutineContext
+) -> tuple[PathRegister, ...]:
+    """Return the registers that hold the path state, None for each that must live on the stack.
+
+    Parameters
+    ----------
+    count
+        How many are needed.
+    places
+        Where the code goes that uses them.
+    clobbered
+        Registers that calls of the code destroy.
+    """
     analysis = context.analysis
     if analysis is None:
-        return Register.L0
-    sites = [
-        places[edge].site
-        for edge, actions in plan.actions.items()
-        if any(uses_register(action) for action in actions)
-    ]
-    taken = analysis.liveness.named | analysis.busy
+        found: tuple[PathRegister, ...] = LOCAL_ORDER[:count]
+        return (*found, *(None,) * (count - len(found)))
+    sites = [place.site for place in places]
+    taken = analysis.liveness.named | analysis.busy | clobbered
     for site in sites:
         taken |= site.live
-    hashing = plan.table is Table.HASH
     if analysis.frames.has_window:
         order = LOCAL_ORDER if all(site.frame.depth for site in sites) else ()
     else:
         order = () if analysis.liveness.makes_calls else context.abi.caller_saved
-    taken |= mask(*HASH_REGISTERS) if hashing else 0
-    return next(members(~taken, order), None)
+    found = tuple(members(~taken, order))[:count]
+    return (*found, *(None,) * (count - len(found)))
 
 
-def _path_slot(place: Place, mixed: bool, context: RoutineContext) -> Slot:
-    """Return the stack word of the path register.
-
-    Where code is needed both inside and outside the routine's window it must be in the caller's
-    frame, which both can reach.
-    """
-    slot = place.site.slots[PATH_SLOT]
-    if not mixed or not place.site.frame.depth:
-        return slot
-    offset = context.abi.bias + 128 + 8 * PATH_SLOT if context.is64 else 88
-    return Slot(Register.FP, offset)
-
-
-def _finish(cfg: ControlFlowGraph, place: Place, body: Body, jumps: bool) -> Snippet:
+def _finish(
+    cfg: ControlFlowGraph, place: Place, body: Body, jumps: bool, actions: tuple[Action, ...]
+) -> Snippet:
     """Add the jump of a stub; its delay slot takes the last instruction where that is legal."""
     code, jump_cost = list(body.instructions), 0
     if place.where is Where.STUB and jumps:
         target = cfg.edges[place.edge].target
         jump = asm.branch("a", "exit" if target == cfg.exit else f"block.{target}")
-        filled = bool(code) and not _is_pinned(code)
+        filled = bool(code) and not body.open_end and not _is_pinned(code)
         code[-1:] = [jump, code[-1]] if filled else [*code[-1:], jump, asm.nop()]
         jump_cost = 1 if filled else 2
     return Snippet(
@@ -203,6 +224,23 @@ def _finish(cfg: ControlFlowGraph, place: Place, body: Body, jumps: bool) -> Sni
         place.block,
         place.position,
         body.hash_calls,
+        body.taken_cost,
+        actions,
+    )
+
+
+def _block_snippet(place: BlockPlace) -> Snippet:
+    body = place.body
+    return Snippet(
+        body.instructions,
+        body.cost,
+        Where.BLOCK,
+        0,
+        place.block,
+        place.position,
+        body.hash_calls,
+        body.taken_cost,
+        place.actions,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +26,7 @@ class Site:
     frame
         Window depth and stack pointer.
     slots
-        Stack words that the code can use (`frames.SLOTS`); the fourth is the path register's.
+        Stack words that the code can use (see `stack_words`).
     """
 
     live: int
@@ -82,14 +83,23 @@ class RoutineContext:
     def before(self, block: int, position: int) -> Site:
         """Return the point before instruction `position` of `block`."""
         if self.analysis is None:
-            return self._free_site
+            return self.free_site
         live = self.analysis.liveness.live_before(block, position)
         return self._site(live, self.analysis.frames.before(block, position))
+
+    def sites(self, block: int, positions: range) -> Iterator[Site]:
+        """Yield the points before the instructions at ascending `positions` of `block`."""
+        if self.analysis is None:
+            yield from (self.free_site for _ in positions)
+            return
+        live = self.analysis.liveness.live_in_block(block)
+        for position in positions:
+            yield self._site(live[position], self.analysis.frames.before(block, position))
 
     def on_edge(self, cfg: ControlFlowGraph, edge: Edge) -> Site:
         """Return the point on an edge, behind its source and before its target."""
         if self.analysis is None:
-            return self._free_site
+            return self.free_site
         live = self.analysis.liveness.live_on_edge(edge.id)
         if edge.source == cfg.entry:
             return self._site(live, self.analysis.frames.before(edge.target, 0))
@@ -115,7 +125,8 @@ class RoutineContext:
         return 0 if self.analysis is None else self.analysis.frames.after_save(block)
 
     @cached_property
-    def _free_site(self) -> Site:
+    def free_site(self) -> Site:
+        """A point where every register is free."""
         return self._site(0, FrameState(1, 0))
 
     def _site(self, live: int, state: FrameState) -> Site:

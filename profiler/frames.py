@@ -23,8 +23,11 @@ from simulator.effects import Window
 
 _SP = int(Register.SP)
 SLOTS = 5
-"""Three for registers that a snippet frees, one for a path register in memory, and one more for
-a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in V8+)."""
+"""At depth 0: three for registers that a snippet frees, one for a path register in memory, and one
+more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
+V8+)."""
+FRAME_SLOTS = 24
+"""At depth 1, where `stack_words` divides them."""
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,10 @@ def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ..
         return tuple(Slot(Register.SP, offset) for offset in offsets)
     if frame_size is not None:
         top = abi.bias - frame_size + abi.save_area
-        if fits_simm13(top - 8 * SLOTS):
-            return tuple(Slot(Register.FP, top - 8 * (k + 1)) for k in range(SLOTS))
+        if fits_simm13(top - 8 * FRAME_SLOTS):
+            return tuple(Slot(Register.FP, top - 8 * (k + 1)) for k in range(FRAME_SLOTS))
     bottom = abi.bias + abi.save_area
-    return tuple(Slot(Register.SP, bottom + 8 * k) for k in range(SLOTS))
+    return tuple(Slot(Register.SP, bottom + 8 * k) for k in range(FRAME_SLOTS))
 
 
 class Frames:

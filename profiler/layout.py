@@ -8,17 +8,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan import InstrumentationPlan, Table
+from profiler.plan import COLD_COUNTER, InstrumentationPlan, Table
 from simulator.errors import UsageError
 
 COUNTER_SIZE = 4
 """Bytes of a counter, as in the papers."""
 
 RUNTIME_BASE = 0x5000_0000
-"""Where the hashing routines lie."""
+"""Where the run-time routines lie (`runtime`)."""
+RUNTIME_DATA = 0x5000_8000
+"""Words that run-time routines share; `runtime` says what is where."""
+TRACE_BUFFER = 0x5000_C000
 ARRAYS_BASE = 0x5100_0000
 TABLES_BASE = 0x6000_0000
 LIMIT = 0x8000_0000
+STACK_REGISTERS = 6
+"""How many path registers find room on every stack; more may need words of their own."""
 TABLE_SPAN = 1 << 18
 """Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
 20,000 executed paths each."""
@@ -34,13 +39,21 @@ class CounterLayout:
         Counter 0 of the path array, or the hash table.
     edge_base
         Edge counter 0.
+    cold
+        The counter of cold paths: for an array the word below its counter 0 (TPP A.1).
+    words_base
+        Words of path registers that have no place on the stack (`stack_words`).
     """
 
     path_base: int = ARRAYS_BASE
     edge_base: int = ARRAYS_BASE
+    cold: int = ARRAYS_BASE - COUNTER_SIZE
+    words_base: int = ARRAYS_BASE
 
     def path_counter(self, number: int) -> int:
         """Address of path counter `number` of an array."""
+        if number == COLD_COUNTER:
+            return self.cold
         return self.path_base + COUNTER_SIZE * number
 
     def edge_counter(self, number: int) -> int:
@@ -63,17 +76,19 @@ class CounterSpace:
         UsageError
             The counters do not fit below 2 GB.
         """
+        cold = self._take(2) + COUNTER_SIZE if plan.has_cold_counter else 0
         if plan.table is Table.HASH:
             path_base, self._table = self._table, self._table + TABLE_SPAN
         else:
             path_base = self._take(plan.path_counters)
         edge_base = self._take(plan.edge_counters)
+        words_base = self._take(2 * max(plan.registers - STACK_REGISTERS, 0))
         if self._array > TABLES_BASE or self._table > LIMIT:
             raise UsageError(
                 "the counters of all routines do not fit their memory: select fewer routines "
                 "with --routine"
             )
-        return CounterLayout(path_base, edge_base)
+        return CounterLayout(path_base, edge_base, cold, words_base)
 
     def _take(self, counters: int) -> int:
         base = self._array

@@ -184,10 +184,18 @@ class Liveness:
 
     def live_before(self, block: int, position: int) -> int:
         """Return what is live before instruction `position` of `block` (its count: at the end)."""
+        return self.live_in_block(block, position)[position]
+
+    def live_in_block(self, block: int, lowest: int = 0) -> list[int]:
+        """Return what is live before each instruction of `block` from `lowest` on, and at its end.
+
+        Entries below `lowest` are 0.
+        """
         code = self.blocks[block]
-        live = self._after_call(block, self._live_out(block, self.live_in))
-        for index in range(code.first + code.count - 1, code.first + position - 1, -1):
-            live = self._before(index, live)
+        live = [0] * (code.count + 1)
+        live[code.count] = self._after_call(block, self._live_out(block, self.live_in))
+        for position in range(code.count - 1, lowest - 1, -1):
+            live[position] = self._before(code.first + position, live[position + 1])
         return live
 
     def live_on_edge(self, edge: int) -> int:

@@ -34,6 +34,7 @@ class Where(StrEnum):
     TARGET_TOP = "target-top"
     FALL_THROUGH = "fall-through"  # in line between source and target
     STUB = "stub"  # out of line; ends with a jump
+    BLOCK = "block"  # code of a block itself, anywhere in it
 
 
 @dataclass(frozen=True)

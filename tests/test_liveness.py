@@ -6,7 +6,7 @@ import pytest
 
 from assembled import Assembled, code, edge_of
 from profiler.cfg import EdgeKind
-from profiler.frames import FrameState
+from profiler.frames import FRAME_SLOTS, FrameState
 from profiler.registers import ABI32, ABI64, before_restore, before_save, mask
 from simulator import assembler as asm
 from simulator.assembler import Register
@@ -222,6 +222,6 @@ def test_slots_of_a_frame_lie_above_the_save_area(frame: int) -> None:
     for slot in context.before(0, 1).slots:
         if slot.base is R.FP:
             assert -4096 <= slot.offset < 2047 + frame + 176
-            assert slot.offset >= 2047 + frame + 176 - 8 * 5
+            assert slot.offset >= 2047 + frame + 176 - 8 * FRAME_SLOTS
         else:
             assert slot.offset >= 2047 + 176
