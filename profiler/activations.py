@@ -33,10 +33,11 @@ SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a s
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """An activation ended in `block` with these (r, last) pairs, one a path register."""
+    """An activation ended in `block` with this segment register and state."""
 
     block: int
-    registers: tuple[tuple[int, int], ...]
+    register: int
+    segments: int
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,6 @@ class Activations:
         self._reached = reached
         self._on_missing = on_missing
         self._signals: list[SignalRecord] = []
-        self._stride = int(memory.clock[kernels.STRIDE])
 
     # Reading frames
 
@@ -141,16 +141,16 @@ class Activations:
         """The activation at `frame` ended in `block` (UNKNOWN: it has been accounted for)."""
         if block == UNKNOWN:
             return
-        first = frame + kernels.FRAME_REGISTERS
-        words = self._memory.state.frames[first : frame + self._stride].tolist()
-        registers = tuple(zip(words[::2], words[1::2], strict=True))
-        self._tally.early[EarlyEnd(block, registers)] += 1
+        frames = self._memory.state.frames
+        register = int(frames[frame + kernels.FRAME_PATH])
+        segments = int(frames[frame + kernels.FRAME_SEGMENTS])
+        self._tally.early[EarlyEnd(block, register, segments)] += 1
 
     def _end_caller_early(self, frame: int) -> None:
         """The caller of the activation at `frame` ends where it waits."""
         if frame == 0 or self._return_address(frame) & ENDED_BIT:
             return
-        caller, block = frame - self._stride, self._waiting_block(frame)
+        caller, block = frame - kernels.STRIDE, self._waiting_block(frame)
         if self._is_handler(frame):
             record = self._signals[self._return_address(frame) >> 2]
             self.apply(self._reached(record.state, record.pc)[0], caller)
@@ -161,7 +161,7 @@ class Activations:
 
     def end_callers_early(self) -> None:
         """The run is over: everything below the current activation ends where it waits."""
-        for frame in range(self.current, 0, -self._stride):
+        for frame in range(self.current, 0, -kernels.STRIDE):
             self._end_caller_early(frame)
 
     # Landing
@@ -186,7 +186,7 @@ class Activations:
         if target is None:
             self._enter_above(address, frame)
             return
-        for above in range(frame, target, -self._stride):
+        for above in range(frame, target, -kernels.STRIDE):
             self._end_caller_early(above)
         self.current = target
         self.enter(address)
@@ -195,7 +195,7 @@ class Activations:
         """The activation at `frame` returned to a place where the graphs have no return."""
         if self._return_address(frame) & ENDED_BIT:
             self._on_missing(MissingReturn(address - 8))
-        self.current = frame - self._stride
+        self.current = frame - kernels.STRIDE
         self.enter(address, behind=True)
 
     def _activation_for(self, address: int, frame: int) -> int | None:
@@ -209,11 +209,11 @@ class Activations:
         routine = self._index.routine(landing)
         pointer = self._stack_pointer()
         fallback = None
-        for above in range(frame, 0, -self._stride):
+        for above in range(frame, 0, -kernels.STRIDE):
             block = self._waiting_block(above)
             if block == UNKNOWN or self._index.routine(block) != routine:
                 continue
-            caller = above - self._stride
+            caller = above - kernels.STRIDE
             upper = self._stack(caller) if caller else self._stack_mask
             if self._stack(above) <= pointer < upper:
                 return caller
@@ -230,7 +230,7 @@ class Activations:
         above = frame
         while above > 0 and self._stack(above) < pointer:
             self._end_caller_early(above)
-            above -= self._stride
+            above -= kernels.STRIDE
         if above > 0:
             self._end_caller_early(above)
             self._memory.state.frames[above + kernels.FRAME_RETURN] |= ENDED_BIT
@@ -251,12 +251,13 @@ class Activations:
 
     def enter_handler(self, record: int, stack_pointer: int, address: int) -> None:
         """Push the frame of a handler; `stack_pointer` is the interrupted one."""
-        frame = self.current + self._stride
-        if frame + self._stride > int(self._memory.clock[kernels.FRAME_LIMIT]):
+        frame = self.current + kernels.STRIDE
+        if frame + kernels.STRIDE > int(self._memory.clock[kernels.FRAME_LIMIT]):
             raise too_deep(address)
         frames = self._memory.state.frames
         frames[frame + kernels.FRAME_RETURN] = record << 2 | SIGNAL_BIT
         frames[frame + kernels.FRAME_STACK] = _signed(stack_pointer)
+        frames[frame + kernels.FRAME_SEGMENTS] = 0
         self.current = frame
         self.enter(address)
 
@@ -265,7 +266,7 @@ class Activations:
         frame = self.current
         while frame > 0 and not self._is_handler(frame):
             self._end_caller_early(frame)
-            frame -= self._stride
+            frame -= kernels.STRIDE
         if frame == 0:
             return None
         record = self._signals[self._return_address(frame) >> 2]

@@ -27,8 +27,8 @@ import numpy.typing as npt
 
 from profiler import kernels
 from profiler.activations import Activations, Tally, too_deep
-from profiler.engine_memory import EngineMemory
-from profiler.lowering import Lowering, Operation
+from profiler.engine_memory import Operation
+from profiler.lowering import Lowering, fuse
 from profiler.walk import (
     BEGINNING,
     UNKNOWN,
@@ -100,7 +100,7 @@ class Automaton:
     ) -> None:
         self.tally = Tally()
         self.error: BaseException | None = None
-        self.memory = EngineMemory(lowering.registers, lowering.costs())
+        self.memory = lowering.memory
         self._on_missing = on_missing
         self._index = index
         self._walker = Walker(index)
@@ -137,9 +137,8 @@ class Automaton:
     def _number(self, state: State) -> int:
         number = self._numbers.get(state)
         if number is None:
-            number = kernels.START * (len(self._states) + 1)
+            number = self.memory.new_state()
             self._numbers[state], self._states[number] = number, state
-            self.memory.make_row(number)
         return number
 
     def _inside(self, number: int) -> tuple[tuple[Step, ...], Context]:
@@ -194,8 +193,7 @@ class Automaton:
         known = self._known_operations.get(steps)
         if known is not None:
             return known
-        operations = self._lowering.fuse(self._lower(steps))
-        self.memory.fit(self._lowering)
+        operations = fuse(self._lower(steps))
         first = self.memory.add_operations(operations) if operations else 0
         self._known_operations[steps] = first
         for number, (code, place, _) in enumerate(operations, first):
@@ -272,8 +270,20 @@ class Automaton:
                     return
                 case kernels.TOO_DEEP:
                     raise too_deep(address)
-            self.memory.grow_nodes()
+                case kernels.NO_NODES:
+                    self.memory.grow_nodes()
+                case kernels.NEW_SEGMENT if not self._new_segment(failed):
+                    failed += 1
+                    if self.memory.is_last(failed - 1):
+                        return
             status = self.memory.execute(failed, address)
+
+    def _new_segment(self, operation: int) -> bool:
+        """Add the transition that SEGMENT operation number `operation` lacks."""
+        words = self.memory.state.operations[operation * kernels.OPERATION :]
+        frame = self._activations.current
+        number, register = self.memory.segment(frame)
+        return self._lowering.products.resolve(number, register + int(words[1]))
 
     def _resume(self, address: int, size: int) -> None:
         """An interrupted block goes on, but ends elsewhere than it did before."""
@@ -303,7 +313,7 @@ class Automaton:
     @property
     def lost(self) -> int:
         """Counts that fell outside the counters."""
-        return 0 if self.tally.missing else int(self.clock[kernels.LOST])
+        return 0 if self.tally.missing else self._lowering.products.lost
 
     # What the machine tells
 

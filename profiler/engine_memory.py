@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler import kernels
-from profiler.lowering import CounterArea, Lowering, Operation
 
 Array = npt.NDArray[np.int64]
+Operation = tuple[int, int, int]
+"""(code, a, b): the words of `kernels.OPERATION`."""
 Successor = tuple[int, int, int, int]
 """(key, count, next state, operation): the words of `kernels.SUCCESSOR`."""
 
@@ -28,29 +29,23 @@ class EngineMemory:
 
     Parameters
     ----------
-    registers
-        Path registers of an activation.
     costs
-        Cost words of the hashing routine (`Lowering.costs`).
+        Cost words of the hashing routine (`lowering.HashModel.words`).
     depth
         Activations that can be live at once.
     """
 
-    def __init__(self, registers: int, costs: Array, depth: int = MAXIMUM_DEPTH) -> None:
+    def __init__(self, costs: Array, depth: int = MAXIMUM_DEPTH) -> None:
         clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
-        stride = kernels.FRAME_REGISTERS + 2 * registers
-        clock[kernels.STRIDE] = stride
-        clock[kernels.FRAME_LIMIT] = stride * depth
+        clock[kernels.FRAME_LIMIT] = kernels.STRIDE * depth
         clock[kernels.SPILL_MASK] = _SPILL - 1
-        clock[kernels.WEIGHT] = 1
         clock[kernels.STATE] = kernels.START
         self.state = kernels.KernelState(
             clock=clock,
             rows=np.zeros(_STATES * kernels.ROW, np.int64),
             spill=np.zeros(_SPILL * kernels.SPILL, np.int64),
             operations=np.zeros(1 << 12, np.int64),
-            frames=np.zeros(stride * (depth + 1), np.int64),
-            counters=np.zeros(1, np.int64),
+            frames=np.zeros(kernels.STRIDE * (depth + 1), np.int64),
             tables=np.zeros(1, np.int64),
             heads=np.zeros(1, np.int64),
             nodes=np.zeros(1, np.int64),
@@ -58,6 +53,7 @@ class EngineMemory:
         )
         self.state.publish()
         self._successors = 0
+        self._states = 1  # START
         self._used_operations = kernels.OPERATION  # number 0 means none
 
     @property
@@ -78,10 +74,13 @@ class EngineMemory:
         """Execute operations from number `operation`; return the kernel's status."""
         return kernels.execute(self.address, operation, address)
 
-    def make_row(self, state: int) -> None:
-        """Make room for the row of a new state."""
+    def new_state(self) -> int:
+        """Return the number of a new state, which has a row."""
+        self._states += 1
+        state = kernels.START * self._states
         if state + kernels.START > self.state.rows.nbytes:
             self._replace(rows=_grown(self.state.rows, 2 * len(self.state.rows)))
+        return state
 
     def insert(self, state: int, successor: Successor) -> int | None:
         """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
@@ -110,6 +109,11 @@ class EngineMemory:
         for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
             self._spill(owner, (key, count, target, operation))
 
+    def segment(self, frame: int) -> tuple[int, int]:
+        """(segment state, segment register) of the activation at `frame`."""
+        words = self.state.frames[frame : frame + kernels.STRIDE].tolist()
+        return words[kernels.FRAME_SEGMENTS], words[kernels.FRAME_PATH]
+
     def spilled_counts(self) -> dict[tuple[int, int], int]:
         """(state, key) -> count of every spilled successor."""
         spill = self.state.spill.reshape(-1, kernels.SPILL)
@@ -128,18 +132,24 @@ class EngineMemory:
         self._used_operations = end
         return start // kernels.OPERATION
 
-    def fit(self, lowering: Lowering) -> None:
-        """Make room for the counters and hash tables of everything lowered so far."""
-        if lowering.counters > len(self.state.counters):
-            self._replace(counters=_grown(self.state.counters, 2 * lowering.counters))
-        self.clock[kernels.COUNTERS] = lowering.counters
-        known = int(self.clock[kernels.TABLES])
-        if lowering.tables > known:
-            self.clock[kernels.TABLES] = lowering.tables
-            tables = _grown(self.state.tables, lowering.tables * kernels.TABLE_WORDS)
-            headers = [lowering.table_header(table) for table in range(known, lowering.tables)]
-            tables[known * kernels.TABLE_WORDS :] = np.array(headers).ravel()
-            self._replace(tables=tables, heads=_grown(self.state.heads, lowering.heads))
+    def is_last(self, operation: int) -> bool:
+        """Whether operation number `operation` is the last of its list."""
+        word = self.state.operations[operation * kernels.OPERATION]
+        return bool(word & kernels.LAST)
+
+    def add_table(self) -> int:
+        """Add an empty hash table; return its number."""
+        table = int(self.clock[kernels.TABLES])
+        self.clock[kernels.TABLES] = table + 1
+        buckets = int(self.state.costs[kernels.BUCKET_MASK]) + 1
+        size, heads = (table + 1) * kernels.TABLE_WORDS, (table + 1) * buckets
+        if size > len(self.state.tables):
+            self._replace(tables=_grown(self.state.tables, 2 * size))
+        if heads > len(self.state.heads):
+            self._replace(heads=_grown(self.state.heads, 2 * heads))
+        first = table * kernels.TABLE_WORDS
+        self.state.tables[first + kernels.TABLE_HEADS] = table * buckets
+        return table
 
     def grow_nodes(self) -> None:
         """Make room for more executed paths in hash tables."""
@@ -147,19 +157,8 @@ class EngineMemory:
         self._replace(nodes=_grown(self.state.nodes, limit * kernels.NODE))
         self.clock[kernels.NODE_LIMIT] = limit
 
-    def reserve_nodes(self, paths: int) -> None:
-        """Make room for as many more executed paths in hash tables, without a pause."""
-        while int(self.clock[kernels.NODE_LIMIT]) <= int(self.clock[kernels.NODES]) + paths:
-            self.grow_nodes()
-
-    def path_counts(self, area: CounterArea) -> dict[int, int]:
-        """Path number -> count, where that is not 0."""
-        if area.table >= 0:
-            return self._hashed_counts(area.table)
-        values = self.state.counters[area.base : area.base + area.size]
-        return {int(i): int(values[i]) for i in np.flatnonzero(values)}
-
-    def _hashed_counts(self, table: int) -> dict[int, int]:
+    def hashed_counts(self, table: int) -> dict[int, int]:
+        """Path number -> count in a hash table."""
         state = self.state
         first = int(state.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
         buckets = int(state.costs[kernels.BUCKET_MASK]) + 1
@@ -171,11 +170,9 @@ class EngineMemory:
                 found[key] = count
         return found
 
-    def hashing(self, area: CounterArea) -> tuple[int, int]:
-        """(calls, instructions) of the hashing routine on the table of `area`."""
-        if area.table < 0:
-            return 0, 0
-        at = area.table * kernels.TABLE_WORDS
+    def hashing(self, table: int) -> tuple[int, int]:
+        """(calls, instructions) of the hashing routine on a table."""
+        at = table * kernels.TABLE_WORDS
         header = self.state.tables[at : at + kernels.TABLE_WORDS].tolist()
         remembered = header[kernels.TABLE_REMEMBERED]
         spent = remembered * int(self.state.costs[kernels.COST_REMEMBERED])

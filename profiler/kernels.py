@@ -1,4 +1,4 @@
-"""The native core: block events -> automaton transitions -> actions.
+"""The native core: block events -> automaton transitions -> path segments.
 
 Imports numpy and numba only. Everything here works on flat int64 arrays that `automaton` and
 `lowering` fill; nothing here knows a routine, an edge or a scheme.
@@ -19,8 +19,12 @@ operation
     Three words (code, a, b); a transition executes operations until one carries `LAST`.
 frame
     One activation: return address into the caller (bit 0: the caller's path has already ended),
-    the caller's stack pointer, then for each path register r: its value and `last`, the counter
-    that this activation counted last.
+    the caller's stack pointer, the segment register r and the segment state.
+segment
+    A piece of an activation's path (`segments`); r is its number when it ends. What every scheme
+    does along it depends on the segment and on the segment state, which is a state with
+    successors like the others: the segment's number is the event. An operation of such a
+    transition counts in hash tables; everything else follows from how often it was taken.
 
 Steps
 -----
@@ -88,16 +92,11 @@ WINDOW_POINTER = 12
 INTERRUPTED = 13
 FRAME = 14  # offset of the current frame in `frames`
 FRAME_LIMIT = 15  # no frame may start at or beyond this offset
-STRIDE = 16  # words a frame
-COUNTERS = 17  # number of counters
-LOST = 18  # counts that fell outside the counters (0 unless the graph was incomplete)
 SPILL_MASK = 19
 MISS_SLOT = 20  # where a missing spilled successor belongs
 NODES = 21  # hash nodes in use
 NODE_LIMIT = 22
 TABLES = 24  # hash tables
-HASH_STATUS = 25  # what the last hashed count came to
-WEIGHT = 26  # what path counters grow by (1, but for the repeated walks of graph files)
 FAILED_OPERATION = 23  # operation that returned a status other than OK
 
 FAILED = 3  # value of INTERRUPTED: Python raised an exception (simulator.traps.Interruption)
@@ -121,28 +120,24 @@ SPILL = 5
 
 # Operations.
 NOTHING = 0
-SET = 1  # r = a
+BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
-COUNT = 3  # counters[r + a]++
-COUNT_SET = 4  # counters[r + a]++; r = b
-COUNT_CONSTANT = 5  # counters[a]++
-HASH = 6  # hashed count of r + a
-HASH_CONSTANT = 7  # hashed count of a
-HASH_SET = 11  # hashed count of r + a; r = b
+SEGMENT = 3  # segment r + a ends; r = b
+HASH = 4  # hashed count of a; the first of a segment's list has the list's length in b
 CALL = 8  # push a frame: return address a
 RETURN = 9  # pop a frame whose return address is the event's address
 SLOW = 10  # Python decides
 OPERATION = 3  # words an operation
 LAST = 1 << 8
 HASH_BACK_EDGE = 1 << 9
-REGISTER_SHIFT = 16  # the register's offset in a frame starts at this bit
-REGISTER_MASK = 0xFFFF
 TABLE_SHIFT = 32  # the hash table's number starts at this bit
 
-# Frame words before the registers.
+# Frame words.
 FRAME_RETURN = 0
 FRAME_STACK = 1
-FRAME_REGISTERS = 2
+FRAME_PATH = 2  # the segment register
+FRAME_SEGMENTS = 3  # the segment state, 0 where the routine is not profiled
+STRIDE = 4  # words a frame
 
 # Hash table header words (one row of `tables` a table).
 TABLE_HEADS = 0  # offset of its bucket heads in `heads`
@@ -173,17 +168,17 @@ MISMATCH = 2
 DECIDE = 3
 TOO_DEEP = 4
 NO_NODES = 5
+NEW_SEGMENT = 6
 
 # Addresses of the arrays of a run, in the clock behind its counts (see KernelState).
 ROWS_POINTER = 32
 SPILL_POINTER = 33
 OPERATIONS_POINTER = 34
 FRAMES_POINTER = 35
-COUNTERS_POINTER = 36
-TABLES_POINTER = 37
-HEADS_POINTER = 38
-NODES_POINTER = 39
-COSTS_POINTER = 40
+TABLES_POINTER = 36
+HEADS_POINTER = 37
+NODES_POINTER = 38
+COSTS_POINTER = 39
 SLOW_CALLBACK = 41  # void(int64 status, int64 address, int64 size)
 OPERATE_PART = 42  # addresses of the hook's parts
 SEARCH_PART = 43
@@ -210,7 +205,6 @@ class KernelState(NamedTuple):
     spill: Array
     operations: Array
     frames: Array
-    counters: Array
     tables: Array
     heads: Array
     nodes: Array
@@ -289,13 +283,8 @@ def spilled(k: int, state: int, key: int) -> int:
 def hashed_count(k: int, key: int, at: int) -> None:
     """Do what the hashing run-time routine does, for the operation at address `at`.
 
-    `HASH_STATUS` tells whether there was room for a node.
+    There must be room for a node.
     """
-    if get(k, NODES) >= get(k, NODE_LIMIT):
-        put(k, HASH_STATUS, NO_NODES)
-        return
-    put(k, HASH_STATUS, OK)
-    weight = get(k, WEIGHT)
     on_back_edge = get(at, 0) & HASH_BACK_EDGE != 0
     costs = get(k, COSTS_POINTER)
     nodes = get(k, NODES_POINTER)
@@ -303,7 +292,7 @@ def hashed_count(k: int, key: int, at: int) -> None:
     if on_back_edge:
         remembered = get(header, TABLE_REMEMBERED_NODE)
         if remembered != 0 and get(header, TABLE_REMEMBERED_KEY) == key:
-            bump(nodes, (remembered - 1) * NODE + 1, weight)
+            bump(nodes, (remembered - 1) * NODE + 1, 1)
             bump(header, TABLE_REMEMBERED, 1)
             return
     bump(header, TABLE_CALLS, 1)
@@ -325,7 +314,7 @@ def hashed_count(k: int, key: int, at: int) -> None:
         put(nodes, (node - 1) * NODE + 1, 0)
         put(nodes, (node - 1) * NODE + 2, get(heads, at))
         put(heads, at, node)
-    bump(nodes, (node - 1) * NODE + 1, weight)
+    bump(nodes, (node - 1) * NODE + 1, 1)
     bump(header, TABLE_INSTRUCTIONS, get(costs, cost) + steps * get(costs, COST_STEP))
     if on_back_edge:
         put(header, TABLE_REMEMBERED_KEY, key)
@@ -362,75 +351,104 @@ else:
 
 
 @_jit
-def count(k: int, index: int) -> None:
-    """counters[index]++; an index outside is lost (and reported), never a stray write."""
-    if 0 <= index < get(k, COUNTERS):
-        bump(get(k, COUNTERS_POINTER), index, get(k, WEIGHT))
-    else:
-        bump(k, LOST, get(k, WEIGHT))
-
-
-@_jit
 def stack_pointer(k: int) -> int:
     """%sp of the emulated program; 0 when no emulator is attached (replays)."""
     window = get(k, WINDOW_POINTER)
     return 0 if window == 0 else get(get(window, 0), 6)
 
 
+@_inline
+def push(k: int, return_address: int) -> bool:
+    """Push the frame of a call; False where there is no room for it."""
+    offset = get(k, FRAME) + STRIDE
+    if offset + STRIDE > get(k, FRAME_LIMIT):
+        return False
+    put(k, FRAME, offset)
+    frame = get(k, FRAMES_POINTER) + 8 * offset
+    put(frame, FRAME_RETURN, return_address)
+    put(frame, FRAME_STACK, stack_pointer(k))
+    put(frame, FRAME_SEGMENTS, 0)
+    return True
+
+
+@_jit
+def count_hashed(k: int, operation: int) -> bool:
+    """Execute a list of hashed counts; False, with nothing done, where room for nodes lacks."""
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    if get(k, NODES) + get(at, 2) > get(k, NODE_LIMIT):
+        return False
+    while True:
+        count_in_table(k, get(at, 1), at)
+        if get(at, 0) & LAST:
+            return True
+        at += 8 * OPERATION
+
+
+@_inline
+def find_segment(k: int, frame: int, key: int) -> int:
+    """Address of the segment state's successor by `key` in its row; 0 if it is not there."""
+    row = get(k, ROWS_POINTER) + get(frame, FRAME_SEGMENTS)
+    if get(row, KEY) != key:
+        row += 8 * SUCCESSOR
+        if get(row, KEY) != key:
+            row = 0
+    return row
+
+
+@_jit
+def end_segment(k: int, frame: int, at: int) -> int:
+    """Execute the SEGMENT operation at address `at`; return a status."""
+    key = get(frame, FRAME_PATH) + get(at, 1)
+    successor = find_segment(k, frame, key)
+    if successor == 0:
+        successor = spilled(k, get(frame, FRAME_SEGMENTS), key)
+        if successor == 0:
+            return NEW_SEGMENT
+    operation = get(successor, ACTION)
+    if operation != 0 and not count_hashed(k, operation):
+        return NO_NODES
+    bump(successor, COUNT_OF, 1)
+    put(frame, FRAME_SEGMENTS, get(successor, NEXT))
+    put(frame, FRAME_PATH, get(at, 2))
+    return OK
+
+
 @_jit
 def execute(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` until one is the last; return a status."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    frames = get(k, FRAMES_POINTER)
-    frame = frames + 8 * get(k, FRAME)
+    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+    status = OK
     while True:
         word = get(at, 0)
         code = word & 0xFF
-        a = get(at, 1)
-        if code <= COUNT_CONSTANT:
-            r = frame + 8 * (word >> REGISTER_SHIFT)
-            if code == ADD:
-                bump(r, 0, a)
-            elif code == SET:
-                put(r, 0, a)
-            else:
-                if code != COUNT_CONSTANT:
-                    a += get(r, 0)
-                if code == COUNT_SET:
-                    put(r, 0, get(at, 2))
-                count(k, a)
-                put(r, 1, a)
+        if code == ADD:
+            bump(frame, FRAME_PATH, get(at, 1))
+        elif code == SEGMENT:
+            status = end_segment(k, frame, at)
+        elif code == BEGIN:
+            put(frame, FRAME_PATH, get(at, 1))
+            put(frame, FRAME_SEGMENTS, get(at, 2))
         elif code == CALL:
-            stride = get(k, STRIDE)
-            offset = get(k, FRAME) + stride
-            if offset + stride > get(k, FRAME_LIMIT):
-                put(k, FAILED_OPERATION, operation)
-                return TOO_DEEP
-            put(k, FRAME, offset)
-            frame = frames + 8 * offset
-            put(frame, FRAME_RETURN, a)
-            put(frame, FRAME_STACK, stack_pointer(k))
+            if push(k, get(at, 1)):
+                frame += 8 * STRIDE
+            else:
+                status = TOO_DEEP
         elif code == RETURN:
-            if get(frame, FRAME_RETURN) != address:
-                put(k, FAILED_OPERATION, operation)
-                return MISMATCH
-            stride = get(k, STRIDE)
-            bump(k, FRAME, -stride)
-            frame -= 8 * stride
+            if get(frame, FRAME_RETURN) == address:
+                bump(k, FRAME, -STRIDE)
+                frame -= 8 * STRIDE
+            else:
+                status = MISMATCH
         elif code == SLOW:
-            put(k, FAILED_OPERATION, operation)
-            return DECIDE
+            status = DECIDE
+        elif get(k, NODES) < get(k, NODE_LIMIT):
+            count_in_table(k, get(at, 1), at)
         else:
-            r = frame + 8 * ((word >> REGISTER_SHIFT) & REGISTER_MASK)
-            if code != HASH_CONSTANT:
-                a += get(r, 0)
-            count_in_table(k, a, at)
-            if get(k, HASH_STATUS) != OK:
-                put(k, FAILED_OPERATION, operation)
-                return NO_NODES
-            put(r, 1, a)
-            if code == HASH_SET:
-                put(r, 0, get(at, 2))
+            status = NO_NODES
+        if status != OK:
+            put(k, FAILED_OPERATION, operation)
+            return status
         if word & LAST:
             return OK
         at += 8 * OPERATION
@@ -471,21 +489,19 @@ def charge(k: int, address: int, size: int) -> bool:
 
 @_inline
 def single(k: int, operation: int) -> bool:
-    """Execute operation number `operation` if it stands alone and works on a path register."""
+    """Execute operation number `operation` if it stands alone and does what most do."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    word = get(at, 0)
-    code = word & (0xFF | LAST)
-    r = get(k, FRAMES_POINTER) + 8 * (get(k, FRAME) + (word >> REGISTER_SHIFT))
+    code = get(at, 0)
+    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
     if code == ADD | LAST:
-        put(r, 0, get(r, 0) + get(at, 1))
+        put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
         return True
-    if code == COUNT_SET | LAST:
-        index = get(r, 0) + get(at, 1)
-        if 0 <= index < get(k, COUNTERS):
-            counters = get(k, COUNTERS_POINTER)
-            put(counters, index, get(counters, index) + 1)
-            put(r, 1, index)
-            put(r, 0, get(at, 2))
+    if code == SEGMENT | LAST:
+        successor = find_segment(k, frame, get(frame, FRAME_PATH) + get(at, 1))
+        if successor != 0 and get(successor, ACTION) == 0:
+            put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
+            put(frame, FRAME_SEGMENTS, get(successor, NEXT))
+            put(frame, FRAME_PATH, get(at, 2))
             return True
     return False
 
@@ -494,21 +510,26 @@ def single(k: int, operation: int) -> bool:
 def remembered(k: int, operation: int) -> bool:
     """Execute operation number `operation` if it stands alone and finds its path remembered."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    word = get(at, 0)
-    if word & (0xFF | LAST | HASH_BACK_EDGE) != HASH_SET | LAST | HASH_BACK_EDGE:
+    if get(at, 0) != SEGMENT | LAST:
+        return False
+    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+    successor = find_segment(k, frame, get(frame, FRAME_PATH) + get(at, 1))
+    if successor == 0:
+        return False
+    hashed = get(k, OPERATIONS_POINTER) + 8 * OPERATION * get(successor, ACTION)
+    word = get(hashed, 0)
+    if word & (0xFF | LAST | HASH_BACK_EDGE) != HASH | LAST | HASH_BACK_EDGE:
         return False
     header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (word >> TABLE_SHIFT)
-    offset = (word >> REGISTER_SHIFT) & REGISTER_MASK
-    r = get(k, FRAMES_POINTER) + 8 * (get(k, FRAME) + offset)
-    key = get(r, 0) + get(at, 1)
     node = get(header, TABLE_REMEMBERED_NODE)
-    if node == 0 or get(header, TABLE_REMEMBERED_KEY) != key:
+    if node == 0 or get(header, TABLE_REMEMBERED_KEY) != get(hashed, 1):
         return False
     count_at = get(k, NODES_POINTER) + 8 * ((node - 1) * NODE + 1)
     put(count_at, 0, get(count_at, 0) + 1)
     put(header, TABLE_REMEMBERED, get(header, TABLE_REMEMBERED) + 1)
-    put(r, 1, key)
-    put(r, 0, get(at, 2))
+    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
+    put(frame, FRAME_SEGMENTS, get(successor, NEXT))
+    put(frame, FRAME_PATH, get(at, 2))
     return True
 
 

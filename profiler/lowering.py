@@ -1,8 +1,9 @@
-"""Plans -> what the kernel does on each edge, and where its counters live.
+"""Plans -> what the kernel does on each edge.
 
-One path register and one counter area per scheme that has registers; edge counters
-(`CountEdge`) need no kernel work at all, since the exact edge counts that every run produces are
-their values (DESIGN section 5).
+The kernel keeps one segment register an activation for all schemes together (`segments`,
+`products`). Edge counters need no kernel work at all, since the exact edge counts that every run
+produces are their values (DESIGN section 5). Routines are lowered when the program first crosses
+one of their edges: most of a static program never runs.
 """
 
 from __future__ import annotations
@@ -14,32 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler import kernels
+from profiler.cfg import ControlFlowGraph
+from profiler.engine_memory import EngineMemory, Operation
 from profiler.hash_routine import BUCKETS, HASH_MULTIPLIER, HASH_SHIFT, HashCosts
-from profiler.plan import (
-    Action,
-    AddRegister,
-    CountConstantPath,
-    CountEdge,
-    CountPath,
-    InstrumentationPlan,
-    SetRegister,
-    Table,
-)
+from profiler.plan import InstrumentationPlan, Table
+from profiler.products import Player, Products, RoutineProduct, hash_operation, hashes
+from profiler.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
 
-Operation = tuple[int, int, int]
 Array = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class CounterArea:
-    """Where the path counters of one routine under one scheme are.
-
-    ARRAY: counters `base .. base + size - 1`. HASH: kernel table number `table`.
-    """
-
-    base: int
-    size: int
-    table: int
+PathPlanner = Callable[[int], InstrumentationPlan | None]
+"""Routine number -> one scheme's plan for it, None where it is not profiled."""
 
 
 @dataclass(frozen=True)
@@ -51,165 +36,144 @@ class HashModel:
     multiplier: int = HASH_MULTIPLIER
     shift: int = HASH_SHIFT
 
+    def words(self) -> Array:
+        """The kernel's cost words."""
+        words = np.zeros(kernels.COST_WORDS, np.int64)
+        words[kernels.COST_REMEMBERED] = self.costs.remembered
+        words[kernels.COST_HIT] = self.costs.hit
+        words[kernels.COST_INSERT] = self.costs.insert
+        words[kernels.COST_BACK_HIT] = self.costs.back_edge_hit
+        words[kernels.COST_BACK_INSERT] = self.costs.back_edge_insert
+        words[kernels.COST_STEP] = self.costs.step
+        words[kernels.BUCKET_MASK] = self.buckets - 1
+        words[kernels.HASH_MULTIPLIER] = self.multiplier
+        words[kernels.HASH_SHIFT] = self.shift
+        return words
+
 
 class Lowering:
-    """Operations by edge and the layout of the counters, for one run.
-
-    Routines are planned when the program first crosses one of their edges: most of a static
-    program never runs.
+    """Operations by edge, for one run.
 
     Parameters
     ----------
     planners
-        One a path register: routine number -> its plan, None where it is not profiled.
-    first_edge
-        Program-wide number of each routine's edge 0, and the number of edges at the end.
+        One for each scheme that counts paths.
+    graphs, first_edge
+        The routines; program-wide number of each one's edge 0, and the number of edges at the
+        end.
+    hash_model
+        The hashing run-time routine.
     stack_mask
         All ones of the program's register width.
+    weights
+        Routine -> edge weights for its segmentation, None for a heuristic.
     """
 
     def __init__(
         self,
-        planners: Sequence[Callable[[int], InstrumentationPlan | None]],
+        planners: Sequence[PathPlanner],
+        graphs: Sequence[ControlFlowGraph],
         first_edge: Array,
         hash_model: HashModel,
         stack_mask: int,
+        weights: Callable[[int], Sequence[float] | None] = lambda _: None,
     ) -> None:
-        self.registers = len(planners)
         self.stack_mask = stack_mask
-        self.counters = 0
-        self.tables = 0
-        self.areas: list[dict[int, CounterArea]] = [{} for _ in planners]
+        self.memory = EngineMemory(hash_model.words())
+        self.products = Products(self.memory)
         self._planners = planners
+        self._graphs = graphs
         self._first_edge = first_edge
-        self._hash = hash_model
-        self._planned: set[int] = set()
+        self._weights = weights
+        self._lowered: set[int] = set()
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
-
-    def _plan(self, routine: int) -> None:
-        self._planned.add(routine)
-        base = int(self._first_edge[routine])
-        for slot, planner in enumerate(self._planners):
-            plan = planner(routine)
-            if plan is None:
-                continue
-            area = self.areas[slot][routine] = self._place(plan)
-            for edge, actions in plan.actions.items():
-                operations = lower(actions, slot, area)
-                if operations:
-                    name = base + edge
-                    self._by_edge[name] = (*self._by_edge.get(name, ()), *operations)
-
-    def _place(self, plan: InstrumentationPlan) -> CounterArea:
-        if plan.table is Table.HASH:
-            self.tables += 1
-            return CounterArea(0, 0, self.tables - 1)
-        size = plan.path_counters if plan.table is Table.ARRAY else 0
-        area = CounterArea(self.counters, size, -1)
-        self.counters += size
-        return area
+        self._tables: dict[tuple[int, int], int] = {}
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """What the kernel does on `edge`, all schemes together."""
+        if not self._planners:
+            return ()
         routine = int(np.searchsorted(self._first_edge, edge, "right")) - 1
-        if routine not in self._planned:
-            self._plan(routine)
+        if routine not in self._lowered:
+            self._lowered.add(routine)
+            self._lower(routine)
         return self._by_edge.get(edge, ())
 
-    @property
-    def heads(self) -> int:
-        """Bucket heads of all hash tables."""
-        return self.tables * self._hash.buckets
+    def hashing(self, routine: int, slot: int) -> tuple[int, int]:
+        """(calls, instructions) of the hashing routine for a routine's table of a scheme."""
+        table = self._tables.get((routine, slot), -1)
+        return (0, 0) if table < 0 else self.memory.hashing(table)
 
-    def table_header(self, table: int) -> list[int]:
-        """Header words of the empty hash table number `table`."""
-        header = [0] * kernels.TABLE_WORDS
-        header[kernels.TABLE_HEADS] = table * self._hash.buckets
-        return header
+    def hashed_counts(self, routine: int, slot: int) -> dict[int, int] | None:
+        """What a routine's hash table of a scheme holds; None where it has none."""
+        table = self._tables.get((routine, slot), -1)
+        return None if table < 0 else self.memory.hashed_counts(table)
 
-    def costs(self) -> Array:
-        """The cost words of the hashing routine."""
-        words = np.zeros(kernels.COST_WORDS, np.int64)
-        costs = self._hash.costs
-        words[kernels.COST_REMEMBERED] = costs.remembered
-        words[kernels.COST_HIT] = costs.hit
-        words[kernels.COST_INSERT] = costs.insert
-        words[kernels.COST_BACK_HIT] = costs.back_edge_hit
-        words[kernels.COST_BACK_INSERT] = costs.back_edge_insert
-        words[kernels.COST_STEP] = costs.step
-        words[kernels.BUCKET_MASK] = self._hash.buckets - 1
-        words[kernels.HASH_MULTIPLIER] = self._hash.multiplier
-        words[kernels.HASH_SHIFT] = self._hash.shift
-        return words
+    def _lower(self, routine: int) -> None:
+        plans = {slot: plan(routine) for slot, plan in enumerate(self._planners)}
+        counting = {slot: p for slot, p in plans.items() if p is not None and p.counts_paths}
+        if not counting:
+            return
+        cfg = self._graphs[routine]
+        players = {slot: self._player(routine, slot, plan) for slot, plan in counting.items()}
+        cuts = {
+            edge
+            for plan in counting.values()
+            for edge, actions in plan.actions.items()
+            if any(hashes(plan, action) for action in actions)
+        }
+        segmentation = segment(cfg, cuts, self._weights(routine))
+        start = self.products.add(routine, RoutineProduct(segmentation, players))
+        base = int(self._first_edge[routine])
+        touched = {*segmentation.steps, *(e for p in counting.values() for e in p.actions)}
+        for edge in touched:
+            fixed = [
+                (*hash_operation(player.table, count), 1)
+                for player in players.values()
+                for count in player.fixed_counts(edge)
+            ]
+            steps = segmentation.steps.get(edge, ())
+            operations = (*fixed, *(_operation(step, start) for step in steps))
+            if operations:
+                self._by_edge[base + edge] = operations
 
-    def fuse(self, operations: Iterable[Operation]) -> list[Operation]:
-        """Join neighbouring operations where one does the work of two."""
-        fused: list[Operation] = []
-        for operation in operations:
-            joined = _join(fused[-1], operation) if fused else None
-            if joined is None:
-                fused.append(operation)
-            else:
-                fused[-1] = joined
-        return fused
+    def _player(self, routine: int, slot: int, plan: InstrumentationPlan) -> Player:
+        table = self.memory.add_table() if plan.table is Table.HASH else -1
+        self._tables[routine, slot] = table
+        return Player(self._graphs[routine], plan, table)
 
 
-_REGISTER = kernels.REGISTER_MASK << kernels.REGISTER_SHIFT
+def _operation(step: SegmentStep, start: int) -> Operation:
+    match step:
+        case BeginSegments(register):
+            return kernels.BEGIN, register, start
+        case AddToSegment(increment):
+            return kernels.ADD, increment, 0
+        case EndSegment(increment, register):
+            return kernels.SEGMENT, increment, register
+
+
+def fuse(operations: Iterable[Operation]) -> list[Operation]:
+    """Join neighbouring operations where one does the work of two."""
+    fused: list[Operation] = []
+    for operation in operations:
+        joined = _join(fused[-1], operation) if fused else None
+        if joined is None:
+            fused.append(operation)
+        else:
+            fused[-1] = joined
+    return fused
 
 
 def _join(first: Operation, second: Operation) -> Operation | None:
     """One operation that does `first` then `second`, or None."""
-    code, a, _ = first
-    next_code, c, _ = second
-    if code & _REGISTER != next_code & _REGISTER:
-        return None
-    rest = code & ~0xFF
-    match code & 0xFF, next_code & 0xFF:
-        case kernels.ADD, kernels.ADD:
-            return (code, a + c, 0)
-        case kernels.SET, kernels.ADD:
-            return (code, a + c, 0)
-        case ((kernels.ADD | kernels.SET), kernels.SET):
-            return second
-        case kernels.COUNT, kernels.SET:
-            return (rest | kernels.COUNT_SET, a, c)
-        case kernels.HASH, kernels.SET:
-            return (rest | kernels.HASH_SET, a, c)
-        case ((kernels.COUNT_SET | kernels.HASH_SET), kernels.ADD):
-            return (code, a, first[2] + c)
-        case ((kernels.COUNT_SET | kernels.HASH_SET), kernels.SET):
-            return (code, a, c)
+    code, a, b = first
+    next_code, c, d = second
+    match code, next_code:
+        case ((kernels.ADD | kernels.BEGIN), kernels.ADD):
+            return code, a + c, b
+        case kernels.SEGMENT, kernels.ADD:
+            return code, a, b + c
+        case kernels.ADD, kernels.SEGMENT:
+            return next_code, a + c, d
     return None
-
-
-def _table(area: CounterArea, on_back_edge: bool) -> int:
-    """The bits of an operation that name its hash table and the variant of the routine."""
-    return area.table << kernels.TABLE_SHIFT | (kernels.HASH_BACK_EDGE if on_back_edge else 0)
-
-
-def lower(actions: Iterable[Action], slot: int, area: CounterArea) -> tuple[Operation, ...]:
-    """Kernel operations for the actions of one edge, on path register `slot`."""
-    register = (kernels.FRAME_REGISTERS + 2 * slot) << kernels.REGISTER_SHIFT
-    return tuple(
-        operation
-        for action in actions
-        if (operation := _lower_one(action, register, area)) is not None
-    )
-
-
-def _lower_one(action: Action, register: int, area: CounterArea) -> Operation | None:
-    match action:
-        case SetRegister(constant):
-            return (kernels.SET | register, constant, 0)
-        case AddRegister(constant):
-            return (kernels.ADD | register, constant, 0)
-        case CountPath(constant, on_back_edge):
-            if area.table < 0:
-                return (kernels.COUNT | register, area.base + constant, 0)
-            return (kernels.HASH | register | _table(area, on_back_edge), constant, 0)
-        case CountConstantPath(constant, on_back_edge):
-            if area.table < 0:
-                return (kernels.COUNT_CONSTANT | register, area.base + constant, 0)
-            return (kernels.HASH_CONSTANT | register | _table(area, on_back_edge), constant, 0)
-        case CountEdge():
-            return None

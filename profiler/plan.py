@@ -261,10 +261,14 @@ class InstrumentationPlan:
         transfer. They do not touch path registers or path counters.
     registers
         Number of path registers.
+    key_words
+        32-bit words of a path counter's number (of HASH tables; one word elsewhere).
     counted_region
         Vertices at which an activation has counted its current path already.
     has_cold_counter
         Whether there is a counter `COLD_COUNTER`.
+    pair_edges
+        Edges counted by pairs of logging calls (`edge_log`): events after the `CountEdge` ones.
     """
 
     actions: Mapping[int, tuple[Action, ...]]
@@ -276,8 +280,10 @@ class InstrumentationPlan:
     blocks: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     block_ends: Mapping[int, tuple[Action, ...]] = field(default_factory=dict)
     registers: int = 1
+    key_words: int = 1
     counted_region: frozenset[int] = frozenset()
     has_cold_counter: bool = False
+    pair_edges: tuple[int, ...] = ()
 
     @property
     def counts_paths(self) -> bool:
@@ -285,9 +291,10 @@ class InstrumentationPlan:
         return self.uses_register or self.table is not Table.NONE
 
     def event_counts(self, crossings: Sequence[int], executions: Sequence[int]) -> tuple[int, ...]:
-        """Return the values of the `CountEdge` counters.
+        """Return the values of the `CountEdge` counters, then those of logged pairs.
 
-        Such a counter is one addition at one place, so exact counts execute it.
+        Such a counter is one addition at one place, so exact counts execute it; a pair of calls
+        counts one edge.
 
         Parameters
         ----------
@@ -305,4 +312,4 @@ class InstrumentationPlan:
                 for action in actions:
                     if isinstance(action, CountEdge):
                         values[action.counter] += times[place]
-        return tuple(values)
+        return (*values, *(crossings[edge] for edge in self.pair_edges))

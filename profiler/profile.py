@@ -199,6 +199,12 @@ class Measurement:
         Block start address -> source line, where the program has line information.
     runs
         How many runs were merged.
+    sizes
+        What the scheme takes, by name: `counter_bytes`, `snippets` (instructions of the code
+        added), `code_bytes`, and where it writes a trace `trace_bits` and
+        `minimal_trace_bits` (with witnesses of as few bits as their number allows).
+    lost
+        What the scheme is known to have lost, by name.
     """
 
     program: ProgramInfo
@@ -213,6 +219,8 @@ class Measurement:
     partial: bool = False
     lines: Mapping[int, SourceLine] = field(default_factory=dict)
     runs: int = 1
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def overhead(self) -> float:
@@ -233,7 +241,7 @@ class Measurement:
         return PathProfile({routine.key: routine.path_counts for routine in self.routines})
 
 
-PATH_MODES = frozenset({"pp"})
+PATH_MODES = frozenset({"pp", "bittrace", "tpp", "kiter"})
 
 
 @dataclass(frozen=True)

@@ -116,6 +116,15 @@ class SchemeOptions:
 
 
 @dataclass(frozen=True)
+class Setting:
+    """A mode with its options, under the name that reports give it ("tpp(1,1)")."""
+
+    name: str
+    mode: Mode
+    options: SchemeOptions
+
+
+@dataclass(frozen=True)
 class GuestOptions:
     """What the program sees of the world, and how much of it it may use.
 
@@ -182,3 +191,8 @@ class RunRequest:
     routines: tuple[str, ...] = ()
     progress: Callable[[Progress], None] | None = None
     self_check: bool = False
+
+    @property
+    def setting(self) -> Setting:
+        """The scheme that `mode` and `scheme` ask for."""
+        return Setting(str(self.mode), self.mode, self.scheme)

@@ -10,7 +10,7 @@ from profiler import flow
 from profiler.cfg import ControlFlowGraph, EdgeKind
 from profiler.dag import make_dag
 from profiler.loops import DepthFirst, depth_first, is_reducible
-from profiler.measure import WRAP, Counters, Reading, RoutineEvents, Scheme, check_edges
+from profiler.measure import WRAP, RoutineEvents, Scheme, check_reading
 from profiler.numbering import number
 from profiler.plan import Table
 from profiler.pricing import Pricer, RoutinePrice
@@ -26,9 +26,17 @@ from profiler.profile import (
     RoutineProfile,
     vertex_name,
 )
-from profiler.request import RunRequest
-from profiler.schemes.base import PathRecord
+from profiler.request import RunRequest, SchemeOptions
+from profiler.schemes.base import (
+    PathDecoder,
+    PathRecord,
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    TraceWriter,
+)
 from profiler.schemes.pp import PathPlan
+from profiler.sizes import counter_bytes
 from simulator.machine import Fault, RunResult
 from simulator.program import Program, SourceLine
 
@@ -36,38 +44,48 @@ if TYPE_CHECKING:
     from profiler.session import Observation
 
 
-def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
-    """What one scheme measured in an observed run.
+def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurement, ...]:
+    """What each scheme measured in an observed run.
 
     Raises
     ------
     CountError, FlowError
         Counts that contradict each other: defects of simprof.
     """
-    counters = Counters(observation.automaton, observation.lowering.areas)
+    for events in observation.events.values():
+        flow.check(events.cfg, events.edges, events.early, events.activations)
+    return tuple(_measure(observation, scheme, request) for scheme in observation.schemes)
+
+
+def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
     pricer = Pricer(observation.recovered, observation.contexts)
     totals: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
     routines = []
     wrapped = []
     for routine, events in observation.events.items():
-        flow.check(events.cfg, events.edges, events.early, events.activations)
         if not scheme.selects(routine):
             continue
-        reading = scheme.read(routine, events, counters)
-        check_edges(events.cfg, scheme.name, reading.edges, events.edges)
+        plan = scheme.routine_plan(routine)
+        counters = observation.counters.of(scheme, routine)
+        reading = Reading(events.edges) if plan is None else plan.read(counters)
+        check_reading(events, scheme.name, reading)
         price = pricer.price(routine, scheme.plan(routine), events.edges)
-        routines.append(_routine(scheme, routine, events, reading, price))
-        totals.update(_counts(events, reading))
-        if reading.largest >= WRAP:
+        routines.append(_routine(scheme, routine, events, counters, reading, price))
+        totals.update(_counts(events, counters))
+        sizes.update(_sizes(plan, events, counters, price))
+        lost.update(reading.lost)
+        if counters.largest >= WRAP:
             wrapped.append(events.cfg.name)
-        if request.self_check:
-            _self_check(scheme, routine)
+        if request.self_check and plan is not None:
+            plan.validate()
     result = observation.result
     unattributed = _unattributed(observation)
     return Measurement(
         program=_program_info(observation.program, request),
-        mode=scheme.name,
-        options=_options(request),
+        mode=str(scheme.setting.mode),
+        options=_options(request, scheme.setting.options),
         ending=_ending(observation, result),
         base=result.instructions,
         added=sum(routine.added for routine in routines),
@@ -76,6 +94,8 @@ def measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Me
         warnings=tuple(_warnings(observation, unattributed, wrapped)),
         partial=result.reason in ("budget", "interrupted"),
         lines=_lines(observation.program, routines),
+        sizes=dict(sizes),
+        lost=dict(lost),
     )
 
 
@@ -84,11 +104,11 @@ _NO_COUNTS = dict.fromkeys(
 )
 
 
-def _counts(events: RoutineEvents, reading: Reading) -> dict[str, int]:
+def _counts(events: RoutineEvents, counters: RoutineCounters) -> dict[str, int]:
     return {
-        "path_increments": reading.path_increments,
-        "hashed_increments": reading.hashed_increments,
-        "edge_increments": reading.edge_increments,
+        "path_increments": counters.path_increments,
+        "hashed_increments": counters.hashed,
+        "edge_increments": sum(counters.events),
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
     }
@@ -105,21 +125,37 @@ def _unattributed(observation: Observation) -> dict[str, int]:
     }
 
 
-def _self_check(scheme: Scheme, routine: int) -> None:
-    plan = scheme.routine_plan(routine)
-    if plan is not None:
-        plan.validate()
+def _sizes(
+    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, price: RoutinePrice
+) -> dict[str, int]:
+    """Bytes and instructions that a scheme takes for one routine."""
+    if plan is None:
+        return {}
+    sizes = {
+        "counter_bytes": counter_bytes(plan.plan, len(counters.paths)),
+        "snippets": 0 if price.code is None else price.code.static_instructions,
+        "code_bytes": 0 if price.code is None else price.code.code_bytes,
+    }
+    if isinstance(plan, TraceWriter):
+        sizes["trace_bits"] = plan.standard_bits(events.edges)
+        sizes["minimal_trace_bits"] = plan.minimal_bits(events.edges)
+    return sizes
 
 
 def _routine(
-    scheme: Scheme, routine: int, events: RoutineEvents, reading: Reading, price: RoutinePrice
+    scheme: Scheme,
+    routine: int,
+    events: RoutineEvents,
+    counters: RoutineCounters,
+    reading: Reading,
+    price: RoutinePrice,
 ) -> RoutineProfile:
     cfg = events.cfg
     plan = scheme.plan(routine)
     dfs = depth_first(cfg)
     actions = {} if plan is None else plan.actions
     whole = scheme.routine_plan(routine)
-    path_plan = whole if isinstance(whole, PathPlan) else None
+    path_plan = whole if isinstance(whole, PathDecoder) else None
     blocks = events.block_counts
     return RoutineProfile(
         name=cfg.name,
@@ -134,21 +170,21 @@ def _routine(
         addressing=None if plan is None else plan.addressing,
         path_register=price.path_register,
         activations=events.activations,
-        added=price.added + reading.hashing,
+        added=price.added + counters.hashing,
         instructions=sum(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),
         edge_counts=(
-            *(_edge(cfg, edge, reading.edges, edge in actions) for edge in range(len(cfg.edges))),
+            *(_edge(cfg, edge, events.edges, edge in actions) for edge in range(len(cfg.edges))),
             *(_early(cfg, block, count) for block, count in sorted(events.early.items())),
         ),
         path_counts=tuple(_paths(cfg, path_plan, reading)),
     )
 
 
-def _potential_paths(cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathPlan | None) -> int:
-    if plan is not None and not plan.cut_edges:
-        return plan.num_paths
+def _potential_paths(cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathDecoder | None) -> int:
+    if isinstance(plan, PathPlan):
+        return plan.potential_paths
     return number(make_dag(cfg, dfs)).total
 
 
@@ -167,7 +203,9 @@ def _early(cfg: ControlFlowGraph, block: int, count: int) -> EdgeCount:
     return EdgeCount(vertex_name(cfg, block), EXIT, EdgeKind.EARLY, count, False)
 
 
-def _paths(cfg: ControlFlowGraph, plan: PathPlan | None, reading: Reading) -> Iterator[PathCount]:
+def _paths(
+    cfg: ControlFlowGraph, plan: PathDecoder | None, reading: Reading
+) -> Iterator[PathCount]:
     if plan is None:
         return
     for number_, count in reading.paths.items():
@@ -194,12 +232,18 @@ def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
     return ProgramInfo(str(request.program), program.sha256, program.machine, arguments)
 
 
-def _options(request: RunRequest) -> dict[str, Option]:
-    scheme = request.scheme
+def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
+    profile = scheme.edge_profile
     return {
         "path_limit": scheme.path_limit,
         "weights": str(scheme.weights),
         "table": str(scheme.table),
+        "cold": scheme.cold,
+        "loop": scheme.loop,
+        "cold_always": scheme.cold_always,
+        "edge_profile": None if profile is None else str(profile),
+        "iterations": scheme.iterations,
+        "placement": str(scheme.placement),
         "routines": request.routines,
         "max_instructions": request.guest.max_instructions,
         "timeout": request.guest.timeout,

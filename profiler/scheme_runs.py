@@ -1,30 +1,24 @@
-"""The schemes of one run: which graphs they see, with which weights, on which register."""
+"""The schemes of one run: which graphs they see, with which weights and edge profile."""
 
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
+from itertools import count
 from pathlib import Path
 
 from profiler.cfg import ControlFlowGraph
 from profiler.errors import ProfileMismatchError
 from profiler.loops import depth_first
-from profiler.measure import EdgeScheme, PathScheme, PlainScheme, Scheme
-from profiler.plan import Table
+from profiler.measure import Scheme
 from profiler.profile import EdgeProfile
 from profiler.recovery import RecoveredProgram
-from profiler.request import Mode, SchemeOptions, TableChoice, Weights
-from profiler.schemes.pp import PathPlan, plan_pp
-from profiler.schemes.qpt import EdgePlan, plan_qpt2
+from profiler.request import SchemeOptions, Setting, Weights
+from profiler.scheme_registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile
+from profiler.schemes.base import RoutinePlan
 from profiler.weights import measured, uniform
 from simulator.errors import UsageError
-
-_TABLES = {
-    TableChoice.AUTO: None,
-    TableChoice.ARRAY: Table.ARRAY,
-    TableChoice.HASH: Table.HASH,
-}
 
 
 class Graphs:
@@ -92,41 +86,67 @@ def _load_profile(path: Path, sha256: str) -> EdgeProfile:
     return profile.edge_profile()
 
 
+EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
+"""Graph -> its edge counts in an earlier run; None where there was none."""
+
+
 class Planner:
-    """Plans graphs as the options ask for, each graph once.
+    """Plans graphs as one setting asks for, each graph once.
 
     Parameters
     ----------
-    options, sha256
-        What the user chose; the program's digest, which a profile of weights must have too.
+    setting
+        What the user chose.
+    sha256
+        The program's digest, which saved profiles must have too.
+    edge_counts
+        Those of a first run, for schemes that an edge profile guides.
     """
 
-    def __init__(self, options: SchemeOptions, sha256: str) -> None:
-        self._options = options
-        self._weights = WeightSource(options, sha256)
-        self.path_plan = cache(self._path_plan)
-        self.edge_plan = cache(self._edge_plan)
+    def __init__(
+        self, setting: Setting, sha256: str, edge_counts: EdgeCounts | None = None
+    ) -> None:
+        self.setting = setting
+        self._weights = WeightSource(setting.options, sha256)
+        self._edge_counts = edge_counts
+        if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
+            self._edge_counts = saved_counts(setting.options.edge_profile, sha256)
+        self.make = cache(self._make)
 
-    def _path_plan(self, cfg: ControlFlowGraph) -> PathPlan:
-        options = self._options
-        weights, table = self._weights(cfg), _TABLES[options.table]
-        return plan_pp(cfg, weights=weights, path_limit=options.path_limit, table=table)
+    def _make(self, cfg: ControlFlowGraph) -> RoutinePlan:
+        counts = None
+        if needs_edge_profile(self.setting.mode) and self._edge_counts is not None:
+            counts = self._edge_counts(cfg)
+            counts = (0,) * len(cfg.edges) if counts is None else counts
+        return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
 
-    def _edge_plan(self, cfg: ControlFlowGraph) -> EdgePlan:
-        return plan_qpt2(cfg, weights=self._weights(cfg))
+
+def saved_counts(path: Path, sha256: str) -> EdgeCounts:
+    """Return the edge counts of a saved profile.
+
+    Raises
+    ------
+    UsageError, ProfileMismatchError
+        If it cannot be read, or is of another program.
+    """
+    return _load_profile(path, sha256).counts_for
 
 
-def make_schemes(graphs: Graphs, modes: Sequence[Mode], planner: Planner) -> list[Scheme]:
-    """Make the schemes of a run; those that count paths get one register each."""
+def needs_first_run(settings: Iterable[Setting]) -> bool:
+    """Whether a scheme needs an edge profile that the user has not given."""
+    return any(
+        needs_edge_profile(setting.mode) and setting.options.edge_profile is None
+        for setting in settings
+    )
+
+
+def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[Scheme]:
+    """Make the schemes of a run; those that count paths get a slot each."""
     schemes: list[Scheme] = []
-    slots = 0
-    for mode in modes:
-        match mode:
-            case Mode.PP:
-                schemes.append(PathScheme(graphs, planner.path_plan, slots))
-                slots += 1
-            case Mode.QPT2:
-                schemes.append(EdgeScheme(graphs, planner.edge_plan))
-            case Mode.EDGES:
-                schemes.append(PlainScheme(graphs))
+    slots = count()
+    for planner in planners:
+        mode = planner.setting.mode
+        make = planner.make if mode in PLANNED_MODES else None
+        slot = next(slots) if mode in PATH_MODES else None
+        schemes.append(Scheme(planner.setting, graphs, make, slot))
     return schemes

@@ -1,12 +1,14 @@
-"""`simprof run` as a function: a program under one or more schemes, from file to measurements.
+"""`simprof run` and `compare` as functions: a program under schemes, from file to measurements.
 
 Steps -> functions
 1. load the program                                        `simulator.elf.load`
 2. recover its graphs                                      `recovery.recover`
 3. run it; routines are planned when they are first entered `_Attempt`
 4. where it did what the graphs lack, extend them and run it again on the recorded input, before
-   which the words of late code are looked for               `observe`, `_late_words`
-5. read every scheme's counters and price its code         `results.measure`
+   which the words of late code are looked for             `_Session.settle`, `_late_words`
+5. where a scheme needs an edge profile first, do 3 and 4 with edges alone, then run it once
+   again, with all schemes                                 `observe`
+6. read every scheme's counters and price its code         `results.measure`
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from pathlib import Path
 from typing import IO
 
 from profiler.automaton import Automaton
+from profiler.cfg import ControlFlowGraph
 from profiler.code_image import build_code_image
 from profiler.context import ProgramContexts
 from profiler.engine import ProfilingObserver
@@ -25,12 +28,12 @@ from profiler.errors import CountError
 from profiler.hash_routine import hash_costs
 from profiler.late_code import START_UP, read_words
 from profiler.lowering import HashModel, Lowering
-from profiler.measure import RoutineEvents, Scheme, collect_events
+from profiler.measure import Counters, RoutineEvents, Scheme, collect_events
 from profiler.profile import Measurement
 from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.request import Mode, Phase, Progress, RunRequest
-from profiler.results import measure
-from profiler.scheme_runs import Graphs, Planner, make_schemes
+from profiler.request import Mode, Phase, Progress, RunRequest, SchemeOptions, Setting
+from profiler.results import measure_all
+from profiler.scheme_runs import EdgeCounts, Graphs, Planner, make_schemes, needs_first_run
 from profiler.walk import GraphIndex, Missing, MissingEntry, MissingReturn, MissingTarget
 from simulator import elf
 from simulator.errors import UsageError
@@ -59,11 +62,29 @@ class Observation:
     index: GraphIndex
     automaton: Automaton
     schemes: Sequence[Scheme]
-    lowering: Lowering
     events: dict[int, RoutineEvents]
+    counters: Counters
     contexts: ProgramContexts
     result: RunResult
     runs: int
+    emulations: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several schemes on one program.
+
+    Attributes
+    ----------
+    measurements
+        In the order of the settings.
+    emulations
+        How many whole runs of the program that took: 2 where a scheme needs an edge profile
+        first, else 1. Runs given up early because the graphs lacked something are not counted.
+    """
+
+    measurements: tuple[Measurement, ...]
+    emulations: int
 
 
 def run_program(request: RunRequest) -> Measurement:
@@ -74,38 +95,81 @@ def run_program(request: RunRequest) -> Measurement:
     SimulatorError
         Anything that the user must know: see `simulator.errors`.
     """
-    return run_modes(request, (request.mode,))[0]
+    return compare_program(request, (request.setting,)).measurements[0]
 
 
-def run_modes(request: RunRequest, modes: Sequence[Mode]) -> list[Measurement]:
-    """Measure several schemes in one emulation; one measurement a mode, in order."""
-    observation = observe(request, modes)
+def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Comparison:
+    """Measure several schemes, all in one emulation, or two (see `Comparison`).
+
+    `request.mode` and `request.scheme` are not read. Raises what `run_program` does.
+    """
+    observation = observe(request, settings)
     _tell(request, Phase.EXPANDING, observation.result.instructions)
-    return [measure(observation, scheme, request) for scheme in observation.schemes]
+    return Comparison(measure_all(observation, request), observation.emulations)
 
 
-def observe(request: RunRequest, modes: Sequence[Mode]) -> Observation:
-    """Run until the graphs explain the whole run."""
+def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
+    """Run until the graphs explain the whole run, first for an edge profile if one is needed."""
     _tell(request, Phase.LOADING)
     program = elf.load(request.program)
-    known = Known()
-    planner = Planner(request.scheme, program.sha256)
     with _outside(request, program) as host:
-        discoveries = _late_words(request, program, host)
-        for runs in range(1, MAXIMUM_RUNS + 1):
-            _tell(request, Phase.RECOVERING)
-            recovered = recover(program, discoveries, known)
-            host.rewind()
-            schemes = make_schemes(Graphs(recovered, request.routines), modes, planner)
-            attempt = _Attempt(request, recovered, schemes, host, last=runs == MAXIMUM_RUNS)
-            _tell(request, Phase.RUNNING if runs == 1 else Phase.RERUNNING)
+        session = _Session(request, program, host)
+        if not needs_first_run(settings):
+            return session.settle(settings)
+        guide = session.settle((_EDGES,))
+        return session.settle(settings, guide)
+
+
+_EDGES = Setting("edges", Mode.EDGES, SchemeOptions())
+
+
+class _Session:
+    """One program with its outside world, run as often as it takes."""
+
+    def __init__(self, request: RunRequest, program: Program, host: RecordingHost) -> None:
+        self._request = request
+        self._program = program
+        self._host = host
+        self._known = Known()
+        self._discoveries = _late_words(request, program, host)
+        self._runs = 0
+        self._emulations = 0
+
+    def settle(self, settings: Sequence[Setting], guide: Observation | None = None) -> Observation:
+        """Run under `settings` until the graphs explain everything; `guide` ran before."""
+        counts = None if guide is None else _counts_by_graph(guide)
+        sha256 = self._program.sha256
+        planners = [Planner(setting, sha256, counts) for setting in settings]
+        for left in range(MAXIMUM_RUNS - 1, -1, -1):
+            _tell(self._request, Phase.RECOVERING)
+            recovered = recover(self._program, self._discoveries, self._known)
+            self._host.rewind()
+            schemes = make_schemes(Graphs(recovered, self._request.routines), planners)
+            attempt = _Attempt(self._request, recovered, schemes, self._host, counts, last=not left)
+            _tell(self._request, Phase.RERUNNING if self._runs else Phase.RUNNING)
+            self._runs += 1
             result = attempt.run()
-            found = discoveries.merged(attempt.discoveries())
-            if found == discoveries or runs == MAXIMUM_RUNS:
+            found = self._discoveries.merged(attempt.discoveries())
+            if found == self._discoveries:
                 break
-            discoveries = found
-            request = _no_longer_than(request, result, attempt.given_up)
-    return attempt.observation(result, runs)
+            self._discoveries = found
+            self._request = _no_longer_than(self._request, result, attempt.given_up)
+        self._emulations += 1
+        self._request = _no_longer_than(self._request, result, attempt.given_up)
+        return attempt.observation(result, self._runs, self._emulations)
+
+
+def _counts_by_graph(observation: Observation) -> EdgeCounts:
+    """Edge counts of an observed run, by graph."""
+    numbers = {
+        (cfg.address, cfg.name): number for number, cfg in enumerate(observation.recovered.routines)
+    }
+
+    def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
+        events = observation.events.get(numbers.get((cfg.address, cfg.name), -1))
+        return None if events is None else events.edges
+
+    return counts
 
 
 @contextmanager
@@ -198,6 +262,7 @@ class _Attempt:
         recovered: RecoveredProgram,
         schemes: Sequence[Scheme],
         host: RecordingHost,
+        counts: EdgeCounts | None,
         *,
         last: bool,
     ) -> None:
@@ -209,9 +274,11 @@ class _Attempt:
         self._schemes = schemes
         self._lowering = Lowering(
             [scheme.plan for scheme in self._schemes if scheme.slot is not None],
+            recovered.routines,
             self._index.first_edge,
             HashModel(hash_costs(program.machine)),
             (1 << (64 if program.is64 else 32)) - 1,
+            lambda routine: None if counts is None else counts(recovered.routines[routine]),
         )
         self._automaton = Automaton(self._index, self._lowering, self._on_missing)
         observer = ProfilingObserver(self._automaton)
@@ -252,8 +319,10 @@ class _Attempt:
             return Discoveries(late_words=read_words(self._machine.read, late))
         return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
 
-    def observation(self, result: RunResult, runs: int) -> Observation:
+    def observation(self, result: RunResult, runs: int, emulations: int) -> Observation:
         """The finished run."""
+        events = collect_events(self._index, self._automaton)
+        counters = Counters(self._lowering, events)
         if self._automaton.lost:
             raise CountError(
                 f"{self._automaton.lost} path counts fell outside their tables: this is a defect "
@@ -265,9 +334,10 @@ class _Attempt:
             index=self._index,
             automaton=self._automaton,
             schemes=self._schemes,
-            lowering=self._lowering,
-            events=collect_events(self._index, self._automaton),
+            events=events,
+            counters=counters,
             contexts=ProgramContexts(self._recovered),
             result=result,
             runs=runs,
+            emulations=emulations,
         )

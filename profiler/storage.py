@@ -18,7 +18,7 @@ from profiler.profile import Measurement
 from simulator.errors import UsageError
 
 MAGIC = b"simprof-profile "
-VERSION = 1
+VERSION = 2
 LONGEST_HEADER = 64
 LARGEST_CONTENT = 4 << 30  # bytes of JSON; a damaged or hostile file must not fill the memory
 

@@ -12,49 +12,40 @@ import pytest
 
 from profiler import kernels
 from profiler.hash_routine import BUCKETS, HashTableModel, hash_costs
-from profiler.lowering import HashModel, Lowering
+from profiler.lowering import HashModel
 from simulator.program import MachineKind
 from simulator.traps import RESUME_STATE, ClockWord, Interruption
 
 ROOT = Path(__file__).parent.parent
 
 
-def make_state(operations=(), counters=8, registers=1, tables=0, machine=MachineKind.SPARCV9):
+def make_state(operations=(), tables=0, machine=MachineKind.SPARCV9):
     """A kernel state with room for everything, and `operations` from number 1."""
-    stride = kernels.FRAME_REGISTERS + 2 * registers
     clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
     clock[kernels.LIMIT] = 1 << 60
-    clock[kernels.STRIDE] = stride
-    clock[kernels.FRAME_LIMIT] = 16 * stride
-    clock[kernels.COUNTERS] = counters
+    clock[kernels.FRAME_LIMIT] = 16 * kernels.STRIDE
     clock[kernels.SPILL_MASK] = 63
-    clock[kernels.WEIGHT] = 1
     clock[kernels.STATE] = kernels.FIRST_STATE
     clock[kernels.NODE_LIMIT] = 4096
-    lowering = Lowering([], np.array([0]), HashModel(hash_costs(machine)), 2**64 - 1)
-    lowering.tables = tables
-    headers = [word for table in range(tables) for word in lowering.table_header(table)]
     flat = [0, 0, 0]
     for place, (code, a, b) in enumerate(operations):
         last = kernels.LAST if place == len(operations) - 1 else 0
         flat += [code | last, a, b]
+    headers = np.zeros((max(tables, 1), kernels.TABLE_WORDS), np.int64)
+    headers[:, kernels.TABLE_HEADS] = np.arange(len(headers)) * BUCKETS
     state = kernels.KernelState(
         clock=clock,
         rows=np.zeros(64 * kernels.ROW, np.int64),
         spill=np.zeros(64 * kernels.SPILL, np.int64),
         operations=np.array(flat, np.int64),
-        frames=np.zeros(32 * stride, np.int64),
-        counters=np.zeros(counters, np.int64),
-        tables=np.array(headers or [0], np.int64),
-        heads=np.zeros(max(1, lowering.heads), np.int64),
+        frames=np.zeros(32 * kernels.STRIDE, np.int64),
+        tables=headers.ravel(),
+        heads=np.zeros(BUCKETS * max(tables, 1), np.int64),
         nodes=np.zeros(4096 * kernels.NODE, np.int64),
-        costs=lowering.costs(),
+        costs=HashModel(hash_costs(machine)).words(),
     )
     state.publish()
     return state
-
-
-REGISTER = kernels.FRAME_REGISTERS << kernels.REGISTER_SHIFT
 
 
 def test_clock_words_are_those_of_the_simulator():
@@ -64,47 +55,94 @@ def test_clock_words_are_those_of_the_simulator():
     assert kernels.FAILED == Interruption.ERROR
 
 
-def test_register_operations():
+SEGMENTS = kernels.FIRST_STATE + 8 * kernels.START
+"""A segment state that the tests below use."""
+
+
+def add_segment(state, source, key, target, operation=0):
+    """Enter the transition of segment state `source` by `key`; return where it is counted."""
+    rows = state.rows[source // 8 :][: kernels.ROW].reshape(2, kernels.SUCCESSOR)
+    for row in rows:
+        if row[kernels.KEY] == 0:
+            row[:] = key, 0, target, operation
+            return row
+    assert kernels.spilled(state.address, source, key) == 0
+    at = int(state.clock[kernels.MISS_SLOT]) * kernels.SPILL
+    state.spill[at : at + kernels.SPILL] = key, 0, target, operation, source
+    return state.spill[at : at + kernels.SPILL]
+
+
+def test_segments_lead_from_state_to_state():
     state = make_state(
-        [
-            (kernels.SET | REGISTER, 3, 0),
-            (kernels.ADD | REGISTER, 2, 0),
-            (kernels.COUNT | REGISTER, 1, 0),
-            (kernels.COUNT_SET | REGISTER, -1, 7),
-            (kernels.COUNT_CONSTANT | REGISTER, 2, 0),
-        ]
+        [(kernels.BEGIN, 3, SEGMENTS), (kernels.ADD, 2, 0), (kernels.SEGMENT, 6, 40)]
     )
+    first = add_segment(state, SEGMENTS, 11, 1 << 10)
+    add_segment(state, SEGMENTS, 9, 0)
+    for _ in range(3):
+        assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert state.frames[: kernels.STRIDE].tolist() == [0, 0, 40, 1 << 10]
+    assert first[kernels.COUNT_OF] == 3
+
+
+def test_an_unknown_segment_stops_before_anything_is_done():
+    state = make_state([(kernels.SEGMENT, 6, 40)])
+    state.frames[: kernels.STRIDE] = 0, 0, 5, SEGMENTS
+    assert kernels.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
+    assert state.clock[kernels.FAILED_OPERATION] == 1
+    assert state.frames[: kernels.STRIDE].tolist() == [0, 0, 5, SEGMENTS]
+    add_segment(state, SEGMENTS, 11, SEGMENTS)
     assert kernels.execute(state.address, 1, 0) == kernels.OK
-    assert state.counters.tolist() == [0, 0, 1, 0, 1, 0, 1, 0]
-    assert state.frames[kernels.FRAME_REGISTERS :][:2].tolist() == [7, 2]
 
 
-def test_counts_outside_the_counters_are_lost_not_written():
-    state = make_state(
-        [(kernels.COUNT_CONSTANT | REGISTER, 8, 0), (kernels.COUNT_CONSTANT | REGISTER, -1, 0)]
-    )
-    kernels.execute(state.address, 1, 0)
-    assert state.clock[kernels.LOST] == 2
-    assert not state.counters.any()
+def test_segments_are_counted_wherever_they_are_kept():
+    state = make_state([(kernels.SEGMENT, 0, 0)])
+    places = [add_segment(state, SEGMENTS, 2 * k + 1, SEGMENTS) for k in range(9)]
+    source = random.Random(5)
+    picks = [source.randrange(9) for _ in range(300)]
+    for pick in picks:
+        state.frames[kernels.FRAME_PATH : kernels.STRIDE] = 2 * pick + 1, SEGMENTS
+        assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert [place[kernels.COUNT_OF] for place in places] == [picks.count(k) for k in range(9)]
+
+
+def test_a_segment_without_a_state_is_unknown():
+    state = make_state([(kernels.SEGMENT, 1, 0)])
+    assert kernels.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
+
+
+def test_a_segments_hashed_counts_happen_once_or_not_at_all():
+    hashed = [(kernels.HASH, 70, 2), (kernels.HASH | kernels.HASH_BACK_EDGE, 71, 2)]
+    state = make_state([*hashed, (kernels.SEGMENT, 1, 0)], tables=1)
+    state.operations[2 * kernels.OPERATION] |= kernels.LAST
+    add_segment(state, SEGMENTS, 1, SEGMENTS, operation=1)
+    state.frames[kernels.FRAME_SEGMENTS] = SEGMENTS
+    state.clock[kernels.NODE_LIMIT] = 1
+    assert kernels.execute(state.address, 3, 0) == kernels.NO_NODES
+    assert counts(state, 0) == {}
+    state.clock[kernels.NODE_LIMIT] = 8
+    for _ in range(4):
+        assert kernels.execute(state.address, 3, 0) == kernels.OK
+    assert counts(state, 0) == {70: 4, 71: 4}
+    assert state.tables[kernels.TABLE_REMEMBERED] == 3
 
 
 def test_calls_keep_the_callers_register_and_returns_check_the_address():
     state = make_state(
         [
-            (kernels.SET | REGISTER, 5, 0),
+            (kernels.BEGIN, 5, SEGMENTS),
             (kernels.CALL, 0x1008, 0),
-            (kernels.SET | REGISTER, 1, 0),
+            (kernels.BEGIN, 1, SEGMENTS),
             (kernels.RETURN, 0, 0),
-            (kernels.COUNT | REGISTER, 0, 0),
+            (kernels.SEGMENT, 4, 0),
         ]
     )
+    counted = add_segment(state, SEGMENTS, 9, 0)
     assert kernels.execute(state.address, 1, 0x1008) == kernels.OK
-    assert state.counters[5] == 1
+    assert counted[kernels.COUNT_OF] == 1
     assert state.clock[kernels.FRAME] == 0
-    state.clock[kernels.FRAME] = 0
     assert kernels.execute(state.address, 1, 0x100C) == kernels.MISMATCH
     assert state.clock[kernels.FAILED_OPERATION] == 4
-    assert state.clock[kernels.FRAME] == 4
+    assert state.clock[kernels.FRAME] == kernels.STRIDE
 
 
 def test_frames_run_out_before_they_overflow():
@@ -125,8 +163,8 @@ def test_hashing_is_exactly_the_models(machine):
         spent = [0, 0]
         for _ in range(400):
             table, back, key = source.randrange(2), source.choice(kinds), source.choice(keys)
-            code = kernels.HASH_CONSTANT | REGISTER | back | table << kernels.TABLE_SHIFT
-            state.operations[:] = [code | kernels.LAST, key, 0]
+            code = kernels.HASH | back | table << kernels.TABLE_SHIFT
+            state.operations[:] = [code | kernels.LAST, key, 1]
             assert kernels.execute(state.address, 0, 0) == kernels.OK
             spent[table] += models[table].count(key, bool(back))
             header = state.tables[table * kernels.TABLE_WORDS :][: kernels.TABLE_WORDS]
@@ -163,7 +201,7 @@ def counts(state, table):
 
 
 def test_hashing_stops_when_nodes_run_out_and_can_go_on():
-    state = make_state([(kernels.HASH_CONSTANT | REGISTER, 3, 0)], tables=1)
+    state = make_state([(kernels.HASH, 3, 1)], tables=1)
     state.clock[kernels.NODE_LIMIT] = 0
     assert kernels.execute(state.address, 1, 0) == kernels.NO_NODES
     assert state.tables[kernels.TABLE_CALLS] == 0
@@ -188,7 +226,7 @@ def link_up(state, transitions):
 
 
 def test_every_successor_is_counted_wherever_it_is_kept():
-    state = make_state([(kernels.ADD | REGISTER, 1, 0)])
+    state = make_state([(kernels.ADD, 1, 0)])
     first = kernels.FIRST_STATE
     targets = {(first, 0x1000 + 16 * i, 8): (first, i % 2) for i in range(9)}
     link_up(state, targets)
@@ -202,7 +240,7 @@ def test_every_successor_is_counted_wherever_it_is_kept():
     assert len([True for *_, owner in spilled if owner]) == 7
     found = {key & 0xFFFF: count for key, count, *_ in [*row, *spilled] if key}
     assert found == {0x1000 + 16 * i: picks.count(i) for i in range(9)}
-    assert state.frames[kernels.FRAME_REGISTERS] == sum(pick % 2 for pick in picks)
+    assert state.frames[kernels.FRAME_PATH] == sum(pick % 2 for pick in picks)
 
 
 def test_unknown_successors_are_misses_and_resumed_blocks_are_not():
@@ -228,19 +266,24 @@ print(json.dumps(t.scenario()))
 
 def scenario():
     """A run through everything that `advance` does; its whole final state."""
-    register = REGISTER
     state = make_state(
         [
-            (kernels.SET | register, 1, 0),
-            (kernels.ADD | register, 2, 0),
+            (kernels.BEGIN, 1, SEGMENTS),
+            (kernels.ADD, 2, 0),
             (kernels.CALL, 0x1010, 0),
-            (kernels.HASH | register, 70000, 0),
-            (kernels.HASH_CONSTANT | register | kernels.HASH_BACK_EDGE, 5, 0),
+            (kernels.HASH, 70000, 1),
+            (kernels.HASH | kernels.HASH_BACK_EDGE, 5, 1),
             (kernels.RETURN, 0, 0),
-            (kernels.COUNT_SET | register, 0, 2),
+            (kernels.SEGMENT, 4, 2),
+            (kernels.SEGMENT, 9, 0),
+            (kernels.ADD, 2, 0),
+            (kernels.HASH | kernels.HASH_BACK_EDGE, 5, 1),
         ],
         tables=1,
     )
+    state.operations[8 * kernels.OPERATION] |= kernels.LAST
+    add_segment(state, SEGMENTS, 7, SEGMENTS + kernels.START, operation=10)
+    add_segment(state, SEGMENTS + kernels.START, 11, SEGMENTS, operation=0)
     first, second = kernels.FIRST_STATE, kernels.FIRST_STATE + kernels.START
     link_up(
         state,
@@ -249,7 +292,7 @@ def scenario():
             (second, 0x1000, 8): (first, 0),
             (first, 0x1020, 8): (first, 0),
             (first, 0x1030, 8): (first, 0),
-            (first, 0x1040, 8): (second, 7),
+            (first, 0x1040, 8): (second, 9),
         },
     )
     events = [0x1010, 0x1000, 0x1020, 0x1030, 0x1040, 0x1000] * 5 + [0x9000]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from profiler.cfg import ControlFlowGraph, EdgeKind
 from profiler.plan import InstrumentationPlan
@@ -171,6 +171,7 @@ class RoutinePlan(Protocol):
         ...
 
 
+@runtime_checkable
 class PathDecoder(RoutinePlan, Protocol):
     """The plan of a scheme that counts paths."""
 
@@ -186,4 +187,17 @@ class PathDecoder(RoutinePlan, Protocol):
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts; ValueError if there is none."""
+        ...
+
+
+@runtime_checkable
+class TraceWriter(RoutinePlan, Protocol):
+    """The plan of a scheme that writes a trace."""
+
+    def standard_bits(self, crossings: Sequence[int]) -> int:
+        """Bits that it writes when each edge is crossed so often, by edge id."""
+        ...
+
+    def minimal_bits(self, crossings: Sequence[int]) -> int:
+        """Bits with tokens of as few bits as telling this routine's apart takes."""
         ...

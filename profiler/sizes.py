@@ -1,0 +1,18 @@
+"""How much memory a plan's counters take."""
+
+from __future__ import annotations
+
+from profiler.hash_routine import NODE_SIZE, POOL
+from profiler.layout import COUNTER_SIZE
+from profiler.plan import InstrumentationPlan, Table
+
+
+def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
+    """Return the bytes of a plan's counters after a run that executed so many different paths.
+
+    A hash table has its buckets and a node for each executed path.
+    """
+    size = COUNTER_SIZE * (plan.edge_counters + plan.has_cold_counter)
+    if plan.table is Table.HASH:
+        return size + POOL + NODE_SIZE * (executed_paths - plan.has_cold_counter)
+    return size + COUNTER_SIZE * plan.path_counters
