@@ -51,12 +51,26 @@ Registers = tuple[tuple[int, ...], int | None]
 
 @dataclass(frozen=True)
 class Stretch:
-    """What a scheme does along a segment from one of its states."""
+    """What a scheme does along a segment from one of its states.
+
+    Attributes
+    ----------
+    after
+        The state behind it.
+    counted, taken
+        As in `Execution`.
+    at_end
+        Those of `counted` that the kernel counts in a hash table when the segment ends; others
+        that are hashed have operations of their own (`Player.fixed_counts`).
+    hashed
+        How many of `counted` are hashed, both kinds.
+    """
 
     after: Registers
     counted: tuple[PathCount, ...]
-    hashed: tuple[PathCount, ...]
     taken: tuple[int, ...]
+    at_end: tuple[PathCount, ...]
+    hashed: int
 
 
 @dataclass
@@ -73,7 +87,7 @@ class Totals:
             self.paths[counter] += times
         for edge in stretch.taken:
             self.taken[edge] += times
-        self.hashed += len(stretch.hashed) * times
+        self.hashed += stretch.hashed * times
 
 
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
@@ -116,7 +130,7 @@ class Player:
     def execute(self, state: Registers, edges: Sequence[int], *, ends: bool) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         execution = Execution(list(state[0]), state[1])
-        hashed: list[PathCount] = []
+        at_end: list[PathCount] = []
         for edge in edges:
             execution.edge = edge
             begins = self._cfg.edges[edge].source == self._cfg.entry
@@ -125,7 +139,7 @@ class Player:
                 action.execute(execution)
                 if self.table >= 0 and not begins and not isinstance(action, CountConstantPath):
                     new = execution.counted[before:]
-                    hashed += [count for count in new if count.counter >= 0]
+                    at_end += [count for count in new if count.counter >= 0]
         registers, last = tuple(execution.registers), execution.last
         if edges:
             block = self._cfg.edges[edges[-1]].target
@@ -133,8 +147,9 @@ class Player:
                 last = None
             if ends and (block in self._dead or block == self._cfg.exit):
                 registers = self.start[0]
-        counted, taken = tuple(execution.counted), tuple(execution.taken)
-        return Stretch((registers, last), counted, tuple(hashed), taken)
+        counted = tuple(execution.counted)
+        hashed = sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
+        return Stretch((registers, last), counted, tuple(execution.taken), tuple(at_end), hashed)
 
     def fixed_counts(self, edge: int) -> list[PathCount]:
         """Hashed counts on `edge` under numbers that do not depend on the path."""
@@ -250,7 +265,7 @@ class Products:
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
-            hashed += [hash_operation(player.table, count) for count in stretch.hashed]
+            hashed += [hash_operation(player.table, count) for count in stretch.at_end]
         target = self._number(SegmentState(state.routine, tuple(after)))
         successor = (key, 0, target, self._list(tuple(hashed)))
         self._places.append(self._memory.insert(number, successor))

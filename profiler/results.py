@@ -71,7 +71,9 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
         counters = observation.counters.of(scheme, routine)
         reading = Reading(events.edges) if plan is None else plan.read(counters)
         check_reading(events, scheme.name, reading)
-        price = pricer.price(routine, scheme.plan(routine), events.edges)
+        price = pricer.price(
+            routine, scheme.plan(routine), events.edges, events.block_counts, counters.taken
+        )
         routines.append(_routine(scheme, routine, events, counters, reading, price))
         totals.update(_counts(events, counters))
         sizes.update(_sizes(plan, events, counters, price))
