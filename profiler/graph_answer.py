@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from profiler import interpret
+from profiler import interpret, pricing
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import make_dag
 from profiler.graph_files import GraphDocument
@@ -15,7 +15,14 @@ from profiler.loops import DepthFirst, is_reducible
 from profiler.numbering import number
 from profiler.request import Mode
 from profiler.scheme_registry import PATH_MODES, TRACE_MODES
-from profiler.schemes.base import PathDecoder, PathRecord, Reading, RoutineCounters, RoutinePlan
+from profiler.schemes.base import (
+    PathDecoder,
+    PathRecord,
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    TraceWriter,
+)
 
 
 @dataclass(frozen=True)
@@ -61,15 +68,17 @@ class GraphRun:
 def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
     """Return the run object.
 
-    An edge's `count` is null where the scheme's counters do not tell it. Schemes that count blocks
-    list these in `block_counts`; `trace` has the bits that a traced run writes; `lost` is what the
-    scheme is known to have lost.
+    Edge counts are those of the runs; where the scheme's counters tell them they are the same,
+    else `lost` says what it lost. Schemes that count blocks list these in `block_counts`; `trace`
+    has the bits that a traced run writes.
     """
     cfg, executed = run.cfg, run.executions
     base = sum(
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
     )
-    added = run.counters.hashing + run.prices.added(run.crossings, executed, run.counters.taken)
+    added = run.counters.hashing + pricing.added(
+        run.prices.code, run.crossings, executed, run.counters.taken, _block_taken(run)
+    )
     answer = _header(document, run.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
         "instructions": {"base": base, "added": added},
@@ -87,6 +96,12 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     if run.decoder is not None:
         answer["paths"] = _paths(cfg, run.decoder, run.reading)
     return answer
+
+
+def _block_taken(run: GraphRun) -> dict[int, int] | None:
+    """By block: how often the conditional part of its code was executed, where a plan says so."""
+    tell = getattr(run.plan, "block_taken", None)
+    return None if tell is None else dict(tell(run.crossings))
 
 
 def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dict[str, Any]:
@@ -119,14 +134,14 @@ def _counts(run: GraphRun) -> dict[str, int]:
 
 
 def _edges(run: GraphRun) -> list[dict[str, Any]]:
-    cfg, counts = run.cfg, run.reading.edges
+    cfg, counts = run.cfg, run.crossings
     return [
         {
             "routine": cfg.name,
             "source": cfg.vertex_name(edge.source),
             "target": cfg.vertex_name(edge.target),
             "kind": str(edge.kind),
-            "count": None if counts is None else counts[edge.id],
+            "count": counts[edge.id],
             "instrumented": edge.id in run.plan.plan.actions,
         }
         for edge in cfg.edges
@@ -141,7 +156,7 @@ def _blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> list[dict[str, Any]
 
 
 def _trace(run: GraphRun) -> dict[str, int]:
-    plan = cast(Any, run.plan)  # of a tracing scheme
+    plan = cast(TraceWriter, run.plan)
     return {
         "bits": plan.standard_bits(run.crossings),
         "minimal_bits": plan.minimal_bits(run.crossings),

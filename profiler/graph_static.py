@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from profiler.cfg import ControlFlowGraph
+from profiler.codegen import Snippet
 from profiler.graph_answer import GraphRun
 from profiler.plan import Action
 from profiler.schemes.pp import PathPlan
@@ -38,26 +39,32 @@ def _code(run: GraphRun) -> dict[str, Any]:
         "sparc": [list(prices.texts.get(edge, ())) for edge in edges],
         "costs": [prices.costs.get(edge, 0) for edge in edges],
     }
-    if any(prices.taken_costs.values()):
-        static["taken_costs"] = [prices.taken_costs.get(edge, 0) for edge in edges]
-    if plan.blocks or plan.block_ends:
-        static["block_code"] = _by_block(cfg, plan.blocks)
-        static["block_end_code"] = _by_block(cfg, plan.block_ends)
-        names = {block: str(cfg.vertex_name(block)) for block in prices.block_costs}
-        static["block_sparc"] = {
-            names[block]: list(texts) for block, texts in prices.block_texts.items()
-        }
-        static["block_costs"] = {names[block]: cost for block, cost in prices.block_costs.items()}
+    taken = {edge: snippet.taken_cost for edge, snippet in prices.code.snippets.items()}
+    if any(taken.values()):
+        static["taken_costs"] = [taken.get(edge, 0) for edge in edges]
+    for place, actions, snippets in (
+        ("block", plan.blocks, prices.code.block_snippets),
+        ("block_end", plan.block_ends, prices.code.block_end_snippets),
+    ):
+        if actions:
+            static[f"{place}_code"] = _block_actions(cfg, actions)
+            static[f"{place}_sparc"] = _block_texts(cfg, snippets)
     return static
 
 
-def _by_block(
+def _block_actions(
     cfg: ControlFlowGraph, actions: Mapping[int, tuple[Action, ...]]
 ) -> dict[str, list[str]]:
+    """Block name -> what is done whenever the block is executed."""
     return {
         str(cfg.vertex_name(block)): [str(action) for action in actions[block]]
         for block in sorted(actions)
     }
+
+
+def _block_texts(cfg: ControlFlowGraph, snippets: Mapping[int, Snippet]) -> dict[str, list[str]]:
+    """Block name -> the code for that."""
+    return {str(cfg.vertex_name(block)): list(snippets[block].text) for block in sorted(snippets)}
 
 
 def _path_static(cfg: ControlFlowGraph, plan: PathPlan) -> dict[str, Any]:

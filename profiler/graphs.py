@@ -8,12 +8,12 @@ the answer together, `graph_static` the part that no run is needed for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from profiler import flow, graph_inputs, graph_static
+from profiler import flow, graph_inputs, graph_static, interpret
 from profiler.errors import CountError
 from profiler.execution import execute
 from profiler.graph_answer import GraphRun, assemble, path_object
@@ -23,8 +23,7 @@ from profiler.loops import depth_first
 from profiler.numbering import PathNumbering
 from profiler.request import Mode, SchemeOptions, Weights
 from profiler.scheme_registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile
-from profiler.schemes.base import PathDecoder, PathRecord, RoutinePlan
-from profiler.schemes.pp import PathPlan
+from profiler.schemes.base import PathDecoder, PathRecord, Reading, RoutinePlan
 from simulator.errors import UsageError
 
 ENUMERATION_LIMIT = 1_000_000
@@ -105,13 +104,24 @@ def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
     counters = execute(cfg, plan.plan, document.walks, prices.hash_costs)
     crossed = graph_inputs.crossings(document)
     reading = plan.read(counters)
-    if reading.edges is not None and tuple(reading.edges) != crossed:
-        raise CountError(
-            f"{document.file}: {options.mode} counts edges wrongly: this is a defect of simprof, "
-            "please report the graph"
-        )
+    _check(document, options, reading, crossed)
     flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
     return GraphRun(options.mode, depth_first(cfg), plan, prices, counters, reading, crossed)
+
+
+def _check(
+    document: GraphDocument, options: GraphOptions, reading: Reading, crossed: Sequence[int]
+) -> None:
+    """Compare what the scheme derives with what the runs did."""
+    executed = interpret.executions(document.cfg, crossed)
+    wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
+    wrong_blocks = reading.blocks is not None and tuple(reading.blocks) != executed
+    if wrong_edges or wrong_blocks:
+        what = "edges" if wrong_edges else "blocks"
+        raise CountError(
+            f"{document.file}: {options.mode} counts {what} wrongly: this is a defect of simprof, "
+            "please report the graph"
+        )
 
 
 def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
@@ -159,15 +169,16 @@ def _check_enumeration(
         )
     numbering = getattr(plan, "numbering", None)
     if isinstance(numbering, PathNumbering):
-        _check_blocks(document, decoder, numbering.blocks_of_all_paths())
+        blocks = numbering.blocks_of_all_paths()
+        _check_blocks(document, decoder, blocks, str(blocks))
     return decoder
 
 
-def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int) -> None:
+def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size: str) -> None:
     if blocks > LISTED_BLOCKS_LIMIT:
         raise UsageError(
-            f"{document.file}: {plan.num_paths} paths of {blocks} blocks or more in all are too "
-            f"much to enumerate (limit {LISTED_BLOCKS_LIMIT} blocks); lower --path-limit"
+            f"{document.file}: {plan.num_paths} paths of {size} blocks in all are too much to "
+            f"enumerate (limit {LISTED_BLOCKS_LIMIT} blocks); lower --path-limit"
         )
 
 
@@ -176,20 +187,21 @@ def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any
     blocks = 0
     for path_id, record in numbered_paths(plan):
         blocks += len(record.blocks)
-        _check_blocks(document, plan, blocks)
+        _check_blocks(document, plan, blocks, f"more than {LISTED_BLOCKS_LIMIT}")
         path = path_object(document.cfg, path_id, record)
         listed.append({key: path[key] for key in ("id", "blocks", "edges")})
     return listed
 
 
 def numbered_paths(plan: PathDecoder) -> Iterator[tuple[int, PathRecord]]:
-    """Yield every path that a plan tells apart with its number, ascending.
+    """Yield every path that a plan tells apart with its number.
 
-    A plan whose numbers are not 0 .. num_paths - 1 says which they are in `path_ids`.
+    Plans whose numbers are not 0 .. num_paths - 1 list their paths and number each.
     """
-    if isinstance(plan, PathPlan):
-        yield from enumerate(plan.all_paths())
+    listed, encode = getattr(plan, "all_paths", None), getattr(plan, "encode", None)
+    if listed is None or encode is None:
+        for path_id in range(plan.num_paths):
+            yield path_id, plan.decode(path_id)
         return
-    ids = getattr(plan, "path_ids", None)
-    for path_id in range(plan.num_paths) if ids is None else ids():
-        yield path_id, plan.decode(path_id)
+    for record in listed():
+        yield encode(record.blocks, record.edges), record

@@ -151,6 +151,100 @@ def split(cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int] = ()) -
     return paths
 
 
+@dataclass(frozen=True)
+class Loop:
+    """A loop of which paths span `iterations` iterations (KITER)."""
+
+    blocks: frozenset[int]
+    back_edges: frozenset[int]
+    iterations: int
+
+
+def split_iterations(
+    cfg: ControlFlowGraph, walk: Sequence[int], loops: Sequence[Loop], ending: Iterable[int]
+) -> list[Path]:
+    """Cut an activation into its k-iteration paths (KITER section 2); the last may be partial.
+
+    A path ends at each edge of `ending`, and in a loop of `loops` at each back edge crossed after
+    its k-th iteration; there the next path has been under way for k - 1 iterations. So paths
+    overlap, and one that has left a loop began with the last k iterations of it, or before the
+    loop where it had no more than k. Loops do not overlap. Self-loops are left out.
+    """
+    ends, back = set(ending), back_edges(cfg)
+    steps = [
+        step
+        for step in walk
+        if not (step in back and cfg.edges[step].source == cfg.edges[step].target)
+    ]
+    found: list[Path] = []
+    begin = 0  # position of the first edge of the path; the edge that began it is no part of it
+    visit: list[int] = []  # where each iteration of the loop that control is in began
+    inside: Loop | None = None
+
+    def path(first: int, last: int, partial: bool = False) -> Path:
+        blocks = [cfg.edges[step].target for step in steps[first:last]]
+        if first:
+            blocks.insert(0, cfg.edges[steps[first - 1]].target)
+        kept = tuple(block for block in blocks if block != cfg.exit)
+        return Path(kept, tuple(steps[first:last]), partial)
+
+    def start() -> int:
+        """Where the longest path that is under way and allowed began."""
+        if inside is None or len(visit) <= inside.iterations:
+            return begin
+        return visit[-inside.iterations]
+
+    for position, step in enumerate(steps):
+        target = cfg.edges[step].target
+        if inside is not None and step in inside.back_edges:
+            if len(visit) >= inside.iterations:
+                found.append(path(start(), position))
+            visit.append(position + 1)
+            continue
+        if inside is not None and (target not in inside.blocks or step in ends):
+            begin = start()
+            inside, visit = None, []
+        if step in ends:
+            found.append(path(begin, position))
+            begin = position + 1
+        if inside is None:
+            inside = next((loop for loop in loops if target in loop.blocks), None)
+            visit = [begin if step in ends else position + 1]
+    ended_early = cfg.edges[steps[-1]].target != cfg.exit
+    found.append(path(start(), len(steps), ended_early))
+    return found
+
+
+def edge_counts(cfg: ControlFlowGraph, walks: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Crossings by edge id."""
+    crossed = Counter(step for walk in walks for step in walk)
+    return tuple(crossed[edge.id] for edge in cfg.edges)
+
+
+def block_counts(cfg: ControlFlowGraph, walks: Iterable[Sequence[int]]) -> tuple[int, ...]:
+    """Executions by block id."""
+    entered = Counter(cfg.edges[step].target for walk in walks for step in walk)
+    return tuple(entered[block.id] for block in cfg.blocks)
+
+
+def early_ends(cfg: ControlFlowGraph, walks: Iterable[Sequence[int]]) -> Counter[int]:
+    """Activations that ended early, by block."""
+    ends = (cfg.edges[walk[-1]].target for walk in walks)
+    return Counter(block for block in ends if block != cfg.exit)
+
+
+def locally_cold(cfg: ControlFlowGraph, counts: Sequence[int], percentage: float) -> set[int]:
+    """Edges that take less than this share of their source's executions (TPP 4.1.1)."""
+    leaving = Counter[int]()
+    for edge in cfg.edges:
+        leaving[edge.source] += counts[edge.id]
+    return {
+        edge.id
+        for edge in cfg.edges
+        if counts[edge.id] < Fraction(percentage) / 100 * leaving[edge.source]
+    }
+
+
 def random_walk(rng: random.Random, cfg: ControlFlowGraph, most: int = 40) -> list[int]:
     """Walk from ENTRY until EXIT, a dead end, or `most` edges."""
     vertex, walk = cfg.entry, []
