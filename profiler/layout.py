@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from profiler.edge_log import log_span
 from profiler.plan import COLD_COUNTER, InstrumentationPlan, Table
 from simulator.errors import UsageError
 
@@ -19,6 +20,9 @@ RUNTIME_BASE = 0x5000_0000
 RUNTIME_DATA = 0x5000_8000
 """Words that run-time routines share; `runtime` says what is where."""
 TRACE_BUFFER = 0x5000_C000
+PAIR_TABLE = 0x5001_0000
+"""Counters of logged pairs of all routines (`logging_routines`); low 10 bits 0."""
+PAIR_SIZE = 8
 ARRAYS_BASE = 0x5100_0000
 TABLES_BASE = 0x6000_0000
 LIMIT = 0x8000_0000
@@ -43,12 +47,16 @@ class CounterLayout:
         The counter of cold paths: for an array the word below its counter 0 (TPP A.1).
     words_base
         Words of path registers that have no place on the stack (`stack_words`).
+    first_source, first_destination
+        What the routine's numbers 0 of logged sources and destinations are in the program.
     """
 
     path_base: int = ARRAYS_BASE
     edge_base: int = ARRAYS_BASE
     cold: int = ARRAYS_BASE - COUNTER_SIZE
     words_base: int = ARRAYS_BASE
+    first_source: int = 1
+    first_destination: int = 1
 
     def path_counter(self, number: int) -> int:
         """Address of path counter `number` of an array."""
@@ -67,6 +75,7 @@ class CounterSpace:
     def __init__(self) -> None:
         self._array = ARRAYS_BASE
         self._table = TABLES_BASE
+        self._sources = self._destinations = 1
 
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
         """Return the addresses of a plan's counters.
@@ -83,12 +92,17 @@ class CounterSpace:
             path_base = self._take(plan.path_counters)
         edge_base = self._take(plan.edge_counters)
         words_base = self._take(2 * max(plan.registers - STACK_REGISTERS, 0))
-        if self._array > TABLES_BASE or self._table > LIMIT:
+        sources, destinations = self._sources, self._destinations
+        span = log_span(plan)
+        self._sources += span.sources
+        self._destinations += span.destinations
+        pairs_end = PAIR_TABLE + PAIR_SIZE * (self._sources + self._destinations)
+        if self._array > TABLES_BASE or self._table > LIMIT or pairs_end > ARRAYS_BASE:
             raise UsageError(
                 "the counters of all routines do not fit their memory: select fewer routines "
                 "with --routine"
             )
-        return CounterLayout(path_base, edge_base, cold, words_base)
+        return CounterLayout(path_base, edge_base, cold, words_base, sources, destinations)
 
     def _take(self, counters: int) -> int:
         base = self._array

@@ -11,6 +11,7 @@ from functools import cache
 from profiler.conditions import restore_routine
 from profiler.hash_routine import hash_routine
 from profiler.layout import RUNTIME_BASE
+from profiler.logging_routines import logging_routines
 from simulator.assembly import Assembly, Item, assemble
 from simulator.program import MachineKind
 
@@ -19,6 +20,7 @@ _RESTORE_SPAN = 1024  # the table of stubs comes first: it must stand at a multi
 ROUTINES: tuple[Callable[[MachineKind], tuple[Item, ...]], ...] = (
     lambda machine: hash_routine(machine, False),
     lambda machine: hash_routine(machine, True),
+    logging_routines,
 )
 """Each makes one or more routines for a machine."""
 

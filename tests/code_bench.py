@@ -22,7 +22,7 @@ CODE = 0x100000
 STACK = 0x70000000
 SPANS = {
     CODE: 1 << 22,
-    RUNTIME_BASE: 1 << 16,
+    RUNTIME_BASE: 1 << 18,
     ARRAYS_BASE: 1 << 20,
     TABLES_BASE: 1 << 20,
     STACK: 1 << 16,

@@ -54,7 +54,7 @@ class Library:
         raise AssertionError(action)
 
 
-class NonLocalExit(Exception):
+class NonLocalExitError(Exception):
     """longjmp to the activation at this depth."""
 
     def __init__(self, depth: int) -> None:
@@ -80,7 +80,7 @@ class Program:
         while self.budget > 0:
             try:
                 self.activate(self.rng.randrange(len(self.plans)), 0)
-            except NonLocalExit:
+            except NonLocalExitError:
                 continue
 
     def activate(self, routine: int, depth: int) -> None:
@@ -93,7 +93,7 @@ class Program:
             try:
                 self.walk(routine, entry, depth)
                 return
-            except NonLocalExit as jump:
+            except NonLocalExitError as jump:
                 if jump.depth != depth or not inside:
                     raise
                 entry = self.rng.choice(inside)
@@ -115,7 +115,7 @@ class Program:
             self.interrupt(depth)
             onward = cfg.out_edges[edge.target]
             if not onward or self.budget <= 0:
-                raise NonLocalExit(-1)
+                raise NonLocalExitError(-1)
             self.tell(routine, plan.block_ends.get(edge.target, ()))
             edge = cfg.edges[self.rng.choice(onward)]
 
@@ -124,7 +124,7 @@ class Program:
         if depth < 6 and self.rng.random() < 0.25 and self.rng.random() >= self.silent:
             self.activate(self.rng.randrange(len(self.plans)), depth + 1)
         if depth and self.rng.random() < 0.03:
-            raise NonLocalExit(self.rng.randrange(depth))
+            raise NonLocalExitError(self.rng.randrange(depth))
 
     def tell(self, routine: int, actions: Sequence[Action]) -> None:
         """Call the library."""
