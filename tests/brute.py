@@ -58,6 +58,48 @@ def random_graph(rng: random.Random, most: int = 9) -> ControlFlowGraph:
     return graph(blocks, edges, entries, exits)
 
 
+def structured_graph(rng: random.Random, depth: int = 3) -> ControlFlowGraph:
+    """Return the graph of nested sequences, choices and loops, with some jumps out of them."""
+    edges: list[tuple[int, int]] = []
+    count = 0
+
+    def block() -> int:
+        nonlocal count
+        count += 1
+        return count - 1
+
+    def region(depth: int) -> tuple[int, int]:
+        """Add blocks and edges; return the first and the last block."""
+        kind = rng.choice(("sequence", "choice", "loop", "loop")) if depth else "block"
+        if kind == "sequence":
+            first, middle = region(depth - 1)
+            second, last = region(depth - 1)
+            edges.append((middle, second))
+            return first, last
+        if kind == "choice":
+            first, last = block(), block()
+            for _ in range(rng.choice((1, 2, 2, 3))):
+                inner, end = region(depth - 1)
+                edges.extend([(first, inner), (end, last)])
+            if rng.random() < 0.5:
+                edges.append((first, last))
+            return first, last
+        if kind == "loop":
+            head, inner = block(), region(depth - 1)
+            edges.append((head, inner[0]))
+            edges.append((inner[1], head if rng.random() < 0.8 else inner[0]))
+            last = block()
+            edges.extend([(source, last) for source in {rng.choice((head, inner[1])), inner[1]}])
+            return head, last
+        return (only := block()), only
+
+    first, last = region(depth)
+    for _ in range(rng.choice((0, 0, 1, 2))):
+        edges.append((rng.randrange(count), last))
+    rng.shuffle(edges)
+    return graph(count, edges, (first,), (last,))
+
+
 def back_edges(cfg: ControlFlowGraph) -> set[int]:
     """Edges whose target is on the stack of a recursive depth-first search."""
     stack: set[int] = set()

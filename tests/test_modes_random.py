@@ -27,6 +27,7 @@ from brute import (
     random_walk,
     split,
     split_iterations,
+    structured_graph,
 )
 from figures import edge, letters, named, walk
 from profiler import interpret
@@ -77,8 +78,14 @@ def random_options(rng: random.Random) -> SchemeOptions:
     )
 
 
+def any_graph(rng: random.Random) -> ControlFlowGraph:
+    if rng.random() < 0.4:
+        return structured_graph(rng)
+    return random_graph(rng, rng.choice((3, 6, 9, 14)))
+
+
 def random_walks(rng: random.Random, cfg: ControlFlowGraph) -> Walks:
-    return [random_walk(rng, cfg, rng.choice((1, 3, 40, 40))) for _ in range(20)]
+    return [random_walk(rng, cfg, rng.choice((1, 3, 40, 80))) for _ in range(20)]
 
 
 def random_weights(rng: random.Random, cfg: ControlFlowGraph) -> list[float] | None:
@@ -93,7 +100,7 @@ def execute(seed: int, plan: RoutinePlan, walks: Walks) -> Case:
 
 def random_case(mode: Mode, seed: int) -> Case:
     rng = random.Random(seed)
-    cfg = random_graph(rng, rng.choice((3, 6, 9, 14)))
+    cfg = any_graph(rng)
     walks, options, weights = random_walks(rng, cfg), random_options(rng), random_weights(rng, cfg)
     counts = edge_counts(cfg, walks)
     if rng.random() < 0.3:  # a profile of another input
@@ -333,7 +340,7 @@ def increments(case: Case) -> int:
 def test_better_placements_count_less(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(seed)
-        cfg = random_graph(rng)
+        cfg = any_graph(rng)
         walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
 
         def vertex(placement: VertexPlacement) -> int:
@@ -355,7 +362,7 @@ def test_better_placements_count_less(seeds: range) -> None:
 def test_path_profiles_agree(seeds: range) -> None:
     for seed in seeds:
         rng = random.Random(seed)
-        cfg = random_graph(rng)
+        cfg = any_graph(rng)
         walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
         limit = rng.choice((1, 3, 10**8))
         wanted = profile(run(cfg, Mode.PP, walks, weights, path_limit=limit))
