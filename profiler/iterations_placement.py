@@ -86,21 +86,23 @@ def _tree(unrolled: Unrolled, weights: Sequence[float], excluded: Sequence[int])
 
 def iteration_increments(numbering: IterationNumbering, tree: SpanningTree) -> IterationIncrements:
     """Move the values onto the edges outside of `tree`."""
-    potential = chord_increments(tree, numbering.values).potential
+    unrolled = numbering.unrolled
+    at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
+    # Whatever begins with an edge at ENTRY is compensated on it, always.
+    values = [
+        value - (numbering.compensation[edge] if edge in at_entry else 0)
+        for edge, value in enumerate(numbering.values)
+    ]
+    potential = chord_increments(tree, values).potential
     increments = tuple(
-        numbering.values[edge.id] + potential[edge.source] - potential[edge.target]
-        for edge in numbering.unrolled.edges
+        values[edge.id] + potential[edge.source] - potential[edge.target] for edge in unrolled.edges
     )
-    return IterationIncrements(increments, potential, _needed_compensation(numbering))
-
-
-def _needed_compensation(numbering: IterationNumbering) -> tuple[int, ...]:
-    """Compensation where it matters: at ENTRY it is part of what paths start with."""
-    unrolled, entry = numbering.unrolled, numbering.unrolled.cfg.entry
-    return tuple(
-        0 if edge.source != entry and unrolled.leaves(edge) else numbering.compensation[edge.id]
+    # On exit edges the accumulators of compensated paths are about to be dropped.
+    compensation = tuple(
+        0 if edge.id in at_entry or unrolled.leaves(edge) else numbering.compensation[edge.id]
         for edge in unrolled.edges
     )
+    return IterationIncrements(increments, potential, compensation)
 
 
 def choose_counters(
@@ -148,12 +150,7 @@ class _Placer:
         self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
     ) -> None:
         self.unrolled, self.tree = unrolled, tree
-        self.increments = [
-            increments.increments[edge.id] - increments.compensation[edge.id]
-            if edge.source == unrolled.cfg.entry
-            else increments.increments[edge.id]
-            for edge in unrolled.edges
-        ]
+        self.increments = increments.increments
         self.compensation = increments.compensation
         self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
         self.initial, self.static_region = self._initialise()
@@ -214,32 +211,28 @@ class _Placer:
         if cfg_edge not in self.unrolled.by_cfg_edge:
             return self._removed(cfg_edge)
         (number,) = self.unrolled.by_cfg_edge[cfg_edge]
+        return self._step(number)
+
+    def _step(self, number: int, on_back_edge: bool = False) -> list[Action]:
+        """Return what one edge outside of iterated loops does (EPP figure 8, last loop)."""
         increment = self.increments[number]
         if number in self.initial and number in self.final:
-            return [CountConstantPath(increment)]
+            return [CountConstantPath(increment, on_back_edge)]
         if number in self.initial:
             return [SetRegister(increment)]
         if number in self.final:
-            return [CountPath(increment)]
+            return [CountPath(increment, on_back_edge)]
         return [AddRegister(increment)] if increment else []
 
     def _removed(self, cfg_edge: int) -> list[Action]:
         """Count the path that a removed edge ends, and begin the next."""
-        edge = self.unrolled.cfg.edges[cfg_edge]
+        _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
         on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
-        placed: list[Action] = []
-        end = self.unrolled.end_dummy[edge.source]
-        if end in self.final:
-            placed.append(CountPath(self.increments[end], on_back_edge))
-        return placed + self._begin(edge.target)
+        end = self._step(self.unrolled.end_dummy[source], on_back_edge)
+        return end + self._begin(target, on_back_edge)
 
-    def _begin(self, target: int) -> list[Action]:
-        start = self.unrolled.start_dummy[target]
-        if start not in self.initial:
-            return []
-        if start in self.final:  # never: a start dummy does not end in EXIT
-            raise AssertionError(f"start dummy {start} ends a path")
-        return [SetRegister(self.increments[start])]
+    def _begin(self, target: int, on_back_edge: bool) -> list[Action]:
+        return self._step(self.unrolled.start_dummy[target], on_back_edge)
 
     def _add(self, copies: Sequence[int], loop: IteratedLoop) -> list[Action]:
         """Add the increments of an edge's copies to the accumulators of the loop's paths."""
@@ -277,7 +270,8 @@ class _Placer:
         rest = common or 0
         if removed:
             on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
-            return [*placed, CountPath(rest, on_back_edge), *self._begin(edge.target)]
+            begun = self._begin(edge.target, on_back_edge)
+            return [*placed, CountPath(rest, on_back_edge), *begun]
         if all(number in self.final for number in copies):
             return [*placed, CountPath(rest)]
         return [*placed, AddRegister(rest)] if rest else placed
