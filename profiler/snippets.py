@@ -5,7 +5,7 @@ The one place that lists the modules with generators. `writer` says how one is w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import reduce
 
 from profiler import (
@@ -32,6 +32,7 @@ from simulator.assembler import AssemblyError, Register
 from simulator.program import MachineKind
 
 __all__ = [
+    "GENERATORS",
     "HASH_REGISTERS",
     "PATH_SLOT",
     "Body",
@@ -49,9 +50,10 @@ _MODULES = (
     snippets_trace,
     snippets_logging,
 )
-_GENERATORS: Mapping[type, Generator] = {
+GENERATORS: dict[type, Generator] = {
     kind: generator for module in _MODULES for kind, generator in module.GENERATORS.items()
 }
+"""Kind of action -> its code; tests add kinds of their own."""
 
 
 def needs(actions: Iterable[Action], table: Table, machine: MachineKind) -> Needs:
@@ -67,7 +69,7 @@ def needs(actions: Iterable[Action], table: Table, machine: MachineKind) -> Need
 
 
 def _generator(action: Action) -> Generator:
-    generator = _GENERATORS.get(type(action))
+    generator = GENERATORS.get(type(action))
     if generator is None:
         raise AssemblyError(f"there is no code for {type(action).__name__}")
     return generator

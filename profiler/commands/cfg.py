@@ -1,16 +1,27 @@
-"""`simprof cfg`: show the recovered control-flow graphs."""
+"""`simprof cfg`: show the recovered control-flow graphs, or routines with generated code."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.request import (
+    DEFAULT_COLD,
+    DEFAULT_ITERATIONS,
+    DEFAULT_LOOP,
+    DEFAULT_PATH_LIMIT,
+    Mode,
+    SchemeOptions,
+    TableChoice,
+    VertexPlacement,
+    Weights,
+)
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -40,20 +51,117 @@ FORMATS = ("text", "dot", "graphml", "json")
 @click.option(
     "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
 )
-def cfg_command(elf: Path, routines: tuple[str, ...], form: str, output: Path | None) -> int:
+@click.option(
+    "--code",
+    type=click.Choice([mode.value for mode in Mode if mode is not Mode.EDGES]),
+    metavar="MODE",
+    help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
+    "what each piece costs. Counters lie as in a run that executes these routines only. Options "
+    "below choose the code; they are those of `simprof run`.",
+)
+@click.option("--path-limit", type=options.COUNT, default=DEFAULT_PATH_LIMIT, metavar="N")
+@click.option(
+    "--weights",
+    type=options.weights,
+    default=Weights.HEURISTIC.value,
+    metavar="heuristic|uniform|FILE",
+)
+@click.option("--table", type=options.choice(*TableChoice), default=TableChoice.AUTO.value)
+@click.option(
+    "--cold", type=click.FloatRange(0, 100), default=DEFAULT_COLD, metavar="PERCENT", help="tpp."
+)
+@click.option(
+    "--loop", type=click.FloatRange(0, 100), default=DEFAULT_LOOP, metavar="PERCENT", help="tpp."
+)
+@click.option("--cold-always", is_flag=True, help="tpp.")
+@click.option(
+    "--edge-profile", type=options.PATH, metavar="FILE", help="tpp: needed; `simprof run -o`."
+)
+@click.option(
+    "-k",
+    "--iterations",
+    type=click.IntRange(min=1),
+    default=DEFAULT_ITERATIONS,
+    metavar="K",
+    help="kiter.",
+)
+@click.option(
+    "--placement",
+    type=options.choice(*VertexPlacement),
+    default=VertexPlacement.REDUNDANT.value,
+    help="qpt.",
+)
+def cfg_command(
+    elf: Path,
+    routines: tuple[str, ...],
+    form: str,
+    output: Path | None,
+    code: str | None,
+    **scheme: Any,
+) -> int:
     """Show the control-flow graphs of the SPARC program ELF, recovered from its code alone."""
-    options.check_outputs(output, inputs=(elf,))
+    options.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
+    mode = None if code is None else Mode(code)
+    if mode is not None and form != "text":
+        raise UsageError(f"--code is shown as text only: leave out --format {form}")
+    if mode is Mode.TPP and scheme["edge_profile"] is None:
+        raise UsageError(
+            "tpp is guided by an edge profile, and nothing is run here: give one with "
+            "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
+        )
     from profiler.output import write_atomically
     from profiler.recovery import recover
     from simulator.elf import load
 
     recovered = recover(load(elf))
-    text = render(recovered, select(recovered.routines, routines), form)
+    selected = select(recovered.routines, routines)
+    if mode is None:
+        text = render(recovered, selected, form)
+    else:
+        text = render_code(recovered, selected, mode, scheme_options(scheme))
     if output is None or output == STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:
         write_atomically(output, text.encode(errors="backslashreplace"))
     return 0
+
+
+def scheme_options(chosen: Mapping[str, Any]) -> SchemeOptions:
+    """Return the options as one value."""
+    return SchemeOptions(
+        path_limit=chosen["path_limit"],
+        weights=chosen["weights"],
+        table=TableChoice(chosen["table"]),
+        cold=chosen["cold"],
+        loop=chosen["loop"],
+        cold_always=chosen["cold_always"],
+        edge_profile=chosen["edge_profile"],
+        iterations=chosen["iterations"],
+        placement=VertexPlacement(chosen["placement"]),
+    )
+
+
+def render_code(
+    recovered: RecoveredProgram, selected: Sequence[int], mode: Mode, scheme: SchemeOptions
+) -> str:
+    """Return the routines at positions `selected` with their instrumentation code in place."""
+    from profiler.codegen import CounterSpace, ProgramContexts, generate
+    from profiler.emission import emit
+    from profiler.reports import code_text
+    from profiler.request import Setting
+    from profiler.scheme_runs import Planner
+
+    planner = Planner(Setting(mode.value, mode, scheme), recovered.program.sha256)
+    contexts, space = ProgramContexts(recovered), CounterSpace()
+    shown = []
+    for number in selected:
+        cfg, context = recovered.routines[number], contexts.of(number)
+        plan = planner.make(cfg).plan
+        layout = space.place(plan)
+        code = generate(cfg, plan, context, layout)
+        emission = emit(cfg, context, code)
+        shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, layout))
+    return code_text.render(recovered, mode.value, shown)
 
 
 def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:

@@ -1,0 +1,221 @@
+"""A routine as SPARC assembly with its instrumentation in place, to audit costs by eye.
+
+Original instructions carry their addresses; generated ones start with `+`. Every snippet is
+headed by what it does in the papers' notation, where it is, and what it costs. An instruction in
+a delay slot is indented by one more space.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from profiler.cfg import ControlFlowGraph
+from profiler.codegen import RoutineCode
+from profiler.emission import Emission, Kind, Piece, Stub, describe_edge, name_vertex, target_of
+from profiler.hash_routine import BACK_EDGE_ROUTINE, PLAIN_ROUTINE, hash_costs
+from profiler.layout import CounterLayout
+from profiler.plan import InstrumentationPlan, Table
+from profiler.recovery import RecoveredProgram
+from simulator.decode import HAS_DELAY_SLOT
+from simulator.disassembly import disassemble
+from simulator.program import MachineKind
+
+_WHERE = {
+    "source-end": "at the end of its source",
+    "target-top": "at the top of its target",
+    "fall-through": "in line before its target",
+    "stub": "in a stub",
+    "block": "in the block",
+}
+
+
+@dataclass(frozen=True)
+class InstrumentedRoutine:
+    """What is shown of one routine.
+
+    Attributes
+    ----------
+    number
+        Of the routine among the recovered ones.
+    plan, code, emission, layout
+        What is done, the code that does it, where that code goes, and where its counters are.
+    """
+
+    number: int
+    plan: InstrumentationPlan
+    code: RoutineCode
+    emission: Emission
+    layout: CounterLayout
+
+
+def render(recovered: RecoveredProgram, mode: str, routines: list[InstrumentedRoutine]) -> str:
+    """Return the listings of `routines`, one paragraph each."""
+    return "\n".join("\n".join(_Listing(recovered, mode, r).lines()) + "\n" for r in routines)
+
+
+class _Listing:
+    """Makes the lines of one routine."""
+
+    def __init__(self, recovered: RecoveredProgram, mode: str, shown: InstrumentedRoutine) -> None:
+        self._recovered = recovered
+        self._mode = mode
+        self._shown = shown
+        self._cfg: ControlFlowGraph = recovered.routines[shown.number]
+        self._stubs: Mapping[int, Stub] = {
+            stub.transfer: stub for stub in shown.emission.stubs if stub.transfer is not None
+        }
+
+    def lines(self) -> Iterator[str]:
+        """Yield all lines."""
+        yield from self._head()
+        slot = False
+        for block in self._cfg.blocks:
+            if block.is_slot:
+                continue  # shown with the block whose branch it follows
+            yield f"  {name_vertex(self._cfg, block.id)}:"
+            for address in range(block.start, block.end, 4):
+                yield from self._at(address, address == block.start)
+                yield self._original(address, slot)
+                slot = self._has_slot(address)
+            if slot:  # annulled: a slot block, or never executed
+                yield self._original(block.end, slot)
+                slot = False
+            yield from self._behind(block.end)
+        for stub in self._shown.emission.stubs:
+            yield from self._stub(stub)
+        yield from self._feet()
+
+    def _head(self) -> Iterator[str]:
+        code, plan, layout = self._shown.code, self._shown.plan, self._shown.layout
+        yield (
+            f"{self._cfg.name} at {self._cfg.address:#x}: mode {self._mode}, "
+            f"{_count(code.count, 'snippet')}, {_count(code.static_instructions, 'instruction')}, "
+            f"{code.code_bytes} bytes"
+        )
+        if code.path_register is not None:
+            kept = "" if plan.addressing is None else f", {plan.addressing.value}"
+            yield f"  path register: {code.path_register}{kept}"
+        if plan.table is Table.ARRAY:
+            yield f"  path counters: {plan.path_counters} at {layout.path_base:#x}"
+        elif plan.table is Table.HASH:
+            yield f"  path counters: hash table at {layout.path_base:#x}"
+        if plan.has_cold_counter:
+            yield f"  cold paths: counter at {layout.cold:#x}"
+        if plan.edge_counters:
+            yield f"  event counters: {plan.edge_counters} at {layout.edge_base:#x}"
+
+    def _at(self, address: int, starts_block: bool) -> Iterator[str]:
+        emission = self._shown.emission
+        if starts_block:
+            for piece in emission.before_label.get(address, ()):
+                yield from self._piece(piece)
+            if address in emission.before_label:
+                yield f"   {address:#x} is reached here by transfers:"
+        for piece in emission.at.get(address, ()):
+            yield from self._piece(piece)
+
+    def _behind(self, address: int) -> Iterator[str]:
+        """Code behind the last instruction before code of others, which no block follows."""
+        if any(b.start == address for b in self._cfg.blocks if not b.is_slot):
+            return
+        for piece in self._shown.emission.before_label.get(address, ()):
+            yield from self._piece(piece)
+
+    def _original(self, address: int, in_slot: bool) -> str:
+        code = self._recovered.code
+        index = code.index(address)
+        text = "(no code)" if index < 0 else disassemble(int(code.words[index]), address)
+        stub = self._stubs.get(address)
+        sent = "" if stub is None else f"  ! now goes to stub {self._stub_name(stub)}"
+        return f"    {address:#x}  {' ' if in_slot else ''}{text}{sent}"
+
+    def _has_slot(self, address: int) -> bool:
+        index = self._recovered.code.index(address)
+        if index < 0:
+            return False
+        return bool(HAS_DELAY_SLOT[int(self._recovered.code.transfers.kind[index])])
+
+    def _stub_name(self, stub: Stub) -> int:
+        return self._shown.emission.stubs.index(stub) + 1
+
+    def _stub(self, stub: Stub) -> Iterator[str]:
+        origin = "callers" if stub.transfer is None else f"{stub.transfer:#x}"
+        yield f"  stub {self._stub_name(stub)}, from {origin}:"
+        for piece in stub.pieces:
+            yield from self._piece(piece)
+
+    def _piece(self, piece: Piece) -> Iterator[str]:
+        snippet = piece.snippet
+        does = "; ".join(str(action) for action in snippet.actions)
+        yield f"  + {self._subject(piece)}: {does}"
+        yield f"  + {_cost(piece)}, {_WHERE[snippet.where]}"
+        slot = False
+        for instruction in snippet.instructions:
+            text = self._resolved(instruction.text, piece)
+            yield f"  +     {' ' if slot else ''}{text}"
+            slot = instruction.is_transfer
+
+    def _subject(self, piece: Piece) -> str:
+        if piece.kind is Kind.EDGE:
+            return f"edge {describe_edge(self._cfg, piece.number)}"
+        return f"{piece.kind.value} {name_vertex(self._cfg, piece.number)}"
+
+    def _resolved(self, text: str, piece: Piece) -> str:
+        """Name the jump's target as the original code does."""
+        words = text.split(" ")
+        if piece.kind is not Kind.EDGE or words[-1] not in ("exit", *self._block_names()):
+            return text
+        edge = piece.number
+        if words[-1] != "exit":
+            block = int(words[-1].removeprefix("block."))
+            return f"{words[0]} {self._cfg.blocks[block].start:#x}"
+        target = self._outer_target(edge)
+        return f"{words[0]} {'where the transfer went' if target is None else hex(target)}"
+
+    def _block_names(self) -> frozenset[str]:
+        return frozenset(f"block.{block.id}" for block in self._cfg.blocks)
+
+    def _outer_target(self, edge: int) -> int | None:
+        """Where an EXIT edge of a direct transfer leads."""
+        inner = target_of(self._cfg, edge)
+        if inner is not None:
+            return inner
+        stub = next((s for s in self._stubs.values() if s.edge == edge), None)
+        if stub is None or stub.transfer is None:
+            return None
+        code = self._recovered.code
+        target = int(code.transfers.target[code.index(stub.transfer)])
+        return target if target > 0 else None
+
+    def _feet(self) -> Iterator[str]:
+        pieces = list(self._shown.emission.pieces)
+        if not any(piece.snippet.hash_calls for piece in pieces):
+            return
+        machine: MachineKind = self._recovered.program.machine
+        costs = hash_costs(machine)
+        yield (
+            f"  {PLAIN_ROUTINE}: {costs.hit} instructions for a path that it has, {costs.insert} "
+            f"for a new one, {costs.step} more for each other path that it passes"
+        )
+        yield (
+            f"  {BACK_EDGE_ROUTINE}: {costs.remembered} for the path counted last, otherwise "
+            f"{costs.back_edge_hit} or {costs.back_edge_insert}, and {costs.step} more for each"
+        )
+
+
+def _cost(piece: Piece) -> str:
+    snippet = piece.snippet
+    text = _count(snippet.cost, "instruction")
+    if snippet.hash_calls:
+        text += " and those of the hashing routine"
+    if snippet.taken_cost:
+        text += f", {snippet.taken_cost} more if the conditional part is executed"
+    text += " each time"
+    if snippet.jump_cost:
+        text += f" ({snippet.jump_cost} for the jump)"
+    return text
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
