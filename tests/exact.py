@@ -12,8 +12,9 @@ from naive import BlockName, NaiveProfile, profile_of
 from oracle_qemu import Trace, trace
 from profiler.cfg import ControlFlowGraph, EdgeKind
 from profiler.profile import Measurement, PathCount, RoutineProfile
-from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions
-from profiler.results import measure
+from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.results import measure_all
+from profiler.schemes.pp import PathPlan
 from profiler.session import Observation, observe
 
 MODES = (Mode.PP, Mode.QPT2)
@@ -62,11 +63,9 @@ def simulate(
         self_check=True,
     )
     try:
-        observation = observe(request, modes)
-        found = {
-            mode: measure(observation, scheme, request)
-            for mode, scheme in zip(modes, observation.schemes, strict=True)
-        }
+        settings = [Setting(str(mode), mode, request.scheme) for mode in modes]
+        observation = observe(request, settings)
+        found = dict(zip(modes, measure_all(observation, request), strict=True))
     finally:
         for descriptor in descriptors:
             os.close(descriptor)
@@ -75,9 +74,13 @@ def simulate(
 
 def cut_edges(simulated: Simulated) -> dict[int, tuple[int, ...]]:
     """Routine address -> edges that `pp` cut."""
-    scheme = simulated.observation.schemes[0]
-    plans = getattr(scheme, "plans", {})
-    return {plan.cfg.address: plan.cut_edges for plan in plans.values() if plan.cut_edges}
+    observation = simulated.observation
+    plans = [observation.schemes[0].routine_plan(routine) for routine in observation.events]
+    return {
+        plan.cfg.address: plan.cut_edges
+        for plan in plans
+        if isinstance(plan, PathPlan) and plan.cut_edges
+    }
 
 
 def check_against_qemu(

@@ -58,7 +58,7 @@ def test_the_same_measurement_gives_the_same_bytes() -> None:
 def test_file_describes_itself() -> None:
     data = to_bytes(measurement())
     header, body = data.split(b"\n", 1)
-    assert header == b"simprof-profile 1"
+    assert header == b"simprof-profile 2"
     assert json.loads(gzip.decompress(body))["mode"] == "pp"
 
 
@@ -67,7 +67,7 @@ def test_file_describes_itself() -> None:
     [
         (b"", "is not a simprof profile"),
         (b"\x7fELF" + bytes(100), "is not a simprof profile"),
-        (MAGIC + b"2\n", "of version 2"),
+        (MAGIC + b"2\n", "of version 3"),
         (MAGIC + b"1\nnonsense", "is a damaged profile"),
         (to_bytes(measurement())[:-9], "cut short"),
         (to_bytes(measurement()) + b"x", "after its end"),

@@ -39,8 +39,8 @@ from rich.console import Console
 from rich.table import Table
 
 from profiler.profile import ENTRY, EXIT, Measurement, RoutineProfile, VertexName
-from profiler.request import GuestOptions, Mode, Progress, RunRequest
-from profiler.session import run_modes
+from profiler.request import GuestOptions, Mode, Progress, RunRequest, Setting
+from profiler.session import compare_program
 from simulator.errors import SimulatorError
 from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, BuildError, build_programs
 from tools.program_runs import OLD, RUNS, ProgramRun, prepare
@@ -198,7 +198,8 @@ def under_simprof(
     )
     started = time.perf_counter()
     try:
-        measurements = run_modes(request, (Mode.PP, Mode.QPT2))
+        settings = [Setting(str(mode), mode, request.scheme) for mode in (Mode.PP, Mode.QPT2)]
+        measurements = list(compare_program(request, settings).measurements)
     finally:
         phases.enter("")
         printed, complained = output.close(), errors.close()
