@@ -26,7 +26,7 @@ SLOTS = 5
 """At depth 0: three for registers that a snippet frees, one for a path register in memory, and one
 more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
 V8+)."""
-FRAME_SLOTS = 24
+FRAME_SLOTS = 28
 """At depth 1, where `stack_words` divides them."""
 
 

@@ -22,9 +22,9 @@ R = Register
 
 PATH_SLOT = 3
 """Which of a site's slots holds the first path register in memory."""
-FRAME_PATH_SLOTS = (PATH_SLOT, *range(9, 24))
+FRAME_PATH_SLOTS = (PATH_SLOT, *range(13, 28))
 """Slots of a frame for path registers in memory; the others save registers."""
-SAVED_AT_MOST = 8
+SAVED_AT_MOST = 12
 _STATIC_WORD = 8
 
 
