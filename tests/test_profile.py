@@ -67,12 +67,12 @@ def test_file_describes_itself() -> None:
     [
         (b"", "is not a simprof profile"),
         (b"\x7fELF" + bytes(100), "is not a simprof profile"),
-        (MAGIC + b"2\n", "of version 3"),
-        (MAGIC + b"1\nnonsense", "is a damaged profile"),
+        (MAGIC + b"3\n", "of version 3"),
+        (MAGIC + b"2\nnonsense", "is a damaged profile"),
         (to_bytes(measurement())[:-9], "cut short"),
         (to_bytes(measurement()) + b"x", "after its end"),
-        (MAGIC + b"1\n" + gzip.compress(b"[]"), "is a damaged profile"),
-        (MAGIC + b"1\n" + gzip.compress(b"{}"), "lacks or does not know"),
+        (MAGIC + b"2\n" + gzip.compress(b"[]"), "is a damaged profile"),
+        (MAGIC + b"2\n" + gzip.compress(b"{}"), "lacks or does not know"),
     ],
 )
 def test_bad_files_are_refused(data: bytes, message: str) -> None:
