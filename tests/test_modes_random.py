@@ -32,6 +32,7 @@ from brute import (
 from figures import edge, letters, named, walk
 from profiler import interpret
 from profiler.cfg import ControlFlowGraph
+from profiler.edge_log import LogDestination, LogDisrupt, LogSource
 from profiler.execution import check_counters
 from profiler.graph_pricing import price
 from profiler.interpret import ExecutedWalk
@@ -224,6 +225,36 @@ def check_edges_only(case: Case) -> None:
     assert not case.reading.paths
 
 
+def check_logged(case: Case) -> None:
+    """The calls count each logged edge whenever it is crossed, and never otherwise (CS6120)."""
+    check_edges_only(case)
+    plan = case.plan.plan
+    owners: dict[int, int] = {}
+    pairs = {pair.source + pair.destination: pair for pair in getattr(case.plan, "logged", ())}
+    for pair in pairs.values():
+        owners[pair.source + pair.destination] = pair.destination
+    counted: Counter[int] = Counter()
+    last: int | None = None
+    for steps in case.walks:
+        for step in steps:
+            source, target = case.cfg.edges[step].source, case.cfg.edges[step].target
+            for action in (
+                *plan.block_ends.get(source, ()),
+                *plan.actions.get(step, ()),
+                *plan.blocks.get(target, ()),
+            ):
+                if isinstance(action, LogDestination):
+                    slot = -1 if last is None else last + action.number
+                    if owners.get(slot) == action.number:
+                        counted[pairs[slot].edge] += 1
+                    last = None
+                elif isinstance(action, LogSource | LogDisrupt):
+                    last = action.number
+    logged = {pair.edge for pair in pairs.values()}
+    expected = {each: count for each, count in enumerate(case.edges) if each in logged and count}
+    assert dict(counted) == expected, case.seed
+
+
 def check_vertices(case: Case) -> None:
     check_counts(case, edges=False)
     assert case.reading.edges is not None or case.reading.blocks is not None, case.seed
@@ -236,8 +267,8 @@ CHECKS = {
     Mode.QPT2: check_edges_only,
     Mode.QPT: check_vertices,
     Mode.NAIVE: check_edges_only,
-    Mode.CALLS: check_edges_only,
-    Mode.CALLS_OPTIMAL: check_edges_only,
+    Mode.CALLS: check_logged,
+    Mode.CALLS_OPTIMAL: check_logged,
     Mode.WITNESS: check_edges_only,
     Mode.BITS: check_edges_only,
 }

@@ -31,8 +31,10 @@ def render(answer: Answer, width: int = 100) -> str:
     console = Console(file=target, width=width, highlight=False, emoji=False, markup=False)
     console.print(Text(heading(answer)))
     dummies = answer.get("static", {}).get("dummy_edges", ())
+    blocks = block_rows(answer)
     for title, rows, table in (
         ("", answer["edges"], edge_table(answer)),
+        ("Blocks", blocks, block_table(blocks)),
         ("Dummy edges", dummies, dummy_table(dummies)),
         ("Paths executed", answer.get("paths", ()), path_table(answer.get("paths", ()))),
         ("All paths", answer.get("all_paths", ()), path_table(answer.get("all_paths", ()))),
@@ -60,6 +62,8 @@ def heading(answer: Answer) -> str:
     ]
     if routine["cut_edges"]:
         sizes.append(plural(routine["cut_edges"], "cut edge"))
+    if static.get("valid_paths", routine["potential_paths"]) != routine["potential_paths"]:
+        sizes.append(plural(static["valid_paths"], "numbered path"))
     if routine["irreducible"]:
         sizes.append("irreducible")
     lines.append(", ".join(sizes))
@@ -74,7 +78,32 @@ def heading(answer: Answer) -> str:
             f"base {group_digits(base)}, added {group_digits(added)}, "
             f"overhead {percent(added, base)}"
         )
+    for title in ("trace", "lost"):
+        if parts := answer.get(title):
+            texts = (f"{cell(value)} {key.replace('_', ' ')}" for key, value in parts.items())
+            lines.append(f"{title}: {', '.join(texts)}")
     return "\n".join(lines)
+
+
+def block_rows(answer: Answer) -> list[tuple[str, ...]]:
+    """Return name, count, code at the top and code at the end of the blocks that have any."""
+    static = answer.get("static", {})
+    top, end = static.get("block_code", {}), static.get("block_end_code", {})
+    counts = {str(block["block"]): block["count"] for block in answer.get("block_counts", ())}
+    names = list(dict.fromkeys([*counts, *top, *end]))
+    return [
+        (name, cell(counts.get(name)), cell(top.get(name)), cell(end.get(name))) for name in names
+    ]
+
+
+def block_table(rows: Sequence[tuple[str, ...]]) -> Table:
+    """Lay out the blocks that are counted or have code of their own."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
+    for title in ("block", "count", "code at its top", "code at its end"):
+        table.add_column(title, justify="right" if title == "count" else "left")
+    for row in rows[:SHOWN_ROWS]:
+        table.add_row(*map(Text, row))
+    return table
 
 
 def edge_table(answer: Answer) -> Table:
@@ -84,8 +113,14 @@ def edge_table(answer: Answer) -> Table:
         title: static[key]
         for title, key in (
             ("value", "values"),
+            ("compensation", "compensation"),
+            ("label", "labels"),
+            ("bits", "bits"),
+            ("witness", "witnesses"),
+            ("pair", "pairs"),
             ("weight", "weights"),
             ("tree", "tree"),
+            ("cold", "cold"),
             ("increment", "increments"),
             ("code", "code"),
         )
