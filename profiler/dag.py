@@ -52,7 +52,8 @@ class Dag:
         By id: real edges in control-flow order, then the dummies ENTRY -> w, then v -> EXIT,
         each group in the order of the lowest removed edge that they stand for.
     removed
-        Back edges (self-loops excepted) and cut edges, ascending.
+        Back edges (self-loops excepted, unless `make_dag` was to merge them) and cut edges,
+        ascending.
     cut_edges
         Those of `removed` that are no back edges.
     """
@@ -137,7 +138,12 @@ def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int,
     return tuple(map(tuple, table))
 
 
-def make_dag(cfg: ControlFlowGraph, dfs: DepthFirst, cut_edges: Collection[int] = ()) -> Dag:
+def make_dag(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    cut_edges: Collection[int] = (),
+    merged: Collection[int] = (),
+) -> Dag:
     """Remove back edges and `cut_edges` from `cfg`; put dummy edges in their place.
 
     Parameters
@@ -146,11 +152,15 @@ def make_dag(cfg: ControlFlowGraph, dfs: DepthFirst, cut_edges: Collection[int] 
         The graph and its depth-first search.
     cut_edges
         Ids of further edges to remove; back edges and edges to EXIT are not among them.
+    merged
+        Ids of edges from ENTRY, edges to EXIT and self-loops to remove as well: a dummy edge at
+        their target, at their source, or at both stands for them too (TPP 4.2.1).
     """
     cuts = frozenset(cut_edges)
     if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
         raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
-    removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts))
+    joined = frozenset(merged)
+    removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))
     edges: list[DagEdge] = []
     gone = frozenset(removed) | dfs.self_loops
     for edge in cfg.edges:
@@ -158,7 +168,18 @@ def make_dag(cfg: ControlFlowGraph, dfs: DepthFirst, cut_edges: Collection[int] 
             edges.append(DagEdge(len(edges), edge.source, edge.target, edge.id))
     for source, target, stands_for in _dummies(cfg, dfs, removed, edges):
         edges.append(DagEdge(len(edges), source, target, None, tuple(stands_for)))
-    return Dag(cfg, dfs, tuple(edges), removed, tuple(sorted(cuts)))
+    return Dag(cfg, dfs, tuple(edges), removed, tuple(sorted(cuts | joined - dfs.self_loops)))
+
+
+def thin(dag: Dag, kept: Collection[int]) -> Dag:
+    """Return `dag` with the edges `kept` only, numbered anew in the same order.
+
+    The caller sees to it that every vertex with edges still lies between ENTRY and EXIT. What is
+    `removed` stays: dummy edges that are not kept are looked up in vain.
+    """
+    edges = [edge for edge in dag.edges if edge.id in kept]
+    renumbered = tuple(edge._replace(id=index) for index, edge in enumerate(edges))
+    return Dag(dag.cfg, dag.dfs, renumbered, dag.removed, dag.cut_edges)
 
 
 def _dummies(
@@ -167,9 +188,13 @@ def _dummies(
     by_target: dict[int, list[int]] = {}
     by_source: dict[int, list[int]] = {}
     for edge in removed:
-        by_target.setdefault(cfg.edges[edge].target, []).append(edge)
-        by_source.setdefault(cfg.edges[edge].source, []).append(edge)
+        source, target = cfg.edges[edge].source, cfg.edges[edge].target
+        if target != cfg.exit:
+            by_target.setdefault(target, []).append(edge)
+        if source != cfg.entry:
+            by_source.setdefault(source, []).append(edge)
     inner = {edge.source for edge in kept} | {cfg.exit}
+    inner |= {cfg.edges[edge].source for edge in removed} & {cfg.entry}
     for vertex in dfs.preorder:
         if vertex not in inner:
             by_source.setdefault(vertex, [])

@@ -57,11 +57,34 @@ class Placement:
     edge_counters: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Detours:
+    """Ways of control that are not in the dag, because TPP took them out (TPP 4.1, 4.2).
+
+    Attributes
+    ----------
+    joins
+        Vertices where such a way leads back into the dag. An initialisation must not move past
+        one: it would make the register of a cold path look like that of a hot one.
+    leaves
+        Vertices where such a way leaves the dag. A count must not move up past one: the path
+        may not be what was counted.
+    """
+
+    joins: frozenset[int] = frozenset()
+    leaves: frozenset[int] = frozenset()
+
+
+NO_DETOURS = Detours()
+
+
 def place(
     dag: Dag,
     tree: SpanningTree,
     increments: Sequence[int],
     counted_edges: Sequence[int] = (),
+    detours: Detours = NO_DETOURS,
+    self_loops: bool = True,
 ) -> Placement:
     """Place instrumentation as EPP figure 8 does.
 
@@ -70,15 +93,19 @@ def place(
     dag, tree, increments
         The acyclic graph, a spanning tree of it, and the chords' increments, by dag edge.
     counted_edges
-        Control-flow edges that get a counter of their own. Self-loops always do (EPP 4.1).
+        Control-flow edges that get a counter of their own.
+    detours
+        Ways around the dag, where it lacks edges that control can take.
+    self_loops
+        Whether self-loops get counters of their own (EPP 4.1).
 
     Notes
     -----
     `r+=0` and `r=0` immediately overwritten are never placed; figure 8 would put the former on
     a chord of increment 0.
     """
-    initial, static_region = _initialise(dag, tree, increments)
-    final, counted_region = _count(dag, tree, increments, initial)
+    initial, static_region = _initialise(dag, tree, increments, detours.joins)
+    final, counted_region = _count(dag, tree, increments, initial, detours.leaves)
     steps = _increment(dag, tree, increments, initial, final)
     actions: dict[int, list[Action]] = {}
     for edge in dag.edges:
@@ -86,7 +113,7 @@ def place(
             actions[edge.cfg_edge] = [steps[edge.id]]
     for removed in dag.removed:
         _fill_removed(dag, removed, steps, actions)
-    counters = tuple(sorted({*counted_edges, *dag.dfs.self_loops}))
+    counters = tuple(sorted({*counted_edges, *(dag.dfs.self_loops if self_loops else ())}))
     for counter, counted in enumerate(counters):
         actions.setdefault(counted, []).append(CountEdge(counter))
     frozen = {edge: tuple(actions[edge]) for edge in sorted(actions) if actions[edge]}
@@ -94,7 +121,7 @@ def place(
 
 
 def _initialise(
-    dag: Dag, tree: SpanningTree, increments: Sequence[int]
+    dag: Dag, tree: SpanningTree, increments: Sequence[int], barriers: frozenset[int]
 ) -> tuple[dict[int, SetRegister], frozenset[int]]:
     """Put `r=c` as far from ENTRY as no path is initialised twice (figure 8, first loop)."""
     initial: dict[int, SetRegister] = {}
@@ -105,7 +132,7 @@ def _initialise(
             target = dag.edges[edge].target
             if not tree.in_tree[edge]:
                 initial[edge] = SetRegister(increments[edge])
-            elif len(dag.in_edges[target]) == 1:
+            elif len(dag.in_edges[target]) == 1 and target not in barriers:
                 region.add(target)
                 work.append(target)
             else:
@@ -114,7 +141,11 @@ def _initialise(
 
 
 def _count(
-    dag: Dag, tree: SpanningTree, increments: Sequence[int], initial: dict[int, SetRegister]
+    dag: Dag,
+    tree: SpanningTree,
+    increments: Sequence[int],
+    initial: dict[int, SetRegister],
+    barriers: frozenset[int],
 ) -> tuple[dict[int, Action], frozenset[int]]:
     """Put counts as far from EXIT as possible (figure 8, second loop)."""
     final: dict[int, Action] = {}
@@ -130,7 +161,7 @@ def _count(
                     if known is None
                     else CountConstantPath(known.constant)
                 )
-            elif len(dag.out_edges[source]) == 1:
+            elif len(dag.out_edges[source]) == 1 and source not in barriers:
                 region.add(source)
                 work.append(source)
             else:
@@ -157,8 +188,8 @@ def _fill_removed(
     dag: Dag, removed: int, steps: dict[int, Action], actions: dict[int, list[Action]]
 ) -> None:
     edge = dag.cfg.edges[removed]
-    ends = steps.get(dag.exit_dummy[edge.source])
-    starts = steps.get(dag.entry_dummy[edge.target])
+    ends = steps.get(dag.exit_dummy.get(edge.source, -1))
+    starts = steps.get(dag.entry_dummy.get(edge.target, -1))
     on_back_edge = removed in dag.dfs.back_edges
     placed = [_as_back_edge(step, on_back_edge) for step in (ends, starts) if step is not None]
     actions[removed] = placed

@@ -163,18 +163,24 @@ class Poison:
 
 @dataclass(frozen=True)
 class CountHotPath:
-    """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1)."""
+    """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1).
+
+    `hashed`: the counters are in a hash table, and calling its routine is conditional code.
+    """
 
     constant: int
     on_back_edge: bool = False
+    hashed: bool = False
 
     def execute(self, execution: Execution) -> None:
         """See `Action`."""
         counter = execution.registers[0] + self.constant
         if counter < 0:
             execution.count(COLD_COUNTER)
-        else:
-            execution.count(counter, self.on_back_edge)
+            return
+        if self.hashed:
+            execution.take()
+        execution.count(counter, self.on_back_edge)
 
     def __str__(self) -> str:
         return f"if r<0 cold++ else count[{_shifted(self.constant)}]++"

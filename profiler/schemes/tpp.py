@@ -1,0 +1,437 @@
+"""`tpp`: targeted path profiling (TPP; Joshi, Bond and Zilles, CGO 2004).
+
+EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbers them:
+
+1. Disconnect loops that iterate much (4.2.1): `disconnection`.
+2. Leave cold edges out, where that makes a hashed routine one with an array (4.1): `cold`.
+   Truncation of what has too many paths still comes after that (EPP 5.3).
+3. Leave out what only obvious paths need (4.2.2; after cold edges, 4.3): `obvious`.
+4. Number, place and count what is kept as EPP does; poison and count cold paths: `poisoning`.
+   What belongs to dummy edges goes to the edges that they stand for (A.3), as in `placement`.
+5. Rebuild the profile (4.2.2): counted paths from the counters; obvious paths from the edge
+   profile: the least count of any of its edges, its defining edges among them.
+
+Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are exact
+unless cold paths share their defining edges (4.3), or activations end early behind them; their
+counts come from the edge profile that the plan was made from. TPP has no edge counters of its own,
+not even on self-loops: the edge profile is its input.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+
+from profiler.cfg import ControlFlowGraph
+from profiler.cold import cold_edges, remove_cold
+from profiler.dag import Dag, make_dag, thin
+from profiler.disconnection import Disconnection, disconnect
+from profiler.loops import DepthFirst, depth_first
+from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, find_cut_edges, number
+from profiler.obvious import ObviousPaths, find_obvious
+from profiler.path_edges import path_record
+from profiler.placement import choose_table, place
+from profiler.plan import (
+    COLD_COUNTER,
+    POISON,
+    Action,
+    Addressing,
+    CountColdPath,
+    CountConstantPath,
+    CountHotPath,
+    InstrumentationPlan,
+    Table,
+)
+from profiler.poisoning import HotGraphs, register_range
+from profiler.schemes.base import PathRecord, Reading, RoutineCounters, UnfinishedPath
+from profiler.spanning import (
+    ChordIncrements,
+    SpanningTree,
+    chord_increments,
+    maximum_spanning_tree,
+)
+from profiler.weights import heuristic, measured
+
+POISON_REACH = -POISON // 2
+"""Path registers stay this close to where they start, so that poison is told from any of them."""
+
+
+@dataclass(frozen=True)
+class TppPlan:
+    """Targeted path instrumentation of one routine.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    edge_profile
+        The edge counts that the plan was made from, by edge id.
+    disconnection
+        The loops that are cut out.
+    cold
+        Edges left out because they are cold by themselves; none where that was not worth it.
+    graphs
+        The acyclic graph without cold edges, and the part of it that is instrumented.
+    obvious
+        The obvious paths of the former.
+    numbering, tree, increments
+        Of the latter.
+    static_region
+        Vertices at which the path register means nothing, because one path leads there.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    edge_profile: tuple[int, ...]
+    disconnection: Disconnection
+    cold: frozenset[int]
+    graphs: HotGraphs
+    obvious: ObviousPaths
+    numbering: PathNumbering
+    tree: SpanningTree
+    increments: ChordIncrements
+    static_region: frozenset[int]
+
+    @property
+    def dag(self) -> Dag:
+        """The acyclic graph that is instrumented."""
+        return self.graphs.kept
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of edges that end or begin paths and are no back edges."""
+        return self.dag.cut_edges
+
+    @property
+    def split_edges(self) -> frozenset[int]:
+        """`cut_edges`, and self-loops that end paths (see `accuracy`)."""
+        return frozenset(self.dag.removed) - (self.dag.dfs.back_edges - self.dag.dfs.self_loops)
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths told apart: those with counters, then obvious ones without."""
+        return self.numbering.total + len(self.obvious.first_edges)
+
+    @cached_property
+    def potential_paths(self) -> int:
+        """Number of potential paths before any edge was cut or left out."""
+        return number(make_dag(self.cfg, self.dag.dfs)).total
+
+    def is_obvious(self, path_id: int) -> bool:
+        """Whether path `path_id` has no counter: its count comes from the edge profile."""
+        return path_id >= self.numbering.total
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return path `path_id`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        if not 0 <= path_id < self.num_paths:
+            raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
+        if path_id < self.numbering.total:
+            return path_record(self.dag, self.numbering.decode(path_id))
+        first = self.obvious.first_edges[path_id - self.numbering.total]
+        return path_record(self.obvious.dag, self.obvious.path(first))
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every path, by ascending number."""
+        counted = (path_record(self.dag, path) for path in self.numbering.paths())
+        obvious = (self.obvious.path(first) for first in self.obvious.first_edges)
+        return chain(counted, (path_record(self.obvious.dag, path) for path in obvious))
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the path profile from counters and edge profile (TPP 4.2.2).
+
+        Returns
+        -------
+        Reading
+            `edges` is None: they are input. `lost` names path executions: "cold_paths" were
+            counted by the cold counter, "overcounted_paths" are obvious paths counted too often
+            for certain, "unknown_unfinished" are unfinished paths that nothing identifies.
+        """
+        paths = Counter(counters.paths)
+        partial: Counter[PathRecord] = Counter()
+        unknown = 0
+        for end in self._unfinished(counters):
+            if end.last is not None:
+                paths[end.last] -= end.count
+            record = self.decode_partial(end)
+            if record is None:
+                unknown += end.count
+            else:
+                partial[record] += end.count
+        cold = paths.pop(COLD_COUNTER, 0)
+        obvious, excess = self.obvious_counts(self.edge_profile)
+        lost = {"unknown_unfinished": unknown, "overcounted_paths": excess}
+        kept = {name: count for name, count in lost.items() if count}
+        return Reading(
+            edges=None,
+            paths={path: n for path, n in sorted((paths | obvious).items()) if n},
+            partial=partial,
+            lost={"cold_paths": cold} | kept if self.plan.has_cold_counter else kept,
+        )
+
+    def _unfinished(self, counters: RoutineCounters) -> Iterable[UnfinishedPath]:
+        if self.plan.counts_paths:
+            return counters.unfinished
+        return (UnfinishedPath(block, (0,), None, n) for block, n in counters.early.items())
+
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
+        """Return an unfinished path; None if it is cold or where obvious paths only lead on.
+
+        Raises
+        ------
+        ValueError
+            If it was to be counted ahead and was not.
+        """
+        block, graphs = end.block, self.graphs
+        if block in self.plan.counted_region:
+            if end.last is None:
+                raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
+            return None if end.last == COLD_COUNTER else self._prefix(end.last, block)
+        if block in graphs.kept_vertices:
+            register = 0 if block in self.static_region else end.registers[0]
+            if block in graphs.poisoned and register < -POISON_REACH:
+                return None
+            return self._prefix(register + self.increments.potential[block], block)
+        return self._only_way_to(block)
+
+    def _prefix(self, path_sum: int, block: int) -> PathRecord:
+        return path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)
+
+    def _only_way_to(self, block: int) -> PathRecord | None:
+        """The only path to a block where nothing is counted, if no cold path leads there too."""
+        hot = self.graphs.hot
+        path: list[int] = []
+        vertex = block
+        while vertex != self.cfg.entry:
+            before = hot.in_edges[vertex]
+            if len(before) != 1 or vertex in self._cold_joins:
+                return None
+            path.append(before[0])
+            vertex = hot.edges[before[0]].source
+        return path_record(hot, reversed(path), partial=True)
+
+    @cached_property
+    def _cold_joins(self) -> frozenset[int]:
+        """Vertices where cold paths lead into the hot graph."""
+        return HotGraphs(self.graphs.hot, self.graphs.hot).detours.joins
+
+    def obvious_counts(self, edge_counts: Sequence[int]) -> tuple[dict[int, int], int]:
+        """Return the counts of obvious paths without counters, and what is too much of them.
+
+        Parameters
+        ----------
+        edge_counts
+            An edge profile, by edge id.
+        """
+        counts = self.obvious.dag.edge_weights(edge_counts)
+        found: dict[int, int] = {}
+        ended: Counter[int] = Counter()
+        for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
+            path = self.obvious.path(first)
+            count = int(min(counts[edge] for edge in path))
+            found[path_id] = count
+            ended[path[-1]] += count
+        return found, sum(max(0, n - int(counts[edge])) for edge, n in ended.items())
+
+    def validate(self) -> None:
+        """Check every structure.
+
+        Raises
+        ------
+        AssertionError
+            If one is not as it must be.
+        """
+        self.obvious.validate()
+        if self.numbering.total:
+            self.numbering.validate()
+        self.tree.validate()
+        assert {edge.cfg_edge for edge in self.dag.edges} <= {
+            edge.cfg_edge for edge in self.graphs.hot.edges
+        }
+        groups = self.plan.actions.values()
+        for action in chain.from_iterable(groups):
+            assert not isinstance(action, CountHotPath) or self.plan.has_cold_counter
+        for edge in self.dag.dfs.self_loops:
+            assert edge not in self.plan.actions, f"self-loop {edge}"
+        if self.obvious.dag.edges and not self.obvious.kept:
+            assert not self.plan.actions, "code for obvious paths only"
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What a plan is made from."""
+
+    cfg: ControlFlowGraph
+    dfs: DepthFirst
+    weights: tuple[float, ...]
+    edge_profile: tuple[int, ...]
+    disconnection: Disconnection
+    path_limit: int | None
+    total_limit: int | None
+    table: Table | None
+
+
+def plan_tpp(
+    cfg: ControlFlowGraph,
+    edge_counts: Sequence[int],
+    *,
+    cold: float,
+    loop: float,
+    cold_always: bool = False,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    table: Table | None = None,
+) -> TppPlan:
+    """Plan targeted path profiling of `cfg`.
+
+    Parameters
+    ----------
+    cfg
+        The routine; any graph, irreducible ones and parallel edges included.
+    edge_counts
+        Edge profile by edge id, of the same run or of another one.
+    cold, loop
+        i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
+    cold_always
+        Whether to leave cold edges out even where that does not make a hash table an array.
+    weights
+        Edge weights by edge id; None for BL94's heuristic.
+    path_limit, total_limit
+        See `numbering.find_cut_edges`. With cold edges the numbers must leave room for poison
+        in any case.
+    table
+        ARRAY or HASH to have that in any case; None for EPP's choice.
+
+    Raises
+    ------
+    ValueError
+        If `edge_counts` is no edge profile of `cfg`, or a percentage is none.
+    """
+    if not (0 <= cold <= 100 and 0 <= loop <= 100):
+        raise ValueError(f"TPP({cold}, {loop}): percentages are 0 to 100")
+    dfs = depth_first(cfg)
+    profile = measured(cfg, edge_counts)
+    cuts = disconnect(cfg, dfs, profile, _exactly(loop))
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    order = _Order(cfg, dfs, edge_weights, profile, cuts, path_limit, total_limit, table)
+    plain = _draft(order, frozenset())
+    found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
+    if not found or (plain.natural is not Table.HASH and not cold_always):
+        return plain.plan
+    reduced = _poisonable_draft(order, found)
+    worth_it = reduced.natural is not Table.HASH and bool(reduced.plan.obvious.dag.edges)
+    return reduced.plan if worth_it or cold_always else plain.plan
+
+
+def _exactly(percent: float) -> Fraction:
+    """The number that the user wrote, not the float next to it."""
+    return Fraction(str(percent))
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A plan, the table that EPP would choose for it, and how far its register gets."""
+
+    plan: TppPlan
+    natural: Table
+    reach: int
+
+
+def _poisonable_draft(order: _Order, cold: frozenset[int]) -> _Draft:
+    """Make a draft with path numbers so small that poison is told from all of them."""
+    draft = _draft(order, cold)
+    limit = POISON_REACH
+    while draft.reach >= POISON_REACH and limit > 1:
+        limit //= 2
+        paths = limit if order.path_limit is None else min(limit, order.path_limit)
+        draft = _draft(replace(order, path_limit=paths, total_limit=limit), cold)
+    return draft
+
+
+def _draft(order: _Order, cold: frozenset[int]) -> _Draft:
+    hot = _hot_graph(order, cold)
+    obvious = find_obvious(hot)
+    kept = thin(hot, obvious.kept)
+    graphs = HotGraphs(hot, kept)
+    numbering = number(kept)
+    tree = maximum_spanning_tree(
+        order.cfg.vertex_count,
+        [(edge.source, edge.target) for edge in kept.edges],
+        kept.edge_weights(order.weights),
+        (order.cfg.exit, order.cfg.entry),
+    )
+    increments = chord_increments(tree, numbering.values)
+    detours = graphs.detours
+    placement = place(kept, tree, increments.increments, (), detours, self_loops=False)
+    # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
+    actions = graphs.actions(placement) if kept.edges or not hot.edges else {}
+    natural, _ = choose_table(tree, increments.increments)
+    table, addressing = choose_table(tree, increments.increments, order.table)
+    if not actions:
+        natural, table, addressing = Table.NONE, Table.NONE, None
+    plan = TppPlan(
+        order.cfg,
+        _instrumentation(actions, table, addressing, numbering.total, placement.counted_region),
+        order.weights,
+        order.edge_profile,
+        order.disconnection,
+        cold,
+        graphs,
+        obvious,
+        numbering,
+        tree,
+        increments,
+        placement.static_region,
+    )
+    return _Draft(plan, natural, register_range(kept, actions, increments.increments))
+
+
+def _hot_graph(order: _Order, cold: frozenset[int]) -> Dag:
+    """Return the acyclic graph: loops disconnected, cold edges left out, truncated."""
+    cuts, merged = order.disconnection.cuts, order.disconnection.merged
+    hot = remove_cold(make_dag(order.cfg, order.dfs, cuts, merged), cold)
+    more = find_cut_edges(hot, order.path_limit, order.total_limit)
+    if not more:
+        return hot
+    return remove_cold(make_dag(order.cfg, order.dfs, cuts | frozenset(more), merged), cold)
+
+
+def _instrumentation(
+    actions: Mapping[int, tuple[Action, ...]],
+    table: Table,
+    addressing: Addressing | None,
+    total: int,
+    counted_region: frozenset[int],
+) -> InstrumentationPlan:
+    everything = list(chain.from_iterable(actions.values()))
+    registerless = (CountConstantPath, CountColdPath)
+    hashed = table is Table.HASH
+    return InstrumentationPlan(
+        actions={
+            edge: tuple(
+                replace(action, hashed=True)
+                if hashed and isinstance(action, CountHotPath)
+                else action
+                for action in group
+            )
+            for edge, group in actions.items()
+        },
+        uses_register=any(not isinstance(action, registerless) for action in everything),
+        table=table,
+        path_counters=total if table is Table.ARRAY else 0,
+        addressing=addressing,
+        edge_counters=0,
+        counted_region=counted_region,
+        has_cold_counter=any(isinstance(a, CountHotPath | CountColdPath) for a in everything),
+    )
