@@ -139,7 +139,19 @@ def _remembered(machine: MachineKind, name: str) -> list[Item]:
     ]
 
 
-def _hash() -> list[Item]:
+def head_address(machine: MachineKind, key: Register) -> list[Item]:
+    """Code that leaves in %l0 the address of the table in %i1 plus the offset of `key`'s head.
+
+    `HEADS` is still to be added. Step 2; it uses %l3 and, on V9 and V8+, %o0.
+    """
+    return [
+        *(_hash_with_y(key) if machine is MachineKind.SPARCV8 else _hash(key)),
+        asm.arithmetic("and", _HEAD, BUCKETS - 1 << 2, _HEAD),
+        asm.arithmetic("add", _TABLE, _HEAD, _HEAD),
+    ]
+
+
+def _hash(key: Register) -> list[Item]:
     """Leave the bucket's offset in bits 2 to 10 of the head register.
 
     A single `sethi` makes 2^10 times the multiplier. The product needs 64 bits, which in V8+ only
@@ -147,17 +159,17 @@ def _hash() -> list[Item]:
     """
     return [
         asm.sethi(HASH_MULTIPLIER << 10, _PRODUCT),
-        asm.arithmetic("mulx", _KEY, _PRODUCT, _PRODUCT),
+        asm.arithmetic("mulx", key, _PRODUCT, _PRODUCT),
         asm.shift("srlx", _PRODUCT, 10 + HASH_SHIFT - 2, _HEAD),
     ]
 
 
-def _hash_with_y() -> list[Item]:
+def _hash_with_y(key: Register) -> list[Item]:
     """Do the same in V8; no bit beyond the product's lower half is needed."""
     return [
         asm.read_state("%y", _OTHER),
         *asm.load_constant(HASH_MULTIPLIER, _HEAD, False),
-        asm.arithmetic("umul", _KEY, _HEAD, _HEAD),
+        asm.arithmetic("umul", key, _HEAD, _HEAD),
         asm.write_state(_OTHER, 0, "%y"),
         asm.shift("srl", _HEAD, HASH_SHIFT - 2, _HEAD),
     ]
@@ -167,9 +179,7 @@ def _search(machine: MachineKind, name: str) -> list[Item]:
     """Do steps 2 and 3. The sentinel holds the key, so every search ends by finding it."""
     return [
         Label(f"{name}.search"),
-        *(_hash_with_y() if machine is MachineKind.SPARCV8 else _hash()),
-        asm.arithmetic("and", _HEAD, BUCKETS - 1 << 2, _HEAD),
-        asm.arithmetic("add", _TABLE, _HEAD, _HEAD),
+        *head_address(machine, _KEY),
         asm.store("st", _KEY, _TABLE, SENTINEL + KEY),
         asm.load("ld", _HEAD, HEADS, _NODE),
         Label(f"{name}.step"),
@@ -275,8 +285,11 @@ class HashCosts:
 @cache
 def hash_costs(machine: MachineKind) -> HashCosts:
     """Count the costs of the routine's paths in its code."""
-    plain = hash_routine(machine, False)
-    back = hash_routine(machine, True)
+    return costs_of(hash_routine(machine, False), hash_routine(machine, True))
+
+
+def costs_of(plain: Sequence[Item], back: Sequence[Item]) -> HashCosts:
+    """Count the costs of a pair of routines with the branches of `hash_routine`."""
     found, inserted = (False, False), (False, True)
     hit = executed(plain, found)
     return HashCosts(

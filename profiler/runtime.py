@@ -12,6 +12,7 @@ from profiler.conditions import restore_routine
 from profiler.hash_routine import hash_routine
 from profiler.layout import RUNTIME_BASE
 from profiler.logging_routines import logging_routines
+from profiler.word_hash_routine import word_hash_routines
 from simulator.assembly import Assembly, Item, assemble
 from simulator.program import MachineKind
 
@@ -21,6 +22,7 @@ ROUTINES: tuple[Callable[[MachineKind], tuple[Item, ...]], ...] = (
     lambda machine: hash_routine(machine, False),
     lambda machine: hash_routine(machine, True),
     logging_routines,
+    word_hash_routines,
 )
 """Each makes one or more routines for a machine."""
 

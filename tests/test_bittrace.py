@@ -6,13 +6,13 @@ import pytest
 from brute import Path as BrutePath
 from brute import all_paths, graph, random_graph, random_walk, split
 from figures import EPP_1_PROFILES, EPP_2_ENCODING, edge, epp_1, epp_2, epp_10, letters, named, walk
-from profiler.branch_codes import WORD_BITS, code_key, key_code
+from profiler.branch_codes import MAX_WORDS, WORD_BITS, code_key, key_code
 from profiler.cfg import ControlFlowGraph
 from profiler.flow import check
 from profiler.interpret import ExecutedWalk, execute
 from profiler.plan import Addressing, CountPath, ShiftBits, Table
 from profiler.schemes.base import PathEnd, PathRecord, PathStart, Reading
-from profiler.schemes.bittrace import MAX_WORDS, BitTracePlan, plan_bittrace
+from profiler.schemes.bittrace import BitTracePlan, plan_bittrace
 from profiler.schemes.pp import PathPlan, plan_pp
 from simulator.errors import UsageError
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
-from profiler.branch_codes import BranchCodes, branch_codes, code_key, key_code
+from profiler.branch_codes import MAX_WORDS, BranchCodes, branch_codes, code_key, key_code
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import Dag, make_dag
 from profiler.loops import depth_first
@@ -43,10 +43,6 @@ from profiler.spanning import SpanningTree
 from profiler.weights import heuristic
 from profiler.word_actions import CountWords, ShiftWord, StartWords
 from simulator.errors import UsageError
-
-MAX_WORDS = 4
-"""Path registers that a routine may take. With 30 bits of outcomes each, no routine of glibc
-needs more than three."""
 
 
 @dataclass(frozen=True)
