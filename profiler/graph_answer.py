@@ -142,7 +142,7 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
             "target": cfg.vertex_name(edge.target),
             "kind": str(edge.kind),
             "count": counts[edge.id],
-            "instrumented": edge.id in run.plan.plan.actions,
+            "instrumented": edge.id in (run.plan.plan.pair_edges or run.plan.plan.actions),
         }
         for edge in cfg.edges
     ]

@@ -155,7 +155,7 @@ def _routine(
     cfg = events.cfg
     plan = scheme.plan(routine)
     dfs = depth_first(cfg)
-    actions = {} if plan is None else plan.actions
+    instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
     whole = scheme.routine_plan(routine)
     path_plan = whole if isinstance(whole, PathDecoder) else None
     blocks = events.block_counts
@@ -177,7 +177,10 @@ def _routine(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),
         edge_counts=(
-            *(_edge(cfg, edge, events.edges, edge in actions) for edge in range(len(cfg.edges))),
+            *(
+                _edge(cfg, edge, events.edges, edge in instrumented)
+                for edge in range(len(cfg.edges))
+            ),
             *(_early(cfg, block, count) for block, count in sorted(events.early.items())),
         ),
         path_counts=tuple(_paths(cfg, path_plan, reading)),
