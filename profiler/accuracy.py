@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from profiler.cfg import ControlFlowGraph
 from profiler.schemes.base import PathDecoder, PathRecord, Reading
@@ -23,6 +23,7 @@ Piece = tuple[tuple[int, ...], tuple[int, ...]]
 """Blocks and edges of a path, or of a part of one, as in `PathRecord`."""
 
 
+@runtime_checkable
 class SplittingDecoder(PathDecoder, Protocol):
     """A plan that may end paths at self-loops, which `pp` counts apart."""
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from profiler import flow
+from profiler.accuracy import SplittingDecoder, attribute
 from profiler.cfg import ControlFlowGraph, EdgeKind
 from profiler.dag import make_dag
 from profiler.loops import DepthFirst, depth_first, is_reducible
@@ -78,6 +79,8 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
         totals.update(_counts(events, counters))
         sizes.update(_sizes(plan, events, counters, price))
         lost.update(reading.lost)
+        if isinstance(plan, SplittingDecoder) and observation.reference is not None:
+            lost.update(_misjudged(observation, routine, plan, reading))
         if counters.largest >= WRAP:
             wrapped.append(events.cfg.name)
         if request.self_check and plan is not None:
@@ -124,6 +127,23 @@ def _unattributed(observation: Observation) -> dict[str, int]:
         "unattributed_instructions": observation.result.instructions - attributed,
         "runs": observation.runs,
         "system_calls": observation.result.system_calls,
+    }
+
+
+def _misjudged(
+    observation: Observation, routine: int, plan: SplittingDecoder, reading: Reading
+) -> dict[str, int]:
+    """Blocks in paths, and those that `reading` attributes wrongly, by `pp` (TPP 5)."""
+    reference = observation.reference
+    exact = None if reference is None else reference.routine_plan(routine)
+    if reference is None or not isinstance(exact, PathDecoder):
+        return {}
+    truth = exact.read(observation.counters.of(reference, routine))
+    found = attribute(exact, truth, plan, reading)
+    return {
+        "flow_blocks": found.flow,
+        "overcounted_blocks": found.overcounted,
+        "undercounted_blocks": found.undercounted,
     }
 
 

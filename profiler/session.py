@@ -55,13 +55,17 @@ else is missing may show up, and the next run is the wiser."""
 
 @dataclass(frozen=True)
 class Observation:
-    """A finished run whose every transfer the graphs explain (or are known not to)."""
+    """A finished run whose every transfer the graphs explain (or are known not to).
+
+    `reference` is the `pp` by which `tpp` is judged, where there is one.
+    """
 
     program: Program
     recovered: RecoveredProgram
     index: GraphIndex
     automaton: Automaton
     schemes: Sequence[Scheme]
+    reference: Scheme | None
     events: dict[int, RoutineEvents]
     counters: Counters
     contexts: ProgramContexts
@@ -139,7 +143,8 @@ class _Session:
         """Run under `settings` until the graphs explain everything; `guide` ran before."""
         counts = None if guide is None else _counts_by_graph(guide)
         sha256 = self._program.sha256
-        planners = [Planner(setting, sha256, counts) for setting in settings]
+        wanted = [*settings, *_reference(settings)]
+        planners = [Planner(setting, sha256, counts) for setting in wanted]
         for left in range(MAXIMUM_RUNS - 1, -1, -1):
             _tell(self._request, Phase.RECOVERING)
             recovered = recover(self._program, self._discoveries, self._known)
@@ -156,7 +161,15 @@ class _Session:
             self._request = _no_longer_than(self._request, result, attempt.given_up)
         self._emulations += 1
         self._request = _no_longer_than(self._request, result, attempt.given_up)
-        return attempt.observation(result, self._runs, self._emulations)
+        return attempt.observation(len(settings), result, self._runs, self._emulations)
+
+
+def _reference(settings: Sequence[Setting]) -> list[Setting]:
+    """`pp` to judge `tpp` by (TPP 5), where it is not asked for anyway."""
+    modes = {setting.mode: setting for setting in settings}
+    if Mode.TPP not in modes or Mode.PP in modes:
+        return []
+    return [Setting("pp", Mode.PP, modes[Mode.TPP].options)]
 
 
 def _counts_by_graph(observation: Observation) -> EdgeCounts:
@@ -319,8 +332,10 @@ class _Attempt:
             return Discoveries(late_words=read_words(self._machine.read, late))
         return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
 
-    def observation(self, result: RunResult, runs: int, emulations: int) -> Observation:
-        """The finished run."""
+    def observation(
+        self, wanted: int, result: RunResult, runs: int, emulations: int
+    ) -> Observation:
+        """The finished run; the first `wanted` schemes are those that the user asked for."""
         events = collect_events(self._index, self._automaton)
         counters = Counters(self._lowering, events)
         if self._automaton.lost:
@@ -333,7 +348,8 @@ class _Attempt:
             recovered=self._recovered,
             index=self._index,
             automaton=self._automaton,
-            schemes=self._schemes,
+            schemes=self._schemes[:wanted],
+            reference=next((s for s in self._schemes if s.setting.mode is Mode.PP), None),
             events=events,
             counters=counters,
             contexts=ProgramContexts(self._recovered),
