@@ -171,7 +171,10 @@ def all_paths(cfg: ControlFlowGraph, cut: Iterable[int] = ()) -> set[Path]:
 
 
 def split(cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int] = ()) -> list[Path]:
-    """Cut an activation into its paths; the last is partial unless it ends in EXIT."""
+    """Cut an activation into its paths; the last is partial unless it ends in EXIT.
+
+    Self-loops end paths only where they are among `cut`.
+    """
     back = back_edges(cfg)
     cuts = set(cut)
     paths: list[Path] = []
@@ -179,7 +182,7 @@ def split(cfg: ControlFlowGraph, walk: Sequence[int], cut: Iterable[int] = ()) -
     edges: list[int] = []
     for step in walk:
         edge = cfg.edges[step]
-        if step in back and edge.source == edge.target:
+        if step in back and edge.source == edge.target and step not in cuts:
             continue
         if step in back or step in cuts:
             paths.append(Path(tuple(blocks), tuple(edges), False))

@@ -220,6 +220,40 @@ def check_iterations(case: Case) -> None:
     assert profile(case) == expected, case.seed
 
 
+def check_targeted(case: Case) -> None:
+    """`tpp`: what it counts is exact; what it takes from the edge profile is never too little."""
+    plan: Any = case.plan
+    check_counts(case, edges=False)
+    nowhere = ((), (case.cfg.exit,))  # before a truncated ENTRY edge, behind such an EXIT edge
+    pieces = (path for steps in case.walks for path in split(case.cfg, steps, plan.split_edges))
+    paths = [path for path in pieces if path.blocks not in nowhere]
+    expected = Counter(path for path in paths if not path.partial)
+    unfinished = Counter(path for path in paths if path.partial)
+    hot, rebuilt = Counter[Path](), Counter[Path]()
+    for path_id, count in case.reading.paths.items():
+        record = plan.decode(path_id)
+        into = rebuilt if plan.is_obvious(path_id) else hot
+        into[Path(record.blocks, record.edges, False)] += count
+    known = {plan.decode(k) for k in range(plan.numbering.total)} if plan.num_paths < 300 else None
+    if known is not None:
+        counted = {Path(record.blocks, record.edges, False) for record in known}
+        assert hot == Counter({path: n for path, n in expected.items() if path in counted})
+    assert all(expected[path] == count for path, count in hot.items()), case.seed
+    assert not set(hot) & set(rebuilt), case.seed
+    told = Counter({Path(r.blocks, r.edges, True): n for r, n in case.reading.partial.items()})
+    assert told <= unfinished, case.seed
+    unknown = case.reading.lost.get("unknown_unfinished", 0)
+    assert told.total() + unknown == unfinished.total(), case.seed
+    cold = case.reading.lost.get("cold_paths", 0)
+    if not plan.obvious.first_edges:
+        assert hot.total() + cold == expected.total(), case.seed
+    if plan.edge_profile == tuple(map(float, case.edges)):
+        assert all(rebuilt[path] >= n for path, n in expected.items() if path in rebuilt)
+        if not plan.cold and not unfinished:
+            assert hot + rebuilt == expected, case.seed
+            assert not cold and not case.reading.lost.get("overcounted_paths", 0)
+
+
 def check_edges_only(case: Case) -> None:
     check_counts(case, edges=True)
     assert not case.reading.paths
@@ -264,6 +298,7 @@ CHECKS = {
     Mode.PP: check_acyclic,
     Mode.BITTRACE: check_acyclic,
     Mode.KITER: check_iterations,
+    Mode.TPP: check_targeted,
     Mode.QPT2: check_edges_only,
     Mode.QPT: check_vertices,
     Mode.NAIVE: check_edges_only,
