@@ -20,9 +20,10 @@ from profiler.layout import CounterLayout, CounterSpace
 from profiler.places import Place, Where, find_place
 from profiler.plan import Action, InstrumentationPlan
 from profiler.registers import LOCAL_ORDER, mask, members
-from profiler.snippets import Body, PathRegister, Scheme, needs, snippet_body
+from profiler.snippets import HASH_REGISTERS, Body, PathRegister, Scheme, needs, snippet_body
 from simulator import assembler as asm
 from simulator.assembler import Instruction
+from simulator.program import MachineKind
 
 __all__ = [
     "CounterLayout",
@@ -169,7 +170,10 @@ def _scheme(
         if needs(actions[edge], plan.table, context.machine).path
     ]
     everything = [action for edge in places for action in actions[edge]]
-    clobbered = needs(everything, plan.table, context.machine).clobbers
+    needed = needs(everything, plan.table, context.machine)
+    clobbered = needed.clobbers
+    if needed.conditions and context.machine is MachineKind.SPARCV8:
+        clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
     registers = choose_registers(plan.registers, using, mask(*clobbered), context)
     mixed = len({place.site.frame.depth for place in using}) > 1
     return Scheme(plan.table, plan.addressing, layout, registers[0], context, registers[1:], mixed)
