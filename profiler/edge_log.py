@@ -135,17 +135,15 @@ def _destination_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
 def _pack(rows: Mapping[tuple[int, int], Sequence[int]]) -> dict[tuple[int, int], int]:
     """Give each row a number of its own such that all `number + column` differ; first fit."""
     numbers: dict[tuple[int, int], int] = {}
-    used: set[int] = set()
-    taken: set[int] = set()
-    first = 0
+    used = taken = 0  # sets of numbers, and of slots, as bits
     for row in sorted(rows, key=lambda row: (-len(rows[row]), row)):
-        while first in used:
-            first += 1
-        number = first
-        while number in used or not taken.isdisjoint(number + column for column in rows[row]):
-            number += 1
-        used.add(number)
-        taken.update(number + column for column in rows[row])
+        barred = used
+        for column in rows[row]:
+            barred |= taken >> column
+        number = (~barred & barred + 1).bit_length() - 1  # the lowest bit that is not set
+        used |= 1 << number
+        for column in rows[row]:
+            taken |= 1 << number + column
         numbers[row] = number
     return numbers
 
