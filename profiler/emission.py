@@ -47,7 +47,7 @@ class Stub:
     edge
         The edge whose crossing executes the stub; into a slot block, the edge out of it.
     pieces
-        In order; the last ends with the jump.
+        In order, that of the edge into a slot block first; the last ends with the jump.
     """
 
     transfer: int | None
@@ -83,7 +83,7 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
         place = find_place(cfg, edge, context)
         piece = Piece(Kind.EDGE, edge, snippet)
         if place.where is Where.STUB:
-            stubs[place.edge].append(piece)
+            stubs[place.edge].insert(0 if edge != place.edge else len(stubs[place.edge]), piece)
         elif place.block is None or place.position is None:
             before[_fall_through_address(cfg, place)].append(piece)
         elif place.position == cfg.blocks[place.block].instructions:
