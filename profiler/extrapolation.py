@@ -9,7 +9,7 @@ counts known; `flow.propagate` finds the same along the tree.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from profiler.cfg import ControlFlowGraph
 from profiler.flow import NO_EXITS
@@ -50,7 +50,20 @@ def extrapolate(
         else:
             unknown[source].add(edge)
             unknown[target].add(edge)
-    work = [vertex for vertex in range(cfg.vertex_count) if len(unknown[vertex]) == 1]
+    _iterate(ends, counts, surplus, unknown)
+    if any(unknown):
+        raise ValueError(f"{cfg.name}: the known counts leave others open")
+    return tuple(counts[edge] for edge in range(len(cfg.edges)))
+
+
+def _iterate(
+    ends: Sequence[tuple[int, int]],
+    counts: dict[int, int],
+    surplus: list[int],
+    unknown: Sequence[set[int]],
+) -> None:
+    """Fill in the last unknown edge of a vertex until no vertex has just one."""
+    work = [vertex for vertex, edges in enumerate(unknown) if len(edges) == 1]
     while work:
         vertex = work.pop()
         if len(unknown[vertex]) != 1:
@@ -64,6 +77,3 @@ def extrapolate(
             unknown[end].discard(edge)
             if len(unknown[end]) == 1:
                 work.append(end)
-    if any(unknown):
-        raise ValueError(f"{cfg.name}: the known counts leave others open")
-    return tuple(counts[edge] for edge in range(len(cfg.edges)))
