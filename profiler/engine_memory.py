@@ -55,6 +55,8 @@ class EngineMemory:
         self._successors = 0
         self._states = 1  # START
         self._used_operations = kernels.OPERATION  # number 0 means none
+        self._long: list[int] = []  # path numbers beyond 63 bits
+        self._long_keys: dict[int, int] = {}
 
     @property
     def clock(self) -> Array:
@@ -137,8 +139,24 @@ class EngineMemory:
         word = self.state.operations[operation * kernels.OPERATION]
         return bool(word & kernels.LAST)
 
-    def add_table(self) -> int:
-        """Add an empty hash table; return its number."""
+    def hash_key(self, number: int) -> int:
+        """Return the kernel's key for a path number: itself, if that fits 63 bits.
+
+        Longer ones (see `branch_codes`) get negative keys. The routine hashes the low 32 bits,
+        and these stay.
+        """
+        if number < 1 << 63:
+            return number
+        if number not in self._long_keys:
+            self._long_keys[number] = (len(self._long) - (1 << 31) << 32) + (number & 0xFFFFFFFF)
+            self._long.append(number)
+        return self._long_keys[number]
+
+    def _path_number(self, key: int) -> int:
+        return key if key >= 0 else self._long[(key >> 32) + (1 << 31)]
+
+    def add_table(self, key_words: int = 1) -> int:
+        """Add an empty hash table, for keys of `key_words` words; return its number."""
         table = int(self.clock[kernels.TABLES])
         self.clock[kernels.TABLES] = table + 1
         buckets = int(self.state.costs[kernels.BUCKET_MASK]) + 1
@@ -149,6 +167,7 @@ class EngineMemory:
             self._replace(heads=_grown(self.state.heads, 2 * heads))
         first = table * kernels.TABLE_WORDS
         self.state.tables[first + kernels.TABLE_HEADS] = table * buckets
+        self.state.tables[first + kernels.TABLE_COSTS] = (key_words - 1) * kernels.COST_WORDS
         return table
 
     def grow_nodes(self) -> None:
@@ -167,15 +186,15 @@ class EngineMemory:
             while node:
                 at = (node - 1) * kernels.NODE
                 key, count, node = state.nodes[at : at + kernels.NODE].tolist()
-                found[key] = count
+                found[self._path_number(key)] = count
         return found
 
     def hashing(self, table: int) -> tuple[int, int]:
         """(calls, instructions) of the hashing routine on a table."""
         at = table * kernels.TABLE_WORDS
         header = self.state.tables[at : at + kernels.TABLE_WORDS].tolist()
-        remembered = header[kernels.TABLE_REMEMBERED]
-        spent = remembered * int(self.state.costs[kernels.COST_REMEMBERED])
+        remembered, costs = header[kernels.TABLE_REMEMBERED], header[kernels.TABLE_COSTS]
+        spent = remembered * int(self.state.costs[costs + kernels.COST_REMEMBERED])
         return (
             header[kernels.TABLE_CALLS] + remembered,
             header[kernels.TABLE_INSTRUCTIONS] + spent,

@@ -146,6 +146,7 @@ TABLE_REMEMBERED_NODE = 2  # node + 1, 0 if none
 TABLE_CALLS = 3  # calls that searched
 TABLE_INSTRUCTIONS = 4  # executed by the run-time routine in these
 TABLE_REMEMBERED = 5  # calls that found their path remembered
+TABLE_COSTS = 6  # offset of its cost words in `costs`
 TABLE_WORDS = 8
 # Node words: key, count, next node + 1.
 NODE = 3
@@ -286,7 +287,6 @@ def hashed_count(k: int, key: int, at: int) -> None:
     There must be room for a node.
     """
     on_back_edge = get(at, 0) & HASH_BACK_EDGE != 0
-    costs = get(k, COSTS_POINTER)
     nodes = get(k, NODES_POINTER)
     header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (get(at, 0) >> TABLE_SHIFT)
     if on_back_edge:
@@ -296,6 +296,7 @@ def hashed_count(k: int, key: int, at: int) -> None:
             bump(header, TABLE_REMEMBERED, 1)
             return
     bump(header, TABLE_CALLS, 1)
+    costs = get(k, COSTS_POINTER) + 8 * get(header, TABLE_COSTS)
     product = key * get(costs, HASH_MULTIPLIER)
     bucket = (product >> get(costs, HASH_SHIFT)) & get(costs, BUCKET_MASK)
     heads = get(k, HEADS_POINTER)

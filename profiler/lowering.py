@@ -17,10 +17,18 @@ import numpy.typing as npt
 from profiler import kernels
 from profiler.cfg import ControlFlowGraph
 from profiler.engine_memory import EngineMemory, Operation
-from profiler.hash_routine import BUCKETS, HASH_MULTIPLIER, HASH_SHIFT, HashCosts
+from profiler.hash_routine import (
+    BUCKETS,
+    HASH_MULTIPLIER,
+    HASH_SHIFT,
+    HashCosts,
+    hash_costs,
+)
 from profiler.plan import InstrumentationPlan, Table
 from profiler.products import Player, Products, RoutineProduct, hash_operation, hashes
 from profiler.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
+from profiler.word_hash_routine import WORD_COUNTS, word_hash_costs
+from simulator.program import MachineKind
 
 Array = npt.NDArray[np.int64]
 PathPlanner = Callable[[int], InstrumentationPlan | None]
@@ -29,26 +37,39 @@ PathPlanner = Callable[[int], InstrumentationPlan | None]
 
 @dataclass(frozen=True)
 class HashModel:
-    """What the kernel must know of the hashing run-time routine (see `hash_routine`)."""
+    """What the kernel must know of the hashing run-time routine (see `hash_routine`).
+
+    `word_costs` are those for keys of 2 words and up (see `word_hash_routine`).
+    """
 
     costs: HashCosts
+    word_costs: tuple[HashCosts, ...] = ()
     buckets: int = BUCKETS
     multiplier: int = HASH_MULTIPLIER
     shift: int = HASH_SHIFT
 
     def words(self) -> Array:
-        """The kernel's cost words."""
+        """The kernel's cost words, one row for each number of words of a key."""
+        return np.concatenate([self._row(costs) for costs in (self.costs, *self.word_costs)])
+
+    def _row(self, costs: HashCosts) -> Array:
         words = np.zeros(kernels.COST_WORDS, np.int64)
-        words[kernels.COST_REMEMBERED] = self.costs.remembered
-        words[kernels.COST_HIT] = self.costs.hit
-        words[kernels.COST_INSERT] = self.costs.insert
-        words[kernels.COST_BACK_HIT] = self.costs.back_edge_hit
-        words[kernels.COST_BACK_INSERT] = self.costs.back_edge_insert
-        words[kernels.COST_STEP] = self.costs.step
+        words[kernels.COST_REMEMBERED] = costs.remembered
+        words[kernels.COST_HIT] = costs.hit
+        words[kernels.COST_INSERT] = costs.insert
+        words[kernels.COST_BACK_HIT] = costs.back_edge_hit
+        words[kernels.COST_BACK_INSERT] = costs.back_edge_insert
+        words[kernels.COST_STEP] = costs.step
         words[kernels.BUCKET_MASK] = self.buckets - 1
         words[kernels.HASH_MULTIPLIER] = self.multiplier
         words[kernels.HASH_SHIFT] = self.shift
         return words
+
+
+def hash_model(machine: MachineKind) -> HashModel:
+    """Return what the kernel must know of the routines of `machine`."""
+    several = tuple(word_hash_costs(machine, words) for words in WORD_COUNTS)
+    return HashModel(hash_costs(machine), several)
 
 
 class Lowering:
@@ -128,7 +149,7 @@ class Lowering:
         touched = {*segmentation.steps, *(e for p in counting.values() for e in p.actions)}
         for edge in touched:
             fixed = [
-                (*hash_operation(player.table, count), 1)
+                (*hash_operation(player.table, count, self.memory.hash_key(count.counter)), 1)
                 for player in players.values()
                 for count in player.fixed_counts(edge)
             ]
@@ -138,7 +159,7 @@ class Lowering:
                 self._by_edge[base + edge] = operations
 
     def _player(self, routine: int, slot: int, plan: InstrumentationPlan) -> Player:
-        table = self.memory.add_table() if plan.table is Table.HASH else -1
+        table = self.memory.add_table(plan.key_words) if plan.table is Table.HASH else -1
         self._tables[routine, slot] = table
         return Player(self._graphs[routine], plan, table)
 

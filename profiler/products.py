@@ -265,7 +265,10 @@ class Products:
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
-            hashed += [hash_operation(player.table, count) for count in stretch.at_end]
+            hashed += [
+                hash_operation(player.table, count, self._memory.hash_key(count.counter))
+                for count in stretch.at_end
+            ]
         target = self._number(SegmentState(state.routine, tuple(after)))
         successor = (key, 0, target, self._list(tuple(hashed)))
         self._places.append(self._memory.insert(number, successor))
@@ -338,7 +341,7 @@ class Products:
         return found
 
 
-def hash_operation(table: int, count: PathCount) -> tuple[int, int]:
+def hash_operation(table: int, count: PathCount, key: int) -> tuple[int, int]:
     """Code and key of the kernel's operation for a count in hash table `table`."""
     variant = kernels.HASH_BACK_EDGE if count.on_back_edge else 0
-    return kernels.HASH | variant | table << kernels.TABLE_SHIFT, count.counter
+    return kernels.HASH | variant | table << kernels.TABLE_SHIFT, key

@@ -25,9 +25,8 @@ from profiler.code_image import build_code_image
 from profiler.context import ProgramContexts
 from profiler.engine import ProfilingObserver
 from profiler.errors import CountError
-from profiler.hash_routine import hash_costs
 from profiler.late_code import START_UP, read_words
-from profiler.lowering import HashModel, Lowering
+from profiler.lowering import Lowering, hash_model
 from profiler.measure import Counters, RoutineEvents, Scheme, collect_events
 from profiler.profile import Measurement
 from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
@@ -289,7 +288,7 @@ class _Attempt:
             [scheme.plan for scheme in self._schemes if scheme.slot is not None],
             recovered.routines,
             self._index.first_edge,
-            HashModel(hash_costs(program.machine)),
+            hash_model(program.machine),
             (1 << (64 if program.is64 else 32)) - 1,
             lambda routine: None if counts is None else counts(recovered.routines[routine]),
         )

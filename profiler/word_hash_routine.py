@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from profiler.branch_codes import MAX_WORDS
-from profiler.hash_routine import BUCKETS, NO_KEY, HashCosts, costs_of, head_address
+from profiler.hash_routine import BUCKETS, NO_KEY, HashCosts, costs_of, hash_costs, head_address
 from profiler.layout import RUNTIME_DATA
 from simulator import assembler as asm
 from simulator.assembler import Register
@@ -97,6 +97,11 @@ def word_hash_costs(machine: MachineKind, words: int) -> HashCosts:
     return costs_of(
         word_hash_routine(machine, words, False), word_hash_routine(machine, words, True)
     )
+
+
+def key_hash_costs(machine: MachineKind, words: int) -> HashCosts:
+    """Return the costs of the routine for keys of `words` words, one or more."""
+    return hash_costs(machine) if words == 1 else word_hash_costs(machine, words)
 
 
 def word_hash_routines(machine: MachineKind) -> tuple[Item, ...]:
