@@ -1,17 +1,15 @@
 import random
 from collections import Counter
 from collections.abc import Sequence
-from fractions import Fraction
 
 import pytest
 
-from brute import graph, random_graph, random_walk
+from brute import random_graph, random_walk
 from profiler.cfg import ControlFlowGraph
 from profiler.interpret import ExecutedWalk, execute
-from profiler.plan import COLD_COUNTER, Execution, Table
-from profiler.schemes.pp import plan_pp
+from profiler.plan import Execution, Table
 from profiler.schemes.tpp import TppPlan, plan_tpp
-from tpp_oracle import Key, ending, hot_paths, locally_cold, tally
+from tpp_oracle import Key, ending, hot_paths, tally
 
 
 def crossings(cfg: ControlFlowGraph, walks: Sequence[Sequence[int]]) -> list[int]:
