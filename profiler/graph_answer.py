@@ -77,7 +77,7 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
     )
     added = run.counters.hashing + pricing.added(
-        run.prices.code, run.crossings, executed, run.counters.taken, _block_taken(run)
+        run.prices.code, run.crossings, executed, run.counters.taken
     )
     answer = _header(document, run.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
@@ -96,12 +96,6 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     if run.decoder is not None:
         answer["paths"] = _paths(cfg, run.decoder, run.reading)
     return answer
-
-
-def _block_taken(run: GraphRun) -> dict[int, int] | None:
-    """By block: how often the conditional part of its code was executed, where a plan says so."""
-    tell = getattr(run.plan, "block_taken", None)
-    return None if tell is None else dict(tell(run.crossings))
 
 
 def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from profiler.cfg import ControlFlowGraph
 from profiler.codegen import CounterSpace, RoutineCode, RoutineContext, generate
 from profiler.hash_routine import HashCosts, hash_costs
 from profiler.plan import InstrumentationPlan
+from profiler.word_hash_routine import word_hash_costs
 from simulator.program import MachineKind
 
 MACHINE = MachineKind.SPARCV9
@@ -57,4 +58,7 @@ def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
         If the counters do not fit the memory set aside for them.
     """
     code = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan))
-    return Prices(code, hash_costs(MACHINE))
+    several = plan.key_words > 1
+    return Prices(
+        code, word_hash_costs(MACHINE, plan.key_words) if several else hash_costs(MACHINE)
+    )

@@ -16,6 +16,7 @@ from profiler.schemes.cs6120 import CallsPlan
 from profiler.schemes.kiter import IterationPlan
 from profiler.schemes.pp import PathPlan
 from profiler.schemes.qpt import EdgeHeuristicPlan, EdgePlan, VertexPlan
+from profiler.schemes.tpp import TppPlan
 
 
 def structures(run: GraphRun) -> dict[str, Any]:
@@ -23,11 +24,13 @@ def structures(run: GraphRun) -> dict[str, Any]:
     cfg, plan = run.cfg, run.plan
     match plan:
         case PathPlan():
-            return _paths(cfg, plan)
+            return _acyclic(cfg, plan)
         case BitTracePlan():
             return _branch_codes(cfg, plan)
         case IterationPlan():
             return _iterations(cfg, plan)
+        case TppPlan():
+            return _acyclic(cfg, plan) | _targeted(cfg, plan)
         case EdgePlan():
             return {"tree": list(plan.tree.in_tree), "dummy_edges": []}
         case EdgeHeuristicPlan():
@@ -49,8 +52,8 @@ def _num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
     return {str(cfg.vertex_name(block.id)): numbers[block.id] for block in cfg.blocks}
 
 
-def _paths(cfg: ControlFlowGraph, plan: PathPlan) -> dict[str, Any]:
-    """Return what numbering and placement computed."""
+def _acyclic(cfg: ControlFlowGraph, plan: PathPlan | TppPlan) -> dict[str, Any]:
+    """Return what numbering and placement computed on the acyclic graph that is instrumented."""
     numbering, increments = plan.numbering, plan.increments.increments
     real = [plan.dag.real.get(edge.id) for edge in cfg.edges]
     weights = plan.dag.edge_weights(plan.weights)
@@ -85,6 +88,28 @@ def _dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
         "from": cfg.vertex_name(edge.source),
         "to": cfg.vertex_name(edge.target),
         "for": list(edge.stands_for),
+    }
+
+
+def _targeted(cfg: ControlFlowGraph, plan: TppPlan) -> dict[str, Any]:
+    """Return what TPP leaves out; `cold` edges are those on no hot path, `obvious` paths by id."""
+    hot = plan.graphs.hot
+    kept = set(hot.real) | {removed for edge in hot.edges for removed in edge.stands_for}
+    live = {edge.id for edge in cfg.edges if edge.source in hot.dfs.reached} - hot.dfs.self_loops
+    return {
+        "edge_profile": list(plan.edge_profile),
+        "cold": [edge.id in live - kept for edge in cfg.edges],
+        "locally_cold": [ends(cfg, edge) for edge in sorted(plan.cold)],
+        "disconnected_loops": [
+            {
+                "blocks": [cfg.vertex_name(block) for block in sorted(loop.body)],
+                "entries": [ends(cfg, edge) for edge in loop.entries],
+                "exits": [ends(cfg, edge) for edge in loop.exits],
+            }
+            for loop in plan.disconnection.loops
+        ],
+        "counted_paths": plan.numbering.total,
+        "obvious": list(range(plan.numbering.total, plan.num_paths)),
     }
 
 

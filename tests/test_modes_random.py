@@ -86,7 +86,10 @@ def any_graph(rng: random.Random) -> ControlFlowGraph:
 
 
 def random_walks(rng: random.Random, cfg: ControlFlowGraph) -> Walks:
-    return [random_walk(rng, cfg, rng.choice((1, 3, 40, 80))) for _ in range(20)]
+    """Activations that end anywhere; sometimes only those that reach EXIT, if any do."""
+    walks = [random_walk(rng, cfg, rng.choice((1, 3, 40, 80))) for _ in range(20)]
+    whole = [steps for steps in walks if cfg.edges[steps[-1]].target == cfg.exit]
+    return whole if whole and rng.random() < 0.4 else walks
 
 
 def random_weights(rng: random.Random, cfg: ControlFlowGraph) -> list[float] | None:
@@ -155,8 +158,6 @@ def check_price(case: Case) -> None:
     """Code times counts is what executing snippet by snippet costs (hashing excepted)."""
     plan = case.plan.plan
     code = price(case.cfg, plan).code
-    if hasattr(case.plan, "block_taken"):
-        return
     spent = 0
     for steps in case.walks:
         execution = interpret.begin(plan)
@@ -420,7 +421,7 @@ def test_better_placements_count_less(seeds: range) -> None:
         assert vertex(VertexPlacement.VERTEX_OPTIMAL) <= redundant, seed
         assert redundant == sum(block_counts(cfg, walks)), seed
         measured = [float(count) for count in edge_counts(cfg, walks)]
-        if all(steps and cfg.edges[steps[-1]].target == cfg.exit for steps in walks):
+        if not early_ends(cfg, walks):
             assert increments(run(cfg, Mode.QPT2, walks, measured)) <= edges, seed
 
 

@@ -24,6 +24,18 @@ SHOWN_ROWS = 1000
 SHOWN_PAIRS = 100
 """Back edges named above the tables."""
 
+DUMMY_COLUMNS = (
+    "iteration",
+    "value",
+    "compensation",
+    "label",
+    "bits",
+    "initial",
+    "weight",
+    "tree",
+    "increment",
+)
+
 
 def render(answer: Answer, width: int = 100) -> str:
     """Return the report on one graph."""
@@ -141,15 +153,16 @@ def edge_table(answer: Answer) -> Table:
 
 
 def dummy_table(dummies: Sequence[Answer]) -> Table:
-    """Lay out the dummy edges."""
+    """Lay out the dummy edges; columns are what the scheme computes for them."""
+    shown = [key for key in DUMMY_COLUMNS if any(edge.get(key) is not None for edge in dummies)]
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for title in ("edge", "stands for", "value", "weight", "tree", "increment"):
+    for title in ("edge", "stands for", *shown):
         table.add_column(title)
     for edge in dummies[:SHOWN_ROWS]:
         table.add_row(
             Text(f"{edge['from']} > {edge['to']}"),
-            Text(cell(edge.get("for"))),
-            *(Text(cell(edge.get(key))) for key in ("value", "weight", "tree", "increment")),
+            Text("; ".join(map(str, edge.get("for", ()))) or "-"),
+            *(Text(cell(edge.get(key))) for key in shown),
         )
     return table
 
@@ -170,7 +183,7 @@ def path_table(paths: Sequence[Answer]) -> Table:
 
 
 def cell(value: object) -> str:
-    """Return a computed value as text: yes or no, a number, or texts in a row."""
+    """Return a computed value as text: yes or no, a number, numbers by iteration, or texts."""
     match value:
         case None:
             return "-"
@@ -180,7 +193,10 @@ def cell(value: object) -> str:
             return group_digits(value)
         case float():
             return f"{value:g}"
+        case [] | ():
+            return "-"
         case list() | tuple():
-            return "; ".join(str(each) for each in value) or "-"
+            between = "; " if any(isinstance(each, str) for each in value) else "/"
+            return between.join(each if isinstance(each, str) else cell(each) for each in value)
         case _:
             return str(value)
