@@ -92,3 +92,51 @@ def epp_10() -> ControlFlowGraph:
 def bl94_5() -> ControlFlowGraph:
     """BL94 figures 5 and 7: a loop with a conditional and a second exit; X is their EXIT."""
     return named("P>Q P>X Q>A Q>B A>R B>R R>C R>X C>P", "P", "X", "BL94 figure 5")
+
+
+KITER_1_EDGES = "1>2 2>3 2>4 3>5 4>5 4>6 5>2 5>6"
+KITER_1_TRACE = "1" + "235245" * 100 + "6"
+# Table 1: u, e, i(u), v(e, i(u)), n(u), cv(e, i(u)), in(u); S and E are ENTRY and EXIT. in(u) is
+# printed where the algorithm computes it.
+KITER_TABLE_1 = """
+6 6>E 1 0 1 0
+5 5>6 2 0 1 0
+5 5>E 2 1 2 0
+3 3>5 2 0 2 0
+4 4>5 2 0 2 0
+4 4>6 2 2 3 0
+2 2>3 2 0 2 0
+2 2>4 2 2 5 0
+5 5>2 1 0 5 0 0
+5 5>6 1 5 6 0 1
+3 3>5 1 0 6 0 1
+4 4>5 1 0 6 0 1
+4 4>6 1 6 7 1 2
+2 2>3 1 0 6 0 1
+2 2>4 1 6 13 1 3
+1 1>2 1 0 13 0
+S S>1 1 0 13 0 0
+S S>2 1 13 26 0 3
+"""
+# Table 2: edge, c, f, itr, path counted; None where the text of the table is lost.
+KITER_TABLE_2 = [
+    ("1>2", [-13, 0], False, 0, None),
+    ("2>3", [0, 0], False, 0, None),
+    ("3>5", None, False, 0, None),
+    ("5>2", [0, 0], True, 1, None),
+    ("2>4", [18, 2], True, 1, None),
+    ("4>5", None, True, 1, None),
+    ("5>2", [0, 18], True, 1, 3),
+    ("2>3", None, True, 1, None),
+    ("3>5", [13, 19], True, 1, None),
+    ("5>2", [0, 13], True, 1, 19),
+    ("2>4", [18, 15], True, 1, None),
+    ("4>5", [18, 16], True, 1, None),
+    ("5>2", [0, 18], True, 1, 16),
+]
+KITER_8_EDGES = "1>2 2>3 3>2 3>4 4>5 5>4 5>6 6>4 6>7"
+# The static paths that figure 8 lists, as far as its text is there.
+KITER_8_LISTED = (
+    "12323454567 1232345456 123234545 123234567 12323456 12323 123454567 1234567 123456 "
+    "23234545 23234567 454567 45456 4545"
+)
