@@ -15,10 +15,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from profiler.cfg import ControlFlowGraph
-from profiler.context import RoutineContext, Site
+from profiler.context import RoutineContext
+from profiler.frames import FrameState
 from profiler.places import Place, Where
 from profiler.plan import Action, InstrumentationPlan
 from profiler.snippets import Body, Scheme, snippet_body
+from profiler.trace_actions import WriteTarget
 
 Actions = Mapping[int, tuple[Action, ...]]
 
@@ -69,6 +71,8 @@ def place_blocks(
             start = tops[block].position if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
             end = min(last.get(block, start + _MANY), _last_position(scheme.context, block))
+            if any(isinstance(action, WriteTarget) for action in actions):
+                start = max(start, end)  # it reads the transfer's registers
             places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, scheme)
     return tops, ends
 
@@ -89,16 +93,17 @@ def _cheapest(
 ) -> BlockPlace:
     """Return the first place where the code is cheapest."""
     least = _least_cost(actions, scheme)
-    known: dict[Site, Body] = {}
+    known: set[tuple[int, FrameState]] = set()
     best: BlockPlace | None = None
     for position, site in zip(positions, scheme.context.sites(block, positions), strict=True):
-        body = known.get(site)
-        if body is None:
-            body = known[site] = snippet_body(actions, scheme, site)
-            if best is None or body.cost < best.body.cost:
-                best = BlockPlace(block, position, body, actions)
-            if body.cost <= least:
-                break
+        if (site.live, site.frame) in known:
+            continue
+        known.add((site.live, site.frame))
+        body = snippet_body(actions, scheme, site)
+        if best is None or body.cost < best.body.cost:
+            best = BlockPlace(block, position, body, actions)
+        if body.cost <= least:
+            break
     assert best is not None
     return best
 

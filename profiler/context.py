@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
 
 from profiler.cfg import ControlFlowGraph, Edge
 from profiler.frames import Frames, FrameState, Slot, slots
@@ -13,6 +14,10 @@ from profiler.recovery import RecoveredProgram
 from profiler.registers import abi
 from simulator.effects import CC
 from simulator.program import MachineKind
+
+if TYPE_CHECKING:
+    from profiler.places import Place
+    from simulator.assembler import Register
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,13 @@ class RoutineContext:
         Decides the width of registers and which instructions there are.
     analysis
         Of the routine's code; None where there is no code and every register is free.
+
+    Attributes
+    ----------
+    places
+        Edge -> where its code goes, as far as that is known (`places.find_place`).
+    temporaries
+        What snippets may use at sites, as far as that is known (`writer`).
     """
 
     def __init__(self, machine: MachineKind, analysis: RoutineAnalysis | None) -> None:
@@ -74,6 +86,9 @@ class RoutineContext:
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64)
         self.analysis = analysis
+        self.places: dict[int, Place] = {}
+        self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
+        self._sites: dict[tuple[int, FrameState], Site] = {}
 
     @classmethod
     def free(cls, is64: bool = True) -> RoutineContext:
@@ -130,8 +145,16 @@ class RoutineContext:
         return self._site(0, FrameState(1, 0))
 
     def _site(self, live: int, state: FrameState) -> Site:
-        frame_size = None if self.analysis is None else self.analysis.frames.frame_size
-        return Site(live | self.abi.reserved, state, slots(state, frame_size, self.abi))
+        site = self._sites.get((live, state))
+        if site is None:
+            frame_size = None if self.analysis is None else self.analysis.frames.frame_size
+            words = self._slots(state, frame_size)
+            site = self._sites[live, state] = Site(live | self.abi.reserved, state, words)
+        return site
+
+    @cached_property
+    def _slots(self) -> Callable[[FrameState, int | None], tuple[Slot, ...]]:
+        return cache(lambda state, frame_size: slots(state, frame_size, self.abi))
 
 
 class ProgramContexts:

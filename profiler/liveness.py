@@ -181,22 +181,22 @@ class Liveness:
         self._return_points = {e.target for e in cfg.edges if e.kind is EdgeKind.CALL_RETURN}
         self._resumed = self._return_points | set(self._landing)
         self.live_in = self._solve()
+        self._inside: dict[int, tuple[int, ...]] = {}
 
     def live_before(self, block: int, position: int) -> int:
         """Return what is live before instruction `position` of `block` (its count: at the end)."""
-        return self.live_in_block(block, position)[position]
+        return self.live_in_block(block)[position]
 
-    def live_in_block(self, block: int, lowest: int = 0) -> list[int]:
-        """Return what is live before each instruction of `block` from `lowest` on, and at its end.
-
-        Entries below `lowest` are 0.
-        """
-        code = self.blocks[block]
-        live = [0] * (code.count + 1)
-        live[code.count] = self._after_call(block, self._live_out(block, self.live_in))
-        for position in range(code.count - 1, lowest - 1, -1):
-            live[position] = self._before(code.first + position, live[position + 1])
-        return live
+    def live_in_block(self, block: int) -> tuple[int, ...]:
+        """Return what is live before each instruction of `block`, and at its end."""
+        found = self._inside.get(block)
+        if found is None:
+            code = self.blocks[block]
+            live = [self._after_call(block, self._live_out(block, self.live_in))]
+            for index in range(code.first + code.count - 1, code.first - 1, -1):
+                live.append(self._before(index, live[-1]))
+            found = self._inside[block] = tuple(reversed(live))
+        return found
 
     def live_on_edge(self, edge: int) -> int:
         """Return what is live on an edge, past its source's transfer and delay slot."""
@@ -204,6 +204,11 @@ class Liveness:
         if described.target == self._cfg.exit:
             return self._exits[described.source]
         return self.live_in[described.target]
+
+    def transfer_word(self, block: int) -> int:
+        """Return the instruction word of the control transfer that ends `block`; 0 if none does."""
+        code = self.blocks[block]
+        return 0 if code.transfer is None else int(self._facts.words[code.first + code.transfer])
 
     @cached_property
     def named(self) -> int:

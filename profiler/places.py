@@ -58,6 +58,13 @@ class Place:
 
 def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place:
     """Return where code for edge `edge_id` goes (module docstring)."""
+    known = context.places.get(edge_id)
+    if known is None:
+        known = context.places[edge_id] = _find(cfg, edge_id, context)
+    return known
+
+
+def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place:
     edge = cfg.edges[edge_id]
     if edge.source == cfg.entry:
         return _entry_place(cfg, edge, context)

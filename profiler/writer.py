@@ -18,7 +18,7 @@ from profiler.context import RoutineContext, Site
 from profiler.frames import Slot
 from profiler.layout import COUNTER_SIZE, CounterLayout
 from profiler.plan import Addressing, Table
-from profiler.registers import LOCAL_ORDER, mask, members
+from profiler.registers import LOCAL_ORDER, Abi, mask, members
 from profiler.stack_words import PATH_SLOT, path_words, save_slots
 from simulator import assembler as asm
 from simulator.assembler import AssemblyError, Instruction, Register, fits_simm13
@@ -296,16 +296,14 @@ class Writer:
         return self._temporaries[number]
 
     @cached_property
-    def _temporaries(self) -> list[Register]:
+    def _temporaries(self) -> tuple[Register, ...]:
         """Registers to use, best first: those that calls take anyway, dead ones, others."""
-        abi = self.scheme.context.abi
         path = mask(*(r for r in self.scheme.registers if r is not None))
-        arguments = [r for r in self.clobbers if r is not R.O7]
-        excluded = path | mask(*self.clobbers)
-        dead = list(members(~(self.site.live | excluded), abi.temporaries))
-        order = (*LOCAL_ORDER, *abi.temporaries[: -len(LOCAL_ORDER)])
-        others = members(~(excluded | abi.reserved), tuple(dict.fromkeys(order)))
-        return list(dict.fromkeys([*arguments, *dead, *others]))
+        key = (self.site.live, path, *self.clobbers)
+        known = self.scheme.context.temporaries
+        if key not in known:
+            known[key] = _ordered(self.scheme.context.abi, self.site.live, path, self.clobbers)
+        return known[key]
 
     def _used(self) -> list[Register]:
         return [*self.clobbers, *(self._temporaries[n] for n in sorted(self._taken))]
@@ -490,6 +488,18 @@ class Writer:
     def _reload(self, register: Register, slot: Slot) -> Instruction:
         mnemonic = "ldx" if self._is_wide(register) else "ld"
         return asm.load(mnemonic, slot.base, slot.offset, register)
+
+
+def _ordered(
+    abi: Abi, live: int, path: int, clobbers: tuple[Register, ...]
+) -> tuple[Register, ...]:
+    """Return temporaries where `live` and `path` are the sets of live and of path registers."""
+    arguments = [r for r in clobbers if r is not R.O7]
+    excluded = path | mask(*clobbers)
+    dead = members(~(live | excluded), abi.temporaries)
+    order = (*LOCAL_ORDER, *abi.temporaries)
+    others = members(~(excluded | abi.reserved), order)
+    return tuple(dict.fromkeys([*arguments, *dead, *others]))
 
 
 _ADDRESS = 7
