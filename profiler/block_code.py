@@ -19,7 +19,7 @@ from profiler.context import RoutineContext
 from profiler.frames import FrameState
 from profiler.places import Place, Where
 from profiler.plan import Action, InstrumentationPlan
-from profiler.snippets import Body, Scheme, snippet_body
+from profiler.snippets import Body, Scheme, needs, snippet_body
 from profiler.trace_actions import WriteTarget
 
 Actions = Mapping[int, tuple[Action, ...]]
@@ -75,9 +75,6 @@ def place_blocks(
                 start = max(start, end)  # it reads the transfer's registers
             places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, scheme)
     return tops, ends
-
-
-_MANY = 1 << 30
 
 
 def _last_position(context: RoutineContext, block: int) -> int:

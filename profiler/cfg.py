@@ -59,13 +59,17 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True)
 class ControlFlowGraph:
-    """One routine. `address` and `size` in bytes (0 in graph files)."""
+    """One routine. `address` and `size` in bytes (0 in graph files).
+
+    `indirect`: the blocks from which control goes to a routine that only the run tells.
+    """
 
     name: str
     address: int
     size: int
     blocks: tuple[Block, ...]
     edges: tuple[Edge, ...]
+    indirect: frozenset[int] = frozenset()
 
     @property
     def entry(self) -> int:

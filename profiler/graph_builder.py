@@ -68,7 +68,9 @@ def _build(exploration: Exploration, number: int, extents: list[Extent]) -> Cont
     edges = _edges(exploration, number, extents, ids)
     end = max(block.end for block in blocks)
     size = routine.size or max(4, end - address(routine.start))
-    return ControlFlowGraph(routine.name, address(routine.start), size, blocks, tuple(edges))
+    indirect = frozenset(ids[2 * leader] for leader, _, flow in extents if _is_indirect(flow))
+    start = address(routine.start)
+    return ControlFlowGraph(routine.name, start, size, blocks, tuple(edges), indirect)
 
 
 def _extents(exploration: Exploration, number: int) -> list[Extent]:
@@ -132,3 +134,10 @@ def _leaves(flow: Flow) -> bool:
         return flow.fall < 0
     goes_on = flow.fall >= 0 or flow.taken >= 0 or flow.call_return >= 0 or bool(flow.switch)
     return flow.leaves or not goes_on
+
+
+def _is_indirect(flow: Flow) -> bool:
+    """Whether control may go to a routine that the code does not name."""
+    if flow.kind == TransferKind.JUMP:
+        return _leaves(flow)
+    return flow.kind in (TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)

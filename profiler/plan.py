@@ -215,10 +215,14 @@ class ShiftBits:
 
 @dataclass(frozen=True)
 class WriteTrace:
-    """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2)."""
+    """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2).
+
+    `packed`: the trace is one of bits; else of whole bytes, and `width` a multiple of 8.
+    """
 
     value: int
     width: int
+    packed: bool = False
 
     def execute(self, execution: Execution) -> None:
         """See `Action`. The trace is no part of an activation."""
@@ -275,6 +279,8 @@ class InstrumentationPlan:
         Whether there is a counter `COLD_COUNTER`.
     pair_edges
         Edges counted by pairs of logging calls (`edge_log`): events after the `CountEdge` ones.
+    trace_edges
+        Edges whose crossings whoever reads the trace can count: events after all others.
     """
 
     actions: Mapping[int, tuple[Action, ...]]
@@ -290,6 +296,7 @@ class InstrumentationPlan:
     counted_region: frozenset[int] = frozenset()
     has_cold_counter: bool = False
     pair_edges: tuple[int, ...] = ()
+    trace_edges: tuple[int, ...] = ()
 
     @property
     def counts_paths(self) -> bool:
@@ -297,7 +304,7 @@ class InstrumentationPlan:
         return self.uses_register or self.table is not Table.NONE
 
     def event_counts(self, crossings: Sequence[int], executions: Sequence[int]) -> tuple[int, ...]:
-        """Return the values of the `CountEdge` counters, then those of logged pairs.
+        """Return the values of the `CountEdge` counters, of logged pairs, of traced edges.
 
         Such a counter is one addition at one place, so exact counts execute it; a pair of calls
         counts one edge.
@@ -318,4 +325,4 @@ class InstrumentationPlan:
                 for action in actions:
                     if isinstance(action, CountEdge):
                         values[action.counter] += times[place]
-        return (*values, *(crossings[edge] for edge in self.pair_edges))
+        return (*values, *(crossings[edge] for edge in (*self.pair_edges, *self.trace_edges)))

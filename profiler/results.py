@@ -38,6 +38,7 @@ from profiler.schemes.base import (
 )
 from profiler.schemes.pp import PathPlan
 from profiler.sizes import counter_bytes
+from profiler.trace_routine import flush_cost
 from simulator.machine import Fault, RunResult
 from simulator.program import Program, SourceLine
 
@@ -76,7 +77,7 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
             routine, scheme.plan(routine), events.edges, events.block_counts, counters.taken
         )
         routines.append(_routine(scheme, routine, events, counters, reading, price))
-        totals.update(_counts(events, counters))
+        totals.update(_counts(plan, events, counters))
         sizes.update(_sizes(plan, events, counters, price))
         lost.update(reading.lost)
         if isinstance(plan, SplittingDecoder) and observation.reference is not None:
@@ -93,7 +94,8 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
         options=_options(request, scheme.setting.options),
         ending=_ending(observation, result),
         base=result.instructions,
-        added=sum(routine.added for routine in routines),
+        added=sum(routine.added for routine in routines)
+        + flush_cost(observation.program.machine, sizes["trace_bits"]),
         counts={**_NO_COUNTS, **totals, **unattributed},
         routines=tuple(routines),
         warnings=tuple(_warnings(observation, unattributed, wrapped)),
@@ -109,11 +111,14 @@ _NO_COUNTS = dict.fromkeys(
 )
 
 
-def _counts(events: RoutineEvents, counters: RoutineCounters) -> dict[str, int]:
+def _counts(
+    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters
+) -> dict[str, int]:
+    traced = isinstance(plan, TraceWriter)  # its events are tokens, which nothing increments
     return {
         "path_increments": counters.path_increments,
         "hashed_increments": counters.hashed,
-        "edge_increments": sum(counters.events),
+        "edge_increments": 0 if traced else sum(counters.events),
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
     }

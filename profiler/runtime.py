@@ -12,6 +12,7 @@ from profiler.conditions import restore_routine
 from profiler.hash_routine import hash_routine
 from profiler.layout import RUNTIME_BASE
 from profiler.logging_routines import logging_routines
+from profiler.trace_routine import flush_routine
 from profiler.word_hash_routine import word_hash_routines
 from simulator.assembly import Assembly, Item, assemble
 from simulator.program import MachineKind
@@ -23,6 +24,8 @@ ROUTINES: tuple[Callable[[MachineKind], tuple[Item, ...]], ...] = (
     lambda machine: hash_routine(machine, True),
     logging_routines,
     word_hash_routines,
+    lambda machine: flush_routine(machine, False),
+    lambda machine: flush_routine(machine, True),
 )
 """Each makes one or more routines for a machine."""
 
