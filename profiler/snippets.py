@@ -77,7 +77,12 @@ def _generator(action: Action) -> Generator:
 
 def _join(one: Needs, other: Needs) -> Needs:
     clobbers = dict.fromkeys((*one.clobbers, *other.clobbers))
-    return Needs(one.path or other.path, tuple(clobbers), one.conditions or other.conditions)
+    return Needs(
+        one.path or other.path,
+        tuple(clobbers),
+        one.conditions or other.conditions,
+        one.at_transfer or other.at_transfer,
+    )
 
 
 def snippet_body(actions: Iterable[Action], scheme: Scheme, site: Site) -> Body:

@@ -96,11 +96,15 @@ class Needs:
         Registers that the routines which it calls destroy, arguments first.
     conditions
         Whether it changes condition codes.
+    at_transfer
+        Whether code of a block must stand directly before the block's transfer, whose registers
+        it reads; otherwise it goes anywhere in the block.
     """
 
     path: bool = False
     clobbers: tuple[Register, ...] = ()
     conditions: bool = False
+    at_transfer: bool = False
 
 
 @dataclass(frozen=True)
