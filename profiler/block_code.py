@@ -20,7 +20,6 @@ from profiler.frames import FrameState
 from profiler.places import Place, Where
 from profiler.plan import Action, InstrumentationPlan
 from profiler.snippets import Body, Scheme, needs, snippet_body
-from profiler.trace_actions import WriteTarget
 
 Actions = Mapping[int, tuple[Action, ...]]
 
@@ -70,9 +69,11 @@ def place_blocks(
         for block, actions in sorted(actions_at.items()):
             start = tops[block].position if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
-            end = min(last.get(block, start + _MANY), _last_position(scheme.context, block))
-            if any(isinstance(action, WriteTarget) for action in actions):
-                start = max(start, end)  # it reads the transfer's registers
+            end = _last_position(scheme.context, block)
+            if needs(actions, scheme.table, scheme.machine).at_transfer:
+                start = max(start, end)
+            elif block in last:
+                end = min(end, last[block])
             places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, scheme)
     return tops, ends
 
