@@ -1,0 +1,223 @@
+"""`simprof graph` under every mode: the papers' figures, invariants of the answer, bad options."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.cli import run as simprof
+from profiler.graph_files import parse
+from profiler.graphs import GraphOptions, analyse
+from profiler.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.scheme_registry import PATH_MODES, PLANNED_MODES, TRACE_MODES
+
+KITER_1 = {
+    "name": "KITER figure 1",
+    "entry": "1",
+    "exit": "6",
+    "edges": [edge.split(">") for edge in "1>2 2>3 2>4 3>5 4>5 4>6 5>2 5>6".split()],
+    "runs": [[" ".join("1" + "235245" * 100 + "6"), 1]],
+}
+TPP_7 = {
+    "name": "TPP figure 7",
+    "entry": "A",
+    "exit": "C",
+    "edges": [["A", "B"], ["B", "B"], ["B", "C"]],
+    "runs": [["A B C", 99], ["A B B B C", 1]],
+}
+PLAIN_FIELDS = {
+    "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "overhead", "counts", "routines", "edges", "static",
+}  # fmt: skip
+
+
+def answer(document: dict[str, Any], mode: Mode, **options: Any) -> dict[str, Any]:
+    enumerate_paths = options.pop("enumerate", False)
+    chosen = GraphOptions(mode, enumerate_paths, None, SchemeOptions(**options))
+    result = analyse(parse(document, "graph.json"), chosen)
+    assert json.loads(json.dumps(result)) == result
+    return result
+
+
+@pytest.mark.parametrize("mode", PLANNED_MODES)
+@pytest.mark.parametrize("document", [KITER_1, TPP_7], ids=lambda each: each["name"])
+def test_every_mode_answers_with_the_run_object(mode: Mode, document: dict[str, Any]) -> None:
+    result = answer(document, mode)
+    optional = {"paths", "block_counts", "trace", "lost"}
+    assert set(result) - optional == PLAIN_FIELDS
+    assert ("paths" in result) == (mode in PATH_MODES)
+    assert ("trace" in result) == (mode in TRACE_MODES)
+    plain = answer(document, Mode.PP)
+    assert [edge["count"] for edge in result["edges"]] == [e["count"] for e in plain["edges"]]
+    assert result["instructions"]["base"] == plain["instructions"]["base"]
+    assert result["instructions"]["added"] == result["routines"][0]["added"]
+    static, edges = result["static"], len(result["edges"])
+    for key in ("weights", "code", "sparc", "costs"):
+        assert len(static[key]) == edges
+    assert [bool(code) for code in static["code"]] == [bool(code) for code in static["sparc"]]
+
+
+def test_kiter_figure_1_numbers_by_iteration() -> None:
+    result = answer(KITER_1, Mode.KITER, enumerate=True)
+    static = result["static"]
+    # Table 1; edges 1>2 2>3 2>4 3>5 4>5 4>6 5>2 5>6, ENTRY>1, 6>EXIT.
+    assert static["values"] == [[0], [0, 0], [6, 2], [0, 0], [0, 0], [6, 2], [0], [5, 0], [0], [0]]
+    assert static["compensation"] == [
+        [0], [0, 0], [1, 0], [0, 0], [0, 0], [1, 0], [0], [0, 0], [0], [0],
+    ]  # fmt: skip
+    assert static["num_paths"]["2"] == 13
+    assert static["invalid_paths"]["2"] == 3
+    assert static["valid_paths"] == 23 == len(result["all_paths"])
+    assert [loop["blocks"] for loop in static["loops"]] == [["2", "3", "4", "5"]]
+    starts = [dummy for dummy in static["dummy_edges"] if dummy["from"] == "ENTRY"]
+    assert [dummy["value"] for dummy in starts] == [13]
+    paths = {"".join(path["blocks"]): path["count"] for path in result["paths"]}
+    assert paths == {"1235245": 1, "235245": 98, "245235": 99, "2352456": 1}
+    inner = next(path for path in result["paths"] if path["count"] == 98)
+    assert inner["edges"] == [1, 3, 6, 2, 4]  # the back edge inside, not that which ended it
+
+
+def test_one_iteration_is_pp() -> None:
+    once, plain = (answer(KITER_1, mode, iterations=1) for mode in (Mode.KITER, Mode.PP))
+    assert once["paths"] == plain["paths"]
+
+
+def test_bittrace_names_the_paths_of_pp_by_branch_outcomes() -> None:
+    codes = answer(KITER_1, Mode.BITTRACE, enumerate=True)
+    plain = answer(KITER_1, Mode.PP, enumerate=True)
+
+    def unnamed(result: dict[str, Any]) -> set[tuple[tuple[str, ...], int]]:
+        return {(tuple(path["blocks"]), path["count"]) for path in result["paths"]}
+
+    assert unnamed(codes) == unnamed(plain)
+    assert {tuple(path["blocks"]) for path in codes["all_paths"]} == {
+        tuple(path["blocks"]) for path in plain["all_paths"]
+    }
+    # 2 and 4 are two-way; 5 is three-way: its back edge is one way more.
+    assert codes["static"]["bits"] == [0, 1, 1, 0, 1, 1, None, 1, 0, 0]
+
+
+def test_tpp_figure_7_has_obvious_paths_only() -> None:
+    result = answer(TPP_7, Mode.TPP, loop=100.0)
+    assert {tuple(path["blocks"]): path["count"] for path in result["paths"]} == {
+        ("A",): 100, ("B",): 102, ("C",): 100,
+    }  # fmt: skip
+    assert result["instructions"]["added"] == 0
+    assert result["static"]["obvious"] == [0, 1, 2]
+    assert [loop["blocks"] for loop in result["static"]["disconnected_loops"]] == [["B"]]
+
+
+STACKED = {
+    "name": "two choices",
+    "entry": "A",
+    "exit": "G",
+    "edges": [edge.split(">") for edge in "A>B A>C B>D C>D D>E D>F E>G F>G".split()],
+    "runs": [["A B D E G", 990], ["A C D E G", 2], ["A B D F G", 8], ["A C D F G", 40]],
+}
+
+
+def test_tpp_is_guided_by_the_runs() -> None:
+    result = answer(STACKED, Mode.TPP, cold=4.1, cold_always=True)
+    assert result["static"]["edge_profile"] == [e["count"] for e in result["edges"]]
+    assert result["static"]["locally_cold"] == [["A", "C"]]
+    assert [ends for ends, cold in edges_where(result, "cold") if cold] == ["A>C", "C>D"]
+    assert result["static"]["counted_paths"] + len(result["static"]["obvious"]) == 2
+
+
+def edges_where(result: dict[str, Any], key: str) -> list[tuple[str, Any]]:
+    names = [f"{edge['source']}>{edge['target']}" for edge in result["edges"]]
+    return list(zip(names, result["static"][key], strict=True))
+
+
+def test_tpp_is_guided_by_weights_where_there_are_no_runs() -> None:
+    weights = (0.5, 99.5, 0.5, 99.5, 50, 50, 50, 50)
+    edges = [[*edge, weight] for edge, weight in zip(STACKED["edges"], weights, strict=True)]
+    document = STACKED | {"edges": edges, "runs": []}
+    result = answer(document, Mode.TPP, cold=5.0, cold_always=True)
+    assert result["static"]["locally_cold"] == [["A", "B"]]
+    assert result["static"]["edge_profile"] == [1, 199, 1, 199, 100, 100, 100, 100, 200, 200]
+
+
+def test_tpp_is_guided_by_a_saved_answer(tmp_path: Path) -> None:
+    document, runs, profile = tmp_path / "g.json", tmp_path / "other.json", tmp_path / "p.json"
+    document.write_text(json.dumps(STACKED))
+    runs.write_text(json.dumps(STACKED | {"runs": [["A C D F G", 100], ["A B D E G", 1]]}))
+    assert simprof(["graph", str(runs), "--mode=qpt2", f"--json={profile}"]) == 0
+    other = tmp_path / "a.json"
+    options = ["--mode=tpp", "--cold-always", f"--edge-profile={profile}", f"--json={other}"]
+    assert simprof(["graph", str(document), *options]) == 0
+    result = json.loads(other.read_text())
+    assert result["static"]["locally_cold"] == [["A", "B"], ["D", "E"]]
+    assert result["edges"][0]["count"] == 998
+
+
+def test_trace_modes_say_how_many_bits_they_write() -> None:
+    for mode in TRACE_MODES:
+        trace = answer(KITER_1, mode)["trace"]
+        assert trace["bits"] >= trace["minimal_bits"] > 0
+
+
+def test_qpt_counts_blocks() -> None:
+    for placement in VertexPlacement:
+        result = answer(KITER_1, Mode.QPT, placement=placement)
+        if placement is VertexPlacement.EDGE:
+            assert "block_counts" not in result
+            continue
+        counts = {block["block"]: block["count"] for block in result["block_counts"]}
+        assert counts == {"1": 1, "2": 200, "3": 100, "4": 100, "5": 200, "6": 1}
+
+
+def test_enormous_counts_are_exact() -> None:
+    many = 10**60
+    document = KITER_1 | {"runs": [["1 2 3 5 2 4 5 6", many]]}
+    for mode in (*PATH_MODES, Mode.NAIVE):
+        result = answer(document, mode, table=TableChoice.HASH)
+        assert result["instructions"]["base"] == 8 * many
+        assert result["instructions"]["added"] > many
+        if mode in PATH_MODES:
+            assert sum(path["count"] for path in result["paths"]) % many == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--mode", "edges"], "'edges'"),
+        (["--mode", "tpp2"], "'tpp2'"),
+        (["--cold", "nan"], "'nan' is not a percentage"),
+        (["--cold", "100.5"], "'100.5' is not a percentage"),
+        (["--loop", "-1"], "'-1' is not a percentage"),
+        (["-k", "0"], "1<="),
+        (["-k", "1.5"], "1.5"),
+        (["--placement", "nowhere"], "'nowhere'"),
+        (["--mode", "naive", "--enumerate"], "--enumerate lists paths"),
+        (["--mode", "tpp", "--edge-profile", "missing.json"], "missing.json"),
+        (["--mode", "tpp", "--edge-profile", "{graph}"], "is no edge profile of the graph"),
+    ],
+)
+def test_bad_options_are_refused_in_one_line(
+    arguments: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = tmp_path / "graph.json"
+    graph.write_text(json.dumps(KITER_1))
+    command = ["graph", str(graph), *(each.replace("{graph}", str(graph)) for each in arguments)]
+    assert simprof(command) == 125
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith("simprof: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+@pytest.mark.parametrize("mode", PLANNED_MODES)
+def test_every_mode_has_a_report(
+    mode: Mode, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    graph = tmp_path / "graph.json"
+    graph.write_text(json.dumps(KITER_1))
+    assert simprof(["graph", str(graph), f"--mode={mode}"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"KITER figure 1: {mode}\n")
+    assert "2 > 4" in text
