@@ -53,13 +53,14 @@ def cold_edges(
     Self-loops are on no path and never cold. Edges of blocks that never execute are not either.
     """
     flow = dict(enumerate(block_counts(cfg, counts)))
+    share, part = percent.numerator, 100 * percent.denominator
     flow[cfg.entry] = sum(counts[edge] for edge in cfg.out_edges[cfg.entry])
     return frozenset(
         edge.id
         for edge in cfg.edges
         if edge.source in dfs.reached
         and edge.id not in dfs.self_loops
-        and 100 * counts[edge.id] < percent * exit_flow.get(edge.id, flow[edge.source])
+        and part * counts[edge.id] < share * exit_flow.get(edge.id, flow[edge.source])
     )
 
 

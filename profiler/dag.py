@@ -18,6 +18,7 @@ dead end
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -171,12 +172,14 @@ def make_dag(
     return Dag(cfg, dfs, tuple(edges), removed, tuple(sorted(cuts | joined - dfs.self_loops)))
 
 
-def thin(dag: Dag, kept: Collection[int]) -> Dag:
+def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
     """Return `dag` with the edges `kept` only, numbered anew in the same order.
 
     The caller sees to it that every vertex with edges still lies between ENTRY and EXIT. What is
     `removed` stays: dummy edges that are not kept are looked up in vain.
     """
+    if len(kept) == len(dag.edges):
+        return dag
     edges = [edge for edge in dag.edges if edge.id in kept]
     renumbered = tuple(edge._replace(id=index) for index, edge in enumerate(edges))
     return Dag(dag.cfg, dag.dfs, renumbered, dag.removed, dag.cut_edges)

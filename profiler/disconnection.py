@@ -65,11 +65,12 @@ def disconnect(
         j of TPP(i, j), 0..100; 0 disconnects nothing.
     """
     executions = block_counts(cfg, counts)
+    share, part = percent.numerator, 100 * percent.denominator
     loops = tuple(
         loop
-        for loop in loop_regions(cfg, dfs)
-        if 100 * sum(counts[edge] for edge in loop.entries)
-        < percent * sum(executions[head] for head in {cfg.edges[e].target for e in loop.entries})
+        for loop in (loop_regions(cfg, dfs) if share else ())
+        if part * sum(counts[edge] for edge in loop.entries)
+        < share * sum(executions[head] for head in {cfg.edges[e].target for e in loop.entries})
     )
     truncated = {edge for loop in loops for edge in (*loop.entries, *loop.exits)} - dfs.back_edges
     outer = {edge for edge in truncated if _touches_outside(cfg, edge)}

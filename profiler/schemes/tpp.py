@@ -20,44 +20,26 @@ not even on self-loops: the edge profile is its input.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
 
 from profiler.cfg import ControlFlowGraph
-from profiler.cold import cold_edges, remove_cold
-from profiler.dag import Dag, make_dag, thin
+from profiler.cold import cold_edges
+from profiler.dag import Dag, make_dag
 from profiler.disconnection import Disconnection, disconnect
-from profiler.loops import DepthFirst, depth_first
-from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, find_cut_edges, number
-from profiler.obvious import ObviousPaths, find_obvious
+from profiler.loops import depth_first
+from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from profiler.obvious import ObviousPaths
 from profiler.path_edges import path_record
-from profiler.placement import choose_table, place
-from profiler.plan import (
-    COLD_COUNTER,
-    POISON,
-    Action,
-    Addressing,
-    CountColdPath,
-    CountConstantPath,
-    CountHotPath,
-    InstrumentationPlan,
-    Table,
-)
-from profiler.poisoning import HotGraphs, register_range
+from profiler.plan import COLD_COUNTER, CountHotPath, InstrumentationPlan, Table
+from profiler.poisoning import HotGraphs
 from profiler.schemes.base import PathRecord, Reading, RoutineCounters, UnfinishedPath
-from profiler.spanning import (
-    ChordIncrements,
-    SpanningTree,
-    chord_increments,
-    maximum_spanning_tree,
-)
+from profiler.spanning import ChordIncrements, SpanningTree
+from profiler.targeting import POISON_REACH, Draft, Order, draft, poisonable_draft
 from profiler.weights import heuristic, measured
-
-POISON_REACH = -POISON // 2
-"""Path registers stay this close to where they start, so that poison is told from any of them."""
 
 
 @dataclass(frozen=True)
@@ -72,16 +54,8 @@ class TppPlan:
         The edge counts that the plan was made from, by edge id.
     disconnection
         The loops that are cut out.
-    cold
-        Edges left out because they are cold by themselves; none where that was not worth it.
-    graphs
-        The acyclic graph without cold edges, and the part of it that is instrumented.
-    obvious
-        The obvious paths of the former.
-    numbering, tree, increments
-        Of the latter.
-    static_region
-        Vertices at which the path register means nothing, because one path leads there.
+    draft
+        The graphs, numbers and increments that the plan was made from.
     """
 
     cfg: ControlFlowGraph
@@ -89,13 +63,37 @@ class TppPlan:
     weights: tuple[float, ...]
     edge_profile: tuple[int, ...]
     disconnection: Disconnection
-    cold: frozenset[int]
-    graphs: HotGraphs
-    obvious: ObviousPaths
-    numbering: PathNumbering
-    tree: SpanningTree
-    increments: ChordIncrements
-    static_region: frozenset[int]
+    draft: Draft
+
+    @property
+    def cold(self) -> frozenset[int]:
+        """Edges left out because they are cold by themselves; none where not worth it."""
+        return self.draft.cold
+
+    @property
+    def graphs(self) -> HotGraphs:
+        """The acyclic graph without cold edges, and the part of it that is instrumented."""
+        return self.draft.graphs
+
+    @property
+    def obvious(self) -> ObviousPaths:
+        """The obvious paths of the former."""
+        return self.draft.obvious
+
+    @property
+    def numbering(self) -> PathNumbering:
+        """Numbers of the paths that have counters."""
+        return self.draft.numbering
+
+    @property
+    def tree(self) -> SpanningTree:
+        """Spanning tree of the instrumented graph."""
+        return self.draft.tree
+
+    @property
+    def increments(self) -> ChordIncrements:
+        """Increments of its chords."""
+        return self.draft.increments
 
     @property
     def dag(self) -> Dag:
@@ -198,7 +196,7 @@ class TppPlan:
                 raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
             return None if end.last == COLD_COUNTER else self._prefix(end.last, block)
         if block in graphs.kept_vertices:
-            register = 0 if block in self.static_region else end.registers[0]
+            register = 0 if block in self.draft.static_region else end.registers[0]
             if block in graphs.poisoned and register < -POISON_REACH:
                 return None
             return self._prefix(register + self.increments.potential[block], block)
@@ -267,20 +265,6 @@ class TppPlan:
             assert not self.plan.actions, "code for obvious paths only"
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What a plan is made from."""
-
-    cfg: ControlFlowGraph
-    dfs: DepthFirst
-    weights: tuple[float, ...]
-    edge_profile: tuple[int, ...]
-    disconnection: Disconnection
-    path_limit: int | None
-    total_limit: int | None
-    table: Table | None
-
-
 def plan_tpp(
     cfg: ControlFlowGraph,
     edge_counts: Sequence[int],
@@ -324,114 +308,16 @@ def plan_tpp(
     profile = measured(cfg, edge_counts)
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    order = _Order(cfg, dfs, edge_weights, profile, cuts, path_limit, total_limit, table)
-    plain = _draft(order, frozenset())
-    found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
-    if not found or (plain.natural is not Table.HASH and not cold_always):
-        return plain.plan
-    reduced = _poisonable_draft(order, found)
-    worth_it = reduced.natural is not Table.HASH and bool(reduced.plan.obvious.dag.edges)
-    return reduced.plan if worth_it or cold_always else plain.plan
+    order = Order(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table)
+    chosen = draft(order)
+    if cold_always or chosen.natural is Table.HASH:
+        found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
+        reduced = poisonable_draft(order, found) if found else chosen
+        if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
+            chosen = reduced
+    return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)
 
 
 def _exactly(percent: float) -> Fraction:
     """The number that the user wrote, not the float next to it."""
     return Fraction(str(percent))
-
-
-@dataclass(frozen=True)
-class _Draft:
-    """A plan, the table that EPP would choose for it, and how far its register gets."""
-
-    plan: TppPlan
-    natural: Table
-    reach: int
-
-
-def _poisonable_draft(order: _Order, cold: frozenset[int]) -> _Draft:
-    """Make a draft with path numbers so small that poison is told from all of them."""
-    draft = _draft(order, cold)
-    limit = POISON_REACH
-    while draft.reach >= POISON_REACH and limit > 1:
-        limit //= 2
-        paths = limit if order.path_limit is None else min(limit, order.path_limit)
-        draft = _draft(replace(order, path_limit=paths, total_limit=limit), cold)
-    return draft
-
-
-def _draft(order: _Order, cold: frozenset[int]) -> _Draft:
-    hot = _hot_graph(order, cold)
-    obvious = find_obvious(hot)
-    kept = thin(hot, obvious.kept)
-    graphs = HotGraphs(hot, kept)
-    numbering = number(kept)
-    tree = maximum_spanning_tree(
-        order.cfg.vertex_count,
-        [(edge.source, edge.target) for edge in kept.edges],
-        kept.edge_weights(order.weights),
-        (order.cfg.exit, order.cfg.entry),
-    )
-    increments = chord_increments(tree, numbering.values)
-    detours = graphs.detours
-    placement = place(kept, tree, increments.increments, (), detours, self_loops=False)
-    # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
-    actions = graphs.actions(placement) if kept.edges or not hot.edges else {}
-    natural, _ = choose_table(tree, increments.increments)
-    table, addressing = choose_table(tree, increments.increments, order.table)
-    if not actions:
-        natural, table, addressing = Table.NONE, Table.NONE, None
-    plan = TppPlan(
-        order.cfg,
-        _instrumentation(actions, table, addressing, numbering.total, placement.counted_region),
-        order.weights,
-        order.edge_profile,
-        order.disconnection,
-        cold,
-        graphs,
-        obvious,
-        numbering,
-        tree,
-        increments,
-        placement.static_region,
-    )
-    return _Draft(plan, natural, register_range(kept, actions, increments.increments))
-
-
-def _hot_graph(order: _Order, cold: frozenset[int]) -> Dag:
-    """Return the acyclic graph: loops disconnected, cold edges left out, truncated."""
-    cuts, merged = order.disconnection.cuts, order.disconnection.merged
-    hot = remove_cold(make_dag(order.cfg, order.dfs, cuts, merged), cold)
-    more = find_cut_edges(hot, order.path_limit, order.total_limit)
-    if not more:
-        return hot
-    return remove_cold(make_dag(order.cfg, order.dfs, cuts | frozenset(more), merged), cold)
-
-
-def _instrumentation(
-    actions: Mapping[int, tuple[Action, ...]],
-    table: Table,
-    addressing: Addressing | None,
-    total: int,
-    counted_region: frozenset[int],
-) -> InstrumentationPlan:
-    everything = list(chain.from_iterable(actions.values()))
-    registerless = (CountConstantPath, CountColdPath)
-    hashed = table is Table.HASH
-    return InstrumentationPlan(
-        actions={
-            edge: tuple(
-                replace(action, hashed=True)
-                if hashed and isinstance(action, CountHotPath)
-                else action
-                for action in group
-            )
-            for edge, group in actions.items()
-        },
-        uses_register=any(not isinstance(action, registerless) for action in everything),
-        table=table,
-        path_counters=total if table is Table.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=0,
-        counted_region=counted_region,
-        has_cold_counter=any(isinstance(a, CountHotPath | CountColdPath) for a in everything),
-    )
