@@ -188,11 +188,16 @@ class Unrolled:
         return self.cfg.edges[edge.cfg_edge].target not in loop.body
 
     def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
-        """Weights from those of control-flow edges: every copy of an edge costs what it costs."""
+        """Weights from those of control-flow edges: what an increment on the edge would cost.
+
+        Every copy of an edge costs what the edge does. The back edge of an iterated loop sets
+        and reads accumulators anyway, so what its dummies add to that costs nothing.
+        """
+        free = {edge for loop in self.loops for edge in loop.back_edges}
         return tuple(
             weights[edge.cfg_edge]
             if edge.cfg_edge is not None
-            else sum(weights[ended] for ended in edge.stands_for)
+            else sum(weights[ended] for ended in edge.stands_for if ended not in free)
             for edge in self.edges
         )
 

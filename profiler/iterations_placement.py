@@ -84,8 +84,13 @@ def _tree(unrolled: Unrolled, weights: Sequence[float], excluded: Sequence[int])
     return maximum_spanning_tree(len(unrolled.copies), ends, weights, root, excluded)
 
 
-def iteration_increments(numbering: IterationNumbering, tree: SpanningTree) -> IterationIncrements:
-    """Move the values onto the edges outside of `tree`."""
+def iteration_increments(
+    numbering: IterationNumbering, tree: SpanningTree, weights: Sequence[float] | None
+) -> IterationIncrements:
+    """Move the values onto the edges outside of `tree`.
+
+    Compensation is moved too, within the loops, where `weights` by control-flow edge are given.
+    """
     unrolled = numbering.unrolled
     at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
     # Whatever begins with an edge at ENTRY is compensated on it, always.
@@ -102,7 +107,47 @@ def iteration_increments(numbering: IterationNumbering, tree: SpanningTree) -> I
         0 if edge.id in at_entry or unrolled.leaves(edge) else numbering.compensation[edge.id]
         for edge in unrolled.edges
     )
+    if weights is not None:
+        compensation = _moved(unrolled, compensation, weights)
     return IterationIncrements(increments, potential, compensation)
+
+
+def _moved(
+    unrolled: Unrolled, compensation: Sequence[int], weights: Sequence[float]
+) -> tuple[int, ...]:
+    """Move compensation off busy edges, by event counting on the compensated part of each loop.
+
+    That part begins with the head's start dummy and ends where copy k begins. Sums over its ways
+    stay as they are; nothing else is ever compensated.
+    """
+    inside = frozenset(
+        vertex
+        for vertex, copy in enumerate(unrolled.copies)
+        for loop in [unrolled.loop_of.get(copy.vertex)]
+        if loop is not None
+        and loop.head in unrolled.full_loops
+        and copy.iteration < loop.iterations
+    )
+    entry, exit_vertex = unrolled.cfg.entry, unrolled.cfg.exit
+    ends = [
+        (e.source if e.source in inside else entry, e.target if e.target in inside else entry)
+        for e in unrolled.edges
+    ]
+    excluded = [
+        e.id
+        for e in unrolled.edges
+        if unrolled.leaves(e)
+        or (e.source not in inside and unrolled.start_dummy.get(e.target) != e.id)
+        or ends[e.id] == (entry, entry)
+    ]
+    tree = maximum_spanning_tree(
+        len(unrolled.copies),
+        ends,
+        unrolled.edge_weights(weights),
+        (exit_vertex, entry),
+        excluded,
+    )
+    return chord_increments(tree, compensation).increments
 
 
 def choose_counters(
@@ -150,7 +195,11 @@ class _Placer:
         self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
     ) -> None:
         self.unrolled, self.tree = unrolled, tree
-        self.increments = increments.increments
+        begins = frozenset(unrolled.start_dummy.values())
+        self.increments = [
+            increment - (increments.compensation[edge] if edge in begins else 0)
+            for edge, increment in enumerate(increments.increments)
+        ]
         self.compensation = increments.compensation
         self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
         self.initial, self.static_region = self._initialise()

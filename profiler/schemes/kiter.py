@@ -288,7 +288,7 @@ def plan_kiter(
     unrolled = fit(cfg, dfs, wanted, path_limit, total_limit)
     numbering = number_iterations(unrolled)
     tree = busy_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
-    increments = iteration_increments(numbering, tree)
+    increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
     forest = removed_forest(unrolled, edge_weights)
     open_edges = [unrolled.removed[chord] for chord in forest.chords]
     placement = place_iterations(unrolled, tree, increments, open_edges)
