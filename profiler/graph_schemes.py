@@ -17,6 +17,7 @@ from profiler.schemes.kiter import IterationPlan
 from profiler.schemes.pp import PathPlan
 from profiler.schemes.qpt import EdgeHeuristicPlan, EdgePlan, VertexPlan
 from profiler.schemes.tpp import TppPlan
+from profiler.schemes.tracing import TracePlan
 
 
 def structures(run: GraphRun) -> dict[str, Any]:
@@ -40,6 +41,8 @@ def structures(run: GraphRun) -> dict[str, Any]:
             return {"counted_blocks": [cfg.vertex_name(block) for block in plan.counted]}
         case CallsPlan():
             return _calls(cfg, plan)
+        case TracePlan():
+            return _trace(cfg, plan)
     return {}
 
 
@@ -195,3 +198,14 @@ def _calls(cfg: ControlFlowGraph, plan: CallsPlan) -> dict[str, Any]:
         "disrupted_edges": sorted(disrupted.edges),
     }
     return static if plan.tree is None else static | {"tree": list(plan.tree.in_tree)}
+
+
+def _trace(cfg: ControlFlowGraph, plan: TracePlan) -> dict[str, Any]:
+    """Return the value and the bits that each edge writes, and the least that would do."""
+    tokens = [plan.tokens.get(edge.id) for edge in cfg.edges]
+    return {
+        "witnesses": [None if token is None else token.value for token in tokens],
+        "bits": [None if token is None else token.width for token in tokens],
+        "minimal_width": plan.minimal_width,
+        "tree": list(plan.tree.in_tree),
+    }

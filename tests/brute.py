@@ -278,6 +278,47 @@ def early_ends(cfg: ControlFlowGraph, walks: Iterable[Sequence[int]]) -> Counter
     return Counter(block for block in ends if block != cfg.exit)
 
 
+def regenerate(
+    cfg: ControlFlowGraph, witnesses: set[int], trace: Sequence[int], activations: int
+) -> list[list[int]]:
+    """Follow a trace of witnessed edges through whole activations, one after the other.
+
+    At each block the next edge is the only one that writes the next witness, or from which
+    that can be reached, or the exit, without writing any. `cfg` has one ENTRY edge.
+    """
+    free = [edge for edge in cfg.edges if edge.id not in witnesses]
+
+    @cache
+    def ahead(vertex: int) -> frozenset[int]:
+        """Witnessed edges, or -1 for EXIT, that are next from here."""
+        found, fresh = {vertex}, {vertex}
+        while fresh:
+            fresh = {edge.target for edge in free if edge.source in fresh} - found
+            found |= fresh
+        written = {edge for edge in witnesses if cfg.edges[edge].source in found}
+        return frozenset(written | ({-1} if cfg.exit in found else set()))
+
+    walks, rest = [], list(trace)
+    for _ in range(activations):
+        vertex, steps = cfg.entry, []
+        while vertex != cfg.exit:
+            wanted = {rest[0] if rest else -1, -1}
+            out = [edge for edge in cfg.edges if edge.source == vertex]
+            fitting = [
+                edge
+                for edge in out
+                if (edge.id in wanted if edge.id in witnesses else ahead(edge.target) & wanted)
+            ]
+            assert len(fitting) == 1, f"at {vertex}: {fitting}"
+            if fitting[0].id in witnesses:
+                rest.pop(0)
+            steps.append(fitting[0].id)
+            vertex = fitting[0].target
+        walks.append(steps)
+    assert not rest
+    return walks
+
+
 def locally_cold(cfg: ControlFlowGraph, counts: Sequence[int], percentage: float) -> set[int]:
     """Edges that take less than this share of their source's executions (TPP 4.1.1)."""
     leaving = Counter[int]()

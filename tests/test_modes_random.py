@@ -25,6 +25,7 @@ from brute import (
     graph,
     random_graph,
     random_walk,
+    regenerate,
     split,
     split_iterations,
     structured_graph,
@@ -290,6 +291,48 @@ def check_logged(case: Case) -> None:
     assert dict(counted) == expected, case.seed
 
 
+def check_witnesses(case: Case) -> None:
+    """`witness`: which edges were witnessed, in order, tells the whole execution (BL94 4)."""
+    check_edges_only(case)
+    plan: Any = case.plan
+    whole = [steps for steps in case.walks if case.cfg.edges[steps[-1]].target == case.cfg.exit]
+    if len(case.cfg.out_edges[case.cfg.entry]) == 1:
+        trace = [step for steps in whole for step in steps if step in plan.tokens]
+        assert regenerate(case.cfg, set(plan.tokens), trace, len(whole)) == whole, case.seed
+    check_trace_size(case)
+
+
+def check_bits(case: Case) -> None:
+    """`bits`: the outcomes of predicates tell each activation from its first block on."""
+    check_edges_only(case)
+    plan: Any = case.plan
+    for steps in case.walks:
+        trace = [plan.tokens[step].value for step in steps if step in plan.tokens]
+        assert outcomes_followed(case.cfg, plan.tokens, steps[0], trace, len(steps)) == steps
+    check_trace_size(case)
+
+
+def outcomes_followed(
+    cfg: ControlFlowGraph, tokens: dict[int, Any], first: int, trace: list[int], length: int
+) -> list[int]:
+    steps, rest = [first], list(trace)
+    if first in tokens:
+        rest.pop(0)
+    while len(steps) < length:
+        out = cfg.out_edges[cfg.edges[steps[-1]].target]
+        value = rest.pop(0) if out[0] in tokens else 0
+        steps.append(out[value])
+    assert not rest
+    return steps
+
+
+def check_trace_size(case: Case) -> None:
+    plan: Any = case.plan
+    written = [plan.tokens[step] for steps in case.walks for step in steps if step in plan.tokens]
+    assert plan.standard_bits(case.edges) == sum(token.width for token in written), case.seed
+    assert plan.minimal_bits(case.edges) <= plan.standard_bits(case.edges), case.seed
+
+
 def check_vertices(case: Case) -> None:
     check_counts(case, edges=False)
     assert case.reading.edges is not None or case.reading.blocks is not None, case.seed
@@ -305,8 +348,8 @@ CHECKS = {
     Mode.NAIVE: check_edges_only,
     Mode.CALLS: check_logged,
     Mode.CALLS_OPTIMAL: check_logged,
-    Mode.WITNESS: check_edges_only,
-    Mode.BITS: check_edges_only,
+    Mode.WITNESS: check_witnesses,
+    Mode.BITS: check_bits,
 }
 
 
@@ -436,6 +479,9 @@ def test_path_profiles_agree(seeds: range) -> None:
         assert profile(run(cfg, Mode.BITTRACE, walks, weights, path_limit=limit)) == wanted, seed
         once = run(cfg, Mode.KITER, walks, weights, path_limit=limit, iterations=1)
         assert profile(once) == wanted, seed
+        if not early_ends(cfg, walks):
+            none = run(cfg, Mode.TPP, walks, weights, path_limit=limit, cold=0.0, loop=0.0)
+            assert profile(none) == wanted, seed
 
 
 # The oracle itself
