@@ -14,6 +14,7 @@ from profiler.codegen import CounterSpace, RoutineCode, generate
 from profiler.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
 from profiler.plan import Execution, InstrumentationPlan, Table
 from profiler.runtime import runtime_code, runtime_symbols
+from profiler.word_hash_routine import WordTable
 from profiler.writer import Generator, Writer
 from rewriter import Rewriter
 from simulator import assembler as asm
@@ -135,10 +136,14 @@ snippets.GENERATORS[LogEdge] = Generator(write_log)
 class Lab:
     """Runs routine `f` plain and instrumented."""
 
-    def __init__(self, machine: MachineKind, seed: int) -> None:
+    def __init__(
+        self, machine: MachineKind, seed: int, routine: Sequence[Item] | None = None
+    ) -> None:
         self.machine = machine
         rng = random.Random(seed)
         self.recipe, self.items = random_routine(rng)
+        if routine is not None:
+            self.items = list(routine)
         self.callee = callee(rng)
         program = Assembled({"f": self.items, "callee": self.callee}, machine)
         self.cfg, self.context = program.cfg("f"), program.context("f")
@@ -181,7 +186,7 @@ class Lab:
             self.bench.write(layout.cold, bytes(4))
         self.start_log()
         if plan.table is Table.HASH:
-            self.bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
+            self.bench.write(TABLES_BASE, WordTable(plan.key_words).initial(TABLES_BASE))
         else:
             self.bench.write(layout.path_base, bytes(4 * count))
         routine = Rewriter(self.items, self.cfg, self.context, generated).rewrite()

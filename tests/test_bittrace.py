@@ -6,6 +6,7 @@ import pytest
 from brute import Path as BrutePath
 from brute import all_paths, graph, random_graph, random_walk, split
 from figures import EPP_1_PROFILES, EPP_2_ENCODING, edge, epp_1, epp_2, epp_10, letters, named, walk
+from profiler import branch_codes
 from profiler.branch_codes import MAX_WORDS, WORD_BITS, code_key, key_code
 from profiler.cfg import ControlFlowGraph
 from profiler.flow import check
@@ -241,6 +242,32 @@ def test_starts_in_later_words() -> None:
             block = cfg.edges[step].target
         walks.append(steps)
     assert_exact(cfg, plan, walks)
+
+
+def check_short_words(seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Split codes into words of a few bits, on any graph; return how many words there are."""
+    rng = random.Random(seed)
+    cfg = random_graph(rng, rng.choice((9, 14)))
+    monkeypatch.setattr(branch_codes, "WORD_BITS", rng.choice((6, 7, 8)))
+    plan = plan_bittrace(cfg, path_limit=rng.choice((None, 5)))
+    plan.validate()
+    if plan.num_paths < 2000:
+        ids = [plan.encode(record.blocks, record.edges) for record in plan.all_paths()]
+        assert len(set(ids)) == len(ids) == plan.num_paths
+        assert [plan.decode(path_id) for path_id in ids] == list(plan.all_paths())
+    assert_exact(cfg, plan, [random_walk(rng, cfg, rng.choice((3, 40))) for _ in range(25)])
+    return plan.codes.word_count
+
+
+def test_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counter(check_short_words(seed, monkeypatch) for seed in range(100))
+    assert set(counts) >= {1, 2, 3}
+
+
+@pytest.mark.long
+def test_a_thousand_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(100, 1100):
+        check_short_words(seed, monkeypatch)
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4])
