@@ -11,7 +11,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from profiler.block_code import BlockPlace, fold_slot_blocks, place_blocks
 from profiler.cfg import ControlFlowGraph
@@ -137,7 +137,7 @@ def generate(
         There is no code for an action, or it needs more registers than there are.
     """
     actions, blocks, block_ends = fold_slot_blocks(cfg, plan)
-    places = {edge: find_place(cfg, edge, context) for edge in sorted(actions)}
+    places = {edge: _place(cfg, edge, actions[edge], plan, context) for edge in sorted(actions)}
     scheme = _scheme(plan, actions, places, context, layout)
     snippets = {}
     for edge, place in places.items():
@@ -152,6 +152,23 @@ def generate(
     names = [STACK if r is None else r.text for r in scheme.registers]
     name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
     return RoutineCode(snippets, name, size, 4 * size, block_snippets, block_end_snippets)
+
+
+def _place(
+    cfg: ControlFlowGraph,
+    edge: int,
+    actions: tuple[Action, ...],
+    plan: InstrumentationPlan,
+    context: RoutineContext,
+) -> Place:
+    """Return where the code of an edge goes."""
+    place = find_place(cfg, edge, context)
+    if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
+        return place
+    transfer = context.analysis.liveness.blocks[place.block].transfer
+    if transfer is None or not needs(actions, plan.table, context.machine).at_transfer:
+        return place
+    return replace(place, position=transfer, site=context.before(place.block, transfer))
 
 
 def _scheme(

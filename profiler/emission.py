@@ -84,13 +84,13 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
         piece = Piece(Kind.EDGE, edge, snippet)
         if place.where is Where.STUB:
             stubs[place.edge].insert(0 if edge != place.edge else len(stubs[place.edge]), piece)
-        elif place.block is None or place.position is None:
+        elif snippet.block is None or snippet.position is None:
             before[_fall_through_address(cfg, place)].append(piece)
-        elif place.position == cfg.blocks[place.block].instructions:
-            before[cfg.blocks[place.block].end].append(piece)  # behind the last instruction
+        elif snippet.position == cfg.blocks[snippet.block].instructions:
+            before[cfg.blocks[snippet.block].end].append(piece)  # behind the last instruction
         else:
             places = tops if place.where is Where.TARGET_TOP else ends
-            places[cfg.blocks[place.block].start + 4 * place.position].append(piece)
+            places[cfg.blocks[snippet.block].start + 4 * snippet.position].append(piece)
     at: dict[int, list[Piece]] = defaultdict(list)
     for places in (tops, _block_pieces(cfg, code), ends):
         for address, pieces in places.items():

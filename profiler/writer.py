@@ -97,8 +97,9 @@ class Needs:
     conditions
         Whether it changes condition codes.
     at_transfer
-        Whether code of a block must stand directly before the block's transfer, whose registers
-        it reads; otherwise it goes anywhere in the block.
+        Whether the code must stand directly before the block's transfer, whose registers it
+        reads. Otherwise code of a block goes anywhere in the block, and that of an edge at the
+        block's end before a `restore`.
     """
 
     path: bool = False

@@ -12,18 +12,24 @@ from functools import cache
 
 import pytest
 
+from assembled import code
 from code_bench import State
 from code_lab import MACHINES, Lab, hashed_paths
 from profiler.codegen import RoutineCode
 from profiler.hash_routine import HashTableModel, hash_costs
 from profiler.interpret import ExecutedWalk, begin, execute, executions, follow
-from profiler.layout import CounterLayout
-from profiler.plan import InstrumentationPlan, Table
+from profiler.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
+from profiler.plan import InstrumentationPlan, Table, WriteTrace
 from profiler.pricing import added
 from profiler.request import Mode, SchemeOptions, TableChoice, VertexPlacement
 from profiler.scheme_registry import make_plan
+from profiler.trace_actions import WriteTarget
+from profiler.trace_routine import POSITION, TRACE_END, TRACE_SIZE
+from simulator import assembler as asm
+from simulator.assembler import Register
 from simulator.program import MachineKind
 
+R = Register
 LIMIT = 2000  # arrays stay small
 HASH = SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)
 ARRAY = SchemeOptions(path_limit=LIMIT, table=TableChoice.ARRAY)
@@ -70,14 +76,76 @@ def test_counters_and_cost_are_those_of_the_plan(
     mode, options = SETTINGS[name]
     crossings = crossings_of(lab, edges)
     plan = make_plan(lab.cfg, mode, options, None, crossings).plan
-    code, layout, state, executed = lab.run_plan(plan)
+    generated, layout, state, executed = lab.run_plan(plan)
     lab.check_same_result(base[0], state)
     counters = execute(lab.cfg, plan, [ExecutedWalk(edges)])
     assert lab.words(layout.edge_base, plan.edge_counters) == list(counters.events)
     assert counted_paths(lab, plan, layout) == dict(counters.paths)
-    price = added(code, crossings, executions(lab.cfg, crossings), counters.taken)
+    price = added(generated, crossings, executions(lab.cfg, crossings), counters.taken)
     assert executed - base[1] == price + hashing(lab, plan, edges)
-    check_path_registers(plan, code)
+    check_path_registers(plan, generated)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("mode", [Mode.WITNESS, Mode.BITS])
+def test_traces_and_cost_are_those_of_the_plan(mode: Mode, machine: MachineKind, seed: int) -> None:
+    lab, edges, base = lab_of(machine, seed)
+    crossings = crossings_of(lab, edges)
+    plan = make_plan(lab.cfg, mode, SchemeOptions()).plan
+    packed = mode is Mode.BITS
+    units = TRACE_SIZE * (8 if packed else 1)
+    lab.bench.write(TRACE_BUFFER, bytes(TRACE_SIZE))
+    lab.bench.write(TRACE_END + POSITION, (-units & 0xFFFFFFFF).to_bytes(4, "big"))
+    generated, _, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    tokens = [a for edge in edges for a in plan.actions.get(edge, ())]
+    trace = "".join(f"{a.value:0{a.width}b}" for a in tokens if isinstance(a, WriteTrace))
+    written = (lab.bench.word(TRACE_END + POSITION) + units & 0xFFFFFFFF) * (1 if packed else 8)
+    assert written == len(trace)
+    assert buffered_bits(lab, written) == trace
+    assert executed - base[1] == added(generated, crossings, executions(lab.cfg, crossings))
+
+
+CALLEE = RUNTIME_BASE + 0xF000
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_targets_of_indirect_transfers_are_traced(machine: MachineKind) -> None:
+    """The register of a call is loaded just before it; that of a tail jump by the `restore`."""
+    body = code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.sethi(CALLEE, R.L1),
+        asm.load("ld", R.L1, CALLEE + 512 & 0x3FF, R.L2),
+        asm.jmpl(R.L2, 8, R.O7),
+        asm.nop(),
+        asm.load("ld", R.L1, CALLEE + 512 & 0x3FF, R.O1),
+        asm.arithmetic("restore", R.O1, 4, R.O1),
+        asm.jmpl(R.O1, R.G0, R.G0),
+        asm.nop(),
+    )
+    lab = Lab(machine, 0, routine=body)
+    lab.bench.place([asm.nop(), asm.nop(), asm.retl(), asm.nop()], CALLEE)
+    lab.bench.write(CALLEE + 512, CALLEE.to_bytes(4, "big"))
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    plan = make_plan(lab.cfg, Mode.WITNESS, SchemeOptions()).plan
+    assert sum(isinstance(a, WriteTarget) for at in (plan.actions, plan.block_ends)
+               for actions in at.values() for a in actions) == 2  # fmt: skip
+    lab.bench.write(TRACE_END + POSITION, (-TRACE_SIZE & 0xFFFFFFFF).to_bytes(4, "big"))
+    generated, _, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    trace = lab.bench.read(TRACE_BUFFER, 16)
+    first = trace.index((CALLEE + 8).to_bytes(4, "big"))
+    assert (CALLEE + 4).to_bytes(4, "big") in trace[first + 4 :]
+    crossings = crossings_of(lab, edges)
+    assert executed - base[1] == added(generated, crossings, executions(lab.cfg, crossings))
+
+
+def buffered_bits(lab: Lab, count: int) -> str:
+    """Return the first bits of the trace buffer. The last byte's are not yet in their places."""
+    whole = "".join(f"{byte:08b}" for byte in lab.bench.read(TRACE_BUFFER, (count + 7) // 8))
+    rest = count % 8
+    return whole if not rest else whole[: count - rest] + whole[len(whole) - rest :]
 
 
 def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) -> dict[int, int]:
@@ -102,9 +170,9 @@ def hashing(lab: Lab, plan: InstrumentationPlan, edges: tuple[int, ...]) -> int:
     return sum(model.count(*count) for count in execution.counted if count.counter >= 0)
 
 
-def check_path_registers(plan: InstrumentationPlan, code: RoutineCode) -> None:
+def check_path_registers(plan: InstrumentationPlan, made: RoutineCode) -> None:
     """There is a place for the path registers if and only if the plan has some."""
-    assert plan.uses_register == (code.path_register is not None)
+    assert plan.uses_register == (made.path_register is not None)
 
 
 def test_the_sample_needs_no_and_every_register() -> None:
@@ -114,9 +182,9 @@ def test_the_sample_needs_no_and_every_register() -> None:
     for seed in range(12):
         lab, edges, _ = lab_of(MachineKind.SPARCV9, seed)
         plan = make_plan(lab.cfg, Mode.PP, ARRAY, None, crossings_of(lab, edges)).plan
-        code, *_ = lab.run_plan(plan)
-        if code.path_register is not None:
-            places = {**places, (key := code.path_register == "stack"): places[key] + 1}
-        saving += any("stx" in line for s in code.snippets.values() for line in s.text)
+        made, *_ = lab.run_plan(plan)
+        if made.path_register is not None:
+            places = {**places, (key := made.path_register == "stack"): places[key] + 1}
+        saving += any("stx" in line for s in made.snippets.values() for line in s.text)
     assert min(places.values()) > 1
     assert saving > 2
