@@ -192,18 +192,19 @@ def plan_bittrace(
 
 
 def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
-    """Find the codes; cut the ways into words beyond the last as long as there are any."""
+    """Find the codes; cut the ways out of the last word into another as long as there are any."""
     while True:
         numbering = number(dag)
         codes = branch_codes(dag, numbering)
         if codes.word_count <= MAX_WORDS:
             return dag, numbering, codes
+        # No vertex is in a later word than all its sources by more than one, so there are cuts.
         cuts = {
             edge.cfg_edge
             for edge in dag.edges
             if edge.cfg_edge is not None
             and edge.target != dag.cfg.exit
-            and codes.words[edge.source] < MAX_WORDS <= codes.words[edge.target]
+            and (codes.words[edge.source], codes.words[edge.target]) == (MAX_WORDS - 1, MAX_WORDS)
         }
         dag = make_dag(dag.cfg, dag.dfs, cuts.union(dag.cut_edges))
 
