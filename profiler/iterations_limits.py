@@ -98,29 +98,24 @@ class _Fitter:
         return with_iterations(self.loops.values(), self.iterations), self.cuts
 
     def _fit_loop(self, loop: IteratedLoop) -> None:
+        """Choose k: as many copies, from the last backwards, as have few enough paths."""
         body = sorted(loop.body, key=self.ranks.__getitem__)
-        for iterations in range(loop.iterations, 1, -1):
-            if self._try(loop, body, iterations):
-                self.iterations[loop.head] = iterations
-                return
-        self.iterations[loop.head] = 1
-        for vertex in body:
-            self._fit_vertex(vertex)
-
-    def _try(self, loop: IteratedLoop, body: Sequence[int], iterations: int) -> bool:
-        """Number the copies of a loop, the last first; whether none has too many paths."""
-        after: int | None = None
-        counts: dict[int, int] = {}
-        for _ in range(iterations):
-            counts = {}
+        copies: list[Mapping[int, int]] = []
+        while len(copies) < loop.iterations:
+            after = copies[-1][loop.head] if copies else None
+            counts: dict[int, int] = {}
             for vertex in body:
                 counts[vertex] = self._paths_in_copy(vertex, loop, counts, after)
-                if self.limit is not None and counts[vertex] > self.limit:
-                    return False
-            after = counts[loop.head]
-        for vertex, count in counts.items():
-            self.num_paths[vertex] = count
-        return True
+            if self.limit is not None and max(counts.values()) > self.limit:
+                break
+            copies.append(counts)
+        self.iterations[loop.head] = max(len(copies), 1)
+        if len(copies) > 1:
+            for vertex, count in copies[-1].items():
+                self.num_paths[vertex] = count
+            return
+        for vertex in body:
+            self._fit_vertex(vertex)
 
     def _paths_in_copy(
         self, vertex: int, loop: IteratedLoop, counts: Mapping[int, int], after: int | None
