@@ -10,7 +10,7 @@ from profiler import interpret, pricing
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import make_dag
 from profiler.graph_files import GraphDocument
-from profiler.graph_pricing import Prices
+from profiler.graph_pricing import MACHINE, Prices
 from profiler.loops import DepthFirst, is_reducible
 from profiler.numbering import number
 from profiler.request import Mode
@@ -23,6 +23,8 @@ from profiler.schemes.base import (
     RoutinePlan,
     TraceWriter,
 )
+from profiler.sizes import counter_bytes
+from profiler.trace_routine import flush_cost
 
 
 @dataclass(frozen=True)
@@ -69,8 +71,8 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     """Return the run object.
 
     Edge counts are those of the runs; where the scheme's counters tell them they are the same,
-    else `lost` says what it lost. Schemes that count blocks list these in `block_counts`; `trace`
-    has the bits that a traced run writes.
+    else `lost` says what it lost. Schemes that count blocks list these in `block_counts`. What
+    flushing a trace costs is added to no routine.
     """
     cfg, executed = run.cfg, run.executions
     base = sum(
@@ -79,20 +81,21 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     added = run.counters.hashing + pricing.added(
         run.prices.code, run.crossings, executed, run.counters.taken
     )
+    sizes = _sizes(run)
+    whole = added + flush_cost(MACHINE, sizes.get("trace_bits", 0))
     answer = _header(document, run.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
-        "instructions": {"base": base, "added": added},
-        "overhead": added / base if base else 0.0,
+        "instructions": {"base": base, "added": whole},
+        "overhead": whole / base if base else 0.0,
         "counts": _counts(run),
         "routines": [_routine(document, run) | {"added": added, "instructions": base}],
         "edges": _edges(run),
+        "sizes": sizes,
     }
     if run.reading.blocks is not None:
         answer["block_counts"] = _blocks(cfg, run.reading.blocks)
     if run.reading.lost:
         answer["lost"] = dict(run.reading.lost)
-    if run.mode in TRACE_MODES:
-        answer["trace"] = _trace(run)
     if run.decoder is not None:
         answer["paths"] = _paths(cfg, run.decoder, run.reading)
     return answer
@@ -116,10 +119,11 @@ def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dic
 
 def _counts(run: GraphRun) -> dict[str, int]:
     counters = run.counters
+    traced = run.mode in TRACE_MODES  # its events are tokens, which nothing increments
     return {
         "path_increments": counters.path_increments,
         "hashed_increments": counters.hashed,
-        "edge_increments": sum(counters.events),
+        "edge_increments": 0 if traced else sum(counters.events),
         "blocks": sum(run.executions),
         "transfers": sum(run.crossings),
         "unattributed_transfers": 0,
@@ -128,7 +132,8 @@ def _counts(run: GraphRun) -> dict[str, int]:
 
 
 def _edges(run: GraphRun) -> list[dict[str, Any]]:
-    cfg, counts = run.cfg, run.crossings
+    cfg, counts, plan = run.cfg, run.crossings, run.plan.plan
+    instrumented = frozenset(plan.pair_edges or plan.actions)
     return [
         {
             "routine": cfg.name,
@@ -136,7 +141,7 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
             "target": cfg.vertex_name(edge.target),
             "kind": str(edge.kind),
             "count": counts[edge.id],
-            "instrumented": edge.id in (run.plan.plan.pair_edges or run.plan.plan.actions),
+            "instrumented": edge.id in instrumented,
         }
         for edge in cfg.edges
     ]
@@ -149,12 +154,18 @@ def _blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> list[dict[str, Any]
     ]
 
 
-def _trace(run: GraphRun) -> dict[str, int]:
-    plan = cast(TraceWriter, run.plan)
-    return {
-        "bits": plan.standard_bits(run.crossings),
-        "minimal_bits": plan.minimal_bits(run.crossings),
+def _sizes(run: GraphRun) -> dict[str, int]:
+    """Bytes and instructions that the scheme takes."""
+    code, plan = run.prices.code, run.plan
+    sizes = {
+        "counter_bytes": counter_bytes(plan.plan, len(run.counters.paths)),
+        "snippets": code.static_instructions,
+        "code_bytes": code.code_bytes,
     }
+    if isinstance(plan, TraceWriter):
+        sizes["trace_bits"] = plan.standard_bits(run.crossings)
+        sizes["minimal_trace_bits"] = plan.minimal_bits(run.crossings)
+    return sizes
 
 
 def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:

@@ -10,9 +10,11 @@ import pytest
 
 from profiler.cli import run as simprof
 from profiler.graph_files import parse
+from profiler.graph_pricing import MACHINE
 from profiler.graphs import GraphOptions, analyse
 from profiler.request import Mode, SchemeOptions, TableChoice, VertexPlacement
 from profiler.scheme_registry import PATH_MODES, PLANNED_MODES, TRACE_MODES
+from profiler.trace_routine import flush_cost
 
 KITER_1 = {
     "name": "KITER figure 1",
@@ -30,7 +32,7 @@ TPP_7 = {
 }
 PLAIN_FIELDS = {
     "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
-    "overhead", "counts", "routines", "edges", "static",
+    "overhead", "counts", "routines", "edges", "sizes", "static",
 }  # fmt: skip
 
 
@@ -46,14 +48,16 @@ def answer(document: dict[str, Any], mode: Mode, **options: Any) -> dict[str, An
 @pytest.mark.parametrize("document", [KITER_1, TPP_7], ids=lambda each: each["name"])
 def test_every_mode_answers_with_the_run_object(mode: Mode, document: dict[str, Any]) -> None:
     result = answer(document, mode)
-    optional = {"paths", "block_counts", "trace", "lost"}
+    optional = {"paths", "block_counts", "lost"}
     assert set(result) - optional == PLAIN_FIELDS
     assert ("paths" in result) == (mode in PATH_MODES)
-    assert ("trace" in result) == (mode in TRACE_MODES)
+    assert ("trace_bits" in result["sizes"]) == (mode in TRACE_MODES)
     plain = answer(document, Mode.PP)
     assert [edge["count"] for edge in result["edges"]] == [e["count"] for e in plain["edges"]]
     assert result["instructions"]["base"] == plain["instructions"]["base"]
-    assert result["instructions"]["added"] == result["routines"][0]["added"]
+    flushing = flush_cost(MACHINE, result["sizes"]["trace_bits"]) if mode in TRACE_MODES else 0
+    assert (flushing > 0) == (mode in TRACE_MODES)
+    assert result["instructions"]["added"] == result["routines"][0]["added"] + flushing
     static, edges = result["static"], len(result["edges"])
     for key in ("weights", "code", "sparc", "costs"):
         assert len(static[key]) == edges
@@ -156,8 +160,8 @@ def test_tpp_is_guided_by_a_saved_answer(tmp_path: Path) -> None:
 
 def test_trace_modes_say_how_many_bits_they_write() -> None:
     for mode in TRACE_MODES:
-        trace = answer(KITER_1, mode)["trace"]
-        assert trace["bits"] >= trace["minimal_bits"] > 0
+        sizes = answer(KITER_1, mode)["sizes"]
+        assert sizes["trace_bits"] >= sizes["minimal_trace_bits"] > 0
 
 
 def test_qpt_counts_blocks() -> None:

@@ -90,10 +90,13 @@ def heading(answer: Answer) -> str:
             f"base {group_digits(base)}, added {group_digits(added)}, "
             f"overhead {percent(added, base)}"
         )
-    for title in ("trace", "lost"):
-        if parts := answer.get(title):
-            texts = (f"{cell(value)} {key.replace('_', ' ')}" for key, value in parts.items())
-            lines.append(f"{title}: {', '.join(texts)}")
+    sizes = answer.get("sizes", {})
+    if "trace_bits" in sizes:
+        bits, least = sizes["trace_bits"], sizes["minimal_trace_bits"]
+        lines.append(f"trace: {plural(bits, 'bit')}, {group_digits(least)} with minimal witnesses")
+    if lost := answer.get("lost"):
+        texts = (f"{cell(value)} {key.replace('_', ' ')}" for key, value in lost.items())
+        lines.append(f"lost: {', '.join(texts)}")
     return "\n".join(lines)
 
 
