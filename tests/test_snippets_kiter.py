@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from code_bench import END_TRAP, STACK, CodeBench, State
+from code_bench import END_TRAP, CodeBench, State
 from profiler import hash_routine as hr
 from profiler.hash_routine import HashTableModel, hash_costs
 from profiler.iterations_actions import (
@@ -70,7 +70,9 @@ class Bench:
         """Addresses of the path registers in memory."""
         scheme = case.scheme
         count = scheme.registers.count(None)
-        words = path_words(case.site, scheme.context.abi, count, scheme.mixed, 0)
+        words = path_words(
+            case.site, scheme.context.abi, count, scheme.mixed, scheme.layout.words_base
+        )
         return [case.state.registers[word.base] + word.offset for word in words]
 
     def put(self, sample: Sample) -> None:
@@ -155,18 +157,19 @@ class Bench:
 
 def make_sample(rng: random.Random, machine: MachineKind, mode: int, memory: float) -> Sample:
     """Return a random sample; each path register is in memory with probability `memory`."""
-    k = rng.choice((2, 2, 3, 4))
+    k = rng.choice((2, 2, 3, 4, 9))
     count = k + 1 + rng.choice((0, 0, 1))
     case = make_case(rng, machine, mode, on_stack=True)
     called = mode == 2 or machine is MachineKind.SPARCV8
     pool = [*LOCAL_ORDER, *([] if called else [R.G2, R.G4, R.O1, R.O3, R.O5])]
     rng.shuffle(pool)
-    registers = tuple(pool.pop() if rng.random() >= memory else None for _ in range(count))
+    registers = tuple(pool.pop() if pool and rng.random() >= memory else None for _ in range(count))
     live = case.site.live
     for register in registers:
         live &= ~(0 if register is None else 1 << register)
     case.site = replace(case.site, live=live)
-    case.scheme = replace(case.scheme, register=registers[0], others=registers[1:])
+    layout = replace(case.scheme.layout, words_base=ARRAYS_BASE + 0x20000)
+    case.scheme = replace(case.scheme, register=registers[0], others=registers[1:], layout=layout)
     itr = rng.randrange(k)
     values = [rng.randrange(-(1 << 20), 1 << 20) for _ in range(count - 1)]
     constants = [rng.choice(LARGE) for _ in range(2)]
@@ -235,4 +238,3 @@ def test_v8_leaves_a_loop_without_a_branch() -> None:
     scheme = replace(case.scheme, register=R.L0, others=(R.L1, R.L2))
     body = snippet_body((LeaveLoop(2),), scheme, case.site)
     assert body.cost == len(body.instructions) == 4
-    assert STACK
