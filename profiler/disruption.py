@@ -19,8 +19,8 @@ A non-local exit (longjmp) continues in the middle of a routine, along an ENTRY 
 whatever was logged last; to waiting activations of every routine it must look like a return. So
 ENTRY edges into the middle always forget the last source.
 
-Out of reach is a signal's handler that logs while its activation is between the two calls: after
-a fault in a delay slot that the handler mends. Such a crossing escapes the library.
+Out of reach is a handler that logs while its activation is between the two calls: after a fault
+there that the handler mends, so that control goes on. Such a crossing would escape the library.
 """
 
 from __future__ import annotations
