@@ -27,6 +27,7 @@ from profiler.trace_actions import WriteTarget
 from profiler.trace_routine import POSITION, TRACE_END, TRACE_SIZE
 from simulator import assembler as asm
 from simulator.assembler import Register
+from simulator.assembly import Item
 from simulator.program import MachineKind
 
 R = Register
@@ -73,17 +74,79 @@ def test_counters_and_cost_are_those_of_the_plan(
     name: str, machine: MachineKind, seed: int
 ) -> None:
     lab, edges, base = lab_of(machine, seed)
+    check(lab, edges, base, name)
+
+
+def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) -> RoutineCode:
+    """Run one setting's code and compare everything."""
     mode, options = SETTINGS[name]
     crossings = crossings_of(lab, edges)
     plan = make_plan(lab.cfg, mode, options, None, crossings).plan
     generated, layout, state, executed = lab.run_plan(plan)
     lab.check_same_result(base[0], state)
-    counters = execute(lab.cfg, plan, [ExecutedWalk(edges)])
+    counters = execute(lab.cfg, plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])
     assert lab.words(layout.edge_base, plan.edge_counters) == list(counters.events)
     assert counted_paths(lab, plan, layout) == dict(counters.paths)
     price = added(generated, crossings, executions(lab.cfg, crossings), counters.taken)
     assert executed - base[1] == price + hashing(lab, plan, edges)
     check_path_registers(plan, generated)
+    return generated
+
+
+def walks(lab: Lab, edges: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the edges of each activation of a routine that may call itself."""
+    stack: list[list[int]] = []
+    found = []
+    for edge in edges:
+        if lab.cfg.edges[edge].source == lab.cfg.entry:
+            stack.append([])
+        stack[-1].append(edge)
+        if lab.cfg.edges[edge].target == lab.cfg.exit:
+            found.append(tuple(stack.pop()))
+    assert not stack
+    return found
+
+
+def recursive() -> list[Item]:
+    """Return a routine that opens its window late, has no free register and calls itself."""
+    busy = [asm.mov(number + 1, Register(R.L0 + number)) for number in range(8)]
+    return code(
+        asm.cmp(R.O0, 0),
+        asm.branch("e", "leaf"),
+        asm.mov(5, R.G1),
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        *busy,
+        asm.arithmetic("add", R.I0, 2, R.L0),
+        "loop",
+        asm.arithmetic("andcc", R.L0, 1, R.G0),
+        asm.branch("e", "even"),
+        asm.arithmetic("add", R.L1, R.L2, R.L1),
+        asm.arithmetic("xor", R.L3, R.L4, R.L5),
+        "even",
+        asm.arithmetic("subcc", R.L0, 1, R.L0),
+        asm.branch("ne", "loop"),
+        asm.arithmetic("add", R.L6, R.L7, R.L6),
+        asm.call("f"),
+        asm.arithmetic("sub", R.I0, 1, R.O0),
+        asm.arithmetic("add", R.O0, R.L1, R.O0),
+        asm.ret(),
+        asm.arithmetic("restore", R.O0, R.L6, R.O0),
+        "leaf",
+        asm.retl(),
+        asm.mov(1, R.O0),
+    )
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind) -> None:
+    """Path registers are words of the caller's frame, which every activation has its own of."""
+    lab = Lab(machine, 0, routine=recursive())
+    lab.state.registers[R.O0] = 4
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    assert len(walks(lab, edges)) == 5
+    generated = check(lab, edges, base, name)
+    assert generated.path_register in (None, "stack")
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -164,10 +227,16 @@ def hashing(lab: Lab, plan: InstrumentationPlan, edges: tuple[int, ...]) -> int:
     """Return the instructions that the hashing routine executes."""
     if plan.table is not Table.HASH:
         return 0
-    execution = begin(plan)
-    follow(plan, edges, execution)
-    model = HashTableModel(hash_costs(lab.machine))
-    return sum(model.count(*count) for count in execution.counted if count.counter >= 0)
+    model, stack, cost = HashTableModel(hash_costs(lab.machine)), [], 0
+    for edge in edges:
+        if lab.cfg.edges[edge].source == lab.cfg.entry:
+            stack.append(begin(plan))
+        follow(plan, [edge], stack[-1])
+        cost += sum(model.count(*count) for count in stack[-1].counted if count.counter >= 0)
+        stack[-1].counted.clear()
+        if lab.cfg.edges[edge].target == lab.cfg.exit:
+            stack.pop()
+    return cost
 
 
 def check_path_registers(plan: InstrumentationPlan, made: RoutineCode) -> None:
