@@ -22,6 +22,13 @@ MAXIMUM_DEPTH = 1 << 22
 _STATES = 1 << 14
 _SPILL = 1 << 15
 _NODES = 1 << 16
+_SEGMENTS = 1 << 14
+_NO_SEGMENTS = kernels.SUCCESSOR
+"""Words at the start of `segments` that states without successors share: they stay 0."""
+_LARGEST_TABLE = 1 << 12
+"""Places of a segment state's table; more segments are spilled."""
+_SPARSEST_TABLE = 16
+"""Places a segment that such a table may grow to."""
 
 
 class EngineMemory:
@@ -46,15 +53,18 @@ class EngineMemory:
             spill=np.zeros(_SPILL * kernels.SPILL, np.int64),
             operations=np.zeros(1 << 12, np.int64),
             frames=np.zeros(kernels.STRIDE * (depth + 1), np.int64),
+            segments=np.zeros(_SEGMENTS, np.int64),
             tables=np.zeros(1, np.int64),
             heads=np.zeros(1, np.int64),
             nodes=np.zeros(1, np.int64),
             costs=costs,
         )
         self.state.publish()
-        self._successors = 0
+        self._spilled = 0
         self._states = 1  # START
+        self._used_segments = _NO_SEGMENTS
         self._used_operations = kernels.OPERATION  # number 0 means none
+        self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
         self._long: list[int] = []  # path numbers beyond 63 bits
         self._long_keys: dict[int, int] = {}
 
@@ -72,6 +82,13 @@ class EngineMemory:
         self.state = self.state._replace(**arrays)
         self.state.publish()
 
+    def start_trace(self, words: int, next_checkpoint: int) -> None:
+        """Give the trace a buffer of so many 64-bit words."""
+        self.trace = np.zeros(kernels.TRACE_HEADER + words + 2, np.int64)
+        self.trace[kernels.TRACE_CAPACITY] = 64 * words
+        self.trace[kernels.TRACE_NEXT] = next_checkpoint
+        self.clock[kernels.TRACE_POINTER] = self.trace.ctypes.data
+
     def execute(self, operation: int, address: int) -> int:
         """Execute operations from number `operation`; return the kernel's status."""
         return kernels.execute(self.address, operation, address)
@@ -86,17 +103,20 @@ class EngineMemory:
 
     def insert(self, state: int, successor: Successor) -> int | None:
         """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
-        self._successors += 1
         rows = self.state.rows
         first = state // 8
         for at in (first, first + kernels.SUCCESSOR):
             if rows[at] == 0:
                 rows[at : at + kernels.SUCCESSOR] = successor
                 return at + kernels.COUNT_OF
-        if 2 * self._successors > int(self.clock[kernels.SPILL_MASK]):
+        self._spill_successor(state, successor)
+        return None
+
+    def _spill_successor(self, state: int, successor: Successor) -> None:
+        self._spilled += 1
+        if 2 * self._spilled > int(self.clock[kernels.SPILL_MASK]):
             self._grow_spill()
         self._spill(state, successor)
-        return None
 
     def _spill(self, state: int, successor: Successor) -> None:
         kernels.spilled(self.address, state, successor[kernels.KEY])  # finds the place
@@ -115,6 +135,50 @@ class EngineMemory:
         """(segment state, segment register) of the activation at `frame`."""
         words = self.state.frames[frame : frame + kernels.STRIDE].tolist()
         return words[kernels.FRAME_SEGMENTS], words[kernels.FRAME_PATH]
+
+    def insert_segment(self, state: int, successor: Successor) -> None:
+        """Store a new successor of a segment state."""
+        start, places = self._table_of(state)
+        key = successor[kernels.KEY]
+        if start == 0 or self.state.segments[start + kernels.SUCCESSOR * _place(key, places)]:
+            held = self.segment_successors(state)
+            size = _size_for([key, *(each[kernels.KEY] for each in held)], places)
+            if size is None:
+                self._spill_successor(state, successor)
+                return
+            self._move_segments(state, held, size)
+        self._put_segment(state, successor)
+
+    def _table_of(self, state: int) -> tuple[int, int]:
+        """Where in `segments` a state's table is (0: it has none), and its number of places."""
+        places, mask = self.state.rows[state // 8 :][:2].tolist()
+        return places // 8, mask // _PLACE + 1
+
+    def _move_segments(self, state: int, held: list[Successor], places: int) -> None:
+        """Give a segment state a new table."""
+        start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
+        if end > len(self.state.segments):
+            self._replace(segments=_grown(self.state.segments, 2 * end))
+        self._used_segments = end
+        at = state // 8
+        self.state.rows[at + kernels.PLACES] = 8 * start
+        self.state.rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
+        for successor in held:
+            self._put_segment(state, successor)
+
+    def _put_segment(self, state: int, successor: Successor) -> None:
+        start, places = self._table_of(state)
+        at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
+        self.state.segments[at : at + kernels.SUCCESSOR] = successor
+
+    def segment_successors(self, state: int) -> list[Successor]:
+        """The successors in a segment state's table; spilled ones are not among them."""
+        start, places = self._table_of(state)
+        if start == 0:
+            return []
+        words = self.state.segments[start : start + kernels.SUCCESSOR * places]
+        rows = words.reshape(-1, kernels.SUCCESSOR)
+        return [tuple(row) for row in rows[rows[:, kernels.KEY] != 0].tolist()]
 
     def spilled_counts(self) -> dict[tuple[int, int], int]:
         """(state, key) -> count of every spilled successor."""
@@ -199,6 +263,25 @@ class EngineMemory:
             header[kernels.TABLE_CALLS] + remembered,
             header[kernels.TABLE_INSTRUCTIONS] + spent,
         )
+
+
+_PLACE = 8 * kernels.SUCCESSOR
+"""Bytes of a successor."""
+
+
+def _place(key: int, places: int) -> int:
+    """Place of `key` in a table of a power of two of places (`kernels.segment_place`)."""
+    return (((key << 4) ^ (key >> 8)) & _PLACE * (places - 1)) // _PLACE
+
+
+def _size_for(keys: list[int], places: int) -> int | None:
+    """Places of a table, at least so many, in which no two of `keys` meet; None if too many."""
+    most = min(_LARGEST_TABLE, _SPARSEST_TABLE * len(keys))
+    while places <= most:
+        if len({_place(key, places) for key in keys}) == len(keys):
+            return places
+        places *= 2
+    return None
 
 
 def _grown(array: Array, size: int) -> Array:

@@ -23,8 +23,9 @@ frame
 segment
     A piece of an activation's path (`segments`); r is its number when it ends. What every scheme
     does along it depends on the segment and on the segment state, which is a state with
-    successors like the others: the segment's number is the event. An operation of such a
-    transition counts in hash tables; everything else follows from how often it was taken.
+    successors: the segment's key is the event. They are in a table that grows until no two of
+    them want the same place (`spill` takes the rest). An operation of such a transition counts
+    in hash tables; everything else follows from how often it was taken.
 
 Steps
 -----
@@ -118,6 +119,10 @@ SUCCESSOR = 4
 OWNER = 4
 SPILL = 5
 
+# Row of a segment state.
+PLACES = 0  # byte offset of its table in `segments`
+PLACE_MASK = 1  # byte offset of the table's last successor
+
 # Operations.
 NOTHING = 0
 BEGIN = 1  # r = a; the segment state is b
@@ -127,6 +132,9 @@ HASH = 4  # hashed count of a; the first of a segment's list has the list's leng
 CALL = 8  # push a frame: return address a
 RETURN = 9  # pop a frame whose return address is the event's address
 SLOW = 10  # Python decides
+CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
+TOKEN = 12  # append b >> 8, of b & 0xff bits
+MARK = 13  # Python notes what a reader of the trace could not know
 OPERATION = 3  # words an operation
 LAST = 1 << 8
 HASH_BACK_EDGE = 1 << 9
@@ -170,16 +178,29 @@ DECIDE = 3
 TOO_DEEP = 4
 NO_NODES = 5
 NEW_SEGMENT = 6
+TRACE_STOP = 7  # the trace buffer is full, or a checkpoint is due
+MARKED = 8
+
+# Words of the trace buffer, in front of its bits.
+TRACE_BITS = 0  # bits in the buffer
+TRACE_CAPACITY = 1
+TRACE_CROSSINGS = 2  # edges crossed
+TRACE_DIGEST = 3  # of their numbers
+TRACE_NEXT = 4  # crossing before which a checkpoint is due
+TRACE_HEADER = 8
+DIGEST_FACTOR = 0x2545F4914F6CDD1D
 
 # Addresses of the arrays of a run, in the clock behind its counts (see KernelState).
 ROWS_POINTER = 32
 SPILL_POINTER = 33
 OPERATIONS_POINTER = 34
 FRAMES_POINTER = 35
-TABLES_POINTER = 36
-HEADS_POINTER = 37
-NODES_POINTER = 38
-COSTS_POINTER = 39
+SEGMENTS_POINTER = 36
+TABLES_POINTER = 37
+HEADS_POINTER = 38
+NODES_POINTER = 39
+COSTS_POINTER = 40
+TRACE_POINTER = 40  # of traced runs
 SLOW_CALLBACK = 41  # void(int64 status, int64 address, int64 size)
 OPERATE_PART = 42  # addresses of the hook's parts
 SEARCH_PART = 43
@@ -206,6 +227,7 @@ class KernelState(NamedTuple):
     spill: Array
     operations: Array
     frames: Array
+    segments: Array
     tables: Array
     heads: Array
     nodes: Array
@@ -386,22 +408,19 @@ def count_hashed(k: int, operation: int) -> bool:
 
 
 @_inline
-def find_segment(k: int, frame: int, key: int) -> int:
-    """Address of the segment state's successor by `key` in its row; 0 if it is not there."""
-    row = get(k, ROWS_POINTER) + get(frame, FRAME_SEGMENTS)
-    if get(row, KEY) != key:
-        row += 8 * SUCCESSOR
-        if get(row, KEY) != key:
-            row = 0
-    return row
+def segment_place(k: int, state: int, key: int) -> int:
+    """Address at which the successor of a segment state by `key` is, if its table has it."""
+    row = get(k, ROWS_POINTER) + state
+    offset = ((key << 4) ^ (key >> 8)) & get(row, PLACE_MASK)
+    return get(k, SEGMENTS_POINTER) + get(row, PLACES) + offset
 
 
 @_jit
 def end_segment(k: int, frame: int, at: int) -> int:
     """Execute the SEGMENT operation at address `at`; return a status."""
     key = get(frame, FRAME_PATH) + get(at, 1)
-    successor = find_segment(k, frame, key)
-    if successor == 0:
+    successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
+    if get(successor, KEY) != key:
         successor = spilled(k, get(frame, FRAME_SEGMENTS), key)
         if successor == 0:
             return NEW_SEGMENT
@@ -411,6 +430,43 @@ def end_segment(k: int, frame: int, at: int) -> int:
     bump(successor, COUNT_OF, 1)
     put(frame, FRAME_SEGMENTS, get(successor, NEXT))
     put(frame, FRAME_PATH, get(at, 2))
+    return OK
+
+
+@_jit
+def append_bits(trace: int, value: int, width: int) -> None:
+    """Append the low `width` bits of `value` to the trace buffer, most significant first."""
+    bits = get(trace, TRACE_BITS)
+    put(trace, TRACE_BITS, bits + width)
+    at = TRACE_HEADER + (bits >> 6)
+    used = bits & 63
+    room = 64 - used
+    before = get(trace, at) if used else 0
+    if width <= room:
+        put(trace, at, before | value << (room - width))
+    else:
+        put(trace, at, before | value >> (width - room))
+        put(trace, at + 1, value << (64 - width + room))
+
+
+@_jit
+def write_trace(k: int, at: int) -> int:
+    """Execute the CROSS, TOKEN or MARK operation at address `at`; return a status."""
+    code = get(at, 0) & 0xFF
+    if code == MARK:
+        return MARKED
+    trace = get(k, TRACE_POINTER)
+    if get(trace, TRACE_BITS) >= get(trace, TRACE_CAPACITY):
+        return TRACE_STOP
+    if code == CROSS:
+        if get(trace, TRACE_CROSSINGS) >= get(trace, TRACE_NEXT):
+            return TRACE_STOP
+        bump(trace, TRACE_CROSSINGS, 1)
+        digest = get(trace, TRACE_DIGEST) + get(at, 1) + 1
+        put(trace, TRACE_DIGEST, digest * DIGEST_FACTOR)
+    token = get(at, 2)
+    if token != 0:
+        append_bits(trace, token >> 8, token & 0xFF)
     return OK
 
 
@@ -443,6 +499,8 @@ def execute(k: int, operation: int, address: int) -> int:
                 status = MISMATCH
         elif code == SLOW:
             status = DECIDE
+        elif code >= CROSS:
+            status = write_trace(k, at)
         elif get(k, NODES) < get(k, NODE_LIMIT):
             count_in_table(k, get(at, 1), at)
         else:
@@ -498,8 +556,9 @@ def single(k: int, operation: int) -> bool:
         put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
         return True
     if code == SEGMENT | LAST:
-        successor = find_segment(k, frame, get(frame, FRAME_PATH) + get(at, 1))
-        if successor != 0 and get(successor, ACTION) == 0:
+        key = get(frame, FRAME_PATH) + get(at, 1)
+        successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
+        if get(successor, KEY) == key and get(successor, ACTION) == 0:
             put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
             put(frame, FRAME_SEGMENTS, get(successor, NEXT))
             put(frame, FRAME_PATH, get(at, 2))
@@ -514,8 +573,9 @@ def remembered(k: int, operation: int) -> bool:
     if get(at, 0) != SEGMENT | LAST:
         return False
     frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    successor = find_segment(k, frame, get(frame, FRAME_PATH) + get(at, 1))
-    if successor == 0:
+    key = get(frame, FRAME_PATH) + get(at, 1)
+    successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
+    if get(successor, KEY) != key:
         return False
     hashed = get(k, OPERATIONS_POINTER) + 8 * OPERATION * get(successor, ACTION)
     word = get(hashed, 0)

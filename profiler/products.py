@@ -226,7 +226,6 @@ class Products:
         self._states: dict[int, SegmentState] = {}
         self._sources: list[int] = []
         self._keys: list[int] = []
-        self._places: list[int | None] = []
         self._stretches: list[tuple[int, ...]] = []
         self._owners: list[int] = []
         self._lists: dict[tuple[tuple[int, int], ...], int] = {(): 0}
@@ -271,7 +270,7 @@ class Products:
             ]
         target = self._number(SegmentState(state.routine, tuple(after)))
         successor = (key, 0, target, self._list(tuple(hashed)))
-        self._places.append(self._memory.insert(number, successor))
+        self._memory.insert_segment(number, successor)
         self._sources.append(number)
         self._keys.append(key)
         self._stretches.append(tuple(stretches))
@@ -309,12 +308,11 @@ class Products:
 
     def _times(self) -> list[int]:
         """How often each transition was taken."""
-        spilled = self._memory.spilled_counts()
-        rows = self._memory.state.rows
-        return [
-            spilled[source, key] if place is None else int(rows[place])
-            for source, key, place in zip(self._sources, self._keys, self._places, strict=True)
-        ]
+        counts = self._memory.spilled_counts()
+        for state in self._states:
+            for key, count, *_ in self._memory.segment_successors(state):
+                counts[state, key] = count
+        return [counts[pair] for pair in zip(self._sources, self._keys, strict=True)]
 
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int

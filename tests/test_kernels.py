@@ -39,6 +39,7 @@ def make_state(operations=(), tables=0, machine=MachineKind.SPARCV9):
         spill=np.zeros(64 * kernels.SPILL, np.int64),
         operations=np.array(flat, np.int64),
         frames=np.zeros(32 * kernels.STRIDE, np.int64),
+        segments=np.zeros(256 * kernels.SUCCESSOR, np.int64),
         tables=headers.ravel(),
         heads=np.zeros(BUCKETS * max(tables, 1), np.int64),
         nodes=np.zeros(4096 * kernels.NODE, np.int64),
@@ -61,11 +62,13 @@ SEGMENTS = kernels.FIRST_STATE + 8 * kernels.START
 
 def add_segment(state, source, key, target, operation=0):
     """Enter the transition of segment state `source` by `key`; return where it is counted."""
-    rows = state.rows[source // 8 :][: kernels.ROW].reshape(2, kernels.SUCCESSOR)
-    for row in rows:
-        if row[kernels.KEY] == 0:
-            row[:] = key, 0, target, operation
-            return row
+    row = state.rows[source // 8 :]
+    row[kernels.PLACES], row[kernels.PLACE_MASK] = source, 32
+    address = kernels.segment_place(state.address, source, key)
+    at = (address - state.segments.ctypes.data) // 8
+    if state.segments[at] == 0:
+        state.segments[at : at + kernels.SUCCESSOR] = key, 0, target, operation
+        return state.segments[at : at + kernels.SUCCESSOR]
     assert kernels.spilled(state.address, source, key) == 0
     at = int(state.clock[kernels.MISS_SLOT]) * kernels.SPILL
     state.spill[at : at + kernels.SPILL] = key, 0, target, operation, source
