@@ -65,6 +65,8 @@ class Snippet:
         (`plan.Execution.take`).
     actions
         What the code does.
+    elsewhere
+        How many of `cost` are executed in run-time routines other than the hashing one.
     """
 
     instructions: tuple[Instruction, ...]
@@ -76,6 +78,7 @@ class Snippet:
     hash_calls: int
     taken_cost: int = 0
     actions: tuple[Action, ...] = ()
+    elsewhere: int = 0
 
     @property
     def text(self) -> tuple[str, ...]:
@@ -247,6 +250,7 @@ def _finish(
         body.hash_calls,
         body.taken_cost,
         actions,
+        body.elsewhere,
     )
 
 
@@ -262,6 +266,7 @@ def _block_snippet(place: BlockPlace) -> Snippet:
         body.hash_calls,
         body.taken_cost,
         place.actions,
+        body.elsewhere,
     )
 
 

@@ -148,6 +148,8 @@ class Body:
         What the conditional part adds where it is executed.
     open_end
         Whether some local branch leads to the end.
+    elsewhere
+        How many of `cost` are executed in run-time routines.
     """
 
     instructions: tuple[Instruction, ...]
@@ -155,6 +157,7 @@ class Body:
     hash_calls: int
     taken_cost: int = 0
     open_end: bool = False
+    elsewhere: int = 0
 
 
 @dataclass
@@ -457,6 +460,7 @@ class Writer:
             self.hash_calls,
             self._taken_cost,
             open_end and not pairs and not self.lowered,
+            self._inside,
         )
 
     def _linked(self) -> list[Instruction]:

@@ -20,7 +20,11 @@ from simulator.program import MachineKind
 
 R = Register
 PROGRAMS = Path(__file__).resolve().parent.parent / "fixtures" / "bin"
-COST = re.compile(r"^  \+ (\d+) instructions? each time(?: \((\d) for the jump\))?, ", re.MULTILINE)
+COST = re.compile(
+    r"^  \+ (\d+) instructions? each time"
+    r"(?: \((?:\d for the jump)?(?:, )?(?:(\d+) in run-time routines)?\))?, ",
+    re.MULTILINE,
+)
 HEAD = re.compile(r"^(\S+) at .*: mode \S+, (\d+) snippets?, (\d+) instructions?, (\d+) bytes$")
 
 
@@ -168,15 +172,20 @@ def test_options_reach_the_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     )
 
 
-def test_snippet_costs_are_the_lines_that_they_show(capsys: pytest.CaptureFixture[str]) -> None:
-    program = str(PROGRAMS / "v9" / "loops.elf")
-    text = listing(capsys, program, "--code", "pp", "--table", "array", "--routine", "main")
+@pytest.mark.parametrize("mode", ["pp", "naive", "calls", "calls-optimal", "qpt", "qpt2"])
+@pytest.mark.parametrize("machine", ["v9", "v8plus", "v8"])
+def test_snippet_costs_are_the_lines_that_they_show(
+    capsys: pytest.CaptureFixture[str], machine: str, mode: str
+) -> None:
+    program = str(PROGRAMS / machine / "loops.elf")
+    text = listing(capsys, program, "--code", mode, "--table", "array", "--routine", "main")
     pieces = re.split(r"^  \+ (?=edge|block)", text, flags=re.MULTILINE)[1:]
     assert len(pieces) > 3
     for piece in pieces:
         found = COST.search(piece)
-        assert found is not None
-        assert int(found[1]) == generated(piece)
+        assert found is not None, piece
+        assert int(found[1]) == generated(piece) + int(found[2] or 0)
+        assert (found[2] is not None) == ("call log" in piece)
 
 
 @pytest.mark.parametrize(

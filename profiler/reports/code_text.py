@@ -212,9 +212,12 @@ def _cost(piece: Piece) -> str:
     if snippet.taken_cost:
         text += f", {snippet.taken_cost} more if the conditional part is executed"
     text += " each time"
+    parts = []
     if snippet.jump_cost:
-        text += f" ({snippet.jump_cost} for the jump)"
-    return text
+        parts.append(f"{snippet.jump_cost} for the jump")
+    if snippet.elsewhere:
+        parts.append(f"{snippet.elsewhere} in run-time routines")
+    return f"{text} ({', '.join(parts)})" if parts else text
 
 
 def _count(number: int, noun: str) -> str:
