@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +11,8 @@ import click
 
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
-from profiler.request import (
-    DEFAULT_COLD,
-    DEFAULT_ITERATIONS,
-    DEFAULT_LOOP,
-    DEFAULT_PATH_LIMIT,
-    Mode,
-    SchemeOptions,
-    TableChoice,
-    VertexPlacement,
-    Weights,
-)
+from profiler.commands.scheme_options import collect, scheme_options
+from profiler.request import Mode, SchemeOptions, Weights
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -59,38 +50,13 @@ FORMATS = ("text", "dot", "graphml", "json")
     "what each piece costs. Counters lie as in a run that executes these routines only. Options "
     "below choose the code; they are those of `simprof run`.",
 )
-@click.option("--path-limit", type=options.COUNT, default=DEFAULT_PATH_LIMIT, metavar="N")
 @click.option(
     "--weights",
     type=options.weights,
     default=Weights.HEURISTIC.value,
     metavar="heuristic|uniform|FILE",
 )
-@click.option("--table", type=options.choice(*TableChoice), default=TableChoice.AUTO.value)
-@click.option(
-    "--cold", type=click.FloatRange(0, 100), default=DEFAULT_COLD, metavar="PERCENT", help="tpp."
-)
-@click.option(
-    "--loop", type=click.FloatRange(0, 100), default=DEFAULT_LOOP, metavar="PERCENT", help="tpp."
-)
-@click.option("--cold-always", is_flag=True, help="tpp.")
-@click.option(
-    "--edge-profile", type=options.PATH, metavar="FILE", help="tpp: needed; `simprof run -o`."
-)
-@click.option(
-    "-k",
-    "--iterations",
-    type=click.IntRange(min=1),
-    default=DEFAULT_ITERATIONS,
-    metavar="K",
-    help="kiter.",
-)
-@click.option(
-    "--placement",
-    type=options.choice(*VertexPlacement),
-    default=VertexPlacement.REDUNDANT.value,
-    help="qpt.",
-)
+@scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(
     elf: Path,
     routines: tuple[str, ...],
@@ -118,27 +84,12 @@ def cfg_command(
     if mode is None:
         text = render(recovered, selected, form)
     else:
-        text = render_code(recovered, selected, mode, scheme_options(scheme))
+        text = render_code(recovered, selected, mode, collect(scheme, scheme["weights"]))
     if output is None or output == STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:
         write_atomically(output, text.encode(errors="backslashreplace"))
     return 0
-
-
-def scheme_options(chosen: Mapping[str, Any]) -> SchemeOptions:
-    """Return the options as one value."""
-    return SchemeOptions(
-        path_limit=chosen["path_limit"],
-        weights=chosen["weights"],
-        table=TableChoice(chosen["table"]),
-        cold=chosen["cold"],
-        loop=chosen["loop"],
-        cold_always=chosen["cold_always"],
-        edge_profile=chosen["edge_profile"],
-        iterations=chosen["iterations"],
-        placement=VertexPlacement(chosen["placement"]),
-    )
 
 
 def render_code(
