@@ -21,6 +21,7 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +47,9 @@ from profiler.walk import (
     Walker,
 )
 from simulator.errors import SimulatorError
+
+if TYPE_CHECKING:
+    from profiler.trace_run import TraceRun
 
 Array = npt.NDArray[np.int64]
 
@@ -86,6 +90,11 @@ class Automaton:
     on_missing
         Told of everything that the graphs lack, when it is first met.
 
+    Attributes
+    ----------
+    trace
+        What writes a trace of the run, if one is wanted; set before the run.
+
     Raises
     ------
     UnsupportedError
@@ -102,6 +111,8 @@ class Automaton:
         self.error: BaseException | None = None
         self.memory = lowering.memory
         self._on_missing = on_missing
+        self.trace: TraceRun | None = None
+        self._marks: dict[int, tuple[Step, ...]] = {}
         self._index = index
         self._walker = Walker(index)
         self._lowering = lowering
@@ -201,6 +212,8 @@ class Automaton:
                 landing = steps[place]
                 assert isinstance(landing, Land)
                 self._landings[number] = landing
+            elif code == kernels.MARK:
+                self._marks[number] = steps[place:]
             elif code == kernels.RETURN:
                 self._after_pop[number] = _edges_after_pop(steps)
         return first
@@ -208,6 +221,8 @@ class Automaton:
     def _lower(self, steps: Sequence[Step]) -> list[Operation]:
         operations: list[Operation] = []
         for place, step in enumerate(steps):
+            if self.trace is not None:
+                operations += self.trace.operations(steps, place)
             match step:
                 case Cross(edge):
                     operations += self._lowering.operations(edge)
@@ -224,6 +239,8 @@ class Automaton:
         for step in steps:
             if isinstance(step, Cross):
                 self.tally.crossed[step.edge] += 1
+                if self.trace is not None:
+                    self.trace.crossed(step.edge)
                 self._execute(self._operation((step,)), 0)
 
     # Python's part of an event
@@ -262,17 +279,30 @@ class Automaton:
             match status:
                 case kernels.MISMATCH:
                     self.tally.crossed.subtract(self._after_pop[failed])
+                    self._begin_event(UNKNOWN)
                     self._activations.land(address, UNKNOWN, returned=True)
+                    self._end_event()
                     return
                 case kernels.DECIDE:
                     landing = self._landings[failed]
+                    self._begin_event(landing.block)
                     self._activations.land(address, landing.block, returned=landing.returned)
+                    self._end_event()
                     return
                 case kernels.TOO_DEEP:
                     raise too_deep(address)
                 case kernels.NO_NODES:
                     self.memory.grow_nodes()
                 case kernels.NEW_SEGMENT if not self._new_segment(failed):
+                    failed += 1
+                    if self.memory.is_last(failed - 1):
+                        return
+                case kernels.TRACE_STOP if self.trace is not None:
+                    self.trace.drain()
+                case kernels.MARKED if self.trace is not None:
+                    self.trace.mark(
+                        self._marks[failed], self._activations.current, self._position()
+                    )
                     failed += 1
                     if self.memory.is_last(failed - 1):
                         return
@@ -305,6 +335,7 @@ class Automaton:
         self.clock[kernels.STATE] = self._number(state)
         if arrival is not None:
             arrival(address)
+        self._end_event()
 
     def _note_missing(self, step: Missing) -> None:
         self.tally.missing[step] += 1
@@ -324,6 +355,21 @@ class Automaton:
             return int(self.clock[kernels.RESUMED_STATE]), int(self.clock[kernels.RESUME_PC])
         return number, self._states[number].end
 
+    def _position(self) -> int:
+        """The block that the current state's first instruction is in: edges behind are open."""
+        number = self._current()[0]
+        return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
+
+    def _begin_event(self, block: int) -> None:
+        """Python takes over from block `block`: what follows, a reader must be told."""
+        if self.trace is not None:
+            self.trace.begin_event(block)
+
+    def _end_event(self) -> None:
+        """The kernel goes on."""
+        if self.trace is not None:
+            self.trace.end_event(self._activations.current, self._position())
+
     def _await(self, arrival: Callable[[int], None]) -> None:
         """Have `arrival` decide about the next event."""
         self._arrival = arrival
@@ -334,12 +380,14 @@ class Automaton:
 
         `stack_pointer` is the interrupted %sp, bias included.
         """
+        self._begin_event(self._position())
         record = self._activations.interrupt(self._current()[0], interrupted_pc)
         enter = self._activations.enter_handler
         self._await(lambda address: enter(record, stack_pointer, address))
 
     def signal_returned(self, resumed_pc: int) -> None:
         """Sigreturn: the next event continues what the innermost signal interrupted."""
+        self._begin_event(self._position())
         self._end_by_trap(*self._inside(self._current()[0]))
         record = self._activations.leave_handler()
         if record is None:
@@ -355,11 +403,14 @@ class Automaton:
             self.clock[kernels.RESUME_END] = state.end
             self.clock[kernels.RESUMED_STATE] = record.state
             self.clock[kernels.STATE] = kernels.RESUME
+            self._end_event()
         else:
             self.clock[kernels.STATE] = record.state
+            self._end_event()
 
     def context_replaced(self, pc: int) -> None:
         """setcontext: the next event is at `pc`, in whatever activation."""
+        self._begin_event(self._position())
         number, end = self._current()
         steps, context = self._truncated(number, end - 4)
         self._activations.apply(steps, self._activations.current)
@@ -393,11 +444,15 @@ class Automaton:
 
         `exited`: the program ended itself; `fault_pc`: it faulted there, within its last block.
         """
+        if self._arrival is None:
+            self._begin_event(self._position())
         block = UNKNOWN  # if the run ended between a signal and its handler
         if self._arrival is None:
             block = self._finish_block(exited, fault_pc)
         self._activations.end_early(self._activations.current, block)
         self._activations.end_callers_early()
+        if self.trace is not None:
+            self.trace.end()
 
     def _finish_block(self, exited: bool, fault_pc: int | None) -> int:
         """The block in which the current activation ends early; UNKNOWN if it is complete."""

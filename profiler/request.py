@@ -181,6 +181,8 @@ class RunRequest:
         Called now and then, at most some ten times a second; None: nobody watches.
     self_check
         Validate every intermediate structure.
+    trace
+        Where to write the trace of a mode that makes one; None: nowhere.
     """
 
     program: Path
@@ -191,6 +193,7 @@ class RunRequest:
     routines: tuple[str, ...] = ()
     progress: Callable[[Progress], None] | None = None
     self_check: bool = False
+    trace: Path | None = None
 
     @property
     def setting(self) -> Setting:

@@ -150,6 +150,8 @@ class _Session:
             self._host.rewind()
             schemes = make_schemes(Graphs(recovered, self._request.routines), planners)
             attempt = _Attempt(self._request, recovered, schemes, self._host, counts, last=not left)
+            if self._request.trace is not None:
+                attempt.write_trace(self._request, self._discoveries)
             _tell(self._request, Phase.RERUNNING if self._runs else Phase.RUNNING)
             self._runs += 1
             result = attempt.run()
@@ -295,6 +297,15 @@ class _Attempt:
         self._automaton = Automaton(self._index, self._lowering, self._on_missing)
         observer = ProfilingObserver(self._automaton)
         self._machine = _machine(request, program, host, observer)
+
+    def write_trace(self, request: RunRequest, discoveries: Discoveries) -> None:
+        """Have the run write the trace that `request` asks for."""
+        from profiler.trace_run import start_trace
+
+        lowering = self._lowering
+        self._automaton.trace = start_trace(
+            request, self._index, discoveries, self._schemes[0], lowering.memory
+        )
 
     def _on_missing(self, missing: Missing) -> None:
         if not self._last and not self.given_up:

@@ -1,0 +1,305 @@
+"""Trace files: what `simprof run --trace` writes and `simprof regenerate` reads.
+
+A file is a line ``simprof-trace VERSION``, a line of JSON (the header: program, arguments, mode,
+what recovery must know to make the same graphs), and frames:
+
+    kind (1 byte), length of the content (4 bytes), content, CRC-32 of kind and content (4 bytes)
+
+====  ==========================================================================================
+kind  content (numbers are big-endian)
+====  ==========================================================================================
+R     a routine met for the first time: its number, then of each token edge, value, width
+C     crossings so far (8 bytes), then the next bytes of the token stream
+K     checkpoints: pairs of crossings so far and digest of their edges' numbers (8 bytes each)
+E     an event, JSON: what no reader could know (`TraceEvent`)
+Z     the end, JSON: totals (`TraceEnd`)
+====  ==========================================================================================
+
+The token stream is what the instrumented program would write, most significant bit first. A
+frame follows all that it builds on, so a file cut anywhere can be read up to there.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from simulator.errors import UsageError
+
+MAGIC = b"simprof-trace "
+VERSION = 1
+LONGEST_HEADER = 1 << 26
+CHECKPOINT_SPAN = 1 << 16
+"""Crossings between two checkpoints."""
+
+
+@dataclass(frozen=True)
+class TraceEvent:
+    """Control went where only the run tells: signals, non-local exits, early ends.
+
+    Attributes
+    ----------
+    at
+        Crossings before it.
+    bits
+        Bits of the token stream before it.
+    block
+        Block that the activation was in, -1 where no edge to it is open.
+    crossed
+        Edges crossed meanwhile, for whatever activation, in order.
+    depth
+        Activations below the one that goes on.
+    after
+        Block in which that goes on, -1 after the end.
+    waiting
+        Block in which its caller waits, -1 where no return by the graphs leads there.
+    """
+
+    at: int
+    bits: int
+    block: int
+    crossed: tuple[int, ...]
+    depth: int
+    after: int
+    waiting: int
+
+
+@dataclass(frozen=True)
+class TraceEnd:
+    """Totals of a whole trace.
+
+    Attributes
+    ----------
+    crossings, digest
+        Edges crossed, and the digest of their numbers.
+    bits
+        Of the token stream.
+    """
+
+    crossings: int
+    digest: int
+    bits: int
+
+
+@dataclass(frozen=True)
+class TraceHeader:
+    """What a trace is of.
+
+    Attributes
+    ----------
+    file, sha256, machine, arguments
+        The program and its arguments.
+    mode
+        "witness" or "bits".
+    discoveries
+        The fields of `recovery.Discoveries`, as lists.
+    """
+
+    file: str
+    sha256: str
+    machine: str
+    arguments: tuple[str, ...]
+    mode: str
+    discoveries: Mapping[str, Any]
+
+
+Tokens = Mapping[int, tuple[int, int]]
+"""Edge -> (value, width) of what crossing it writes."""
+
+
+class TraceFile:
+    """Writes a trace, frame by frame, to a file that is emptied first.
+
+    Raises
+    ------
+    UsageError
+        From every method, if the file cannot be written.
+    """
+
+    def __init__(self, path: Path, header: TraceHeader) -> None:
+        self._path = path
+        text = json.dumps(asdict(header), separators=(",", ":"), sort_keys=True)
+        try:
+            self._file = path.open("wb")
+        except OSError as error:
+            raise _cannot_write(path, error) from None
+        self._write(MAGIC + str(VERSION).encode() + b"\n" + text.encode() + b"\n")
+
+    def routine(self, number: int, tokens: Tokens) -> None:
+        """Write what the edges of routine `number` write."""
+        words = [number, *(w for edge, token in tokens.items() for w in (edge, *token))]
+        self._frame(b"R", b"".join(word.to_bytes(4, "big") for word in words))
+
+    def chunk(self, crossings: int, stream: bytes) -> None:
+        """Write the next bytes of the token stream."""
+        self._frame(b"C", crossings.to_bytes(8, "big") + stream)
+
+    def checkpoint(self, crossings: int, digest: int) -> None:
+        """Write a checkpoint; `digest` may be signed."""
+        self._frame(b"K", crossings.to_bytes(8, "big") + (digest % (1 << 64)).to_bytes(8, "big"))
+
+    def event(self, event: TraceEvent) -> None:
+        """Write an event."""
+        self._frame(b"E", json.dumps(asdict(event), separators=(",", ":")).encode())
+
+    def close(self, end: TraceEnd | None = None) -> None:
+        """Write the end, if the trace has one, and close the file."""
+        if end is not None:
+            self._frame(b"Z", json.dumps(asdict(end), separators=(",", ":")).encode())
+        try:
+            self._file.close()
+        except OSError as error:
+            raise _cannot_write(self._path, error) from None
+
+    def _frame(self, kind: bytes, content: bytes) -> None:
+        check = zlib.crc32(kind + content).to_bytes(4, "big")
+        self._write(kind + len(content).to_bytes(4, "big") + content + check)
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self._file.write(data)
+        except OSError as error:
+            raise _cannot_write(self._path, error) from None
+
+
+def _cannot_write(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"--trace {path} cannot be written ({error.strerror}): name another file")
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace as far as its file goes.
+
+    Attributes
+    ----------
+    header
+        What it is of.
+    routines
+        Routine number -> what its edges write.
+    stream
+        The token stream; of a trace cut short maybe less than its events speak of.
+    certain
+        Crossings that have happened for sure, even if no token tells.
+    checkpoints
+        Crossings -> digest, unsigned.
+    events
+        In order.
+    end
+        Totals; None where the file was cut.
+    cut
+        Why and where the file ends before the trace does; None where it is whole.
+    """
+
+    header: TraceHeader
+    routines: Mapping[int, Tokens]
+    stream: bytes
+    certain: int
+    checkpoints: Mapping[int, int]
+    events: tuple[TraceEvent, ...]
+    end: TraceEnd | None
+    cut: str | None
+
+
+def load(path: Path) -> Trace:
+    """Read a trace as far as it goes.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read, or is cut before its header ends, or is none of this version.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    return parse(data, str(path))
+
+
+def parse(data: bytes, name: str) -> Trace:
+    """Return the trace in the content of a file; `name` is for messages. Raises as `load` does."""
+    header, start = _header(data, name)
+    reader = _Reader(data, start)
+    routines: dict[int, Tokens] = {}
+    stream = bytearray()
+    certain = 0
+    checkpoints: dict[int, int] = {}
+    events: list[TraceEvent] = []
+    end: TraceEnd | None = None
+    for kind, content in reader.frames():
+        match kind:
+            case b"R":
+                number, *words = _words(content)
+                routines[number] = {e: (v, w) for e, v, w in zip(*[iter(words)] * 3, strict=True)}
+            case b"C":
+                stream += content[8:]
+                certain = int.from_bytes(content[:8], "big") if reader.whole else certain
+            case b"K":
+                certain = int.from_bytes(content[:8], "big")
+                checkpoints[certain] = int.from_bytes(content[8:], "big")
+            case b"E":
+                fields = json.loads(content)
+                events.append(TraceEvent(**fields | {"crossed": tuple(fields["crossed"])}))
+                certain = max(certain, events[-1].at)
+            case b"Z":
+                end = TraceEnd(**json.loads(content))
+    cut = reader.cut if end is None else None
+    return Trace(header, routines, bytes(stream), certain, checkpoints, tuple(events), end, cut)
+
+
+def _header(data: bytes, name: str) -> tuple[TraceHeader, int]:
+    line, newline, rest = data[:LONGEST_HEADER].partition(b"\n")
+    if not line.startswith(MAGIC) or not newline:
+        raise UsageError(f"{name} is not a simprof trace: give a file that `run --trace` wrote")
+    version = line[len(MAGIC) :].decode("ascii", "replace")
+    if version != str(VERSION):
+        raise UsageError(
+            f"{name} is a trace of version {version}, this simprof reads version {VERSION}: "
+            "record it again"
+        )
+    text, newline, _ = rest.partition(b"\n")
+    try:
+        fields = json.loads(text if newline else b"")
+        header = TraceHeader(**fields | {"arguments": tuple(fields["arguments"])})
+    except (ValueError, TypeError, KeyError):
+        raise UsageError(f"{name} is cut in its header: record it again") from None
+    return header, len(line) + len(text) + 2
+
+
+def _words(content: bytes) -> list[int]:
+    return [int.from_bytes(content[at : at + 4], "big") for at in range(0, len(content), 4)]
+
+
+class _Reader:
+    """Frames from byte `at` on; `cut` says afterwards where they stopped and why."""
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+        self.cut: str | None = None
+        self.whole = True
+
+    def frames(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield (kind, content); of a cut chunk what there is, with `whole` False."""
+        data = self._data
+        while self._at < len(data):
+            kind = data[self._at : self._at + 1]
+            start = self._at + 5
+            size = int.from_bytes(data[self._at + 1 : start], "big")
+            content = data[start : start + size]
+            check = data[start + size : start + size + 4]
+            if start > len(data) or len(check) < 4:
+                self.cut = f"the file ends within a frame, at byte {len(data)}"
+                if kind == b"C" and len(content) > 8:
+                    self.whole = False
+                    yield kind, content
+                return
+            if int.from_bytes(check, "big") != zlib.crc32(kind + content):
+                self.cut = f"the file is damaged at byte {self._at}"
+                return
+            yield kind, content
+            self._at = start + size + 4
+        self.cut = f"the file ends at byte {len(data)}, before the trace does"
