@@ -454,6 +454,58 @@ def test_initialisation_stays_above_a_join_of_cold_paths() -> None:
         check_plan(cfg, plan, [walk(cfg, path)])
 
 
+def test_counts_stay_below_a_cold_exit() -> None:
+    """G has one hot way on, and a cold one: whether the path is hot is known behind G only."""
+    cfg = named("A>B A>C B>D C>D D>E D>F E>G F>G G>H G>K H>X K>X", "A", "X")
+    profile = by_edge(cfg, {"ENTRY>A": 100, "G>H": 99, "G>K": 1, "H>X": 99, "K>X": 1}, rest=50)
+    plan = plan_tpp(cfg, list(map(int, profile)), cold=5, loop=0, cold_always=True)
+    assert plan.cold == {edge(cfg, "G>K")}
+    assert plan.numbering.total == 4
+    check_plan(cfg, plan, [walk(cfg, "ABDEGHX"), walk(cfg, "ACDFGKX"), walk(cfg, "ACDFGHX")])
+
+
+def test_counts_stay_below_an_exit_into_an_obvious_region() -> None:
+    """The same, where the other way leads to obvious paths only: a disconnected loop."""
+    cfg = named("A>B A>C B>D C>D D>E D>F E>G F>G G>H G>K K>L L>K L>X H>Y", "A", "Y")
+    counts = [50] * len(cfg.edges)
+    counts[edge(cfg, "L>K")] = 10_000
+    plan = plan_tpp(cfg, counts, cold=0, loop=15)
+    walks = [walk(cfg, "ABDEGHY"), walk(cfg, "ACDFGKLKLX"[:5] + "HY")]
+    check_plan(cfg, plan, [*walks, *(w[:7] for w in walks)])
+
+
+def test_cold_edge_from_an_obvious_region_poisons() -> None:
+    """Block 1 is on an obvious path only, without code; a cold edge leads into a hot loop."""
+    loop = [(2, 3), (2, 4), (3, 5), (4, 5), (5, 6), (5, 7), (6, 8), (7, 8), (8, 2)]
+    cfg = graph(9, [(0, 1), (1, 2), *loop], exits=(1, 8))
+    counts = [1000, 1, *[500] * 8, 990, 1000, 999, 10]
+    plan = plan_tpp(cfg, counts, cold=5, loop=0, cold_always=True)
+    assert plan.cold == {1, 13}
+    assert plan.plan.actions[1] == (Poison(),)
+    assert [plan.decode(p).blocks for p in range(plan.num_paths) if plan.is_obvious(p)] == [(0, 1)]
+    rng = random.Random(1)
+    check_plan(cfg, plan, [random_walk(rng, cfg) for _ in range(50)])
+
+
+def test_exit_edges_of_nested_loops_are_measured_against_the_loop_that_they_leave_least() -> None:
+    """B>X leaves both loops: 1 of 101 exits of the inner one, but half of those of the outer."""
+    cfg = named("A>B B>C C>B C>D D>A D>X B>X", "A", "X")
+    counts = by_edge(cfg, {"ENTRY>A": 2, "A>B": 101, "C>B": 2000, "C>D": 100, "D>A": 99, "D>X": 1})
+    counts[edge(cfg, "B>C")], counts[edge(cfg, "B>X")] = 2100, 1
+    counts[edge(cfg, "X>EXIT")] = 2
+    cut = disconnect(cfg, depth_first(cfg), list(map(int, counts)), Fraction(15))
+    assert len(cut.loops) == 2
+    assert cut.exit_flow == {edge(cfg, "B>X"): 2, edge(cfg, "D>X"): 2, edge(cfg, "C>D"): 101}
+
+
+def test_irreducible_region_is_one_loop() -> None:
+    cfg = named("A>B A>C B>C C>B C>D", "A", "D")
+    counts = by_edge(cfg, {"ENTRY>A": 10, "A>B": 5, "A>C": 5, "B>C": 995, "C>B": 990, "C>D": 10})
+    cut = disconnect(cfg, depth_first(cfg), list(map(int, counts)), Fraction(15))
+    assert [loop.body for loop in cut.loops] == [{1, 2}]
+    assert cut.cuts == {edge(cfg, "A>B"), edge(cfg, "A>C"), edge(cfg, "C>D")}
+
+
 def test_early_ends_of_cold_and_hot_paths_are_told_apart() -> None:
     cfg = diamonds(14)
     plan = plan_tpp(cfg, biased(cfg, 14, 2), cold=2, loop=0)
