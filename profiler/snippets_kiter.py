@@ -78,7 +78,7 @@ def _mask(writer: Writer, offset: int, last: int) -> Register:
     `last` is k - 1.
     """
     q = writer.fetch(_itr(writer), 1)
-    if last == 1 and offset == 0:
+    if last == 1:  # so j = 0, and offset = 0
         return q
     mask = writer.temporary(1)
     if offset:

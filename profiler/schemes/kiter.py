@@ -239,6 +239,9 @@ class IterationPlan:
             if isinstance(action, CountEdge)
         ]
         assert sorted(counters) == list(enumerate(self.edge_counters))
+        regions = self.plan.counted_region | self.static_region
+        assert not regions - set(range(len(self.cfg.blocks))) - {self.cfg.entry, self.cfg.exit}
+        assert not regions & set(self.unrolled.loop_of)
         assert not self.plan.counted_region & self.static_region
 
 
