@@ -200,11 +200,14 @@ class Measurement:
     runs
         How many runs were merged.
     sizes
-        What the scheme takes, by name: `counter_bytes`, `snippets` (instructions of the code
-        added), `code_bytes`, and where it writes a trace `trace_bits` and
-        `minimal_trace_bits` (with witnesses of as few bits as their number allows).
+        What the scheme takes, by name: `counter_bytes`, `snippets` (pieces of code added),
+        `code_bytes` (theirs, without run-time routines), and where it writes a trace
+        `trace_bits` and `minimal_trace_bits` (with witnesses of as few bits as their number
+        allows).
     lost
-        What the scheme is known to have lost, by name.
+        What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and
+        where a path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
+        `undercounted_blocks` (`accuracy.Attribution`).
     """
 
     program: ProgramInfo

@@ -77,9 +77,9 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
             routine, scheme.plan(routine), events.edges, events.block_counts, counters.taken
         )
         routines.append(_routine(scheme, routine, events, counters, reading, price))
-        totals.update(_counts(plan, events, counters))
+        totals.update(_counts(plan, events, counters, reading))
         sizes.update(_sizes(plan, events, counters, price))
-        lost.update(reading.lost)
+        lost.update(_lost(plan, events, reading))
         if isinstance(plan, SplittingDecoder) and observation.reference is not None:
             lost.update(_misjudged(observation, routine, plan, reading))
         if counters.largest >= WRAP:
@@ -112,16 +112,31 @@ _NO_COUNTS = dict.fromkeys(
 
 
 def _counts(
-    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters
+    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, reading: Reading
 ) -> dict[str, int]:
     traced = isinstance(plan, TraceWriter)  # its events are tokens, which nothing increments
-    return {
+    counts = {
         "path_increments": counters.path_increments,
         "hashed_increments": counters.hashed,
         "edge_increments": 0 if traced else sum(counters.events),
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
     }
+    if traced:
+        counts["trace_tokens"] = sum(counters.events)
+    if isinstance(plan, SplittingDecoder):
+        counts["inferred_paths"] = reading.inferred
+    return counts
+
+
+def _lost(plan: RoutinePlan | None, events: RoutineEvents, reading: Reading) -> dict[str, int]:
+    """What the scheme lost, and how many edges' counts its counters leave open.
+
+    Where obvious paths are left out (`SplittingDecoder`), edge counts are no loss but an input.
+    """
+    if reading.edges is not None or isinstance(plan, SplittingDecoder):
+        return dict(reading.lost)
+    return {**reading.lost, "unknown_edges": len(events.edges)}
 
 
 def _unattributed(observation: Observation) -> dict[str, int]:
@@ -160,7 +175,7 @@ def _sizes(
         return {}
     sizes = {
         "counter_bytes": counter_bytes(plan.plan, len(counters.paths)),
-        "snippets": 0 if price.code is None else price.code.static_instructions,
+        "snippets": 0 if price.code is None else price.code.count,
         "code_bytes": 0 if price.code is None else price.code.code_bytes,
     }
     if isinstance(plan, TraceWriter):

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from profiler.request import LARGEST_STACK_SIZE, Weights
+from profiler.request import LARGEST_STACK_SIZE, SchemeOptions, Weights
 from simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -111,6 +111,21 @@ def possible_path(name: str) -> Path:
 PATH = PathType()
 PROGRAM = ProgramType()
 COUNT = click.IntRange(min=1, max=1 << 62)
+
+weights_option = click.option(
+    "--weights",
+    type=weights,
+    default=Weights.HEURISTIC.value,
+    metavar="heuristic|uniform|FILE",
+    show_default=True,
+    help="Edge-frequency estimates: heuristic, uniform, or a profile saved by `simprof run -o`.",
+)
+
+
+def profiles(scheme: SchemeOptions) -> tuple[Path | None, ...]:
+    """Return the saved profiles that options name."""
+    weights = scheme.weights
+    return (weights if isinstance(weights, Path) else None, scheme.edge_profile)
 
 
 def choice(*values: StrEnum) -> click.Choice[str]:

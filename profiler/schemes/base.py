@@ -135,6 +135,8 @@ class Reading:
         Unfinished paths with their counts.
     lost
         What the scheme is known to have lost, by name ("cold_paths": path executions).
+    inferred
+        How many of the finished path executions no counter counted.
     """
 
     edges: tuple[int, ...] | None
@@ -142,6 +144,7 @@ class Reading:
     paths: Mapping[int, int] = field(default_factory=dict)
     partial: Mapping[PathRecord, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
+    inferred: int = 0
 
 
 class RoutinePlan(Protocol):

@@ -154,6 +154,7 @@ class TppPlan:
             `edges` is None: they are input. `lost` names path executions: "cold_paths" were
             counted by the cold counter, "overcounted_paths" are obvious paths counted too often
             for certain, "unknown_unfinished" are unfinished paths that nothing identifies.
+            `inferred` are the executions of obvious paths.
         """
         paths = Counter(counters.paths)
         partial: Counter[PathRecord] = Counter()
@@ -175,6 +176,7 @@ class TppPlan:
             paths={path: n for path, n in sorted((paths | obvious).items()) if n},
             partial=partial,
             lost={"cold_paths": cold} | kept if self.plan.has_cold_counter else kept,
+            inferred=sum(obvious.values()),
         )
 
     def _unfinished(self, counters: RoutineCounters) -> Iterable[UnfinishedPath]:

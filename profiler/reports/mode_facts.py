@@ -1,0 +1,169 @@
+"""What reports say about modes: in words, and as numbers made from a measurement's.
+
+Nothing here knows how a scheme works; `docs/MODES.md` tells that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from profiler.profile import EXIT, Measurement, RoutineProfile, VertexName
+
+DESCRIPTIONS = {
+    "pp": "acyclic paths (Ball and Larus 1996)",
+    "qpt2": "edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
+    "qpt": "blocks (Ball and Larus 1994, section 3)",
+    "witness": "a trace of witnesses that tells the whole execution (Ball and Larus 1994)",
+    "bits": "a trace of branch outcomes that tells the whole execution (Ball and Larus 1994, 6.2)",
+    "bittrace": "acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
+    "tpp": "acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles 2004)",
+    "kiter": "paths over k iterations of innermost loops (Roy and Srikant 2009)",
+    "naive": "edges, a counter on every one",
+    "calls": "edges, two logging calls on every one (CS6120)",
+    "calls-optimal": "edges, two logging calls on every chord of a spanning tree (CS6120)",
+    "edges": "edges, counted by the emulator: no instrumentation",
+}
+
+COLLECTS = {
+    "pp": "paths",
+    "bittrace": "paths",
+    "tpp": "paths",
+    "kiter": "k-paths",
+    "qpt": "blocks",
+    "witness": "trace",
+    "bits": "trace",
+}
+"""What a mode collects, in a word; all others collect edges."""
+
+
+@dataclass(frozen=True)
+class Attribution:
+    """Shares of definite flow (TPP 5), exactly: what `accuracy.Attribution` calls so."""
+
+    definite: Fraction
+    overcount: Fraction
+    undercount: Fraction
+
+
+def collects(measurement: Measurement) -> str:
+    """Return what the mode collects: "paths", "k-paths", "blocks", "trace" or "edges"."""
+    word = COLLECTS.get(measurement.mode, "edges")
+    if word == "blocks" and measurement.options.get("placement") == "edge":
+        return "edges"
+    return word
+
+
+def counts_blocks(measurement: Measurement) -> bool:
+    """Whether the profile is one of blocks."""
+    return collects(measurement) == "blocks"
+
+
+def description(measurement: Measurement) -> str:
+    """Return the mode with the settings that shape it and what it does."""
+    mode, options = measurement.mode, measurement.options
+    setting = ""
+    if mode == "tpp":
+        setting = f"({_number(options.get('cold'))}, {_number(options.get('loop'))})"
+    elif mode == "kiter":
+        setting = f" with k = {options.get('iterations')}"
+    elif mode == "qpt":
+        setting = f" with placement {options.get('placement')}"
+    explained = DESCRIPTIONS.get(mode)
+    return f"{mode}{setting}" + (f": {explained}" if explained else "")
+
+
+def _number(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def increments(measurement: Measurement) -> int:
+    """Return how often counters were incremented, or pairs of logging calls made."""
+    counts = measurement.counts
+    return counts.get("path_increments", 0) + counts.get("edge_increments", 0)
+
+
+def sizes(measurement: Measurement) -> dict[str, int]:
+    """Return the sizes with traces in whole bytes beside those in bits."""
+    found = dict(measurement.sizes)
+    for name in ("trace", "minimal_trace"):
+        if f"{name}_bits" in found:
+            found[f"{name}_bytes"] = -(-found[f"{name}_bits"] // 8)
+    return found
+
+
+def attribution(measurement: Measurement) -> Attribution | None:
+    """Return how much of the exact path profile this one tells; None where nothing judges it."""
+    lost = measurement.lost
+    flow = lost.get("flow_blocks")
+    if not flow:
+        return None
+    over = Fraction(lost.get("overcounted_blocks", 0), flow)
+    under = Fraction(lost.get("undercounted_blocks", 0), flow)
+    return Attribution(1 - over - under, over, under)
+
+
+@dataclass(frozen=True)
+class PathShares:
+    """Executions of paths by how they are known.
+
+    Attributes
+    ----------
+    counted
+        Each by a counter of its own; `different` of them and of the obvious ones.
+    obvious
+        Known from the edge profile.
+    cold
+        Counted all together by the cold counter.
+    unfinished
+        Prefixes of paths whose activation ended early.
+    long
+        How many of the finished executions passed a block more than once.
+    """
+
+    counted: int
+    different: int
+    obvious: int
+    cold: int
+    unfinished: int
+    long: int
+
+    @property
+    def total(self) -> int:
+        """All executions, unfinished ones included."""
+        return self.counted + self.obvious + self.cold + self.unfinished
+
+
+def path_shares(measurement: Measurement) -> PathShares:
+    """Add up the path counts of all routines."""
+    paths = [path for routine in measurement.routines for path in routine.path_counts]
+    finished = sum(path.count for path in paths if not path.partial)
+    obvious = measurement.counts.get("inferred_paths", 0)
+    return PathShares(
+        counted=finished - obvious,
+        different=sum(path.count > 0 and not path.partial for path in paths),
+        obvious=obvious,
+        cold=measurement.lost.get("cold_paths", 0),
+        unfinished=sum(path.count for path in paths if path.partial),
+        long=sum(
+            path.count
+            for path in paths
+            if not path.partial and len({*_vertices(path.blocks, path.slots)}) < len(path.blocks)
+        ),
+    )
+
+
+def _vertices(blocks: tuple[int | str, ...], slots: tuple[int, ...]) -> Iterator[VertexName]:
+    for position, start in enumerate(blocks):
+        yield VertexName(start, position in slots)
+
+
+def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
+    """Return how often each block of a routine was executed, in the order of its edges."""
+    counts: Counter[VertexName] = Counter()
+    for edge in routine.edge_counts:
+        if edge.target != EXIT:
+            counts[edge.target] += edge.count
+    return dict(counts)
