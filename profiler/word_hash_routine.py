@@ -17,7 +17,15 @@ from dataclasses import dataclass
 from functools import cache
 
 from profiler.branch_codes import MAX_WORDS
-from profiler.hash_routine import BUCKETS, NO_KEY, HashCosts, costs_of, hash_costs, head_address
+from profiler.hash_routine import (
+    BUCKETS,
+    NO_KEY,
+    HashCosts,
+    costs_of,
+    hash_costs,
+    head_address,
+    routine_name,
+)
 from profiler.layout import RUNTIME_DATA
 from simulator import assembler as asm
 from simulator.assembler import Register
@@ -97,6 +105,11 @@ def word_hash_costs(machine: MachineKind, words: int) -> HashCosts:
     return costs_of(
         word_hash_routine(machine, words, False), word_hash_routine(machine, words, True)
     )
+
+
+def key_routine_name(words: int, on_back_edge: bool) -> str:
+    """Return the symbol of the routine for keys of `words` words, one or more."""
+    return routine_name(on_back_edge) if words == 1 else word_routine_name(words, on_back_edge)
 
 
 def key_hash_costs(machine: MachineKind, words: int) -> HashCosts:

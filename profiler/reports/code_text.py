@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from profiler.cfg import ControlFlowGraph
 from profiler.codegen import RoutineCode
 from profiler.emission import Emission, Kind, Piece, Stub, describe_edge, name_vertex, target_of
-from profiler.hash_routine import BACK_EDGE_ROUTINE, PLAIN_ROUTINE, hash_costs
 from profiler.layout import CounterLayout
 from profiler.plan import InstrumentationPlan, Table
 from profiler.recovery import RecoveredProgram
+from profiler.word_hash_routine import key_hash_costs, key_routine_name
 from simulator.decode import HAS_DELAY_SLOT
 from simulator.disassembly import disassemble
 from simulator.program import MachineKind
@@ -193,31 +193,32 @@ class _Listing:
         if not any(piece.snippet.hash_calls for piece in pieces):
             return
         machine: MachineKind = self._recovered.program.machine
-        costs = hash_costs(machine)
+        words = self._shown.plan.key_words
+        costs = key_hash_costs(machine, words)
         yield (
-            f"  {PLAIN_ROUTINE}: {costs.hit} instructions for a path that it has, {costs.insert} "
+            f"  {key_routine_name(words, False)}: {costs.hit} instructions for a path that it has, {costs.insert} "
             f"for a new one, {costs.step} more for each other path that it passes"
         )
         yield (
-            f"  {BACK_EDGE_ROUTINE}: {costs.remembered} for the path counted last, otherwise "
+            f"  {key_routine_name(words, True)}: {costs.remembered} for the path counted last, otherwise "
             f"{costs.back_edge_hit} or {costs.back_edge_insert}, and {costs.step} more for each"
         )
 
 
 def _cost(piece: Piece) -> str:
     snippet = piece.snippet
-    text = _count(snippet.cost, "instruction")
-    if snippet.hash_calls:
-        text += " and those of the hashing routine"
-    if snippet.taken_cost:
-        text += f", {snippet.taken_cost} more if the conditional part is executed"
-    text += " each time"
     parts = []
     if snippet.jump_cost:
         parts.append(f"{snippet.jump_cost} for the jump")
     if snippet.elsewhere:
         parts.append(f"{snippet.elsewhere} in run-time routines")
-    return f"{text} ({', '.join(parts)})" if parts else text
+    text = f"{_count(snippet.cost, 'instruction')} each time"
+    text += f" ({', '.join(parts)})" if parts else ""
+    if snippet.taken_cost:
+        text += f", {snippet.taken_cost} more when the conditional part is executed"
+    if snippet.hash_calls:
+        text += ", and those of the hashing routine"
+    return text
 
 
 def _count(number: int, noun: str) -> str:
