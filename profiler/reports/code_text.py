@@ -196,12 +196,13 @@ class _Listing:
         words = self._shown.plan.key_words
         costs = key_hash_costs(machine, words)
         yield (
-            f"  {key_routine_name(words, False)}: {costs.hit} instructions for a path that it has, {costs.insert} "
-            f"for a new one, {costs.step} more for each other path that it passes"
+            f"  {key_routine_name(words, False)}: {costs.hit} instructions for a path that it has, "
+            f"{costs.insert} for a new one, {costs.step} more for each other path that it passes"
         )
         yield (
-            f"  {key_routine_name(words, True)}: {costs.remembered} for the path counted last, otherwise "
-            f"{costs.back_edge_hit} or {costs.back_edge_insert}, and {costs.step} more for each"
+            f"  {key_routine_name(words, True)}: {costs.remembered} for the path counted last, "
+            f"otherwise {costs.back_edge_hit} or {costs.back_edge_insert}, and {costs.step} more "
+            "for each"
         )
 
 
