@@ -465,13 +465,19 @@ def test_counts_stay_below_a_cold_exit() -> None:
 
 
 def test_counts_stay_below_an_exit_into_an_obvious_region() -> None:
-    """The same, where the other way leads to obvious paths only: a disconnected loop."""
-    cfg = named("A>B A>C B>D C>D D>E D>F E>G F>G G>H G>K K>L L>K L>X H>Y", "A", "Y")
-    counts = [50] * len(cfg.edges)
-    counts[edge(cfg, "L>K")] = 10_000
-    plan = plan_tpp(cfg, counts, cold=0, loop=15)
-    walks = [walk(cfg, "ABDEGHY"), walk(cfg, "ACDFGKLKLX"[:5] + "HY")]
-    check_plan(cfg, plan, [*walks, *(w[:7] for w in walks)])
+    """Block 1 leads to block 2, kept, and to block 3, where only an obvious path ends."""
+    diamond = [(4, 5), (4, 6), (5, 7), (6, 7), (7, 8), (7, 9), (8, 2), (9, 2)]
+    cfg = graph(10, [(0, 1), (0, 4), (1, 2), (1, 3), *diamond], exits=(2, 3))
+    weights = [1.0] * len(cfg.edges)
+    weights[2] = weights[-2] = weights[1] = 100.0  # the tree has 0 > 4, 1 > 2 and 2 > EXIT
+    plan = plan_tpp(cfg, [10] * len(cfg.edges), cold=0, loop=0, weights=weights)
+    assert [plan.decode(p).blocks for p in range(plan.num_paths) if plan.is_obvious(p)] == [
+        (0, 1, 3)
+    ]
+    leave = len(cfg.edges) - 1
+    walks = [[12, 0, 2, leave - 1], [12, 0, 3, leave], [12, 1, 4, 6, 8, 10, leave - 1]]
+    for each in walks:
+        check_plan(cfg, plan, [each])
 
 
 def test_cold_edge_from_an_obvious_region_poisons() -> None:
