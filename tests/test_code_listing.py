@@ -107,7 +107,7 @@ def test_hash_costs_are_told() -> None:
     program = sample()
     plan = plan_pp(program.cfg("f"), table=Table.HASH).plan
     text, _ = shown(program, plan)
-    assert "and those of the hashing routine each time" in text
+    assert "each time, and those of the hashing routine" in text
     assert "call hash_count" in text
     assert "hash_count_back: " in text
 
@@ -170,6 +170,22 @@ def test_options_reach_the_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     assert generated(fewer) < generated(
         listing(capsys, program, "--code", "qpt", "--routine", "main")
     )
+
+
+def test_targeted_profiling_takes_an_edge_profile(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    program, profile = str(PROGRAMS / "v9" / "manypaths.elf"), str(tmp_path / "edges.prof")
+    with pytest.raises(SystemExit):
+        cli.main(["run", "--mode", "edges", "-o", profile, program])
+    capsys.readouterr()
+    text = listing(
+        capsys, program, "--code", "tpp", "--edge-profile", profile, "--cold", "20",
+        "--cold-always",
+    )  # fmt: skip
+    assert "poison r" in text
+    assert "if r<0 cold++ else count[" in text
+    assert "cold paths: counter at" in text
 
 
 @pytest.mark.parametrize("mode", ["pp", "naive", "calls", "calls-optimal", "qpt", "qpt2"])
