@@ -97,8 +97,8 @@ def _sign(writer: Writer, source: Register, result: Register) -> None:
 
 def count_iterations(writer: Writer, action: CountIterations) -> None:
     """`if f: count[c[k-1] + constant]++`."""
-    q = writer.fetch(_itr(writer), 2)
-    writer.conditional("z", q, lambda: _count(writer, action), 2)
+    q = writer.fetch(_itr(writer), 0)
+    writer.conditional("z", q, lambda: _count(writer, action), 0)
 
 
 def _count(writer: Writer, action: CountIterations) -> None:
@@ -110,12 +110,13 @@ def _count(writer: Writer, action: CountIterations) -> None:
     elif writer.scheme.scale == 1:
         _count_index(writer, accumulator, action.constant)
     else:
+        free = int(writer.path(number) is None)
         offset: Register | int = COUNTER_SIZE * action.constant
         if not fits_simm13(offset):
-            helper = writer.temporary(2)
-            writer.constant(offset, helper, 3)
+            helper = writer.temporary(free + 1)
+            writer.constant(offset, helper, free + 2)
             offset = helper
-        writer.bump(accumulator, offset, writer.temporary(1))
+        writer.bump(accumulator, offset, writer.temporary(free))
 
 
 def _count_index(writer: Writer, accumulator: Register, constant: int) -> None:
