@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from profiler.commands.cfg import cfg_command
+from profiler.commands.compare import compare_command
 from profiler.commands.doctor import doctor_command
 from profiler.commands.graph import graph_command
 from profiler.commands.run import run_command
@@ -21,6 +22,7 @@ def simprof() -> None:
 
 
 simprof.add_command(run_command)
+simprof.add_command(compare_command)
 simprof.add_command(cfg_command)
 simprof.add_command(graph_command)
 simprof.add_command(doctor_command)

@@ -76,7 +76,7 @@ def description(measurement: Measurement) -> str:
 
 
 def _number(value: object) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def increments(measurement: Measurement) -> int:
@@ -119,7 +119,7 @@ class PathShares:
         Counted all together by the cold counter.
     unfinished
         Prefixes of paths whose activation ended early.
-    long
+    repeating
         How many of the finished executions passed a block more than once.
     """
 
@@ -128,7 +128,7 @@ class PathShares:
     obvious: int
     cold: int
     unfinished: int
-    long: int
+    repeating: int
 
     @property
     def total(self) -> int:
@@ -147,7 +147,7 @@ def path_shares(measurement: Measurement) -> PathShares:
         obvious=obvious,
         cold=measurement.lost.get("cold_paths", 0),
         unfinished=sum(path.count for path in paths if path.partial),
-        long=sum(
+        repeating=sum(
             path.count
             for path in paths
             if not path.partial and len({*_vertices(path.blocks, path.slots)}) < len(path.blocks)

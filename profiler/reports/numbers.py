@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 LONGEST_PLAIN = 10**15
 SHOWN_DIGITS = 3
 
@@ -30,6 +32,14 @@ def percent(part: int, whole: int) -> str:
     if whole == 0:
         return "-"
     return f"{100 * part / whole:.2f} %"
+
+
+def share(part: Fraction) -> str:
+    """Return an exact share in percent, "100.00 %" only where it is all."""
+    hundredths = round(part * 10_000)
+    if hundredths == 10_000 and part < 1:
+        hundredths -= 1
+    return f"{hundredths / 100:.2f} %"
 
 
 def plural(number: int, noun: str) -> str:

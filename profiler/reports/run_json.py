@@ -18,9 +18,11 @@ from profiler.profile import (
     FaultInfo,
     Measurement,
     PathCount,
+    ProgramInfo,
     RoutineProfile,
     VertexName,
 )
+from profiler.reports import mode_facts
 
 SCHEMA = "simprof/run/1"
 
@@ -32,16 +34,14 @@ def render(measurement: Measurement) -> str:
 
 
 def to_object(measurement: Measurement) -> dict[str, object]:
-    """Return the run object as Python values; `paths` only where the scheme collects paths."""
-    program = measurement.program
+    """Return the run object as Python values.
+
+    `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
+    an exact path profile of the same run judges this one.
+    """
     result: dict[str, object] = {
         "schema": SCHEMA,
-        "program": {
-            "file": program.file,
-            "sha256": program.sha256,
-            "machine": str(program.machine),
-            "arguments": list(program.arguments),
-        },
+        "program": program_object(measurement.program),
         "mode": measurement.mode,
         "options": encode(measurement.options),
         "exit": ending_object(measurement.ending),
@@ -50,6 +50,8 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         "instructions": {"base": measurement.base, "added": measurement.added},
         "overhead": measurement.overhead,
         "counts": dict(measurement.counts),
+        "sizes": mode_facts.sizes(measurement),
+        "lost": dict(measurement.lost),
         "routines": [routine_object(routine) for routine in measurement.routines],
         "edges": [
             edge_object(routine.name, edge)
@@ -59,11 +61,34 @@ def to_object(measurement: Measurement) -> dict[str, object]:
     }
     if measurement.runs != 1:
         result["runs"] = measurement.runs
+    judged = mode_facts.attribution(measurement)
+    if judged is not None:
+        result["attribution"] = {
+            "definite": float(judged.definite),
+            "overcount": float(judged.overcount),
+            "undercount": float(judged.undercount),
+        }
+    if mode_facts.counts_blocks(measurement):
+        result["blocks"] = [
+            {"routine": routine.name, "block": vertex_object(block), "count": count}
+            for routine in measurement.routines
+            for block, count in mode_facts.block_counts(routine).items()
+        ]
     if measurement.has_paths:
         result["paths"] = [
             path for routine in measurement.routines for path in path_objects(routine)
         ]
     return result
+
+
+def program_object(program: ProgramInfo) -> dict[str, object]:
+    """Return `program`."""
+    return {
+        "file": program.file,
+        "sha256": program.sha256,
+        "machine": str(program.machine),
+        "arguments": list(program.arguments),
+    }
 
 
 def ending_object(ending: Ending) -> dict[str, object]:

@@ -1,16 +1,15 @@
 """The report for people: what `simprof run` prints on stderr.
 
-Sections: how the run ended and what profiling it costs; totals; the routines where the scheme
-spends most; hot paths; hot edges; warnings.
+Sections: how the run ended and what profiling it costs; totals; how paths are known; sizes; what
+the scheme loses; the routines where it spends most; hot paths; hot edges or blocks; warnings.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from io import StringIO
 from itertools import groupby
 
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -23,20 +22,19 @@ from profiler.profile import (
     RoutineProfile,
     VertexName,
 )
+from profiler.reports import mode_facts
+from profiler.reports.mode_text import losses, path_kinds, sizes
 from profiler.reports.numbers import group_digits, percent, plural
+from profiler.reports.tables import columns, grid, print_parts, section
 from simulator.sparc import SIGNALS
 
 SHOWN_BLOCKS = 12
-FOLDED = frozenset({"routine", "blocks, source lines", "source line"})
-DESCRIPTIONS = {
-    "pp": "acyclic paths (Ball and Larus 1996)",
-    "qpt2": "edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
-    "edges": "edges, counted by the emulator: no instrumentation",
-}
 COUNT_NAMES = {
     "path_increments": "path counter increments",
     "hashed_increments": "of them through a hash table",
     "edge_increments": "edge counter increments",
+    "trace_tokens": "tokens written to the trace",
+    "inferred_paths": "executions of obvious paths, known from the edge profile",
     "blocks": "blocks executed",
     "transfers": "edges crossed",
     "unattributed_transfers": "transfers not attributed",
@@ -60,85 +58,49 @@ def render(measurement: Measurement, top: int = 10, width: int = 100, color: boo
     color
         Whether to use terminal colours.
     """
-    target = StringIO()
-    console = Console(
-        file=target,
-        width=width,
-        force_terminal=color,
-        no_color=not color,
-        highlight=False,
-        emoji=False,
-        markup=False,
-        legacy_windows=False,
-    )
-    for part in sections(measurement, top):
-        console.print(part)
-    lines = target.getvalue().splitlines()
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+    return print_parts(list(sections(measurement, top)), width, color)
 
 
 def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
     """Yield the parts of the report."""
     yield summary(measurement)
     yield from section("Totals", totals(measurement))
+    yield from section("Paths", path_kinds(measurement))
+    yield from section("Sizes", sizes(measurement))
+    yield from section("What is lost", losses(measurement))
     if top > 0:
         yield from section("Routines by added instructions", routines(measurement, top))
         if measurement.has_paths:
             yield from section("Hot paths", hot_paths(measurement, top))
-        yield from section("Hot edges", hot_edges(measurement, top))
+        if mode_facts.counts_blocks(measurement):
+            yield from section("Hot blocks", hot_blocks(measurement, top))
+        else:
+            yield from section("Hot edges", hot_edges(measurement, top))
     for warning in measurement.warnings:
         yield Text(f"warning: {warning}", style="yellow")
 
 
-def section(title: str, table: Table | None) -> Iterable[RenderableType]:
-    """Yield a titled table, or nothing where it has no rows."""
-    if table is not None and table.row_count:
-        yield Text("")
-        yield Text(title, style="bold")
-        yield table
-
-
-def grid() -> Table:
-    """Return an empty two-column list of facts."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
-def columns(*headers: tuple[str, bool]) -> Table:
-    """Return an empty table; a header comes with whether its column holds numbers.
-
-    Names and paths may be long and continue on the next line; numbers never do.
-    """
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="underline")
-    for title, numeric in headers:
-        table.add_column(
-            title,
-            justify="right" if numeric else "left",
-            no_wrap=numeric or title not in FOLDED,
-            overflow="fold",
-        )
-    return table
-
-
 def summary(measurement: Measurement) -> Table:
     """Say what ran, how it ended and what profiling it costs."""
-    program = measurement.program
     table = grid()
-    command = " ".join([program.file, *program.arguments])
-    table.add_row("program", Text(f"{command} ({program.machine})"))
-    description = DESCRIPTIONS.get(measurement.mode)
-    table.add_row("mode", measurement.mode + (f": {description}" if description else ""))
-    table.add_row("ended", Text(ending_text(measurement.ending)))
-    if measurement.partial:
-        table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
+    program_rows(table, measurement)
+    table.add_row("mode", mode_facts.description(measurement))
     if measurement.runs > 1:
         table.add_row("runs", f"{measurement.runs}, added up")
     table.add_row("base", plural(measurement.base, "instruction"))
     table.add_row("added", plural(measurement.added, "instruction"))
     table.add_row("overhead", Text(percent(measurement.added, measurement.base), style="bold"))
     return table
+
+
+def program_rows(table: Table, measurement: Measurement) -> None:
+    """Say what ran and how it ended."""
+    program = measurement.program
+    command = " ".join([program.file, *program.arguments])
+    table.add_row("program", Text(f"{command} ({program.machine})"))
+    table.add_row("ended", Text(ending_text(measurement.ending)))
+    if measurement.partial:
+        table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
 
 
 def ending_text(ending: Ending) -> str:
@@ -309,9 +271,34 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
     return table
 
 
+def hot_blocks(measurement: Measurement, top: int) -> Table:
+    """List the blocks executed most often."""
+    table = columns(("count", True), ("routine", False), ("block", False), ("source line", False))
+    found = [
+        (count, routine, block)
+        for routine in measurement.routines
+        for block, count in mode_facts.block_counts(routine).items()
+        if count
+    ]
+    found.sort(key=lambda each: (-each[0], each[1].address))
+    for count, routine, block in found[:top]:
+        table.add_row(
+            group_digits(count),
+            Text(routine.name),
+            vertex_text(block),
+            Text(source_line((block,), measurement)),
+        )
+    return table
+
+
 def edge_line(edge: EdgeCount, measurement: Measurement) -> str:
     """Return the source line of an edge's target, or else of its source."""
-    for vertex in (edge.target, edge.source):
+    return source_line((edge.target, edge.source), measurement)
+
+
+def source_line(vertices: Iterable[VertexName], measurement: Measurement) -> str:
+    """Return the source line of the first vertex that has one."""
+    for vertex in vertices:
         if isinstance(vertex.start, int) and vertex.start in measurement.lines:
             place = measurement.lines[vertex.start]
             return f"{place.file}:{place.line}"

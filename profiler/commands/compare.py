@@ -1,0 +1,126 @@
+"""`simprof compare`: a program under many schemes at once, side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from profiler.commands import options, program_options
+from profiler.commands.scheme_options import collect, percentage, scheme_options
+from profiler.request import Mode, SchemeOptions, Setting, Weights
+from simulator.errors import UsageError
+
+DEFAULT_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
+
+
+def modes(value: str | Sequence[Mode]) -> tuple[Mode, ...]:
+    """Return the modes of a list such as "pp,qpt2"."""
+    if not isinstance(value, str):
+        return tuple(value)
+    found: list[Mode] = []
+    for name in value.split(","):
+        try:
+            mode = Mode(name.strip())
+        except ValueError:
+            raise click.BadParameter(
+                f"{name.strip()!r} is no mode: name some of {', '.join(Mode)}"
+            ) from None
+        if mode in found:
+            raise click.BadParameter(f"{mode} is named twice")
+        found.append(mode)
+    return tuple(found)
+
+
+def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
+    """Return i and j of TPP(i, j), written as "I,J"."""
+    if not isinstance(value, str):
+        return value
+    parts = value.split(",")
+    if len(parts) != 2:
+        raise click.BadParameter(f"{value!r} is not of the form I,J: two percentages, as in 5,15")
+    return percentage(parts[0]), percentage(parts[1])
+
+
+@click.command("compare", short_help="Run a program under many schemes and show them in a table.")
+@click.option(
+    "--modes",
+    type=modes,
+    default=DEFAULT_MODES,
+    metavar="MODE,MODE,...",
+    help="Schemes to compare, as `simprof run --mode` names them.  [default: all but edges]",
+)
+@click.option(
+    "--tpp",
+    "settings",
+    type=thresholds,
+    multiple=True,
+    metavar="I,J",
+    help="Add targeted path profiling with --cold I and --loop J, as tpp(I,J); repeatable.",
+)
+@options.weights_option
+@scheme_options("saved profile of the same program that guides it.  [default: a first run]")
+@program_options.program_options
+def compare_command(
+    elf: str,
+    arguments: tuple[str, ...],
+    modes: tuple[Mode, ...],
+    settings: tuple[tuple[float, float], ...],
+    weights: Weights | Path,
+    **chosen: Any,
+) -> int:
+    """Run the SPARC program ELF once for all schemes and compare what they cost.
+
+    All schemes watch the same execution. Where one needs an edge profile first (tpp without
+    --edge-profile) the program is run twice, with the same input. The program owns stdin, stdout
+    and stderr, and its exit status is simprof's, as with `simprof run`.
+    """
+    scheme = collect(chosen, weights)
+    wanted = tuple(make_settings(modes, settings, scheme))
+    program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
+    request = program_options.make_request(elf, arguments, chosen)
+    with program_options.watched(request, chosen["progress"]) as watched:
+        from profiler.session import compare_program
+
+        comparison = compare_program(watched, wanted)
+    from profiler.reports import compare_json, compare_text
+
+    names = tuple(setting.name for setting in wanted)
+    rows = tuple(zip(names, comparison.measurements, strict=True))
+    program_options.write_json(
+        partial(compare_json.render, rows, comparison.emulations), chosen["json_file"]
+    )
+    program_options.write_report(
+        partial(compare_text.render, rows, comparison.emulations), chosen["report"]
+    )
+    return comparison.measurements[0].ending.code
+
+
+def make_settings(
+    modes: Sequence[Mode], thresholds: Sequence[tuple[float, float]], scheme: SchemeOptions
+) -> Iterator[Setting]:
+    """Yield the settings in the table's order: those of `--tpp` follow `tpp`, or come last.
+
+    Raises
+    ------
+    UsageError
+        If two would have the same name.
+    """
+    targeted = [
+        Setting(f"tpp({cold:.15g},{loop:.15g})", Mode.TPP, replace(scheme, cold=cold, loop=loop))
+        for cold, loop in thresholds
+    ]
+    names = [setting.name for setting in targeted]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{name} is named twice: leave out one --tpp")
+    for mode in modes:
+        yield Setting(mode.value, mode, scheme)
+        if mode is Mode.TPP:
+            yield from targeted
+    if Mode.TPP not in modes:
+        yield from targeted

@@ -1,0 +1,49 @@
+"""A comparison of schemes as JSON: schema `simprof/compare/1` (docs/SEMANTICS.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from profiler.codec import big_integers
+from profiler.profile import Measurement
+from profiler.reports.run_json import ending_object, program_object, to_object
+
+SCHEMA = "simprof/compare/1"
+LEFT_OUT = ("edges", "paths", "blocks")
+
+Row = tuple[str, Measurement]
+"""The name of a setting, and what it measured."""
+
+
+def render(rows: Sequence[Row], emulations: int) -> str:
+    """Return the comparison as one line of JSON; parameters as those of `to_compare_object`."""
+    with big_integers():
+        return json.dumps(to_compare_object(rows, emulations)) + "\n"
+
+
+def to_compare_object(rows: Sequence[Row], emulations: int) -> dict[str, object]:
+    """Return the comparison as Python values.
+
+    Parameters
+    ----------
+    rows
+        At least one; all of the same run.
+    emulations
+        Whole runs of the program that this took.
+    """
+    _, first = rows[0]
+    return {
+        "schema": SCHEMA,
+        "program": program_object(first.program),
+        "exit": ending_object(first.ending),
+        "partial": first.partial,
+        "instructions": {"base": first.base},
+        "emulations": emulations,
+        "modes": {name: _mode(measurement) for name, measurement in rows},
+    }
+
+
+def _mode(measurement: Measurement) -> dict[str, object]:
+    whole = to_object(measurement)
+    return {key: value for key, value in whole.items() if key not in LEFT_OUT}

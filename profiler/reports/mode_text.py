@@ -1,0 +1,95 @@
+"""Parts of reports that only some modes have: kinds of paths, sizes, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.table import Table
+
+from profiler.profile import Measurement
+from profiler.reports import mode_facts
+from profiler.reports.numbers import group_digits, percent, plural, share
+from profiler.reports.tables import grid
+
+SIZE_NAMES = {
+    "counter_bytes": "bytes of counters",
+    "snippets": "pieces of code added",
+    "code_bytes": "bytes of code added",
+    "trace_bytes": "bytes of trace",
+    "minimal_trace_bytes": "bytes of trace with tokens of as few bits as possible",
+}
+
+
+def numbers_grid() -> Table:
+    """Return an empty list of numbers with what they count."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def path_kinds(measurement: Measurement) -> Table | None:
+    """List executions of paths by how they are known; None in modes that collect none."""
+    if not measurement.has_paths:
+        return None
+    shares = mode_facts.path_shares(measurement)
+    table = numbers_grid()
+    rows = [
+        (shares.counted, "path executions counted"),
+        (shares.obvious, "of obvious paths, known from the edge profile"),
+        (shares.cold, "of cold paths, counted together"),
+        (shares.unfinished, "unfinished: their activation ended early"),
+        (shares.repeating, "of those finished pass a block more than once"),
+    ]
+    for count, text in rows:
+        if count:
+            table.add_row(group_digits(count), f"{text} ({percent(count, shares.total)})")
+    if shares.total:
+        table.add_row(group_digits(shares.different), "different paths")
+    return table
+
+
+def sizes(measurement: Measurement) -> Table:
+    """List what the mode takes besides instructions."""
+    table = numbers_grid()
+    for name, size in mode_facts.sizes(measurement).items():
+        if name in SIZE_NAMES and size:
+            table.add_row(group_digits(size), SIZE_NAMES[name])
+    return table
+
+
+def losses(measurement: Measurement) -> Table:
+    """Say what the mode lost."""
+    table = grid()
+    for name, text in lost(measurement):
+        table.add_row(name, text)
+    return table
+
+
+def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Yield what the mode lost, each with what it is about."""
+    judged = mode_facts.attribution(measurement)
+    if judged is not None:
+        yield (
+            "definite flow",
+            f"{share(judged.definite)} attributed, {share(judged.overcount)} overcounted, "
+            f"{share(judged.undercount)} undercounted",
+        )
+    named = measurement.lost
+    if cold := named.get("cold_paths"):
+        total = mode_facts.path_shares(measurement).total
+        yield (
+            "cold paths",
+            f"{plural(cold, 'execution')} ({percent(cold, total)}) not told apart",
+        )
+    if excess := named.get("overcounted_paths"):
+        yield "obvious paths", f"{plural(excess, 'execution')} too many"
+    if unknown := named.get("unknown_unfinished"):
+        yield "unfinished paths", f"{plural(unknown, 'execution')} not identified"
+    if edges := named.get("unknown_edges"):
+        total = sum(routine.edges for routine in measurement.routines)
+        yield (
+            "edges",
+            f"counts do not follow in routines with {group_digits(edges)} of "
+            f"{plural(total, 'edge')}",
+        )
