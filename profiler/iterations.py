@@ -14,32 +14,18 @@ start dummy, end dummy
     ENTRY -> head in copy 1, and tail in copy k -> EXIT: the paths that a back edge begins and
     ends. Removed edges share the dummies of their vertices; one that leaves an iterated loop has
     an end dummy in every copy.
-
-Which loops are iterated: loops with one head and nested bodies are nested loops, as in KITER
-figure 8, the others that share a head are one loop with several tails. A loop is left acyclic
-that has another loop, or part of an irreducible one, inside. Self-loops are no loops here: they
-have counters of their own (KITER 3; EPP 4.1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
 from profiler.cfg import ControlFlowGraph
-from profiler.loops import DepthFirst, proper_back_edges
-
-
-@dataclass(frozen=True)
-class IteratedLoop:
-    """A loop and the number of its iterations that paths span (k of KITER, by loop)."""
-
-    head: int
-    body: frozenset[int]
-    back_edges: tuple[int, ...]
-    iterations: int
+from profiler.iterations_loops import IteratedLoop
+from profiler.loops import DepthFirst
 
 
 class UnrolledEdge(NamedTuple):
@@ -228,54 +214,6 @@ def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int,
     return tuple(map(tuple, table))
 
 
-def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tuple[IteratedLoop, ...]:
-    """Return the loops that can be iterated (see the module), all with k = `iterations`."""
-    by_head: dict[int, list[int]] = {}
-    for edge in sorted(proper_back_edges(cfg, dfs) - dfs.self_loops):
-        by_head.setdefault(cfg.edges[edge].target, []).append(edge)
-    found = (
-        _innermost(cfg, dfs, head, by_head[head], iterations)
-        for head in dfs.topological
-        if head in by_head
-    )
-    return tuple(loop for loop in found if loop is not None)
-
-
-def _innermost(
-    cfg: ControlFlowGraph, dfs: DepthFirst, head: int, back_edges: list[int], iterations: int
-) -> IteratedLoop | None:
-    bodies = [_body(cfg, dfs, head, [cfg.edges[edge].source]) for edge in back_edges]
-    smallest = (body for body in bodies if not any(other < body for other in bodies))
-    body = frozenset().union(*smallest)
-    own = tuple(edge for edge in back_edges if cfg.edges[edge].source in body)
-    for vertex in body:
-        for edge in cfg.out_edges[vertex]:
-            inside = cfg.edges[edge].target in body and edge in dfs.back_edges
-            if inside and edge not in own and edge not in dfs.self_loops:
-                return None
-    return IteratedLoop(head, body, own, iterations)
-
-
-def _body(cfg: ControlFlowGraph, dfs: DepthFirst, head: int, work: list[int]) -> frozenset[int]:
-    """Return the vertices from which a source in `work` is reached without passing `head`."""
-    body = {head, *work}
-    while work:
-        for edge in cfg.in_edges[work.pop()]:
-            vertex = cfg.edges[edge].source
-            if vertex not in body and vertex in dfs.reached:
-                body.add(vertex)
-                work.append(vertex)
-    return frozenset(body)
-
-
-def with_iterations(
-    loops: Iterable[IteratedLoop], iterations: Mapping[int, int]
-) -> tuple[IteratedLoop, ...]:
-    """Return `loops` with k by head; those with k = 1 are acyclic and left out."""
-    chosen = (replace(loop, iterations=iterations[loop.head]) for loop in loops)
-    return tuple(loop for loop in chosen if loop.iterations > 1)
-
-
 def unroll(
     cfg: ControlFlowGraph,
     dfs: DepthFirst,
@@ -287,7 +225,7 @@ def unroll(
     Parameters
     ----------
     loops
-        Disjoint innermost loops with k >= 2 (`find_loops`).
+        Disjoint innermost loops with k >= 2 (`iterations_loops`).
     cut_edges
         Further edges to remove, from vertices outside of `loops`.
 

@@ -18,7 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from profiler.flow import solve_tree
-from profiler.iterations import IteratedLoop, Unrolled, UnrolledEdge
+from profiler.iterations import Unrolled, UnrolledEdge
+from profiler.iterations_loops import IteratedLoop
 from profiler.spanning import SpanningTree, maximum_spanning_tree
 
 

@@ -12,7 +12,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 from profiler.cfg import ControlFlowGraph
 from profiler.dag import Dag, make_dag
-from profiler.iterations import IteratedLoop, Unrolled, unroll, with_iterations
+from profiler.iterations import Unrolled, unroll
+from profiler.iterations_loops import IteratedLoop, with_iterations
 from profiler.iterations_numbering import number_iterations
 from profiler.loops import DepthFirst
 from profiler.numbering import find_cut_edges

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.iterations import IteratedLoop, Unrolled
+from profiler.iterations import Unrolled
 from profiler.iterations_actions import (
     AddAccumulators,
     CountIterations,
@@ -23,6 +23,7 @@ from profiler.iterations_actions import (
     LeaveLoop,
     NextIteration,
 )
+from profiler.iterations_loops import IteratedLoop
 from profiler.iterations_numbering import IterationNumbering
 from profiler.placement import ADDRESSING_REACH, INDEXING_REACH
 from profiler.plan import (

@@ -33,16 +33,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.cfg import ControlFlowGraph
-from profiler.iterations import (
-    IteratedLoop,
-    Unrolled,
-    UnrolledEdge,
-    find_loops,
-    unroll,
-    with_iterations,
-)
+from profiler.iterations import Unrolled, UnrolledEdge, unroll
 from profiler.iterations_flow import edge_counts, removed_forest
 from profiler.iterations_limits import fit
+from profiler.iterations_loops import IteratedLoop, find_loops, with_iterations
 from profiler.iterations_numbering import IterationNumbering, number_iterations
 from profiler.iterations_placement import (
     IterationIncrements,
