@@ -88,6 +88,11 @@ class HotGraphs:
                     work.append(edge.target)
         return frozenset(found)
 
+    @cached_property
+    def cold_ends(self) -> frozenset[int]:
+        """Edges that end cold paths only."""
+        return frozenset(edge.id for edge, ends in self._others() if self._end(edge, ends))
+
     def actions(self, placement: Placement) -> Actions:
         """Return the placement's actions, with poison and cold counts."""
         edges = self.hot.cfg.edges
@@ -96,7 +101,7 @@ class HotGraphs:
             for edge, actions in placement.actions.items()
         }
         for edge, ends in self._others():
-            first = self._end(edge) if ends or edge.target == self.hot.cfg.exit else None
+            first = self._end(edge, ends)
             last = self._start(edge, ends, placement.counted_region)
             new = (first, *made.get(edge.id, ()), last)
             made[edge.id] = tuple(action for action in new if action is not None)
@@ -109,15 +114,11 @@ class HotGraphs:
             return CountHotPath(action.constant, action.on_back_edge)
         return action
 
-    def _end(self, edge: Edge) -> Action | None:
-        """What happens to the path that `edge` ends."""
-        if edge.source == self.hot.cfg.entry:
-            return None  # none does
-        hot = (
-            edge.source in self.hot.exit_dummy
-            if edge.id in self._removed
-            else edge.id in self.hot.real
-        )
+    def _end(self, edge: Edge, ends: bool) -> Action | None:
+        """What happens to the path that `edge` ends, if it does."""
+        if edge.source == self.hot.cfg.entry or not (ends or edge.target == self.hot.cfg.exit):
+            return None
+        hot = edge.source in self.hot.exit_dummy if ends else edge.id in self.hot.real
         return None if hot else CountColdPath()
 
     def _start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
 from itertools import chain
+from typing import NamedTuple
 
 from profiler.cfg import ControlFlowGraph
 from profiler.cold import cold_edges
@@ -40,6 +41,18 @@ from profiler.schemes.base import PathRecord, Reading, RoutineCounters, Unfinish
 from profiler.spanning import ChordIncrements, SpanningTree
 from profiler.targeting import POISON_REACH, Draft, Order, draft, poisonable_draft
 from profiler.weights import heuristic, measured
+
+
+class ObviousCounts(NamedTuple):
+    """What an edge profile tells of the paths that have no counters.
+
+    `paths` by path number; `cold` paths that end where nothing counts; `overcounted` path
+    executions.
+    """
+
+    paths: dict[int, int]
+    cold: int
+    overcounted: int
 
 
 @dataclass(frozen=True)
@@ -151,10 +164,12 @@ class TppPlan:
         Returns
         -------
         Reading
-            `edges` is None: they are input. `lost` names path executions: "cold_paths" were
-            counted by the cold counter, "overcounted_paths" are obvious paths counted too often
-            for certain, "unknown_unfinished" are unfinished paths that nothing identifies.
-            `inferred` are the executions of obvious paths.
+            `edges` is None: they are input. `lost` names path executions. "cold_paths" are in
+            no path's count: the cold counter, and where there is no code for it what the edge
+            profile tells of. "overcounted_paths" are in several: obvious paths share edges with
+            cold or unfinished ones. With the edge profile of the same run, all counts and the
+            cold paths less the overcounted ones are as many paths as executed.
+            "unknown_unfinished" are unfinished paths that nothing identifies.
         """
         paths = Counter(counters.paths)
         partial: Counter[PathRecord] = Counter()
@@ -167,16 +182,15 @@ class TppPlan:
                 unknown += end.count
             else:
                 partial[record] += end.count
-        cold = paths.pop(COLD_COUNTER, 0)
-        obvious, excess = self.obvious_counts(self.edge_profile)
-        lost = {"unknown_unfinished": unknown, "overcounted_paths": excess}
+        told = self.obvious_counts(self.edge_profile)
+        cold = paths.pop(COLD_COUNTER, 0) + told.cold
+        lost = {"unknown_unfinished": unknown, "overcounted_paths": told.overcounted}
         kept = {name: count for name, count in lost.items() if count}
         return Reading(
             edges=None,
-            paths={path: n for path, n in sorted((paths | obvious).items()) if n},
+            paths={path: n for path, n in sorted((paths | told.paths).items()) if n},
             partial=partial,
-            lost={"cold_paths": cold} | kept if self.plan.has_cold_counter else kept,
-            inferred=sum(obvious.values()),
+            lost={"cold_paths": cold} | kept if self.cold else kept,
         )
 
     def _unfinished(self, counters: RoutineCounters) -> Iterable[UnfinishedPath]:
@@ -225,23 +239,20 @@ class TppPlan:
         """Vertices where cold paths lead into the hot graph."""
         return HotGraphs(self.graphs.hot, self.graphs.hot).detours.joins
 
-    def obvious_counts(self, edge_counts: Sequence[int]) -> tuple[dict[int, int], int]:
-        """Return the counts of obvious paths without counters, and what is too much of them.
-
-        Parameters
-        ----------
-        edge_counts
-            An edge profile, by edge id.
-        """
+    def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
+        """Derive what needs no counters from an edge profile, by edge id."""
         counts = self.obvious.dag.edge_weights(edge_counts)
         found: dict[int, int] = {}
-        ended: Counter[int] = Counter()
+        rest = {x: int(counts[x]) for x in self.graphs.hot.in_edges[self.cfg.exit]}
         for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
             path = self.obvious.path(first)
-            count = int(min(counts[edge] for edge in path))
-            found[path_id] = count
-            ended[path[-1]] += count
-        return found, sum(max(0, n - int(counts[edge])) for edge, n in ended.items())
+            found[path_id] = int(min(counts[edge] for edge in path))
+            rest[path[-1]] -= found[path_id]
+        left = [count for point, count in rest.items() if point not in self.obvious.kept]
+        cold = sum(count for count in left if count > 0)
+        if not self.plan.actions:
+            cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
+        return ObviousCounts(found, cold, -sum(count for count in left if count < 0))
 
     def validate(self) -> None:
         """Check every structure.
