@@ -12,9 +12,12 @@ import click
 from profiler.commands import options, program_options
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request import Mode, Weights
+from simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from profiler.profile import Measurement
+
+TRACING = (Mode.WITNESS, Mode.BITS)
 
 
 @click.command("run", short_help="Run a program under one scheme and report.")
@@ -41,6 +44,12 @@ if TYPE_CHECKING:
 @click.option(
     "-o", "--output", type=options.PATH, metavar="PROFILE", help="Save the profile to a file."
 )
+@click.option(
+    "--trace",
+    type=options.PATH,
+    metavar="FILE",
+    help="witness, bits: write the trace there, for `simprof regenerate`.",
+)
 def run_command(
     elf: str,
     arguments: tuple[str, ...],
@@ -48,6 +57,7 @@ def run_command(
     weights: Weights | Path,
     top: int,
     output: Path | None,
+    trace: Path | None,
     **chosen: Any,
 ) -> int:
     """Run the SPARC program ELF and measure what profiling it costs.
@@ -57,12 +67,16 @@ def run_command(
     its number. Options of the scheme that name a mode do nothing in the others.
     """
     scheme = collect(chosen, weights)
-    program_options.check_files(elf, chosen, output, inputs=options.profiles(scheme))
+    program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
+    if trace is not None and Mode(mode) not in TRACING:
+        raise UsageError(
+            f"--trace {trace}: {mode} writes no trace: use --mode {' or '.join(TRACING)}"
+        )
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session import run_program
 
-        measurement = run_program(replace(watched, mode=Mode(mode), scheme=scheme))
+        measurement = run_program(replace(watched, mode=Mode(mode), scheme=scheme, trace=trace))
     write_results(measurement, output, chosen["json_file"], chosen["report"], top)
     return measurement.ending.code
 
