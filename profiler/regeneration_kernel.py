@@ -1,0 +1,262 @@
+"""Regenerates executions from traces: BL94 figure 14 with a stack of active procedures.
+
+Imports numpy and numba only. Blocks and edges have program-wide numbers. The position is a block,
+or an EXIT edge that has been crossed (`-2 - edge`), or `NOWHERE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.int64]
+Bytes = npt.NDArray[np.uint8]
+P = ParamSpec("P")
+T = TypeVar("T")
+_numba: Any = numba
+
+
+def _jit(function: Callable[P, T]) -> Callable[P, T]:
+    return cast(Callable[P, T], _numba.njit(cache=True, error_model="numpy")(function))
+
+
+# Words of the state.
+PLACE = 0  # the position
+CROSSINGS = 1
+BITS = 2  # of the token stream, read
+DEPTH = 3  # activations that wait
+DIGEST = 4
+LIMIT = 5  # crossings at which the next event is
+EVENT_BITS = 6  # bits before it, -1 if there is none
+CERTAIN = 7  # crossings that have happened even if no token tells
+WRITTEN = 8  # blocks in the output
+CHECKED = 9  # whether digests are compared
+WORDS = 10
+
+NOWHERE = -1
+
+# Why `regenerate` stopped.
+REACHED = 0  # the limit
+NO_TOKEN = 1  # the token stream ends
+TOWARDS = 2  # a predicate, and no token but the next event decides
+WRONG = 3  # a token that cannot come here
+STUCK = 4  # the graphs lead nowhere
+DIFFERS = 5  # the digest at a checkpoint is another
+OUTPUT_FULL = 6
+STACK_FULL = 7
+
+# How control leaves by an EXIT edge (`trace_calls.Exit`).
+RETURN = 1
+ENTER = 2
+CALL = 3
+TARGET = 4
+
+# What `Tables.callee` and `Tables.entered` hold but for ENTRY edges.
+NO_CALL = -1
+BY_TARGET = -2  # the trace has the address
+BY_EVENT = -3
+
+UNMET = -1  # width of the edges of routines that the trace does not know
+TARGET_WIDTH = 32
+DIGEST_FACTOR = 0x2545F4914F6CDD1D
+CHECKPOINT_SPAN = 1 << 16
+
+
+class Tables(NamedTuple):
+    """A program and what its edges write; int64.
+
+    Attributes
+    ----------
+    target
+        Edge -> block, -1 for EXIT.
+    value, width
+        Edge -> token; width 0: none.
+    way, entered
+        EXIT edge -> how control leaves, ENTRY edge that follows.
+    only
+        Block -> its one outgoing edge, -1 where it has none or several.
+    callee
+        Block -> ENTRY edge that its call leads to.
+    peek
+        Block -> bits that decide between its edges; 0 where it is no predicate.
+    first
+        Block -> where its decisions begin in `key` and `choice`; they end with the next block's.
+    key, choice
+        Ascending token values, and the edge that each decides for.
+    routine, entry, returns
+        Block -> routine, ENTRY edge or -1, whether jumps of other routines return there.
+    block_at
+        Instruction word -> block that starts there, or -1.
+    base
+        One element: address of the first word.
+    """
+
+    target: Array
+    value: Array
+    width: Array
+    way: Array
+    entered: Array
+    only: Array
+    callee: Array
+    peek: Array
+    first: Array
+    key: Array
+    choice: Array
+    routine: Array
+    entry: Array
+    returns: Array
+    block_at: Array
+    base: Array
+
+
+@_jit
+def read_bits(stream: Bytes, at: int, width: int) -> int:
+    """The `width` bits at bit `at` of `stream`, which has them; at most 32."""
+    last = at + width - 1
+    value = 0
+    for byte in range(at >> 3, (last >> 3) + 1):
+        value = value << 8 | np.int64(stream[byte])
+    return (value >> (7 - (last & 7))) & ((1 << width) - 1)
+
+
+@_jit
+def target_block(tables: Tables, low: int) -> int:
+    """The block that starts at the address with this lower half, or -1."""
+    base = tables.base[0]
+    word = ((base >> TARGET_WIDTH << TARGET_WIDTH | low) - base) >> 2
+    return tables.block_at[word] if 0 <= word < len(tables.block_at) else -1
+
+
+@_jit
+def decide(tables: Tables, block: int, token: int) -> int:
+    """The edge that `token` decides for at predicate `block`, or -1."""
+    low, high = tables.first[block], tables.first[block + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if tables.key[middle] < token:
+            low = middle + 1
+        else:
+            high = middle
+    if low < tables.first[block + 1] and tables.key[low] == token:
+        return tables.choice[low]
+    return -1
+
+
+@_jit
+def cross(
+    tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int
+) -> int:
+    """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
+    width = tables.width[edge]
+    if width == UNMET:
+        return STUCK
+    if width > 0:
+        at = state[BITS]
+        if at + width > end:
+            return NO_TOKEN
+        if read_bits(stream, at, width) != tables.value[edge]:
+            return WRONG
+        state[BITS] = at + width
+    state[CROSSINGS] += 1
+    state[DIGEST] = (state[DIGEST] + edge + 1) * DIGEST_FACTOR
+    block = tables.target[edge]
+    if block < 0:
+        state[PLACE] = -2 - edge
+    else:
+        state[PLACE] = block
+        output[state[WRITTEN]] = block
+        state[WRITTEN] += 1
+    return REACHED
+
+
+@_jit
+def regenerate(
+    tables: Tables,
+    stream: Bytes,
+    end: int,
+    state: Array,
+    stack: Array,
+    output: Array,
+    digests: Array,
+) -> int:
+    """Regenerate from `state` on; return why that stopped.
+
+    Parameters
+    ----------
+    stream, end
+        The token stream and its length in bits.
+    stack
+        Blocks that wait for a call to return, -1 where no return by the graphs leads.
+    output
+        Receives the blocks.
+    digests
+        Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
+    """
+    while True:
+        crossings, place = state[CROSSINGS], state[PLACE]
+        depth, bits = state[DEPTH], state[BITS]
+        if crossings == state[LIMIT]:
+            return REACHED
+        if bits >= end and crossings >= state[CERTAIN]:
+            return NO_TOKEN
+        if state[WRITTEN] + 1 >= len(output):
+            return OUTPUT_FULL
+        if depth + 1 >= len(stack):
+            return STACK_FULL
+        edge = -1
+        pushed = NOWHERE
+        if place >= 0:
+            edge = tables.callee[place]
+            if edge != NO_CALL:
+                pushed, depth = place, depth + 1
+            elif tables.peek[place] > 0:
+                if bits == state[EVENT_BITS]:
+                    return TOWARDS
+                if bits + tables.peek[place] > end:
+                    return NO_TOKEN
+                edge = decide(tables, place, read_bits(stream, bits, tables.peek[place]))
+                if edge < 0:
+                    return WRONG
+            else:
+                edge = tables.only[place]
+        elif place != NOWHERE:
+            way = tables.way[-2 - place]
+            edge = tables.entered[-2 - place]
+            if way == CALL:
+                depth += 1
+            elif way == RETURN:
+                edge = NO_CALL
+                if depth > 0 and stack[depth - 1] >= 0:
+                    depth -= 1
+                    edge = tables.only[stack[depth]]
+        if edge == BY_TARGET:
+            if bits + TARGET_WIDTH > end:
+                return NO_TOKEN
+            block = target_block(tables, read_bits(stream, bits, TARGET_WIDTH))
+            bits += TARGET_WIDTH
+            if block < 0:
+                return STUCK
+            edge = tables.entry[block]
+            if place < 0 and tables.way[-2 - place] == TARGET and tables.returns[block]:
+                edge = NO_CALL
+                if depth > 0 and stack[depth - 1] >= 0:
+                    depth -= 1
+                    edge = tables.only[stack[depth]]
+        if edge < 0:
+            return STUCK
+        if depth > state[DEPTH]:
+            stack[state[DEPTH]] = pushed
+        state[DEPTH] = depth
+        state[BITS] = bits
+        status = cross(tables, stream, end, state, output, edge)
+        if status != REACHED:
+            return status
+        crossings += 1
+        if crossings % CHECKPOINT_SPAN == 0 and state[CHECKED]:
+            number = crossings // CHECKPOINT_SPAN - 1
+            if number < len(digests) and digests[number] != state[DIGEST]:
+                return DIFFERS
