@@ -285,7 +285,7 @@ class Automaton:
                     return
                 case kernels.DECIDE:
                     landing = self._landings[failed]
-                    self._begin_event(landing.block)
+                    self._begin_event(UNKNOWN if landing.returned else landing.block)
                     self._activations.land(address, landing.block, returned=landing.returned)
                     self._end_event()
                     return
