@@ -1,6 +1,7 @@
 """How fast simprof is, against the bare emulator and against qemu-user.
 
     python tools/bench.py [--json FILE|-] [--repeat N] [--quick] [--program NAME]...
+                          [--configuration NAME]...
 
 Every configuration runs the same work, in turn, `--repeat` times; the shortest time counts.
 `emulation` is the processor time of the emulated run, which the ratios compare, within one
@@ -16,6 +17,10 @@ instructions a block), one of mixed loops, and one of calls.
     pp            path profile, hash tables where arrays do not fit, with costs
     pp-hash       the same with a hash table for every routine
     pp+qpt2       both schemes in one emulation
+    compare       `simprof compare` with all modes and TPP settings 1,1 5,5 10,10 5,15: fifteen
+                  schemes in two emulations. Its `emulation` is the processor time of everything
+                  that the command does once Python has started: loading, recovery, both
+                  emulations, planning, pricing, reading counters, the report as JSON and as text
     qemu          qemu-user
     qemu-edges    qemu-user with a native edge-counting plugin (tools/edge_plugin.c)
 """
@@ -39,13 +44,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, TableChoice
-from simulator.errors import SimulatorError
+from profiler.request import (
+    GuestOptions,
+    Mode,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from simulator.errors import SimulatorError, UsageError
 
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures" / "bin" / "v9"
-LIMITS = {"edges": 1.8, "pp": 2.5, "pp+qpt2": 2.8}
+LIMITS = {"edges": 1.8, "pp": 2.5, "pp+qpt2": 2.8, "compare": 6.0}
 """Ratios to `bare` that must not be passed."""
+TPP_SETTINGS = ((1.0, 1.0), (5.0, 5.0), (10.0, 10.0), (5.0, 15.0))
 
 
 @dataclass(frozen=True)
@@ -125,24 +138,43 @@ def profiled(*modes: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
     """Run under some schemes, in one emulation."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.results import measure
+        from profiler.results import measure_all
         from profiler.session import observe
 
+        scheme = SchemeOptions(table=table)
         with null_output() as output:
-            guest = GuestOptions(root=ROOT, stdout=output, stderr=output)
-            request = RunRequest(
-                program=program,
-                guest=guest,
-                arguments=tuple(map(os.fsencode, arguments)),
-                mode=modes[0],
-                scheme=SchemeOptions(table=table),
-            )
-            observation = observe(request, modes)
-            for scheme in observation.schemes:
-                measure(observation, scheme, request)
+            request = request_for(program, arguments, output)
+            observation = observe(request, [Setting(mode.value, mode, scheme) for mode in modes])
+            measure_all(observation, request)
             return observation.result.instructions, observation.result.cpu_seconds
 
     return run
+
+
+def request_for(program: Path, arguments: Sequence[str], output: int) -> RunRequest:
+    """Return the request for a run whose output goes to a descriptor."""
+    return RunRequest(
+        program=program,
+        guest=GuestOptions(root=ROOT, stdout=output, stderr=output),
+        arguments=tuple(map(os.fsencode, arguments)),
+    )
+
+
+def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
+    """Compare all modes, and count all that this takes."""
+    from profiler.commands.compare import DEFAULT_MODES, make_settings
+    from profiler.reports import compare_json, compare_text
+    from profiler.session import compare_program
+
+    started = time.process_time()
+    settings = tuple(make_settings(DEFAULT_MODES, TPP_SETTINGS, SchemeOptions()))
+    with null_output() as output:
+        comparison = compare_program(request_for(program, arguments, output), settings)
+    names = (setting.name for setting in settings)
+    rows = tuple(zip(names, comparison.measurements, strict=True))
+    compare_json.render(rows, comparison.emulations)
+    compare_text.render(rows, comparison.emulations)
+    return comparison.measurements[0].base, time.process_time() - started
 
 
 def emulated(command: Sequence[str]) -> Runner:
@@ -190,8 +222,23 @@ def configurations(directory: Path) -> dict[str, Runner]:
         "pp": profiled(Mode.PP),
         "pp-hash": profiled(Mode.PP, table=TableChoice.HASH),
         "pp+qpt2": profiled(Mode.PP, Mode.QPT2),
+        "compare": compared,
         **qemu_configurations(directory),
     }
+
+
+def selected(runners: dict[str, Runner], names: Sequence[str]) -> dict[str, Runner]:
+    """Return the configurations named, and `bare`; without names, all.
+
+    Raises
+    ------
+    UsageError
+        If there is none of a name.
+    """
+    for name in names:
+        if name not in runners:
+            raise UsageError(f"no configuration {name!r}: name one of {', '.join(runners)}")
+    return {name: run for name, run in runners.items() if not names or name in ("bare", *names)}
 
 
 def measure(
@@ -276,6 +323,9 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=3, help="take the best of so many runs")
     parser.add_argument("--quick", action="store_true", help="short runs, to try it out")
     parser.add_argument(
+        "--configuration", action="append", metavar="NAME", default=[], help="only this; repeatable"
+    )
+    parser.add_argument(
         "--program", action="append", choices=[each.name for each in WORKLOADS], default=[]
     )
     return parser.parse_args(arguments)
@@ -287,7 +337,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     workloads = [each for each in WORKLOADS if not chosen.program or each.name in chosen.program]
     try:
         with tempfile.TemporaryDirectory(prefix="simprof-bench-") as directory:
-            runners = configurations(Path(directory))
+            runners = selected(configurations(Path(directory)), chosen.configuration)
             results = measure(workloads, runners, max(chosen.repeat, 1), chosen.quick)
     except SimulatorError as error:
         print(f"bench: {error}", file=sys.stderr)
