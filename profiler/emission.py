@@ -57,7 +57,11 @@ class Stub:
 
 @dataclass(frozen=True)
 class Emission:
-    """The code of a routine by place; addresses are those of the original instructions."""
+    """The code of a routine by place; addresses are those of the original instructions.
+
+    An instruction may be a delay slot and the top of a block; an editor makes two of it, and the
+    code at it belongs to the one in the block (`Snippet.block`).
+    """
 
     before_label: Mapping[int, tuple[Piece, ...]]
     at: Mapping[int, tuple[Piece, ...]]

@@ -77,6 +77,15 @@ def test_counters_and_cost_are_those_of_the_plan(
     check(lab, edges, base, name)
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_many_more_routines(name: str, machine: MachineKind) -> None:
+    for seed in range(100, 220):
+        lab, edges, base = lab_of(machine, seed)
+        check(lab, edges, base, name)
+
+
 def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) -> RoutineCode:
     """Run one setting's code and compare everything."""
     mode, options = SETTINGS[name]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from profiler.cfg import ControlFlowGraph
+from profiler.cfg import Block, ControlFlowGraph
 from profiler.codegen import RoutineCode
 from profiler.emission import Emission, Kind, Piece, Stub, describe_edge, name_vertex, target_of
 from profiler.layout import CounterLayout
@@ -62,6 +62,7 @@ class _Listing:
         self._mode = mode
         self._shown = shown
         self._cfg: ControlFlowGraph = recovered.routines[shown.number]
+        self._slot_blocks = {block.start for block in self._cfg.blocks if block.is_slot}
         self._stubs: Mapping[int, Stub] = {
             stub.transfer: stub for stub in shown.emission.stubs if stub.transfer is not None
         }
@@ -75,12 +76,12 @@ class _Listing:
                 continue  # shown with the block whose branch it follows
             yield f"  {name_vertex(self._cfg, block.id)}:"
             for address in range(block.start, block.end, 4):
-                yield from self._at(address, address == block.start)
+                yield from self._at(address, block)
                 yield self._original(address, slot)
                 slot = self._has_slot(address)
-            if slot:  # annulled: a slot block, or never executed
+            if slot and block.end in self._slot_blocks:
                 yield self._original(block.end, slot)
-                slot = False
+            slot = False
             yield from self._behind(block.end)
         for stub in self._shown.emission.stubs:
             yield from self._stub(stub)
@@ -105,15 +106,17 @@ class _Listing:
         if plan.edge_counters:
             yield f"  event counters: {plan.edge_counters} at {layout.edge_base:#x}"
 
-    def _at(self, address: int, starts_block: bool) -> Iterator[str]:
+    def _at(self, address: int, block: Block) -> Iterator[str]:
+        """Code before an instruction of `block`, which may be another block's delay slot too."""
         emission = self._shown.emission
-        if starts_block:
+        if address == block.start:
             for piece in emission.before_label.get(address, ()):
                 yield from self._piece(piece)
             if address in emission.before_label:
                 yield f"   {address:#x} is reached here by transfers:"
         for piece in emission.at.get(address, ()):
-            yield from self._piece(piece)
+            if piece.snippet.block == block.id:
+                yield from self._piece(piece)
 
     def _behind(self, address: int) -> Iterator[str]:
         """Code behind the last instruction before code of others, which no block follows."""
