@@ -34,16 +34,6 @@ class Prices:
     hash_costs: HashCosts
 
     @property
-    def costs(self) -> dict[int, int]:
-        """Edge -> instructions executed per crossing, those of the hashing routine excepted."""
-        return {edge: snippet.cost for edge, snippet in self.code.snippets.items()}
-
-    @property
-    def texts(self) -> dict[int, tuple[str, ...]]:
-        """Edge -> the instructions, in assembler syntax."""
-        return {edge: snippet.text for edge, snippet in self.code.snippets.items()}
-
-    @property
     def path_register(self) -> str | None:
         """Where path numbers live, None where there are none."""
         return self.code.path_register

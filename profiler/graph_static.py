@@ -26,25 +26,26 @@ def describe(run: GraphRun) -> dict[str, Any]:
 
 def _code(run: GraphRun) -> dict[str, Any]:
     """Return what is there in every mode."""
-    cfg, plan, prices = run.cfg, run.plan.plan, run.prices
+    cfg, plan, code = run.cfg, run.plan.plan, run.prices.code
+    snippets = code.snippets
     edges = range(len(cfg.edges))
     static: dict[str, Any] = {
         "back_edges": [ends(cfg, edge) for edge in sorted(run.dfs.back_edges)],
         "weights": list(run.plan.weights),
         "code": [[str(action) for action in plan.actions.get(edge, ())] for edge in edges],
-        "sparc": [list(prices.texts.get(edge, ())) for edge in edges],
-        "costs": [prices.costs.get(edge, 0) for edge in edges],
+        "sparc": [list(snippets[edge].text) if edge in snippets else [] for edge in edges],
+        "costs": [snippets[edge].cost if edge in snippets else 0 for edge in edges],
     }
-    taken = {edge: snippet.taken_cost for edge, snippet in prices.code.snippets.items()}
+    taken = {edge: snippet.taken_cost for edge, snippet in snippets.items()}
     if any(taken.values()):
         static["taken_costs"] = [taken.get(edge, 0) for edge in edges]
-    for place, actions, snippets in (
-        ("block", plan.blocks, prices.code.block_snippets),
-        ("block_end", plan.block_ends, prices.code.block_end_snippets),
+    for place, actions, found in (
+        ("block", plan.blocks, code.block_snippets),
+        ("block_end", plan.block_ends, code.block_end_snippets),
     ):
         if actions:
             static[f"{place}_code"] = _block_actions(cfg, actions)
-            static[f"{place}_sparc"] = _block_texts(cfg, snippets)
+            static[f"{place}_sparc"] = _block_texts(cfg, found)
     return static
 
 

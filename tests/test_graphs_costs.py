@@ -59,7 +59,7 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
 def test_prices_cover_every_instrumented_edge() -> None:
     plan = plan_pp(epp_1()).plan
     prices = price(epp_1(), plan)
-    assert set(prices.costs) == set(prices.texts) == set(plan.actions)
+    assert set(prices.code.snippets) == set(plan.actions)
     assert prices.path_register is not None
 
 
