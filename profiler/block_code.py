@@ -6,7 +6,8 @@ the edge into the block and on the edge out of it where these have their code in
 before the block's control transfer. Code of `plan.block_ends` stands behind that of `plan.blocks`.
 
 A slot block is a delay slot's instruction: nothing can stand before it in line. Its actions are
-those of the edge into it, behind the edge's own.
+those of the edge into it, behind the edge's own. Those of a delay slot that branches lead to as
+well (`RoutineContext.shared_slots`) are those of the edge out of it.
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ class BlockPlace:
 
 
 def fold_slot_blocks(
-    cfg: ControlFlowGraph, plan: InstrumentationPlan
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, shared: frozenset[int]
 ) -> tuple[Actions, Actions, Actions]:
-    """Return the actions of edges, blocks and block ends, none of them of slot blocks."""
+    """Return the actions of edges, blocks and block ends, none of them of slots.
+
+    `shared` are the slots that branches lead to.
+    """
     edges = {edge: tuple(actions) for edge, actions in plan.actions.items() if actions}
     kept: list[dict[int, tuple[Action, ...]]] = []
     for at_blocks in (plan.blocks, plan.block_ends):
@@ -47,6 +51,10 @@ def fold_slot_blocks(
             for edge in cfg.in_edges[block]:
                 edges[edge] = (*edges.get(edge, ()), *actions)
         kept.append(blocks)
+    for block in sorted(shared):
+        own = (*kept[0].pop(block, ()), *kept[1].pop(block, ()))
+        for edge in cfg.out_edges[block] if own else ():
+            edges[edge] = (*own, *edges.get(edge, ()))
     return edges, kept[0], kept[1]
 
 

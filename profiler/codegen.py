@@ -139,7 +139,7 @@ def generate(
     AssemblyError
         There is no code for an action, or it needs more registers than there are.
     """
-    actions, blocks, block_ends = fold_slot_blocks(cfg, plan)
+    actions, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
     places = {edge: _place(cfg, edge, actions[edge], plan, context) for edge in sorted(actions)}
     scheme = _scheme(plan, actions, places, context, layout)
     snippets = {}

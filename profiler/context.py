@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
-from profiler.cfg import ControlFlowGraph, Edge
+from profiler.cfg import ControlFlowGraph, Edge, EdgeKind
 from profiler.frames import Frames, FrameState, Slot, slots
 from profiler.liveness import CodeFacts, Liveness, code_facts, needs_place_after
 from profiler.recovery import RecoveredProgram
@@ -134,6 +134,30 @@ class RoutineContext:
         if needs_place_after(code.kind, edge.kind):
             return None
         return self.analysis.frames.before_restore(edge.source, code.transfer)
+
+    @cached_property
+    def shared_slots(self) -> frozenset[int]:
+        """Blocks of one instruction that is the delay slot of a transfer which goes on behind it.
+
+        Branches lead to it, and the transfer's own fall-through or return point lies behind it.
+        """
+        if self.analysis is None:
+            return frozenset()
+        cfg = self.analysis.cfg
+        slots = set()
+        for code, block in zip(self.analysis.liveness.blocks, cfg.blocks, strict=True):
+            if code.transfer is None or block.is_slot:
+                continue
+            slot = block.start + 4 * code.transfer + 4
+            kinds = (EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
+            behind = {
+                cfg.edges[e].target for e in cfg.out_edges[block.id] if cfg.edges[e].kind in kinds
+            }
+            if any(b < len(cfg.blocks) and cfg.blocks[b].start == slot + 4 for b in behind):
+                slots.add(slot)
+        return frozenset(
+            block.id for block in cfg.blocks if not block.is_slot and block.start in slots
+        )
 
     def entry_position(self, block: int) -> int:
         """Return where code for an entry edge goes in `block`: behind its `save`."""

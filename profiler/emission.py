@@ -41,18 +41,22 @@ class Stub:
 
     Attributes
     ----------
-    transfer
-        Address of the transfer that is sent here, None where that is done by the routine's
-        callers (an ENTRY edge).
+    transfers
+        Addresses of the transfers that are sent here; none where the routine's callers do that
+        (an ENTRY edge).
     edge
         The edge whose crossing executes the stub; into a slot block, the edge out of it.
     pieces
         In order, that of the edge into a slot block first; the last ends with the jump.
+    copied
+        Address of a delay slot's instruction, to which branches lead too: a copy of it is the
+        stub's first instruction, and they lead to the copy.
     """
 
-    transfer: int | None
+    transfers: tuple[int, ...]
     edge: int
     pieces: tuple[Piece, ...]
+    copied: int | None = None
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,20 @@ def _stubs(
     cfg: ControlFlowGraph, context: RoutineContext, stubs: Mapping[int, list[Piece]]
 ) -> Iterator[Stub]:
     for edge, pieces in stubs.items():
-        yield Stub(_transfer(cfg, context, edge), edge, tuple(pieces))
+        source = cfg.edges[edge].source
+        if source in context.shared_slots:
+            into = [
+                inner for inner in cfg.in_edges[source] if inner not in stubs
+            ]  # those with stubs of their own jump here
+            found = {_transfer(cfg, context, inner) for inner in into}
+            copied = cfg.blocks[source].start
+            yield Stub(_addresses(found), edge, tuple(pieces), copied)
+        else:
+            yield Stub(_addresses({_transfer(cfg, context, edge)}), edge, tuple(pieces))
+
+
+def _addresses(found: set[int | None]) -> tuple[int, ...]:
+    return tuple(sorted(address for address in found if address is not None))
 
 
 def _transfer(cfg: ControlFlowGraph, context: RoutineContext, edge: int) -> int | None:

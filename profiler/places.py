@@ -16,6 +16,9 @@ of each. Rule 3 puts such code at the end of the block, where it never needs a j
 is left for it but slot blocks, which are single delay-slot instructions: code cannot follow one
 without leaving the line. Code of the edge into a slot block goes where that of the edge out of
 it goes (behind the slot's instruction), and both share one stub and its jump.
+
+A delay slot's instruction that is also the target of branches (`RoutineContext.shared_slots`) is
+treated likewise: code of its own needs a copy of it out of line, which ends with a jump.
 """
 
 from __future__ import annotations
@@ -68,7 +71,10 @@ def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place
     edge = cfg.edges[edge_id]
     if edge.source == cfg.entry:
         return _entry_place(cfg, edge, context)
-    if edge.kind is EdgeKind.SLOT:
+    if edge.source in context.shared_slots:
+        return _between(cfg, edge, Where.STUB, context)
+    into_shared = edge.target in context.shared_slots and _only_way_in(cfg, edge)
+    if edge.kind is EdgeKind.SLOT or into_shared:
         (onward,) = cfg.out_edges[edge.target]
         return replace(find_place(cfg, onward, context), edge=onward)
     if edge.kind is EdgeKind.CALL_RETURN:

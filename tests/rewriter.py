@@ -48,17 +48,32 @@ class Rewriter:
             labels = []
             address += 4
         out += [*_code(self._emission.before_label, address), *labels]
+        copied = {stub.copied for stub in self._emission.stubs}
+        out = [i for i in out if not isinstance(i, Label) or i.name not in self._names(copied)]
         for stub in self._emission.stubs:
-            out += [Label(_name(stub)), *(i for p in stub.pieces for i in p.snippet.instructions)]
+            out += [Label(_name(stub))]
+            if stub.copied is not None:
+                out += [Label(n) for n in sorted(self._names({stub.copied}))]
+                out += [self._instruction(stub.copied)]
+            out += [i for p in stub.pieces for i in p.snippet.instructions]
         return out
+
+    def _names(self, addresses: set[int | None]) -> set[str]:
+        """Labels of blocks at these addresses, which stand at their copies instead."""
+        blocks = (b for b in self._cfg.blocks if not b.is_slot)
+        return {f"block.{b.id}" for b in blocks if b.start in addresses}
+
+    def _instruction(self, address: int) -> Instruction:
+        plain = [item for item in self._items if isinstance(item, Instruction)]
+        return plain[(address - BASE) >> 2]
 
     def _redirected(self) -> dict[int, str]:
         """Address of a branch -> the stub that it is sent to."""
         found: dict[int, str] = {}
         for stub in self._emission.stubs:
-            assert stub.transfer is not None
-            assert stub.transfer not in found
-            found[stub.transfer] = _name(stub)
+            for transfer in stub.transfers:
+                assert transfer not in found
+                found[transfer] = _name(stub)
         return found
 
 

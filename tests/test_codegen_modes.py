@@ -158,6 +158,45 @@ def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind)
     assert generated.path_register in (None, "stack")
 
 
+def with_shared_slots(several: bool) -> list[Item]:
+    """Return a routine with branches into the delay slot of another; perhaps two of them."""
+    return code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.mov(9, R.I0),
+        asm.mov(0, R.I1),
+        "loop",
+        asm.arithmetic("andcc", R.I0, 1, R.G0),
+        asm.branch("e", "even"),
+        "slot",
+        asm.arithmetic("add", R.I1, 5, R.I1),
+        asm.arithmetic("add", R.I1, 7, R.I1),
+        "even",
+        asm.arithmetic("subcc", R.I0, 1, R.I0),
+        asm.branch("neg", "out"),
+        asm.nop(),
+        asm.cmp(R.I0, 3),
+        asm.branch("e", "slot", several),
+        asm.arithmetic("add", R.I1, 1, R.I1),
+        *([asm.cmp(R.I0, 6), asm.branch("e", "slot"), asm.nop()] if several else []),
+        asm.branch("a", "loop"),
+        asm.nop(),
+        "out",
+        asm.ret(),
+        asm.arithmetic("restore", R.I1, 0, R.O0),
+    )
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_branches_into_delay_slots(name: str, machine: MachineKind, several: bool) -> None:
+    """Code of a delay slot that is a block too needs a copy of it, and a jump."""
+    lab = Lab(machine, 0, routine=with_shared_slots(several))
+    assert len(lab.context.shared_slots) == 1
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    check(lab, edges, base, name)
+
+
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("mode", [Mode.WITNESS, Mode.BITS])

@@ -64,7 +64,7 @@ class _Listing:
         self._cfg: ControlFlowGraph = recovered.routines[shown.number]
         self._slot_blocks = {block.start for block in self._cfg.blocks if block.is_slot}
         self._stubs: Mapping[int, Stub] = {
-            stub.transfer: stub for stub in shown.emission.stubs if stub.transfer is not None
+            transfer: stub for stub in shown.emission.stubs for transfer in stub.transfers
         }
 
     def lines(self) -> Iterator[str]:
@@ -143,8 +143,11 @@ class _Listing:
         return self._shown.emission.stubs.index(stub) + 1
 
     def _stub(self, stub: Stub) -> Iterator[str]:
-        origin = "callers" if stub.transfer is None else f"{stub.transfer:#x}"
+        origin = ", ".join(f"{transfer:#x}" for transfer in stub.transfers) or "callers or stubs"
         yield f"  stub {self._stub_name(stub)}, from {origin}:"
+        if stub.copied is not None:
+            word = int(self._recovered.code.words[self._recovered.code.index(stub.copied)])
+            yield f"     copied  {disassemble(word, stub.copied)}"
         for piece in stub.pieces:
             yield from self._piece(piece)
 
@@ -185,10 +188,10 @@ class _Listing:
         if inner is not None:
             return inner
         stub = next((s for s in self._stubs.values() if s.edge == edge), None)
-        if stub is None or stub.transfer is None:
+        if stub is None:
             return None
         code = self._recovered.code
-        target = int(code.transfers.target[code.index(stub.transfer)])
+        target = int(code.transfers.target[code.index(stub.transfers[0])])
         return target if target > 0 else None
 
     def _feet(self) -> Iterator[str]:
