@@ -7,7 +7,7 @@ event decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,7 +57,7 @@ class Regeneration:
     problem: str | None
 
 
-class _Stop(Exception):
+class _StopError(Exception):
     """Regeneration cannot go on; the text says why."""
 
 
@@ -108,7 +108,7 @@ class Regenerator:
             if self._trace.end is None:
                 self._advance(None)
             problem = self._final_check()
-        except _Stop as stop:
+        except _StopError as stop:
             problem = str(stop)
         self._flush()
         state = self._state.tolist()
@@ -127,7 +127,7 @@ class Regenerator:
         if first == 0 or (self._end == 0 and self._trace.certain == 0):
             return
         if self._start == UNKNOWN:
-            raise _Stop("the program's entry is in no routine")
+            raise _StopError("the program's entry is in no routine")
         self._cross(self._start)
 
     def _advance(self, event: TraceEvent | None) -> None:
@@ -157,7 +157,7 @@ class Regenerator:
                     assert event is not None
                     self._go_towards(event)
                 case _:
-                    raise _Stop(self._reason(status))
+                    raise _StopError(self._reason(status))
 
     def _reason(self, status: int) -> str:
         match status:
@@ -183,7 +183,7 @@ class Regenerator:
         if event.block != UNKNOWN and self._index.routine(event.block) == routine:
             way = free_way(cfg, tokens, block - first, event.block - first)
         if not way or len(way) != event.at - self._state[kernel.CROSSINGS]:
-            raise _Stop("no way leads from here to the event that is next")
+            raise _StopError("no way leads from here to the event that is next")
         for edge in way:
             self._cross(first_edge + edge)
 
@@ -192,12 +192,12 @@ class Regenerator:
         state = self._state
         missing = event.bits - int(state[kernel.BITS])
         if missing not in (0, TARGET_BITS):
-            raise _Stop(f"its tokens do not fit the event at edge {event.at}")
+            raise _StopError(f"its tokens do not fit the event at edge {event.at}")
         if event.bits > self._end:
-            raise _Stop(self._reason(kernel.NO_TOKEN))
+            raise _StopError(self._reason(kernel.NO_TOKEN))
         state[kernel.BITS] = event.bits  # of a call that the event is about, its target
         if event.block != UNKNOWN and state[kernel.PLACE] not in (event.block, kernel.NOWHERE):
-            raise _Stop(f"it is elsewhere than the event at edge {event.at} says")
+            raise _StopError(f"it is elsewhere than the event at edge {event.at} says")
         for edge in event.crossed:
             self._cross(edge)
         self._set_depth(event.depth, event.waiting)
@@ -221,7 +221,7 @@ class Regenerator:
             self._tables, self._stream, self._end, self._state, self._output, edge
         )
         if status != kernel.REACHED:
-            raise _Stop(self._reason(status))
+            raise _StopError(self._reason(status))
 
     def _flush(self) -> None:
         written = int(self._state[kernel.WRITTEN])
@@ -258,7 +258,7 @@ def _digests(trace: Trace) -> Array:
     return np.array(found, np.int64)
 
 
-def make_tables(index: GraphIndex, callees: Callees, routines: dict[int, Tokens]) -> Tables:
+def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Tokens]) -> Tables:
     """Make the kernel's tables; only routines that the trace has met get tokens."""
     recovered = index.recovered
     edges, blocks = index.edge_count, index.block_count

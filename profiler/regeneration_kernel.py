@@ -117,10 +117,10 @@ class Tables(NamedTuple):
 def read_bits(stream: Bytes, at: int, width: int) -> int:
     """The `width` bits at bit `at` of `stream`, which has them; at most 32."""
     last = at + width - 1
-    value = 0
+    value = np.int64(0)
     for byte in range(at >> 3, (last >> 3) + 1):
-        value = value << 8 | np.int64(stream[byte])
-    return (value >> (7 - (last & 7))) & ((1 << width) - 1)
+        value = value << np.int64(8) | np.int64(stream[byte])
+    return int(value >> (7 - (last & 7))) & ((1 << width) - 1)
 
 
 @_jit
@@ -128,7 +128,7 @@ def target_block(tables: Tables, low: int) -> int:
     """The block that starts at the address with this lower half, or -1."""
     base = tables.base[0]
     word = ((base >> TARGET_WIDTH << TARGET_WIDTH | low) - base) >> 2
-    return tables.block_at[word] if 0 <= word < len(tables.block_at) else -1
+    return int(tables.block_at[word]) if 0 <= word < len(tables.block_at) else -1
 
 
 @_jit
@@ -142,14 +142,12 @@ def decide(tables: Tables, block: int, token: int) -> int:
         else:
             high = middle
     if low < tables.first[block + 1] and tables.key[low] == token:
-        return tables.choice[low]
+        return int(tables.choice[low])
     return -1
 
 
 @_jit
-def cross(
-    tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int
-) -> int:
+def cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int) -> int:
     """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
     width = tables.width[edge]
     if width == UNMET:

@@ -8,6 +8,7 @@ from profiler.commands.cfg import cfg_command
 from profiler.commands.compare import compare_command
 from profiler.commands.doctor import doctor_command
 from profiler.commands.graph import graph_command
+from profiler.commands.regenerate import regenerate_command
 from profiler.commands.run import run_command
 
 
@@ -23,6 +24,7 @@ def simprof() -> None:
 
 simprof.add_command(run_command)
 simprof.add_command(compare_command)
+simprof.add_command(regenerate_command)
 simprof.add_command(cfg_command)
 simprof.add_command(graph_command)
 simprof.add_command(doctor_command)

@@ -1,0 +1,91 @@
+"""`simprof regenerate`: the execution that a trace is of."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from profiler.commands import options, streams
+from profiler.commands.options import STANDARD_STREAM
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from profiler.regenerate import BlockSink
+
+
+class RegenerationError(UsageError):
+    """A trace did not lead to the end of its execution, or to another one."""
+
+
+@click.command("regenerate", short_help="Rebuild an execution from its trace.")
+@click.argument("trace", type=options.PATH)
+@click.option(
+    "--check", is_flag=True, help="Compare with the execution, whose digests the trace has."
+)
+@click.option(
+    "--program", type=options.PATH, metavar="ELF", help="The program.  [default: as in the trace]"
+)
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write the start addresses of all blocks executed, in order; - is stdout.",
+)
+@click.option(
+    "--json",
+    "json_file",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write the summary as JSON; - is stdout.",
+)
+def regenerate_command(
+    trace: Path, check: bool, program: Path | None, output: Path | None, json_file: Path | None
+) -> int:
+    """Rebuild the sequence of blocks that a program executed from TRACE, a file of `simprof run
+    --trace`.
+
+    A trace that was cut, or does not fit, is followed as far as it leads; then the exit status
+    is 125.
+    """
+    options.check_outputs(json_file, output, inputs=(trace, program))
+    from profiler import kernel_cache
+
+    kernel_cache.ensure()
+    from profiler.output import write_atomically
+    from profiler.regenerate import regenerate
+    from profiler.reports import regeneration
+
+    with _lines(output) as sink:
+        found = regenerate(trace, program, check=check, sink=sink)
+    if json_file == STANDARD_STREAM:
+        streams.write(streams.STDOUT, regeneration.render_json(found))
+    elif json_file is not None:
+        write_atomically(json_file, regeneration.render_json(found).encode())
+    taken = STANDARD_STREAM in (output, json_file)
+    streams.write(streams.STDERR if taken else streams.STDOUT, regeneration.render_text(found))
+    if not found.complete:
+        raise RegenerationError(regeneration.problem(found, str(trace)))
+    return 0
+
+
+@contextmanager
+def _lines(output: Path | None) -> Iterator[BlockSink | None]:
+    """Where the blocks go, as lines."""
+    from profiler.regenerate import BlockLines
+
+    if output is None:
+        yield None
+    elif output == STANDARD_STREAM:
+        yield BlockLines(lambda text: streams.write(streams.STDOUT, text.decode()))
+    else:
+        try:
+            with output.open("wb") as file:
+                yield BlockLines(file.write)
+        except OSError as error:
+            raise UsageError(f"{output} cannot be written: {error.strerror}") from None
