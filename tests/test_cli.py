@@ -8,15 +8,27 @@ import re
 import subprocess
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from profiler import cli
 from profiler.commands import options, progress
+from profiler.commands.compare import DEFAULT_MODES
 from profiler.profile import Ending, Measurement
-from profiler.request import Mode, Phase, Progress, RunRequest, TableChoice, Weights
+from profiler.request import (
+    Mode,
+    Phase,
+    Progress,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+    VertexPlacement,
+    Weights,
+)
 from profiler.storage import load
 from samples import FAULT, measurement
 from simulator.errors import ProgramFileError, SimulatorError
@@ -30,11 +42,22 @@ class FakeSession:
 
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
+        self.settings: tuple[Setting, ...] = ()
         self.answer: Session = lambda request: measurement()
 
     def run_program(self, request: RunRequest) -> Measurement:
         self.requests.append(request)
         return self.answer(request)
+
+    def compare_program(
+        self, request: RunRequest, settings: Sequence[Setting]
+    ) -> types.SimpleNamespace:
+        self.requests.append(request)
+        self.settings = tuple(settings)
+        answers = [
+            replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
+        ]
+        return types.SimpleNamespace(measurements=tuple(answers), emulations=2)
 
 
 @pytest.fixture
@@ -42,6 +65,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSession]:
     fake = FakeSession()
     module = types.ModuleType("profiler.session")
     module.run_program = fake.run_program  # type: ignore[attr-defined]
+    module.compare_program = fake.compare_program  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "profiler.session", module)
     digits = sys.get_int_max_str_digits()
     yield fake
@@ -106,6 +130,67 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     assert request.guest.memory_limit == 64 << 20
     assert request.guest.stack_size == 8 << 20
     assert request.self_check
+
+
+def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Path) -> None:
+    profile = tmp_path / "p"
+    options_given = [
+        "--cold=2.5", "--loop", "100", "--cold-always", "--edge-profile", str(profile), "-k", "7",
+        "--placement=edge-heuristic", "--trace", str(tmp_path / "t"),
+    ]  # fmt: skip
+    simprof("run", "--mode=witness", *options_given, "a.elf")
+    (request,) = session.requests
+    assert request.scheme == SchemeOptions(
+        cold=2.5,
+        loop=100.0,
+        cold_always=True,
+        edge_profile=profile,
+        iterations=7,
+        placement=VertexPlacement.EDGE_HEURISTIC,
+    )
+    assert request.trace == tmp_path / "t"
+
+
+@pytest.mark.parametrize("mode", [str(mode) for mode in Mode])
+def test_every_mode_can_be_run(session: FakeSession, mode: str) -> None:
+    simprof("run", "--mode", mode, "a.elf")
+    assert session.requests[0].mode is Mode(mode)
+
+
+# --- comparing
+
+
+def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
+    assert simprof("compare", "a.elf", "--", "7") == 3
+    assert [setting.name for setting in session.settings] == [
+        "pp", "qpt2", "qpt", "witness", "bits", "bittrace", "tpp", "kiter", "naive", "calls",
+        "calls-optimal",
+    ]  # fmt: skip
+    assert all(setting.options == SchemeOptions() for setting in session.settings)
+    assert tuple(setting.mode for setting in session.settings) == DEFAULT_MODES
+    assert session.requests[0].arguments == (b"7",)
+
+
+def test_compare_settings_stand_beside_tpp(session: FakeSession) -> None:
+    tpp = ["--tpp", "1,1", "--tpp=5,15.5"]
+    simprof("compare", "a.elf", "--modes", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
+    names = [setting.name for setting in session.settings]
+    assert names == ["tpp", "tpp(1,1)", "tpp(5,15.5)", "kiter"]
+    chosen = [(s.options.cold, s.options.loop, s.options.iterations) for s in session.settings]
+    assert chosen == [(3, 15, 3), (1, 1, 3), (5, 15.5, 3), (3, 15, 3)]
+    simprof("compare", "a.elf", "--modes", "edges", "--tpp", "0,100")
+    assert [setting.name for setting in session.settings] == ["edges", "tpp(0,100)"]
+
+
+def test_compare_outputs(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("compare", "a.elf", "--json", "-", "--report", tmp_path / "r") == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["schema"] == "simprof/compare/1"
+    assert err == ""
+    assert "emulated  twice" in (tmp_path / "r").read_text()
+    assert session.requests[0].guest.stdout == 2
 
 
 def test_options_after_the_program_are_simprofs(session: FakeSession) -> None:
@@ -234,6 +319,28 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--root", "x" * 5000], "too long"),
         (["run", "x", "--weights", "x" * 5000], "too long"),
         (["run", "x", "--json", "x" * 5000], "too long"),
+        (["run", "x", "--cold", "101"], "'101' is not a percentage"),
+        (["run", "x", "--cold", "-0.1"], "not a percentage"),
+        (["run", "x", "--loop", "nan"], "not a percentage"),
+        (["run", "x", "--loop", "half"], "'half' is not a percentage"),
+        (["run", "x", "-k", "0"], "--iterations"),
+        (["run", "x", "--iterations", "many"], "'many'"),
+        (["run", "x", "--placement", "best"], "'best' is not one of"),
+        (["run", "x", "--trace", "t"], "pp writes no trace: use --mode witness or bits"),
+        (["run", "x", "--mode=bits", "--trace", "-"], "only --json"),
+        (["run", "x", "--mode=bits", "--trace", "/"], "is a directory"),
+        (["compare"], "Missing argument 'ELF'"),
+        (["compare", "x", "--modes", "pp,fast"], "'fast' is no mode"),
+        (["compare", "x", "--modes", ""], "'' is no mode"),
+        (["compare", "x", "--modes", "pp,qpt2,pp"], "pp is named twice"),
+        (["compare", "x", "--tpp", "5"], "not of the form I,J"),
+        (["compare", "x", "--tpp", "5,15,25"], "not of the form I,J"),
+        (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
+        (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
+        (["compare", "x", "--mode", "pp"], "--mode"),
+        (["compare", "x", "--report", "-"], "only --json"),
+        (["compare", "x", "-k", "0"], "--iterations"),
+        (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
         (["cfg", "x", "--format", "png"], "'png'"),
         (["graph"], "FILE"),
         (["graph", "x", "--mode", "tpp2"], "'tpp2'"),
@@ -270,6 +377,9 @@ def test_an_output_may_not_be_an_input(
     assert "is read as well" in fails(capsys, "cfg", program, "-o", link)
     assert "is read as well" in fails(capsys, "graph", program, "--json", link)
     assert "is read as well" in fails(capsys, "run", "x", "--stdin", program, "-o", link)
+    assert "is read as well" in fails(capsys, "run", "x", "--edge-profile", program, "-o", link)
+    assert "is read as well" in fails(capsys, "run", "x", "--weights", program, "-o", link)
+    assert "is read as well" in fails(capsys, "compare", program, "--json", link)
     assert program.read_bytes() == b"program"
     assert session.requests == []
 
@@ -373,7 +483,7 @@ def test_version_and_help_are_fast_and_import_little() -> None:
     assert re.fullmatch(r"simprof \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
-@pytest.mark.parametrize("command", ["run", "cfg", "graph", "doctor"])
+@pytest.mark.parametrize("command", ["run", "compare", "cfg", "graph", "doctor"])
 def test_readme_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The README's table of options and `--help` name the same options."""
     assert simprof(command, "--help") == 0

@@ -16,7 +16,7 @@ from profiler.reports import mode_facts
 from profiler.reports.mode_text import lost
 from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import columns, grid, natural_width, print_parts, section
-from profiler.reports.text import program_rows
+from profiler.reports.text import ending_rows, program_text
 
 Row = tuple[str, Measurement]
 """The name of a setting, and what it measured."""
@@ -51,7 +51,8 @@ def summary(rows: Sequence[Row], emulations: int) -> Table:
     """Say what ran, how it ended, and how often it was emulated."""
     _, first = rows[0]
     table = grid()
-    program_rows(table, first)
+    table.add_row("program", program_text(first))
+    ending_rows(table, first)
     table.add_row("base", plural(first.base, "instruction"))
     guided = emulations > 1
     times = "twice, first for the edge profile that guides tpp" if guided else "once"

@@ -83,8 +83,9 @@ def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
 def summary(measurement: Measurement) -> Table:
     """Say what ran, how it ended and what profiling it costs."""
     table = grid()
-    program_rows(table, measurement)
+    table.add_row("program", program_text(measurement))
     table.add_row("mode", mode_facts.description(measurement))
+    ending_rows(table, measurement)
     if measurement.runs > 1:
         table.add_row("runs", f"{measurement.runs}, added up")
     table.add_row("base", plural(measurement.base, "instruction"))
@@ -93,11 +94,14 @@ def summary(measurement: Measurement) -> Table:
     return table
 
 
-def program_rows(table: Table, measurement: Measurement) -> None:
-    """Say what ran and how it ended."""
+def program_text(measurement: Measurement) -> Text:
+    """Say what ran."""
     program = measurement.program
-    command = " ".join([program.file, *program.arguments])
-    table.add_row("program", Text(f"{command} ({program.machine})"))
+    return Text(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
+
+
+def ending_rows(table: Table, measurement: Measurement) -> None:
+    """Say how the run ended."""
     table.add_row("ended", Text(ending_text(measurement.ending)))
     if measurement.partial:
         table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
