@@ -29,6 +29,7 @@ from profiler.profile import (
 )
 from profiler.request import RunRequest, SchemeOptions
 from profiler.schemes.base import (
+    GuidedDecoder,
     PathDecoder,
     PathRecord,
     Reading,
@@ -114,27 +115,27 @@ _NO_COUNTS = dict.fromkeys(
 def _counts(
     plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, reading: Reading
 ) -> dict[str, int]:
-    traced = isinstance(plan, TraceWriter)  # its events are tokens, which nothing increments
     counts = {
         "path_increments": counters.path_increments,
         "hashed_increments": counters.hashed,
-        "edge_increments": 0 if traced else sum(counters.events),
+        "edge_increments": sum(counters.events),
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
     }
-    if traced:
-        counts["trace_tokens"] = sum(counters.events)
-    if isinstance(plan, SplittingDecoder):
-        counts["inferred_paths"] = reading.inferred
+    if isinstance(plan, TraceWriter):  # its events are in the trace, and no increments
+        counts |= {"edge_increments": 0, "trace_tokens": plan.written(events.edges)}
+    if isinstance(plan, GuidedDecoder):
+        obvious = (count for path, count in reading.paths.items() if plan.is_obvious(path))
+        counts["inferred_paths"] = sum(obvious)
     return counts
 
 
 def _lost(plan: RoutinePlan | None, events: RoutineEvents, reading: Reading) -> dict[str, int]:
     """What the scheme lost, and how many edges' counts its counters leave open.
 
-    Where obvious paths are left out (`SplittingDecoder`), edge counts are no loss but an input.
+    Of a scheme that an edge profile guides, edge counts are no loss but an input.
     """
-    if reading.edges is not None or isinstance(plan, SplittingDecoder):
+    if reading.edges is not None or isinstance(plan, GuidedDecoder):
         return dict(reading.lost)
     return {**reading.lost, "unknown_edges": len(events.edges)}
 

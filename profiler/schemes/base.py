@@ -135,8 +135,6 @@ class Reading:
         Unfinished paths with their counts.
     lost
         What the scheme is known to have lost, by name ("cold_paths": path executions).
-    inferred
-        How many of the finished path executions no counter counted.
     """
 
     edges: tuple[int, ...] | None
@@ -144,7 +142,6 @@ class Reading:
     paths: Mapping[int, int] = field(default_factory=dict)
     partial: Mapping[PathRecord, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
-    inferred: int = 0
 
 
 class RoutinePlan(Protocol):
@@ -194,8 +191,21 @@ class PathDecoder(RoutinePlan, Protocol):
 
 
 @runtime_checkable
+class GuidedDecoder(PathDecoder, Protocol):
+    """The plan of a scheme that takes the counts of some paths from an edge profile."""
+
+    def is_obvious(self, path_id: int) -> bool:
+        """Whether path `path_id` has no counter: its count comes from the edge profile."""
+        ...
+
+
+@runtime_checkable
 class TraceWriter(RoutinePlan, Protocol):
     """The plan of a scheme that writes a trace."""
+
+    def written(self, crossings: Sequence[int]) -> int:
+        """Tokens that it writes when each edge is crossed so often, by edge id."""
+        ...
 
     def standard_bits(self, crossings: Sequence[int]) -> int:
         """Bits that it writes when each edge is crossed so often, by edge id."""
