@@ -12,6 +12,7 @@ from profiler.codegen import CounterSpace, RoutineCode, RoutineContext, generate
 from profiler.hash_routine import HashCosts, hash_costs
 from profiler.plan import InstrumentationPlan
 from profiler.word_hash_routine import word_hash_costs
+from simulator.errors import UsageError
 from simulator.program import MachineKind
 
 MACHINE = MachineKind.SPARCV9
@@ -47,7 +48,14 @@ def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
     UsageError
         If the counters do not fit the memory set aside for them.
     """
-    code = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan))
+    try:
+        layout = CounterSpace().place(plan)
+    except UsageError as error:
+        raise UsageError(
+            f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave --table "
+            "at its default"
+        ) from error
+    code = generate(cfg, plan, RoutineContext.free(), layout)
     several = plan.key_words > 1
     return Prices(
         code, word_hash_costs(MACHINE, plan.key_words) if several else hash_costs(MACHINE)
