@@ -52,8 +52,8 @@ def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
         layout = CounterSpace().place(plan)
     except UsageError as error:
         raise UsageError(
-            f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave --table "
-            "at its default"
+            f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
+            "--table at its default"
         ) from error
     code = generate(cfg, plan, RoutineContext.free(), layout)
     several = plan.key_words > 1
