@@ -1,0 +1,1 @@
+"""Suites of programs, the papers' tables, regression baselines, sweeps."""
