@@ -373,7 +373,7 @@ else:
         _call_part(get(k, HASH_PART), k, key, at)
 
 
-@_jit
+@_inline
 def stack_pointer(k: int) -> int:
     """%sp of the emulated program; 0 when no emulator is attached (replays)."""
     window = get(k, WINDOW_POINTER)
@@ -567,31 +567,64 @@ def single(k: int, operation: int) -> bool:
 
 
 @_inline
-def remembered(k: int, operation: int) -> bool:
-    """Execute operation number `operation` if it stands alone and finds its path remembered."""
-    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    if get(at, 0) != SEGMENT | LAST:
-        return False
-    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-    key = get(frame, FRAME_PATH) + get(at, 1)
-    successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
-    if get(successor, KEY) != key:
-        return False
-    hashed = get(k, OPERATIONS_POINTER) + 8 * OPERATION * get(successor, ACTION)
-    word = get(hashed, 0)
+def remembered(k: int, action: int) -> bool:
+    """Execute a segment's list of hashed counts if it is one that finds its path remembered."""
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * action
+    word = get(at, 0)
     if word & (0xFF | LAST | HASH_BACK_EDGE) != HASH | LAST | HASH_BACK_EDGE:
         return False
     header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (word >> TABLE_SHIFT)
     node = get(header, TABLE_REMEMBERED_NODE)
-    if node == 0 or get(header, TABLE_REMEMBERED_KEY) != get(hashed, 1):
+    if node == 0 or get(header, TABLE_REMEMBERED_KEY) != get(at, 1):
         return False
     count_at = get(k, NODES_POINTER) + 8 * ((node - 1) * NODE + 1)
     put(count_at, 0, get(count_at, 0) + 1)
     put(header, TABLE_REMEMBERED, get(header, TABLE_REMEMBERED) + 1)
-    put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
-    put(frame, FRAME_SEGMENTS, get(successor, NEXT))
-    put(frame, FRAME_PATH, get(at, 2))
     return True
+
+
+@_inline
+def quick(k: int, operation: int, address: int) -> int:
+    """Execute operations from number `operation` as long as they take no call of anything.
+
+    Return the number of the first that does, 0 if none is left: `execute` goes on from there.
+    """
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+    while True:
+        word = get(at, 0)
+        code = word & 0xFF
+        if code == SEGMENT:
+            key = get(frame, FRAME_PATH) + get(at, 1)
+            successor = segment_place(k, get(frame, FRAME_SEGMENTS), key)
+            if get(successor, KEY) != key:
+                return operation
+            action = get(successor, ACTION)
+            if action != 0 and not remembered(k, action):
+                return operation
+            put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
+            put(frame, FRAME_SEGMENTS, get(successor, NEXT))
+            put(frame, FRAME_PATH, get(at, 2))
+        elif code == CALL:
+            if not push(k, get(at, 1)):
+                return operation
+            frame += 8 * STRIDE
+        elif code == RETURN:
+            if get(frame, FRAME_RETURN) != address:
+                return operation
+            put(k, FRAME, get(k, FRAME) - STRIDE)
+            frame -= 8 * STRIDE
+        elif code == BEGIN:
+            put(frame, FRAME_PATH, get(at, 1))
+            put(frame, FRAME_SEGMENTS, get(at, 2))
+        elif code == ADD:
+            put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
+        else:
+            return operation
+        if word & LAST:
+            return 0
+        at += 8 * OPERATION
+        operation += 1
 
 
 @_jit
@@ -711,8 +744,9 @@ if not PLAIN:
     def _on_operations(k: int, operation: int, address: int) -> None:
         """`execute`, for `block_hook`."""
         _inline_me()
-        if not remembered(k, operation):
-            _call_part(get(k, EXECUTE_PART), k, operation, address)
+        rest = quick(k, operation, address)
+        if rest != 0:
+            _call_part(get(k, EXECUTE_PART), k, rest, address)
 
     def _on_block(k: int, address: int, size: int) -> None:
         """`advance`, for `block_hook`.

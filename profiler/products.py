@@ -165,9 +165,10 @@ class Player:
 
 
 def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
-    """Vertices at which no way on reads a path register before it is set."""
+    """Vertices at which nobody reads a path register before it is set or given up."""
     effect = {edge: _effect(actions) for edge, actions in plan.actions.items()}
     live = {cfg.edges[edge].source for edge, reads in effect.items() if reads}
+    live |= _never_leaving(cfg)
     work = list(live)
     while work:
         for edge in cfg.in_edges[work.pop()]:
@@ -176,6 +177,22 @@ def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozens
                 live.add(source)
                 work.append(source)
     return frozenset(range(cfg.vertex_count)) - live
+
+
+def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
+    """Vertices from which no way leads to EXIT: activations there can only end early.
+
+    No action reads the register of an unfinished path there, but its decoder does.
+    """
+    leaving = {cfg.exit}
+    work = [cfg.exit]
+    while work:
+        for edge in cfg.in_edges[work.pop()]:
+            source = cfg.edges[edge].source
+            if source not in leaving:
+                leaving.add(source)
+                work.append(source)
+    return frozenset(range(cfg.vertex_count)) - leaving
 
 
 def _effect(actions: Iterable[Action]) -> bool | None:
