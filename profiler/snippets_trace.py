@@ -45,8 +45,10 @@ def write_trace(writer: Writer, action: WriteTrace) -> None:
 
 def write_target(writer: Writer, action: WriteTarget) -> None:
     """Append what the edge writes, if anything, and the address that the transfer goes to."""
+    base, offset = _transfer_target(writer, action.block)
+    writer.keep_out(base, *([offset] if isinstance(offset, Register) else []))
     target = writer.temporary(_TARGET)
-    writer.emit(asm.arithmetic("add", *_transfer_target(writer, action.block), target))
+    writer.emit(asm.arithmetic("add", base, offset, target))
     _begin(writer)
     if action.token is not None:
         _append_token(writer, action.token)

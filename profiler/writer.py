@@ -313,6 +313,10 @@ class Writer:
             known[key] = _ordered(self.scheme.context.abi, self.site.live, path, self.clobbers)
         return known[key]
 
+    def keep_out(self, *registers: Register) -> None:
+        """Take no temporaries among `registers`, which the code reads; called before any is."""
+        self._temporaries = tuple(r for r in self._temporaries if r not in registers)
+
     def _used(self) -> list[Register]:
         return [*self.clobbers, *(self._temporaries[n] for n in sorted(self._taken))]
 
