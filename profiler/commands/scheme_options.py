@@ -74,8 +74,7 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
         click.option(
             "--loop",
             type=percentage,
-            default=DEFAULT_LOOP,
-            show_default=True,
+            show_default=f"{DEFAULT_LOOP:g}, with --cold 0 also 0",
             metavar="J",
             help="tpp: percentage of its head's executions below which entries disconnect a loop.",
         ),
@@ -116,13 +115,19 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
 def collect(
     chosen: Mapping[str, Any], weights: Weights | Path = Weights.HEURISTIC
 ) -> SchemeOptions:
-    """Return the values of the options, as the command was called with them, as one value."""
+    """Return the values of the options, as the command was called with them, as one value.
+
+    `--cold 0` alone removes nothing, loops' entries included: the paths are those of `pp`.
+    """
+    loop = chosen["loop"]
+    if loop is None:
+        loop = DEFAULT_LOOP if chosen["cold"] else 0.0
     return SchemeOptions(
         path_limit=chosen["path_limit"],
         weights=weights,
         table=TableChoice(chosen["table"]),
         cold=chosen["cold"],
-        loop=chosen["loop"],
+        loop=loop,
         cold_always=chosen["cold_always"],
         edge_profile=chosen["edge_profile"],
         iterations=chosen["iterations"],
