@@ -93,6 +93,9 @@ class Needs:
     at_transfer: bool = False
 
 
+NOTHING = Needs()
+
+
 @dataclass(frozen=True)
 class Body:
     """Code of a place without its jump.

@@ -19,7 +19,7 @@ from profiler.frames import Slot
 from profiler.layout import CounterLayout
 from profiler.plan import Table
 from profiler.registers import LOCAL_ORDER, Abi, mask, members
-from profiler.snippet_parts import HASH_REGISTERS, Body, Needs, PathRegister, Scheme
+from profiler.snippet_parts import HASH_REGISTERS, NOTHING, Body, Needs, PathRegister, Scheme
 from profiler.stack_words import PATH_SLOT, path_words, save_slots
 from simulator import assembler as asm
 from simulator.assembler import AssemblyError, Instruction, Register, fits_simm13
@@ -43,7 +43,7 @@ class Generator:
     """
 
     write: Callable[[Writer, Any], None]
-    needs: Needs | Callable[[Any, Table, MachineKind], Needs] = Needs()
+    needs: Needs | Callable[[Any, Table, MachineKind], Needs] = NOTHING
 
     def needed(self, action: object, table: Table, machine: MachineKind) -> Needs:
         """Return the needs of `action`."""
