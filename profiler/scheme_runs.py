@@ -55,14 +55,40 @@ class Graphs:
         return cfg if selected else None
 
 
+class SavedProfiles:
+    """The saved profiles that options name, each loaded once.
+
+    Parameters
+    ----------
+    sha256
+        Digest of the program that they must be of.
+    """
+
+    def __init__(self, sha256: str) -> None:
+        self._sha256 = sha256
+        self._loaded: dict[Path, EdgeProfile] = {}
+
+    def __call__(self, path: Path) -> EdgeProfile:
+        """Return the edge counts of a saved profile.
+
+        Raises
+        ------
+        UsageError, ProfileMismatchError
+            If it cannot be read, or is of another program.
+        """
+        if path not in self._loaded:
+            self._loaded[path] = _load_profile(path, self._sha256)
+        return self._loaded[path]
+
+
 class WeightSource:
     """Edge weights by graph, as the options ask for them."""
 
-    def __init__(self, options: SchemeOptions, sha256: str) -> None:
+    def __init__(self, options: SchemeOptions, profiles: SavedProfiles) -> None:
         self._weights = options.weights
         self._profile: EdgeProfile | None = None
         if isinstance(options.weights, Path):
-            self._profile = _load_profile(options.weights, sha256)
+            self._profile = profiles(options.weights)
 
     def __call__(self, cfg: ControlFlowGraph) -> Sequence[float] | None:
         """Weights by edge id; None for BL94's heuristic."""
@@ -97,20 +123,20 @@ class Planner:
     ----------
     setting
         What the user chose.
-    sha256
-        The program's digest, which saved profiles must have too.
+    profiles
+        Where saved ones come from.
     edge_counts
         Those of a first run, for schemes that an edge profile guides.
     """
 
     def __init__(
-        self, setting: Setting, sha256: str, edge_counts: EdgeCounts | None = None
+        self, setting: Setting, profiles: SavedProfiles, edge_counts: EdgeCounts | None = None
     ) -> None:
         self.setting = setting
-        self._weights = WeightSource(setting.options, sha256)
+        self._weights = WeightSource(setting.options, profiles)
         self._edge_counts = edge_counts
         if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
-            self._edge_counts = saved_counts(setting.options.edge_profile, sha256)
+            self._edge_counts = profiles(setting.options.edge_profile).counts_for
         self.make = cache(self._make)
 
     def _make(self, cfg: ControlFlowGraph) -> RoutinePlan:
@@ -119,17 +145,6 @@ class Planner:
             counts = self._edge_counts(cfg)
             counts = (0,) * len(cfg.edges) if counts is None else counts
         return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
-
-
-def saved_counts(path: Path, sha256: str) -> EdgeCounts:
-    """Return the edge counts of a saved profile.
-
-    Raises
-    ------
-    UsageError, ProfileMismatchError
-        If it cannot be read, or is of another program.
-    """
-    return _load_profile(path, sha256).counts_for
 
 
 def needs_first_run(settings: Iterable[Setting]) -> bool:

@@ -32,7 +32,14 @@ from profiler.profile import Measurement
 from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request import Mode, Phase, Progress, RunRequest, SchemeOptions, Setting
 from profiler.results import measure_all
-from profiler.scheme_runs import EdgeCounts, Graphs, Planner, make_schemes, needs_first_run
+from profiler.scheme_runs import (
+    EdgeCounts,
+    Graphs,
+    Planner,
+    SavedProfiles,
+    make_schemes,
+    needs_first_run,
+)
 from profiler.walk import GraphIndex, Missing, MissingEntry, MissingReturn, MissingTarget
 from simulator import elf
 from simulator.errors import UsageError
@@ -119,6 +126,7 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
         session = _Session(request, program, host)
         if not needs_first_run(settings):
             return session.settle(settings)
+        session.plan(settings)  # what is wrong with saved profiles shows before anything runs
         guide = session.settle((_EDGES,))
         return session.settle(settings, guide)
 
@@ -135,15 +143,19 @@ class _Session:
         self._host = host
         self._known = Known()
         self._discoveries = _late_words(request, program, host)
+        self._profiles = SavedProfiles(program.sha256)
         self._runs = 0
         self._emulations = 0
+
+    def plan(self, settings: Sequence[Setting], counts: EdgeCounts | None = None) -> list[Planner]:
+        """Make ready to plan under `settings`, and under the reference of `tpp`."""
+        wanted = [*settings, *_reference(settings)]
+        return [Planner(setting, self._profiles, counts) for setting in wanted]
 
     def settle(self, settings: Sequence[Setting], guide: Observation | None = None) -> Observation:
         """Run under `settings` until the graphs explain everything; `guide` ran before."""
         counts = None if guide is None else _counts_by_graph(guide)
-        sha256 = self._program.sha256
-        wanted = [*settings, *_reference(settings)]
-        planners = [Planner(setting, sha256, counts) for setting in wanted]
+        planners = self.plan(settings, counts)
         for left in range(MAXIMUM_RUNS - 1, -1, -1):
             _tell(self._request, Phase.RECOVERING)
             recovered = recover(self._program, self._discoveries, self._known)

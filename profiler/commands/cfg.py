@@ -100,9 +100,10 @@ def render_code(
     from profiler.emission import emit
     from profiler.reports import code_text
     from profiler.request import Setting
-    from profiler.scheme_runs import Planner
+    from profiler.scheme_runs import Planner, SavedProfiles
 
-    planner = Planner(Setting(mode.value, mode, scheme), recovered.program.sha256)
+    profiles = SavedProfiles(recovered.program.sha256)
+    planner = Planner(Setting(mode.value, mode, scheme), profiles)
     contexts, space = ProgramContexts(recovered), CounterSpace()
     shown = []
     for number in selected:
