@@ -116,7 +116,9 @@ class PathShares:
     obvious
         Known from the edge profile.
     cold
-        Counted all together by the cold counter.
+        Not told apart.
+    overcounted
+        How many of these are in two counts.
     unfinished
         Prefixes of paths whose activation ended early.
     repeating
@@ -127,13 +129,15 @@ class PathShares:
     different: int
     obvious: int
     cold: int
+    overcounted: int
     unfinished: int
     repeating: int
 
     @property
     def total(self) -> int:
         """All executions, unfinished ones included."""
-        return self.counted + self.obvious + self.cold + self.unfinished
+        told = self.counted + self.obvious + self.cold + self.unfinished
+        return told - self.overcounted
 
 
 def path_shares(measurement: Measurement) -> PathShares:
@@ -146,6 +150,7 @@ def path_shares(measurement: Measurement) -> PathShares:
         different=sum(path.count > 0 and not path.partial for path in paths),
         obvious=obvious,
         cold=measurement.lost.get("cold_paths", 0),
+        overcounted=measurement.lost.get("overcounted_paths", 0),
         unfinished=sum(path.count for path in paths if path.partial),
         repeating=sum(
             path.count

@@ -35,9 +35,9 @@ def path_kinds(measurement: Measurement) -> Table | None:
     shares = mode_facts.path_shares(measurement)
     table = numbers_grid()
     rows = [
-        (shares.counted, "path executions counted"),
+        (shares.counted, "path executions, each counted"),
         (shares.obvious, "of obvious paths, known from the edge profile"),
-        (shares.cold, "of cold paths, counted together"),
+        (shares.cold, "of cold paths, not told apart"),
         (shares.unfinished, "unfinished: their activation ended early"),
         (shares.repeating, "of those finished pass a block more than once"),
     ]
