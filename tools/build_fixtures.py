@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Build the fixture programs, byte for byte as they are committed.
+"""Build the committed programs, byte for byte as they are committed.
 
     tools/build_fixtures.py             rebuild fixtures/bin
+    tools/build_fixtures.py --suites    rebuild suites/bin (the kernels of suites/src/wcet) instead
     tools/build_fixtures.py --check     rebuild elsewhere, compare, say which files differ
-    tools/build_fixtures.py --expected  also rewrite fixtures/expected from runs under qemu-user
+    tools/build_fixtures.py --expected  also rewrite the expected outputs from runs under qemu-user
 
 Needs sparc64-linux-gnu-gcc-12 with the 32-bit multilib, and qemu-user for --expected. The
-compiler that built the committed files, and their checksums, are in fixtures/bin/BUILD.txt.
+compiler that built the committed files, and their checksums, are in bin/BUILD.txt.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+TOP = Path(__file__).resolve().parent.parent
+FIXTURES = TOP / "fixtures"
+SUITES = TOP / "suites"
 COMPILER = "sparc64-linux-gnu-gcc-12"
 NM = "sparc64-linux-gnu-nm"
 RECORD = "BUILD.txt"
@@ -31,7 +34,7 @@ COMMON_FLAGS = (
     "-O2 -g -std=gnu11 -Wall -Wextra -Werror -ffreestanding -fno-builtin -fno-stack-protector"
     " -fno-asynchronous-unwind-tables -fno-tree-loop-distribute-patterns -fno-pie -fno-ident"
     " -ffunction-sections"
-    " -Iruntime -ffile-prefix-map={here}=."
+    " -I{runtime} -ffile-prefix-map={here}=."
 ).split()
 LINK_FLAGS = "-nostdlib -static -no-pie -Wl,--build-id=none,--fatal-warnings,--gc-sections".split()
 
@@ -71,8 +74,41 @@ VARIANTS = (
 
 
 @dataclass(frozen=True)
+class Layout:
+    """Where a directory of committed programs keeps its parts, relative to itself.
+
+    Attributes
+    ----------
+    manifest
+        The TOML file that lists the programs.
+    source, runtime, expected
+        Directories of the sources, of the run-time and of the expected outputs.
+    """
+
+    manifest: str
+    source: str
+    runtime: str
+    expected: str
+
+
+FIXTURES_LAYOUT = Layout("manifest.toml", "src", "runtime", "expected")
+SUITES_LAYOUT = Layout("src/wcet/programs.toml", "src/wcet", "../fixtures/runtime", "expected/wcet")
+
+
+def layout_of(root: Path) -> Layout:
+    """Return the layout of a fixtures or suites directory, or of a copy of one."""
+    return FIXTURES_LAYOUT if (root / FIXTURES_LAYOUT.manifest).exists() else SUITES_LAYOUT
+
+
+@dataclass(frozen=True)
 class Fixture:
-    """A program as fixtures/manifest.toml describes it."""
+    """A program as its manifest describes it.
+
+    Attributes
+    ----------
+    inputs
+        Name and arguments of its runs, where it has several (the kernels of the suites).
+    """
 
     name: str
     sources: tuple[str, ...]
@@ -80,15 +116,22 @@ class Fixture:
     arguments: tuple[str, ...] = ()
     input: str | None = None
     status: int = 0
+    inputs: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def path(self, variant: Variant, root: Path = FIXTURES) -> Path:
         """Return where the built program lies below `root`."""
         return root / "bin" / variant.name / f"{self.name}.elf"
 
+    def runs(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """Return the file of the expected output and the arguments of each run."""
+        if not self.inputs:
+            return ((f"{self.name}.txt", self.arguments),)
+        return tuple((f"{self.name}.{name}.txt", arguments) for name, arguments in self.inputs)
+
 
 def read_manifest(root: Path = FIXTURES) -> tuple[Fixture, ...]:
-    """Return the programs of fixtures/manifest.toml in its order."""
-    table = tomllib.loads((root / "manifest.toml").read_text())
+    """Return the programs of the manifest of `root` in its order."""
+    table = tomllib.loads((root / layout_of(root).manifest).read_text())
     return tuple(
         Fixture(
             name=name,
@@ -97,6 +140,9 @@ def read_manifest(root: Path = FIXTURES) -> tuple[Fixture, ...]:
             arguments=tuple(entry.get("arguments", ())),
             input=entry.get("input"),
             status=entry.get("status", 0),
+            inputs=tuple(
+                (name, tuple(each["arguments"])) for name, each in entry.get("inputs", {}).items()
+            ),
         )
         for name, entry in table.items()
     )
@@ -124,10 +170,11 @@ def compile_sources(
     root: Path, sources: Sequence[str], variant: Variant, flags: Sequence[str], objects: Path
 ) -> list[Path]:
     """Compile `sources` (relative to `root`) into `objects`; return the object files."""
-    common = [flag.format(here=root) for flag in COMMON_FLAGS]
+    runtime = layout_of(root).runtime
+    common = [flag.format(here=root, runtime=runtime) for flag in COMMON_FLAGS]
     made = []
     for source in sources:
-        target = objects / (source.replace("/", "_") + ".o")
+        target = objects / (source.replace("../", "").replace("/", "_") + ".o")
         command = [COMPILER, *variant.flags, *common, *flags, "-c", source, "-o", str(target)]
         run(command, root)
         made.append(target)
@@ -148,12 +195,14 @@ def check_program(path: Path, variant: Variant) -> None:
 
 
 def build(root: Path, names: Sequence[str] = ()) -> Iterator[Path]:
-    """Build the programs below `root` (a fixtures directory); yield each file as it is made.
+    """Build the programs below `root` (fixtures or suites); yield each file as it is made.
 
     The compiler runs in `root` with relative source names, and its own name for that directory
     is mapped to ".", so nothing of the machine gets into the result.
     """
-    runtime = sorted(f"runtime/{p.name}" for p in (root / "runtime").glob("*.[cS]"))
+    layout = layout_of(root)
+    files = (root / layout.runtime).glob("*.[cS]")
+    runtime = sorted(f"{layout.runtime}/{p.name}" for p in files)
     for variant in VARIANTS:
         (root / "bin" / variant.name).mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory() as scratch:
@@ -165,11 +214,11 @@ def build(root: Path, names: Sequence[str] = ()) -> Iterator[Path]:
                     continue
                 own = Path(scratch) / fixture.name
                 own.mkdir()
-                sources = [f"src/{source}" for source in fixture.sources]
+                sources = [f"{layout.source}/{source}" for source in fixture.sources]
                 made = compile_sources(root, sources, variant, fixture.flags, own)
                 target = fixture.path(variant, root)
-                files = [str(p) for p in made + objects]
-                run([COMPILER, *variant.flags, *LINK_FLAGS, *files, "-o", str(target)], root)
+                linked = [str(p) for p in made + objects]
+                run([COMPILER, *variant.flags, *LINK_FLAGS, *linked, "-o", str(target)], root)
                 target.chmod(0o755)
                 check_program(target, variant)
                 yield target
@@ -184,40 +233,48 @@ def checksums(root: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_expected(names: Sequence[str]) -> None:
-    """Run each program's V9 build under qemu-user and write its output to fixtures/expected."""
-    for fixture in read_manifest():
+def write_expected(names: Sequence[str], top: Path = FIXTURES) -> None:
+    """Run each program's V9 build under qemu-user and write down what it prints."""
+    expected = top / layout_of(top).expected
+    expected.mkdir(parents=True, exist_ok=True)
+    for fixture in read_manifest(top):
         if names and fixture.name not in names:
             continue
-        output, status = run_under_qemu(fixture, VARIANTS[-1])
-        if status != fixture.status:
-            raise BuildError(f"{fixture.name}: exit status {status}, manifest: {fixture.status}")
-        (FIXTURES / "expected" / f"{fixture.name}.txt").write_bytes(output)
+        for file, arguments in fixture.runs():
+            output, status = run_under_qemu(fixture, VARIANTS[-1], arguments, top)
+            if status != fixture.status:
+                message = f"exit status {status}, manifest: {fixture.status}"
+                raise BuildError(f"{fixture.name}: {message}")
+            (expected / file).write_bytes(output)
 
 
-def run_under_qemu(fixture: Fixture, variant: Variant) -> tuple[bytes, int]:
+def run_under_qemu(
+    fixture: Fixture, variant: Variant, arguments: Sequence[str], top: Path = FIXTURES
+) -> tuple[bytes, int]:
     """Return standard output and exit status (128 + signal) of `fixture` under qemu-user."""
-    given = b"" if fixture.input is None else (FIXTURES / "input" / fixture.input).read_bytes()
-    command = [variant.emulator, str(fixture.path(variant)), *fixture.arguments]
+    given = b"" if fixture.input is None else (top / "input" / fixture.input).read_bytes()
+    command = [variant.emulator, str(fixture.path(variant, top)), *arguments]
     done = subprocess.run(command, input=given, stdout=subprocess.PIPE, env={}, check=False)
     return done.stdout, done.returncode if done.returncode >= 0 else 128 - done.returncode
 
 
-def check(names: Sequence[str]) -> int:
+def check(names: Sequence[str], top: Path = FIXTURES) -> int:
     """Rebuild in a scratch directory; print each file that differs; return how many do."""
     with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch) / "fixtures"
-        shutil.copytree(FIXTURES, root, ignore=shutil.ignore_patterns("bin"))
+        root = Path(scratch) / top.name
+        for needed in {FIXTURES, top}:
+            target = Path(scratch) / needed.name
+            shutil.copytree(needed, target, ignore=shutil.ignore_patterns("bin"))
         built = list(build(root, names))
         differing = 0
         for path in built:
-            committed = FIXTURES / path.relative_to(root)
+            committed = top / path.relative_to(root)
             if not committed.exists() or committed.read_bytes() != path.read_bytes():
                 differing += 1
-                print(f"differs: {committed.relative_to(FIXTURES.parent)}")
-        if not names and checksums(root) != (FIXTURES / "bin" / RECORD).read_text():
+                print(f"differs: {committed.relative_to(TOP)}")
+        if not names and checksums(root) != (top / "bin" / RECORD).read_text():
             differing += 1
-            print("differs: fixtures/bin/BUILD.txt (another compiler?)")
+            print(f"differs: {top.name}/bin/{RECORD} (another compiler?)")
         print(f"{len(built)} programs rebuilt, {differing} differences")
         return differing
 
@@ -225,18 +282,20 @@ def check(names: Sequence[str]) -> int:
 def main() -> int:
     """Build or check, as the command line says; return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--suites", action="store_true", help="the kernels in suites, not fixtures")
     parser.add_argument("--check", action="store_true", help="compare with the committed files")
     parser.add_argument("--expected", action="store_true", help="rewrite the expected outputs")
     parser.add_argument("names", nargs="*", help="programs to build (default: all)")
     options = parser.parse_args()
+    top = SUITES if options.suites else FIXTURES
     try:
         if options.check:
-            return 1 if check(options.names) else 0
-        for path in build(FIXTURES, options.names):
-            print(path.relative_to(FIXTURES.parent))
-        (FIXTURES / "bin" / RECORD).write_text(checksums(FIXTURES))
+            return 1 if check(options.names, top) else 0
+        for path in build(top, options.names):
+            print(path.relative_to(TOP))
+        (top / "bin" / RECORD).write_text(checksums(top))
         if options.expected:
-            write_expected(options.names)
+            write_expected(options.names, top)
     except BuildError as error:
         print(f"build_fixtures: {error}", file=sys.stderr)
         return 2
