@@ -72,7 +72,7 @@ def test_stdin_from_a_file_and_from_the_terminal_side(fixture_elf: Find) -> None
     assert piped.stdout == expected
 
 
-@pytest.mark.parametrize("mode", ["pp", "qpt2", "edges"])
+@pytest.mark.parametrize("mode", ["pp", "qpt2", "edges", "tpp", "qpt"])
 def test_json_agrees_with_itself_and_with_the_profile(
     fixture_elf: Find, tmp_path: Path, mode: str
 ) -> None:
@@ -91,7 +91,8 @@ def test_json_agrees_with_itself_and_with_the_profile(
     measurement = load(saved)
     assert measurement.base == found["instructions"]["base"]
     assert len(measurement.routines) == len(found["routines"])
-    assert ("paths" in found) == (mode == "pp")
+    assert ("paths" in found) == (mode in ("pp", "tpp", "kiter"))
+    assert ("blocks" in found) == (mode == "qpt")
     assert (found["instructions"]["added"] > 0) == (mode != "edges")
 
 

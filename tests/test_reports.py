@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
 import pytest
 
 from profiler.diagnosis import Check, Diagnosis
 from profiler.plan import Table
-from profiler.profile import Ending
-from profiler.reports import doctor, graph_run, numbers, run_json, text
+from profiler.profile import Ending, PathCount
+from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
+from profiler.request import Mode
 from samples import FAULT, measurement, routine
 
 # --- numbers
@@ -38,11 +40,18 @@ def test_percent_and_plural() -> None:
     assert numbers.plural(2000, "edge") == "2,000 edges"
 
 
+def test_a_share_is_all_only_if_it_is() -> None:
+    assert numbers.share(Fraction(1)) == "100.00 %"
+    assert numbers.share(Fraction(999_999, 1_000_000)) == "99.99 %"
+    assert numbers.share(Fraction(2, 3)) == "66.67 %"
+    assert numbers.share(Fraction(-1, 4)) == "-25.00 %"
+
+
 # --- JSON
 
 RUN_FIELDS = {
     "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
-    "overhead", "counts", "routines", "edges", "paths",
+    "overhead", "counts", "sizes", "lost", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
     "name", "address", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
@@ -103,6 +112,29 @@ def test_json_of_a_mode_without_paths() -> None:
     assert data.keys() == RUN_FIELDS - {"paths"}
 
 
+def test_json_of_sizes_and_losses() -> None:
+    """Traces have bytes beside bits; shares of definite flow stand beside the exact numbers."""
+    lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
+    sizes = {"code_bytes": 8, "trace_bits": 17, "minimal_trace_bits": 16}
+    data = json.loads(run_json.render(measurement(mode="tpp", lost=lost, sizes=sizes)))
+    assert data.keys() == RUN_FIELDS | {"attribution"}
+    assert data["attribution"] == {"definite": 0.95, "overcount": 0.015, "undercount": 0.035}
+    assert data["lost"] == lost
+    assert data["sizes"] == sizes | {"trace_bytes": 3, "minimal_trace_bytes": 2}
+
+
+def test_json_of_blocks() -> None:
+    """Blocks of a block profile: each once, executed as often as it is entered."""
+    options = {"placement": "redundant"}
+    data = json.loads(run_json.render(measurement(mode="qpt", options=options)))
+    assert data.keys() == (RUN_FIELDS - {"paths"}) | {"blocks"}
+    found = {json.dumps(entry["block"]): entry["count"] for entry in data["blocks"]}
+    assert found == {"4096": 7, '{"slot": 4108}': 5, "4112": 5, "4128": 2}
+    assert len(data["blocks"]) == 4
+    edges = json.loads(run_json.render(measurement(mode="qpt", options={"placement": "edge"})))
+    assert edges.keys() == RUN_FIELDS - {"paths"}
+
+
 @pytest.mark.parametrize(
     ("ending", "status", "reason", "signal"),
     [
@@ -146,6 +178,73 @@ def test_text_says_what_matters() -> None:
     assert "PARTIAL" not in report
     assert "\x1b" not in report
     assert all(len(line) <= 100 for line in report.splitlines())
+
+
+def test_text_of_targeted_paths() -> None:
+    found = measurement(
+        mode="tpp",
+        options={"cold": 5.0, "loop": 12.5},
+        counts={"path_increments": 6, "inferred_paths": 5},
+        sizes={"counter_bytes": 1234, "snippets": 3, "code_bytes": 48},
+        lost={
+            "cold_paths": 4,
+            "overcounted_paths": 1,
+            "unknown_unfinished": 2,
+            "flow_blocks": 300_000,
+            "overcounted_blocks": 0,
+            "undercounted_blocks": 1,
+        },
+    )
+    report = text.render(found)
+    rows = [" ".join(line.split()) for line in report.splitlines()]
+    for row in (
+        "mode tpp(5, 12.5): acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
+        "2004)",
+        "2 path executions, each counted (20.00 %)",
+        "5 of obvious paths, known from the edge profile (50.00 %)",
+        "4 of cold paths, not told apart (40.00 %)",
+        "3 different paths",
+        "1,234 bytes of counters",
+        "48 bytes of code added",
+        "definite flow 99.99 % attributed, 0.00 % overcounted, 0.00 % undercounted",
+        "cold paths 4 executions (40.00 %) not told apart",
+        "obvious paths 1 execution too many",
+        "unfinished paths 2 executions not identified",
+    ):
+        assert row in rows, row
+
+
+def test_text_of_long_paths() -> None:
+    path = routine().path_counts[0]
+    twice = PathCount(5, 4, 18, path.blocks * 2, (1, 4), False, path.edges * 2)
+    found = routine(path_counts=(path, twice))
+    report = text.render(measurement(mode="kiter", options={"iterations": 2}, routines=(found,)))
+    assert "kiter with k = 2" in report
+    assert "4  of those finished pass a block more than once (66.67 %)" in report
+    assert "once" not in text.render(measurement())
+
+
+def test_text_of_blocks_and_of_traces() -> None:
+    blocks = text.render(
+        measurement(mode="qpt", options={"placement": "redundant"}, lost={"unknown_edges": 6})
+    )
+    table = blocks.split("Hot blocks")[1]
+    assert [line.split()[0] for line in table.splitlines()[2:]] == ["7", "5", "5", "2"]
+    assert "slot 100c" in table
+    assert "Hot edges" not in blocks
+    assert "counts do not follow in routines with 6 of 6 edges" in blocks
+    sizes = {"counter_bytes": 0, "trace_bits": 80_001, "minimal_trace_bits": 70_000}
+    traced = text.render(measurement(mode="bits", counts={"trace_tokens": 90_000}, sizes=sizes))
+    assert "90,000  tokens written to the trace" in traced
+    assert "10,001  bytes of trace\n" in traced
+    assert "bytes of counters" not in traced
+    assert "Hot edges" in traced
+
+
+@pytest.mark.parametrize("mode", [str(mode) for mode in Mode])
+def test_every_mode_is_described(mode: str) -> None:
+    assert mode in mode_facts.DESCRIPTIONS
+    assert f"{mode}" in mode_facts.description(measurement(mode=mode))
 
 
 def test_text_top_limits_the_tables() -> None:
