@@ -33,8 +33,7 @@ class Regenerated:
     instructions
         Instructions of the blocks regenerated, all of each.
     block, routine
-        Address of the block where an incomplete regeneration ended and its routine's name; None
-        where it ended in none.
+        Address of the last block and its routine's name; None where there is no block.
     checked
         Whether the result was compared with the execution.
     """

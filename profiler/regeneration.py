@@ -44,7 +44,7 @@ class Regeneration:
     digest
         Of the edges' numbers, unsigned.
     place
-        Block where it ended, -1 if in none.
+        The last block, -1 if there is none.
     problem
         Why it ended before the execution did; None if it did not.
     """
@@ -96,6 +96,7 @@ class Regenerator:
         self._stack = np.full(_STACK, kernel.NOWHERE, np.int64)
         self._output = np.zeros(_OUTPUT, np.int64)
         self._blocks = 0
+        self._last = UNKNOWN
 
     def run(self) -> Regeneration:
         """Regenerate as far as the trace goes."""
@@ -117,7 +118,7 @@ class Regenerator:
             crossings=state[kernel.CROSSINGS],
             bits=state[kernel.BITS],
             digest=state[kernel.DIGEST] & _MASK,
-            place=max(state[kernel.PLACE], UNKNOWN),
+            place=self._last,
             problem=problem,
         )
 
@@ -169,6 +170,8 @@ class Regenerator:
                 crossings = int(self._state[kernel.CROSSINGS])
                 first = crossings - kernel.CHECKPOINT_SPAN
                 return f"differs from the execution between edge {first} and edge {crossings}"
+        if self._trace.cut is not None and self._state[kernel.PLACE] == kernel.NOWHERE:
+            return self._trace.cut
         return "the graphs lead nowhere from here"
 
     def _go_towards(self, event: TraceEvent) -> None:
@@ -227,6 +230,7 @@ class Regenerator:
         written = int(self._state[kernel.WRITTEN])
         if written:
             self._sink(self._output[:written])
+            self._last = int(self._output[written - 1])
         self._blocks += written
         self._state[kernel.WRITTEN] = 0
 

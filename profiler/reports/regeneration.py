@@ -51,9 +51,9 @@ def render_text(regenerated: Regenerated) -> str:
 def problem(regenerated: Regenerated, name: str) -> str:
     """Return one line that says how far the trace `name` led, and why no further."""
     result = regenerated.result
-    where = "outside of all routines"
+    where = "of the program"
     if regenerated.block is not None:
-        where = f"at {regenerated.block:#x} in {regenerated.routine}"
+        where = f"to {regenerated.block:#x} in {regenerated.routine}"
     return (
         f"{name}: regenerated {result.blocks} blocks, up to edge {result.crossings} {where}: "
         f"{result.problem}"
