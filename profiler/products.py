@@ -133,11 +133,11 @@ class Player:
         at_end: list[PathCount] = []
         for edge in edges:
             execution.edge = edge
-            begins = self._cfg.edges[edge].source == self._cfg.entry
+            in_order = self._counts_at_end(edge)
             for action in self.plan.actions.get(edge, ()):
                 before = len(execution.counted)
                 action.execute(execution)
-                if self.table >= 0 and not begins and not isinstance(action, CountConstantPath):
+                if in_order:
                     new = execution.counted[before:]
                     at_end += [count for count in new if count.counter >= 0]
         registers, last = tuple(execution.registers), execution.last
@@ -151,13 +151,17 @@ class Player:
         hashed = sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
         return Stretch((registers, last), counted, tuple(execution.taken), tuple(at_end), hashed)
 
-    def fixed_counts(self, edge: int) -> list[PathCount]:
-        """Hashed counts on `edge` under numbers that do not depend on the path."""
+    def _counts_at_end(self, edge: int) -> bool:
+        """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
+        begins = self._cfg.edges[edge].source == self._cfg.entry
         actions = self.plan.actions.get(edge, ())
-        if self.table < 0 or not actions:
+        return not begins and any(hashes(self.plan, action) for action in actions)
+
+    def fixed_counts(self, edge: int) -> list[PathCount]:
+        """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
+        actions = self.plan.actions.get(edge, ())
+        if self.table < 0 or self._counts_at_end(edge):
             return []
-        if self._cfg.edges[edge].source != self._cfg.entry:
-            actions = tuple(a for a in actions if isinstance(a, CountConstantPath))
         execution = Execution(list(self.start[0]), edge=edge)
         for action in actions:
             action.execute(execution)
