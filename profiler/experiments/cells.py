@@ -24,7 +24,8 @@ TPP table 4, fig. 9  rows' `num_paths`, `table`
 TPP figure 3         `tpp[...]`: `counts` inferred_paths and path_increments
 BL94 table 1         PLAN cells of `qpt`, `qpt2`: `timing` (not reproducible to the digit)
 BL94 table 2         PLAN cell of `qpt2`: rows' `edges`, `instrumented_edges`, `no_jump_edges`
-BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; `counts` trace_tokens
+BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; `counts`
+                     trace_tokens
 BL94 graphs 1-3      `qpt`, `qpt2`, `qpt[placement=...]`: `base`, `added`, `counts`
                      edge_increments, blocks, jumps
 BL94 graphs 4, 5     `qpt2`: `trees` by name (`TREES`)
@@ -40,7 +41,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import NamedTuple
 
 from profiler.experiments.settings import CellSetting
 from profiler.plan import Addressing, Table
@@ -99,10 +99,10 @@ class CellKey:
         What the program is told that it is called.
     arguments
         As text, undecodable bytes as surrogates.
+    environment
+        Its variables, each as NAME=VALUE.
     stdin, files
         Digests of standard input and of the files that the program may read; "" for none.
-    writable
-        Whether the program may write beside those files.
     max_instructions
         Its budget; None: none.
     simprof, engine, cost_model
@@ -114,9 +114,9 @@ class CellKey:
     setting: str
     name: str
     arguments: tuple[str, ...]
+    environment: tuple[str, ...]
     stdin: str
     files: str
-    writable: bool
     max_instructions: int | None
     simprof: str
     engine: str
@@ -133,12 +133,13 @@ class Job:
         What it is called.
     program
         ELF file.
-    arguments, stdin, root
-        Its input. `root`: directory that it may read; None: an empty one.
-    writable
-        Whether it may write: into a copy of `root`, which is thrown away.
+    arguments, environment, stdin, root
+        Its input. `stdin`: None means empty. `root`: directory that it may read; None: an empty
+        one.
     status
         Exit status that it must end with; another one is an error. None: any.
+    expected
+        File with what it must write to standard output; None: anything.
     max_instructions
         Budget; a program that spends it is an error.
     compiler
@@ -150,10 +151,11 @@ class Job:
     cell: Cell
     program: Path
     arguments: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
     stdin: Path | None = None
     root: Path | None = None
-    writable: bool = False
     status: int | None = None
+    expected: Path | None = None
     max_instructions: int | None = None
     compiler: str = ""
     group: str = ""
@@ -285,7 +287,8 @@ class PathFacts:
         return self.instructions / self.executions if self.executions else 0.0
 
 
-class PathRow(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class PathRow:
     """One executed whole path of `pp`.
 
     `key` is the same for the same path in every run of the same program; `instructions` are
@@ -358,12 +361,13 @@ class CellResult:
     base, added
         Instructions of the uninstrumented run, and of the scheme's code.
     reason, status
-        How the program ended, as in `profile.Ending`; "" in PLAN cells.
+        How the program ended, as in `profile.Ending`: its exit status, or 128 plus the signal;
+        "" and 0 in PLAN cells.
     output
-        SHA-256 of what it wrote to stdout and stderr, one after the other.
+        SHA-256 of what it wrote to standard output.
     counts
-        As in `profile.Measurement`, besides `jumps` (jumps executed by counters' code) and
-        `hashing` (instructions inside the hashing routine).
+        As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
+        of edge and block counters needed) and `hashing` (instructions inside the hashing routine).
     sizes, lost
         As in `profile.Measurement`.
     routines

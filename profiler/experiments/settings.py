@@ -171,7 +171,7 @@ def _converted(kind: type, value: object) -> OptionValue:
         words = {"true": True, "false": False, True: True, False: False}
         if value not in words:
             raise ValueError
-        return words[value]  # type: ignore[index]
+        return words[value]
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise TypeError
     if kind is int:
