@@ -10,7 +10,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
 PROGRAM ?= fixtures/bin/v9/bench.elf
-MODE ?= pp
+MODE ?= tpp
 WORKERS ?= 2
 SOURCES = simulator profiler tests tools
 BIN = $(VENV)/bin

@@ -52,7 +52,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
     type=modes,
     default=DEFAULT_MODES,
     metavar="MODE,MODE,...",
-    help="Schemes to compare, as `simprof run --mode` names them.  [default: all but edges]",
+    help="Schemes to compare.  [default: all but edges]",
 )
 @click.option(
     "--tpp",
