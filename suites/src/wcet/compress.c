@@ -24,16 +24,21 @@ static NOINLINE int getbyte(void)
     return text_used < text_size ? text[text_used++] : -1;
 }
 
-static NOINLINE void putbyte(u32 byte)
-{
-    packed[packed_size++] = (u8)byte;
-}
+/* Bytes written, by kind; places looked at for one string, at most. */
+static int empty_bytes, low_bytes, high_bytes, longest_search;
 
-/* Writes the first `count` bytes of the group, and forgets the group. */
+/* Writes the first `count` bytes of the group, counts their kinds, and forgets the group. */
 static NOINLINE void writebytes(u8 *bytes, int count)
 {
     for (int i = 0; i < count; i++) {
-        putbyte(bytes[i]);
+        u32 byte = bytes[i];
+        if (byte == 0)
+            empty_bytes++;
+        else if (byte < 128)
+            low_bytes++;
+        else
+            high_bytes++;
+        packed[packed_size++] = (u8)byte;
         bytes[i] = 0;
     }
 }
@@ -55,7 +60,7 @@ static NOINLINE void cl_hash(int places)
         *--at = NO_CODE;
 }
 
-/* Writes one code, most significant bits last; -1: what is left. */
+/* Writes one code, most significant bits last; below 0: what is left. */
 static NOINLINE void output(int code)
 {
     if (code < 0) {
@@ -64,10 +69,21 @@ static NOINLINE void output(int code)
         return;
     }
     int place = group_bits >> 3, shift = group_bits & 7, left = code_bits;
-    u32 bits = (u32)code << shift;
-    for (left += shift; left > 0; left -= 8) {
-        group[place++] |= (u8)bits;
-        bits >>= 8;
+    u32 bits = (u32)code;
+    while (left > 0) {
+        int room = 8 - shift;
+        if (shift == 0)
+            group[place] = (u8)bits;
+        else
+            group[place] |= (u8)(bits << shift);
+        if (left < room) {
+            left = 0;
+        } else {
+            place++;
+            left -= room;
+            bits >>= room;
+        }
+        shift = 0;
     }
     group_bits += code_bits;
     if (group_bits == code_bits * GROUP) {
@@ -117,6 +133,7 @@ static NOINLINE void compress(void)
         shift++;
     shift = 8 - shift;
     packed_size = text_used = group_bits = cleared = ratio = 0;
+    empty_bytes = low_bytes = high_bytes = longest_search = 0;
     checkpoint = CHECK_EVERY;
     code_bits = FIRST_BITS;
     code_limit = (1 << code_bits) - 1;
@@ -125,15 +142,15 @@ static NOINLINE void compress(void)
     if ((prefix = getbyte()) < 0)
         return;
     while ((next = getbyte()) >= 0) {
-        int string = prefix << 8 | next;
-        int place = (next << shift ^ prefix) % TABLE;
-        if (strings[place] != string && strings[place] != NO_CODE) {
-            int step = place == 0 ? 1 : TABLE - place;
-            do {
+        int string = prefix << 8 | next, looked = 1;
+        int place = (next << shift ^ prefix) % TABLE, step = place == 0 ? 1 : TABLE - place;
+        while (strings[place] != string && strings[place] != NO_CODE) {
+            if (place < step)
+                place += TABLE - step;
+            else
                 place -= step;
-                if (place < 0)
-                    place += TABLE;
-            } while (strings[place] != string && strings[place] != NO_CODE);
+            if (++looked > longest_search)
+                longest_search = looked;
         }
         if (strings[place] == string) {
             prefix = codes[place];
@@ -258,5 +275,7 @@ int main(int argc, char **argv)
         sum = add_to_sum(sum, packed[i]);
     int same = decompress() == size && memcmp(text, unpacked, (size_t)size) == 0;
     print("%d bytes in %d, %s, sum %08x\n", size, packed_size, same ? "same" : "DIFFERENT", sum);
+    print("%d empty, %d low, %d high; longest search %d\n", empty_bytes, low_bytes, high_bytes,
+          longest_search);
     return !same;
 }
