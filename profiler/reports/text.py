@@ -39,7 +39,7 @@ COUNT_NAMES = {
     "transfers": "edges crossed",
     "unattributed_transfers": "transfers not attributed",
     "unattributed_instructions": "instructions not attributed",
-    "runs": "emulated runs until the graphs were complete",
+    "runs": "emulated runs, with those that completed the graphs",
     "system_calls": "system calls",
     "spills": "register windows spilled",
     "fills": "register windows filled",
@@ -154,6 +154,7 @@ def routines(measurement: Measurement, top: int) -> Table:
         ("overhead", True),
         ("entered", True),
         ("paths", True),
+        ("cuts", True),
         ("counters", False),
         ("register", False),
         ("routine", False),
@@ -166,6 +167,7 @@ def routines(measurement: Measurement, top: int) -> Table:
             percent(routine.added, routine.instructions),
             group_digits(routine.activations),
             group_digits(routine.potential_paths),
+            str(routine.cut_edges or "-"),
             counters_text(routine),
             routine.path_register or "-",
             Text(routine.name),
@@ -175,12 +177,9 @@ def routines(measurement: Measurement, top: int) -> Table:
 
 def counters_text(routine: RoutineProfile) -> str:
     """Describe how a routine's paths are counted."""
-    text = str(routine.table)
-    if routine.addressing is not None:
-        text += f", {routine.addressing}"
-    if routine.cut_edges:
-        text += f", {plural(routine.cut_edges, 'cut edge')}"
-    return text
+    if routine.addressing is None:
+        return str(routine.table)
+    return f"{routine.table}, {routine.addressing}"
 
 
 def hot_paths(measurement: Measurement, top: int) -> Table:
