@@ -148,26 +148,28 @@ def totals(measurement: Measurement) -> Table:
 
 def routines(measurement: Measurement, top: int) -> Table:
     """List the routines whose instrumentation costs most (or that execute most)."""
+    ran = [routine for routine in measurement.routines if routine.activations]
+    shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
+    with_cuts = any(routine.cut_edges for routine in shown)
     table = columns(
         ("added", True),
         ("instructions", True),
         ("overhead", True),
         ("entered", True),
         ("paths", True),
-        ("cuts", True),
+        *([("cuts", True)] if with_cuts else []),
         ("counters", False),
         ("register", False),
         ("routine", False),
     )
-    ran = [routine for routine in measurement.routines if routine.activations]
-    for routine in sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]:
+    for routine in shown:
         table.add_row(
             group_digits(routine.added),
             group_digits(routine.instructions),
             percent(routine.added, routine.instructions),
             group_digits(routine.activations),
             group_digits(routine.potential_paths),
-            str(routine.cut_edges or "-"),
+            *([str(routine.cut_edges or "-")] if with_cuts else []),
             counters_text(routine),
             routine.path_register or "-",
             Text(routine.name),
