@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
@@ -37,3 +38,10 @@ def cache_directory() -> Path:
 def suite_cache() -> Path:
     """Return the directory of fetched sources, built programs and generated inputs."""
     return cache_directory() / "suites"
+
+
+def input_directory(suite_file: Path, benchmark: str, name: str) -> Path:
+    """Return the directory of one input's files; suite files of one name elsewhere have others."""
+    directory = suite_file.parent.resolve()
+    mark = hashlib.sha256(os.fsencode(directory)).hexdigest()[:8]
+    return suite_cache() / "inputs" / f"{suite_file.stem}-{mark}" / benchmark / name

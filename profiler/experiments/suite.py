@@ -40,12 +40,15 @@ class InputFile:
         The committed file that it is a copy of; None: it is generated.
     generator, parameters
         A function of `generate` and its arguments, in their order.
+    unpacked
+        The file of the program's unpacked source that it is a copy of.
     """
 
     name: str
     source: Path | None = None
     generator: str | None = None
     parameters: tuple[tuple[str, int], ...] = ()
+    unpacked: str | None = None
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ class Input:
     environment
         All variables that it has.
     files
-        What `root` holds. They are there after `build_suite` or `inputs.prepare`.
+        What `root` holds. They are there after `build_suite`.
     status
         The exit status of a good run.
     expected
@@ -99,7 +102,8 @@ class Recipe:
     Attributes
     ----------
     committed
-        Path of the committed program, `{width}` standing for "v9" or "v8plus"; None: it is built.
+        Path of the committed program, `{width}` in it standing for "v9" or "v8plus"; None: it is
+        built.
     package
         Where its source comes from; None: from `files` alone.
     files
