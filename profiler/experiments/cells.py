@@ -144,8 +144,8 @@ class Job:
         Budget; a program that spends it is an error.
     compiler
         What built it, for the record ("" where unknown).
-    group, suite
-        "INT" or "FP", and the suite's name; "" outside of suites.
+    group, suite, position
+        "INT" or "FP", the suite's name, and the benchmark's place in it; "" outside of suites.
     """
 
     cell: Cell
@@ -160,6 +160,7 @@ class Job:
     compiler: str = ""
     group: str = ""
     suite: str = ""
+    position: int = 0
 
 
 @dataclass(frozen=True)
