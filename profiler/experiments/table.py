@@ -1,0 +1,301 @@
+"""Tables of experiments as values: columns, rows, the paper's own numbers, verdicts on claims.
+
+Numbers are in the units that the papers print: overheads and shares in percent (53.4 is 53.4 %),
+ratios as such. Renderers in `reports` turn a `Table` into text, JSON, CSV, Markdown, HTML, SVG.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import fmean
+from typing import Literal
+
+Value = int | float | str | None
+"""None: there is no such number (nothing to divide by, not in the paper)."""
+
+RowKind = Literal["program", "average", "failed"]
+AVERAGE_NAMES = ("INT average", "FP average", "average")
+
+
+class Form(StrEnum):
+    """How a column's numbers are written."""
+
+    TEXT = "text"
+    COUNT = "count"  # an integer, in groups of three digits
+    PERCENT = "percent"  # one digit after the point
+    RATIO = "ratio"  # two digits after the point
+    DECIMAL = "decimal"  # one digit after the point
+    SECONDS = "seconds"  # three digits after the point
+
+
+class Verdict(StrEnum):
+    """What our numbers say about a claim of a paper."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNTESTABLE = "not testable here"
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column: its key for programs, its title for people, how its numbers are written.
+
+    `average`: whether its average over programs means something.
+    """
+
+    key: str
+    title: str
+    form: Form = Form.TEXT
+    average: bool = True
+
+    @property
+    def numeric(self) -> bool:
+        """Whether it holds numbers."""
+        return self.form is not Form.TEXT
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row.
+
+    Attributes
+    ----------
+    values
+        As many as there are columns.
+    kind
+        Of a program, an average of programs, or a program that failed.
+    group
+        "INT" or "FP"; "" for averages over all.
+    error
+        Why it failed, in one line; None: it did not.
+    """
+
+    values: tuple[Value, ...]
+    kind: RowKind = "program"
+    group: str = ""
+    error: str | None = None
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A conclusion that a paper draws, and what our numbers say about it.
+
+    Attributes
+    ----------
+    text
+        The claim, in our words, with the paper's figure.
+    verdict
+        See `Verdict`.
+    figure
+        Our number behind the verdict and the rule that it was judged by; where nothing can be
+        said, why not.
+    why
+        Where our shape differs: what in the data makes it differ. "" where nothing is to be said.
+    """
+
+    text: str
+    verdict: Verdict
+    figure: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Which columns a plot shows as bars, one group of bars a program.
+
+    `baseline`: a line that bars are read against (1 for normalised times). `logarithmic`: bars
+    span orders of magnitude.
+    """
+
+    columns: tuple[str, ...]
+    axis: str
+    baseline: float | None = None
+    logarithmic: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table or graph of a paper, reproduced.
+
+    Attributes
+    ----------
+    name
+        What `simprof table` calls it ("epp1").
+    title
+        "EPP table 1: path profiling against edge profiling".
+    source
+        The paper's place, in full.
+    caption
+        What the columns are and in which units.
+    columns, rows
+        The first column names the program.
+    published
+        The paper's own numbers; None: the paper prints none (a graph).
+    claims
+        In the paper's order.
+    notes
+        How our numbers differ in kind from the paper's, one sentence each.
+    bars
+        The plot; None: none.
+    compared
+        Keys of columns that the paper prints as well; `beside` sets its numbers beside ours.
+    """
+
+    name: str
+    title: str
+    source: str
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[Row, ...]
+    published: Table | None = None
+    claims: tuple[Claim, ...] = ()
+    notes: tuple[str, ...] = ()
+    bars: Bars | None = None
+    compared: tuple[str, ...] = ()
+
+    def index(self, key: str) -> int:
+        """Return the position of a column.
+
+        Raises
+        ------
+        KeyError
+            If there is none of that key.
+        """
+        for position, column in enumerate(self.columns):
+            if column.key == key:
+                return position
+        raise KeyError(key)
+
+    def values(self, key: str, group: str = "") -> list[float]:
+        """Return the numbers of a column, of programs only (of `group` only)."""
+        position = self.index(key)
+        found = (
+            row.values[position]
+            for row in self.rows
+            if row.kind == "program" and group in ("", row.group)
+        )
+        return [float(value) for value in found if isinstance(value, int | float)]
+
+    def mean(self, key: str, group: str = "") -> float | None:
+        """Return the arithmetic mean of a column over programs; None where there are none."""
+        found = self.values(key, group)
+        return fmean(found) if found else None
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Programs whose rows could not be made, with the reason."""
+        return tuple(
+            (str(row.values[0]), row.error or "failed") for row in self.rows if row.kind == "failed"
+        )
+
+
+def ratio(part: float | None, whole: float | None) -> float | None:
+    """Return `part / whole`; None where that is nothing."""
+    return None if part is None or not whole else part / whole
+
+
+def percentage(part: float | None, whole: float | None) -> float | None:
+    """Return `part` of `whole` in percent; None where there is no whole."""
+    found = ratio(part, whole)
+    return None if found is None else 100 * found
+
+
+def failed_row(name: str, group: str, columns: int, error: str) -> Row:
+    """Return the row of a program that failed."""
+    return Row((name, *[None] * (columns - 1)), "failed", group, error)
+
+
+def with_averages(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Row, ...]:
+    """Group rows and add their averages: INT, its mean, FP, its mean, the mean of all.
+
+    Averages are arithmetic means of the rows' values, ratios included, as EPP's and TPP's are:
+    each program weighs the same however long it runs. A group of one program or none has no
+    average of its own.
+    """
+    made: list[Row] = []
+    groups = ("INT", "FP")
+    for group, name in zip(groups, AVERAGE_NAMES, strict=False):
+        members = [row for row in rows if row.group == group]
+        made.extend(members)
+        made.extend(_average(name, group, columns, members))
+    made.extend(row for row in rows if row.group not in groups)
+    made.extend(_average(AVERAGE_NAMES[-1], "", columns, rows))
+    return tuple(made)
+
+
+def _average(
+    name: str, group: str, columns: Sequence[Column], rows: Sequence[Row]
+) -> Iterable[Row]:
+    members = [row for row in rows if row.kind == "program"]
+    if len(members) < 2:
+        return
+    values: list[Value] = [name]
+    for position, column in enumerate(columns[1:], 1):
+        found = [row.values[position] for row in members]
+        numbers = [float(value) for value in found if isinstance(value, int | float)]
+        values.append(fmean(numbers) if numbers and column.numeric and column.average else None)
+    yield Row(tuple(values), "average", group)
+
+
+def beside(table: Table, matches: dict[str, tuple[str, ...]]) -> Table:
+    """Set the paper's numbers beside ours, in columns of their own.
+
+    Parameters
+    ----------
+    matches
+        Name of a program -> names of programs that it stands in for or is, as papers print them.
+
+    Returns
+    -------
+    Table
+        `table` itself where the paper has no program that one of ours stands in for.
+    """
+    published = table.published
+    if published is None or not table.compared:
+        return table
+    rows = {program_key(str(row.values[0])): row for row in published.rows}
+    averages = {str(row.values[0]): row for row in published.rows if row.kind == "average"}
+    partners: list[Row | None] = []
+    for row in table.rows:
+        name = str(row.values[0])
+        if row.kind == "average":
+            partners.append(averages.get(name))
+            continue
+        candidates = (program_key(each) for each in (*matches.get(name, ()), name))
+        partners.append(next((rows[each] for each in candidates if each in rows), None))
+    if not any(partner is not None and partner.kind == "program" for partner in partners):
+        return table
+    return _merged(table, published, partners)
+
+
+def _merged(table: Table, published: Table, partners: Sequence[Row | None]) -> Table:
+    columns: list[Column] = []
+    values: list[list[Value]] = [[] for _ in table.rows]
+    for position, column in enumerate(table.columns):
+        columns.append(column)
+        for made, row in zip(values, table.rows, strict=True):
+            made.append(row.values[position])
+        if column.key not in table.compared:
+            continue
+        theirs = published.index(column.key)
+        columns.append(Column(f"{column.key}:paper", "(paper)", column.form))
+        for made, partner in zip(values, partners, strict=True):
+            made.append(None if partner is None else partner.values[theirs])
+    rows = tuple(
+        replace(row, values=tuple(made)) for row, made in zip(table.rows, values, strict=True)
+    )
+    return replace(table, columns=tuple(columns), rows=rows)
+
+
+ALIASES = {"cc1": "gcc", "xlisp": "li", "jpeg": "ijpeg", "perlbmk": "perl", "wave": "wave5"}
+
+
+def program_key(name: str) -> str:
+    """Return a benchmark's bare name: "126.gcc", "cc1" and "gcc" are all "gcc"."""
+    bare = name.strip().lower().split(" ")[0]
+    number, point, rest = bare.partition(".")
+    if point and number.isdigit():
+        bare = rest
+    return ALIASES.get(bare, bare)

@@ -1,0 +1,169 @@
+"""How a table is made: which cells it needs, and how their results become rows and verdicts.
+
+A `TableSpec` is declarative; `make` does the same for all: a row for each program, the row of
+one that failed, averages, the paper's numbers, and the verdicts on its claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.experiments.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
+from profiler.experiments.published import published
+from profiler.experiments.settings import CellSetting
+from profiler.experiments.table import (
+    Bars,
+    Claim,
+    Column,
+    Row,
+    Table,
+    Value,
+    beside,
+    failed_row,
+    with_averages,
+)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of a suite, as tables know it.
+
+    Attributes
+    ----------
+    stands_for
+        As in `suite.Benchmark`, e.g. "129.compress (SPEC95), 164.gzip (SPEC2000)".
+    """
+
+    name: str
+    group: str = ""
+    stands_for: str = ""
+
+    @property
+    def partners(self) -> tuple[str, ...]:
+        """Names of the programs that it stands in for, without their suites."""
+        parts = (part.strip().split(" ")[0] for part in self.stands_for.split(","))
+        return tuple(part for part in parts if part and part != "none")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A cell that a table needs of each program."""
+
+    setting: CellSetting
+    input: str = "ref"
+    kind: Kind = Kind.RUN
+
+    def cell(self, program: str, build: str = DEFAULT_BUILD) -> Cell:
+        """Return the cell of a program; that of an input other than "ref" keeps its input."""
+        name = "" if self.kind is Kind.PLAN else self.input
+        return Cell(program, self.setting, name, self.kind, build)
+
+
+Found = Mapping[str, CellResult]
+"""Results of one program by the table's own name of each need."""
+
+Rows = Callable[[Program, Found], Iterable[Sequence[Value]]]
+Claims = Callable[[Table], Iterable[Claim]]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What `make` makes a table of. Names are as in `Table`.
+
+    Attributes
+    ----------
+    needs
+        Our name -> the cell of each program.
+    rows
+        Values of the rows of one program, its name first; none where it has nothing to tell.
+    claims
+        Judge the paper's claims by the finished table.
+    averaged
+        Whether rows of averages are added.
+    """
+
+    name: str
+    title: str
+    source: str
+    caption: str
+    columns: tuple[Column, ...]
+    needs: Mapping[str, Need]
+    rows: Rows
+    claims: Claims
+    notes: tuple[str, ...] = ()
+    bars: Bars | None = None
+    compared: tuple[str, ...] = ()
+    averaged: bool = True
+
+    def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
+        """Yield the cells that it needs."""
+        for program in programs:
+            for need in self.needs.values():
+                yield view.cell(need, program.name)
+
+
+@dataclass(frozen=True)
+class View:
+    """Which input and build tables are made of.
+
+    Attributes
+    ----------
+    input
+        The input that stands where papers have "ref"; needs of "train" keep that.
+    """
+
+    input: str = "ref"
+    build: str = DEFAULT_BUILD
+
+    def cell(self, need: Need, program: str) -> Cell:
+        """Return the cell that meets a need."""
+        chosen = self.input if need.input == "ref" else need.input
+        return Need(need.setting, chosen, need.kind).cell(program, self.build)
+
+
+def make(
+    spec: TableSpec,
+    programs: Sequence[Program],
+    results: Mapping[Cell, CellResult],
+    view: View,
+) -> Table:
+    """Make a table of results; a cell that is missing among them is a failure of its program."""
+    rows = [row for program in programs for row in _rows(spec, program, results, view)]
+    table = Table(
+        spec.name,
+        spec.title,
+        spec.source,
+        spec.caption,
+        spec.columns,
+        with_averages(spec.columns, rows) if spec.averaged else tuple(rows),
+        published(spec.name),
+        (),
+        spec.notes,
+        spec.bars,
+        spec.compared,
+    )
+    claims = tuple(spec.claims(table))
+    made = beside(table, {program.name: program.partners for program in programs})
+    return _with_claims(made, claims)
+
+
+def _with_claims(table: Table, claims: tuple[Claim, ...]) -> Table:
+    from dataclasses import replace
+
+    return replace(table, claims=claims)
+
+
+def _rows(
+    spec: TableSpec, program: Program, results: Mapping[Cell, CellResult], view: View
+) -> Iterator[Row]:
+    found: dict[str, CellResult] = {}
+    for name, need in spec.needs.items():
+        cell = view.cell(need, program.name)
+        result = results.get(cell, failure(f"no result of {cell.name}"))
+        if result.error is not None:
+            yield failed_row(program.name, program.group, len(spec.columns), result.error)
+            return
+        found[name] = result
+    for values in spec.rows(program, found):
+        yield Row(tuple(values), "program", program.group)

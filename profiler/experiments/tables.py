@@ -1,0 +1,44 @@
+"""All tables and graphs that `simprof table` makes, in the order of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from profiler.experiments import (
+    tables_bl94,
+    tables_bl94_graphs,
+    tables_cs6120,
+    tables_epp,
+    tables_kiter,
+    tables_tpp,
+)
+from profiler.experiments.table_spec import TableSpec
+from simulator.errors import UsageError
+
+_ALL = (
+    *tables_epp.TABLES,
+    *tables_tpp.TABLES,
+    *tables_bl94.TABLES,
+    *tables_bl94_graphs.TABLES,
+    *tables_kiter.TABLES,
+    *tables_cs6120.TABLES,
+)
+TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in _ALL})
+"""By name."""
+
+
+def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
+    """Return tables by their names, each once.
+
+    Raises
+    ------
+    UsageError
+        If there is no such table.
+    """
+    found = {}
+    for name in names:
+        if name not in TABLES:
+            raise UsageError(f"there is no table {name!r}: name some of {', '.join(TABLES)}")
+        found[name] = TABLES[name]
+    return tuple(found.values())
