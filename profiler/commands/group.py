@@ -10,6 +10,7 @@ from profiler.commands.doctor import doctor_command
 from profiler.commands.graph import graph_command
 from profiler.commands.regenerate import regenerate_command
 from profiler.commands.run import run_command
+from profiler.commands.sweep import sweep_command
 
 
 @click.group(
@@ -28,3 +29,4 @@ simprof.add_command(regenerate_command)
 simprof.add_command(cfg_command)
 simprof.add_command(graph_command)
 simprof.add_command(doctor_command)
+simprof.add_command(sweep_command)

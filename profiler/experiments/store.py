@@ -21,6 +21,7 @@ from types import TracebackType
 
 from profiler.codec import big_integers, decode, encode
 from profiler.experiments.cells import Cell, CellKey, CellResult, Job, Kind, Timing
+from profiler.experiments.places import cache_directory
 from profiler.experiments.provenance import Versions, row_key
 from profiler.experiments.settings import parse
 from simulator.errors import UsageError
@@ -59,6 +60,11 @@ CREATE TABLE times (
     timing TEXT NOT NULL              -- JSON of a Timing
 );
 """
+
+
+def default_store_path() -> Path:
+    """Return the file of results that commands share where none is named."""
+    return cache_directory() / "cells.sqlite"
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ import ctypes
 import multiprocessing
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ class _Team:
 
     def __init__(self, run: Callable[[Group], tuple[CellResult, ...]]) -> None:
         self._run = run
+        # Workers that are ended cannot remove their temporary files: they are all in here.
+        self._directory = tempfile.TemporaryDirectory(prefix="simprof-workers-")
         self._context = multiprocessing.get_context("spawn")
         self._idle: list[_Worker] = []
         self.busy: list[_Worker] = []
@@ -96,6 +99,7 @@ class _Team:
             worker.pipe.close()
         for worker in (*self._idle, *self.busy):
             worker.process.join()
+        self._directory.cleanup()
 
     def give(self, number: int, group: Group) -> None:
         """Have a worker do a group."""
@@ -108,7 +112,7 @@ class _Team:
     def _start(self) -> _Worker:
         mine, other = self._context.Pipe()
         process = self._context.Process(
-            target=_serve, args=(other, os.getpid(), self._run), daemon=True
+            target=_serve, args=(other, os.getpid(), self._directory.name, self._run), daemon=True
         )
         process.start()
         other.close()
@@ -143,9 +147,15 @@ class _Team:
         return f"the worker process ended with status {code}"
 
 
-def _serve(pipe: Connection, parent: int, run: Callable[[Group], tuple[CellResult, ...]]) -> None:
+def _serve(
+    pipe: Connection,
+    parent: int,
+    directory: str,
+    run: Callable[[Group], tuple[CellResult, ...]],
+) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
     _die_with(parent)
+    tempfile.tempdir = directory
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     from profiler import kernel_cache
 
