@@ -21,7 +21,7 @@ from profiler.cost_samples import sample_contexts, sample_plans, samples_of, sit
 from profiler.hash_routine import hash_costs
 from profiler.logging_routines import SYMBOLS, logging_cost
 from profiler.snippets import GENERATORS, snippet_body
-from profiler.trace_routine import CALL, TRACE_SIZE, flush_instructions
+from profiler.trace_routine import CALL, TRACE_SIZE, flush_instructions, flush_name
 from profiler.word_hash_routine import WORD_COUNTS, word_hash_costs
 from simulator.assembler import AssemblyError, Instruction, Register
 from simulator.assembly import Item, Label
@@ -113,7 +113,8 @@ def _routines() -> dict[str, list[str]]:
         for make in runtime.ROUTINES:
             for name, items in _split(make(machine)):
                 found.setdefault(name, []).extend((str(machine), *items))
-        found.setdefault("costs", []).extend(_routine_costs(machine))
+        for name, cost in _routine_costs(machine):
+            found[name].append(cost)
     return found
 
 
@@ -130,11 +131,13 @@ def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:
     yield name, lines
 
 
-def _routine_costs(machine: MachineKind) -> Iterator[str]:
-    yield f"{machine} {hash_costs(machine)}"
-    yield from (f"{count} {word_hash_costs(machine, count)}" for count in WORD_COUNTS)
-    yield from (f"{symbol} {logging_cost(machine, symbol)}" for symbol in SYMBOLS)
-    yield f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
+def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    """Yield what is counted in routines, by symbol."""
+    yield "hash_count", str(hash_costs(machine))
+    for words in WORD_COUNTS:
+        yield f"hash_count_{words}", str(word_hash_costs(machine, words))
+    yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
+    yield flush_name(False), f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
 
 
 def _conditions() -> Iterator[str]:

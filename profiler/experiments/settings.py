@@ -53,6 +53,12 @@ _READ: Mapping[Mode, tuple[str, ...]] = MappingProxyType(
 )
 """Mode -> options that it reads."""
 
+
+def reads(mode: Mode) -> tuple[str, ...]:
+    """Return the options that a mode reads, of those that a cell can have (`OPTIONS`)."""
+    return _READ[mode]
+
+
 OPTIONS: Mapping[str, type] = MappingProxyType(
     {
         "path_limit": int,
