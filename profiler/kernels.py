@@ -200,13 +200,13 @@ TABLES_POINTER = 37
 HEADS_POINTER = 38
 NODES_POINTER = 39
 COSTS_POINTER = 40
-TRACE_POINTER = 40  # of traced runs
 SLOW_CALLBACK = 41  # void(int64 status, int64 address, int64 size)
 OPERATE_PART = 42  # addresses of the hook's parts
 SEARCH_PART = 43
 BUDGET_PART = 44
 HASH_PART = 45
 EXECUTE_PART = 46
+TRACE_POINTER = 47  # of traced runs
 CLOCK_WORDS = 48
 
 

@@ -354,6 +354,14 @@ def test_bits_are_appended_and_read_back() -> None:
     assert at == memory.trace[kernels.TRACE_BITS]
 
 
+def test_no_two_pointers_share_a_clock_word() -> None:
+    names = [name for name in vars(kernels) if name.endswith(("_POINTER", "_PART", "_CALLBACK"))]
+    words = [getattr(kernels, name) for name in names]
+    assert len(set(words)) == len(words)
+    assert max(words) < kernels.CLOCK_WORDS
+    assert kernels.TRACE_POINTER >= kernels.ROWS_POINTER + len(kernels.KernelState._fields) - 1
+
+
 def test_the_kernels_agree() -> None:
     assert regeneration_kernel.DIGEST_FACTOR == kernels.DIGEST_FACTOR
     assert regeneration_kernel.CHECKPOINT_SPAN == CHECKPOINT_SPAN
