@@ -9,8 +9,10 @@ from profiler.commands.compare import compare_command
 from profiler.commands.doctor import doctor_command
 from profiler.commands.graph import graph_command
 from profiler.commands.regenerate import regenerate_command
+from profiler.commands.regress import regress_command
 from profiler.commands.run import run_command
 from profiler.commands.sweep import sweep_command
+from profiler.commands.table import table_command
 
 
 @click.group(
@@ -30,3 +32,5 @@ simprof.add_command(cfg_command)
 simprof.add_command(graph_command)
 simprof.add_command(doctor_command)
 simprof.add_command(sweep_command)
+simprof.add_command(table_command)
+simprof.add_command(regress_command)

@@ -6,6 +6,7 @@ ratios as such. Renderers in `reports` turn a `Table` into text, JSON, CSV, Mark
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -176,7 +177,7 @@ class Table:
             for row in self.rows
             if row.kind == "program" and group in ("", row.group)
         )
-        return [float(value) for value in found if isinstance(value, int | float)]
+        return [as_float(value) for value in found if isinstance(value, int | float)]
 
     def mean(self, key: str, group: str = "") -> float | None:
         """Return the arithmetic mean of a column over programs; None where there are none."""
@@ -189,6 +190,14 @@ class Table:
         return tuple(
             (str(row.values[0]), row.error or "failed") for row in self.rows if row.kind == "failed"
         )
+
+
+def as_float(value: int | float) -> float:
+    """Return a number as a float; infinite where path counts have too many digits for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def ratio(part: float | None, whole: float | None) -> float | None:
@@ -234,7 +243,7 @@ def _average(
     values: list[Value] = [name]
     for position, column in enumerate(columns[1:], 1):
         found = [row.values[position] for row in members]
-        numbers = [float(value) for value in found if isinstance(value, int | float)]
+        numbers = [as_float(value) for value in found if isinstance(value, int | float)]
         values.append(fmean(numbers) if numbers and column.numeric and column.average else None)
     yield Row(tuple(values), "average", group)
 

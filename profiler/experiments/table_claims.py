@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from profiler.experiments.table import Claim, Row, Table, Verdict
+from profiler.experiments.table import Claim, Row, Table, Verdict, as_float
 
 Explain = Callable[[], str]
+NO_GROUPS = "the suite has fewer than two programs in one of the groups INT and FP"
 NO_PROGRAMS = "the suite has no program of the kind that this is about"
 
 
@@ -32,6 +33,15 @@ def judge(text: str, holds: bool | None, figure: str, explain: Explain | None = 
     return Claim(text, Verdict.FAILS, figure, explain() if explain else "")
 
 
+def group_means(table: Table, key: str) -> tuple[float | None, float | None]:
+    """Return the means of INT and of FP programs; None for a group of fewer than two."""
+    integer, floating = (
+        table.mean(key, group) if len(table.values(key, group)) > 1 else None
+        for group in ("INT", "FP")
+    )
+    return integer, floating
+
+
 def compare_groups(
     text: str,
     table: Table,
@@ -41,9 +51,9 @@ def compare_groups(
     higher: str = "INT",
 ) -> Claim:
     """Judge that the mean of a column is higher for the programs of one group."""
-    integer, floating = table.mean(key, "INT"), table.mean(key, "FP")
+    integer, floating = group_means(table, key)
     if integer is None or floating is None:
-        return untestable(text, "the suite lacks programs of one of the groups")
+        return untestable(text, NO_GROUPS)
     return judge(
         text,
         integer > floating if higher == "INT" else floating > integer,
@@ -78,7 +88,7 @@ def programs(table: Table) -> list[Row]:
 def value(table: Table, row: Row, key: str) -> float | None:
     """Return a number of a row."""
     found = row.values[table.index(key)]
-    return float(found) if isinstance(found, int | float) else None
+    return as_float(found) if isinstance(found, int | float) else None
 
 
 def pairs(table: Table, first: str, second: str) -> list[tuple[str, float, float]]:

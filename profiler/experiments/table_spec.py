@@ -7,7 +7,7 @@ one that failed, averages, the paper's numbers, and the verdicts on its claims.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.experiments.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
 from profiler.experiments.published import published
@@ -145,13 +145,7 @@ def make(
     )
     claims = tuple(spec.claims(table))
     made = beside(table, {program.name: program.partners for program in programs})
-    return _with_claims(made, claims)
-
-
-def _with_claims(table: Table, claims: tuple[Claim, ...]) -> Table:
-    from dataclasses import replace
-
-    return replace(table, claims=claims)
+    return replace(made, claims=claims)
 
 
 def _rows(

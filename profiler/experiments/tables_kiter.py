@@ -166,7 +166,6 @@ def _is_kernel(program: Program) -> bool:
 
 def judge_static_paths(table: Table) -> Iterator[Claim]:
     """Judge section 6's claim about table 4 (and figure-free statement of growth)."""
-    keys = [f"k{k}" for k in ITERATIONS]
     counts = [[value(table, row, f"k{k}") for k in ITERATIONS] for row in programs(table)]
     known = [[count for count in row if count is not None] for row in counts]
     grown, count = share_of(

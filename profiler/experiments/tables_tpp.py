@@ -18,8 +18,10 @@ from profiler.experiments.table import (
     ratio,
 )
 from profiler.experiments.table_claims import (
+    NO_GROUPS,
     compare_groups,
     extremes,
+    group_means,
     judge,
     number,
     pairs,
@@ -226,16 +228,16 @@ def _judge_thresholds(table: Table) -> Iterator[Claim]:
 
 
 def _judge_parts(table: Table) -> Iterator[Claim]:
-    gains = {
-        group: ratio(table.mean("t515", group), table.mean("pp", group)) for group in ("INT", "FP")
-    }
-    integer, floating = gains["INT"], gains["FP"]
+    integer, floating = (
+        ratio(best, before)
+        for best, before in zip(group_means(table, "t515"), group_means(table, "pp"), strict=True)
+    )
     yield judge(
         "FP programs benefit more than integer programs.",
         None if integer is None or floating is None else floating < integer,
         f"TPP(5,15) by PP: INT {number(integer)}, FP {number(floating)}"
         if integer is not None and floating is not None
-        else "the suite lacks programs of one of the groups",
+        else NO_GROUPS,
         lambda: _unreduced(table),
     )
     alone, pp, best = table.mean("t0"), table.mean("pp"), table.mean("t515")

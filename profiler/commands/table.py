@@ -1,0 +1,229 @@
+"""`simprof table`: the papers' tables and graphs, reproduced on a suite."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profiler.commands import options, program_options, streams
+from profiler.commands.cell_progress import cell_bar
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.experiments.table_results import TableReport
+    from profiler.experiments.table_spec import TableSpec
+
+FAILED = 1
+INPUTS = ("ref", "train")
+WIDTHS = ("64", "32")
+FORMATS = ("text", "json", "csv", "markdown", "html")
+
+
+@click.command("table", short_help="Reproduce the papers' tables and graphs on a suite.")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
+@click.option("--all", "everything", is_flag=True, help="Make every table.")
+@click.option("--suite", metavar="NAME|FILE.toml", help="Suite to run.  [default: micro]")
+@click.option("--benchmark", "only", multiple=True, metavar="GLOB", help="Of it; repeatable.")
+@click.option(
+    "--input",
+    "input_",
+    type=click.Choice(INPUTS),
+    default="ref",
+    show_default=True,
+    help="Input of the measured runs.",
+)
+@click.option(
+    "--width", type=click.Choice(WIDTHS), default="64", show_default=True, help="Build to run."
+)
+@click.option(
+    "--from",
+    "results",
+    type=options.PATH,
+    metavar="SWEEP.db",
+    help="Take results from there and run nothing.",
+)
+@click.option(
+    "--results",
+    "cache",
+    type=options.PATH,
+    metavar="FILE",
+    help="Keep results there, so that nothing is run twice.  [default: simprof's cache]",
+)
+@click.option(
+    "--jobs",
+    type=click.IntRange(1, 256),
+    default=2,
+    show_default=True,
+    metavar="N",
+    help="Processes that run programs.",
+)
+@click.option("--json", "form", flag_value="json", help="Everything, as JSON.")
+@click.option("--csv", "form", flag_value="csv", help="Rows, as CSV.")
+@click.option("--markdown", "form", flag_value="markdown", help="A page of Markdown.")
+@click.option("--html", "form", flag_value="html", help="A page of HTML with plots.")
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    metavar="FILE|DIR",
+    help="Write there, not to stdout. With --all and no format: a directory that is given a page "
+    "with everything, and each table as CSV and SVG.",
+)
+@click.option(
+    "--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"
+)
+def table_command(
+    names: tuple[str, ...],
+    listed: bool,
+    everything: bool,
+    form: str | None,
+    output: Path | None,
+    **chosen: Any,
+) -> int:
+    """Make tables and graphs of the papers from runs of a suite's programs.
+
+    Each is shown beside the paper's own numbers, with a verdict on each claim that the paper
+    draws from it. Costs are simulated instructions. A program that fails has a row that says so;
+    then the exit status is 1.
+    """
+    from profiler.experiments.tables import TABLES, find
+
+    if listed:
+        width = max(map(len, TABLES))
+        lines = (f"{name:{width}}  {spec.title}" for name, spec in TABLES.items())
+        streams.write(streams.STDOUT, "\n".join(lines) + "\n")
+        return 0
+    if everything == bool(names):
+        raise UsageError("name tables, or give --all: `simprof table --list` names them")
+    directory = output if everything and form is None else None
+    if directory is not None:
+        _check_directory(directory)
+    else:
+        options.check_outputs(output, inputs=(chosen["results"],))
+    report = _report(tuple(TABLES.values()) if everything else find(names), everything, chosen)
+    report = replace(report, command=_command(names, everything, form, chosen))
+    if directory is not None:
+        _write_directory(report, directory)
+    else:
+        _write(_rendered(report, form or "text", output), output)
+    return _tell(report)
+
+
+def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
+    from profiler.experiments.suite import BUILDS, load_suite
+    from profiler.experiments.table_results import run_tables, stored_tables
+    from profiler.experiments.table_spec import View
+
+    view = View(chosen["input_"], BUILDS[64 if chosen["width"] == "64" else 32])
+    only = chosen["only"]
+    if chosen["results"] is not None:
+        if chosen["cache"] is not None:
+            raise UsageError("--results beside --from: with --from nothing is run or kept")
+        return stored_tables(
+            chosen["results"], chosen["suite"], specs, view, only=only, partial=everything
+        )
+    from profiler import kernel_cache
+    from profiler.experiments.store import Store, default_store_path
+
+    suite = load_suite(chosen["suite"] or "micro")
+    kernel_cache.ensure()
+    path = chosen["cache"] or default_store_path()
+    with Store(path) as store, cell_bar(chosen["progress"]) as bar:
+        return run_tables(
+            suite,
+            specs,
+            view,
+            store=store,
+            workers=chosen["jobs"],
+            only=only,
+            progress=bar.running,
+            building=bar.building,
+        )
+
+
+def _command(
+    names: tuple[str, ...], everything: bool, form: str | None, chosen: dict[str, Any]
+) -> str:
+    """Return the command that makes the report again, without where it is written to."""
+    words = ["simprof", "table", *(("--all",) if everything else names)]
+    if chosen["results"] is not None:
+        words += ["--from", chosen["results"].name]
+    if chosen["suite"] is not None or chosen["results"] is None:
+        words += ["--suite", chosen["suite"] or "micro"]
+    for pattern in chosen["only"]:
+        words += ["--benchmark", pattern]
+    if chosen["input_"] != "ref":
+        words += ["--input", chosen["input_"]]
+    if chosen["width"] != "64":
+        words += ["--width", chosen["width"]]
+    if form is not None:
+        words.append(f"--{form}")
+    return shlex.join(words)
+
+
+def _rendered(report: TableReport, form: str, output: Path | None) -> str:
+    from profiler.reports import table_csv, table_html, table_json, table_markdown, table_text
+
+    match form:
+        case "json":
+            return table_json.render(report)
+        case "csv":
+            return table_csv.render(report)
+        case "markdown":
+            return table_markdown.render(report)
+        case "html":
+            return table_html.render(report)
+    color = output is None and sys.stdout.isatty()
+    return table_text.render(report, program_options.terminal_width(), color)
+
+
+def _write(text: str, output: Path | None) -> None:
+    from profiler.output import write_atomically
+
+    if output is None or output == options.STANDARD_STREAM:
+        streams.write(streams.STDOUT, text)
+    else:
+        write_atomically(output, text.encode())
+
+
+def _check_directory(path: Path) -> None:
+    """Check early that `path` is a directory or can be made one."""
+    if path.exists() and not path.is_dir():
+        raise UsageError(f"{path} is a file: name a directory, or give a format (--html, ...)")
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be made: {error.strerror}") from None
+
+
+def _write_directory(report: TableReport, directory: Path) -> None:
+    """Write the page that shows everything, and each table by itself."""
+    from profiler.output import write_atomically
+    from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown
+
+    files = {
+        "index.html": table_html.render(report),
+        "results.md": table_markdown.render(report),
+        "results.json": table_json.render(report),
+    }
+    for table in report.tables:
+        files[f"{table.name}.csv"] = table_csv.render_table(table)
+        plot = bars_svg.render(table)
+        if plot is not None:
+            files[f"{table.name}.svg"] = plot
+    for name, text in files.items():
+        write_atomically(directory / name, text.encode())
+    streams.write(streams.STDOUT, f"{directory / 'index.html'}: {len(report.tables)} tables\n")
+
+
+def _tell(report: TableReport) -> int:
+    """List what failed; return the exit status."""
+    for name, error in report.failures:
+        streams.write(streams.STDERR, f"simprof: {name}: {error}\n")
+    return FAILED if report.failures else 0
