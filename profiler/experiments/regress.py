@@ -58,11 +58,14 @@ class Recording:
         Name -> one line, of those that did not.
     warnings
         One line each, on programs that ended otherwise than they should.
+    error
+        What kept a lone program from being run, None where there were more or it was.
     """
 
     baseline: Baseline
     failures: Failures
     warnings: tuple[str, ...]
+    error: SimulatorError | None = None
 
 
 def record(
@@ -97,7 +100,8 @@ def record(
         if run.ending["reason"] != "exit"
     )
     reasons = {name: str(error) for name, error in failures.items()}
-    return Recording(_baseline(described, runs), reasons, warnings)
+    lone = next(iter(failures.values())) if len(targets) == len(failures) == 1 else None
+    return Recording(_baseline(described, runs), reasons, warnings, lone)
 
 
 def _measure_all(

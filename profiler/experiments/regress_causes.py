@@ -120,23 +120,23 @@ def setting_causes(
     graphs = [routine for routine in routines if routine.graph]
     if graphs:
         why = "" if any(cause.kind == "binary" for cause in above) else " of the same program"
-        yield Cause("graphs", f"other control-flow graphs{why}", tuple(_names(graphs)))
+        yield Cause("graphs", f"other control-flow graphs{why}", _names(graphs))
     plans = [routine for routine in routines if routine.plan is not None]
     if plans:
         yield _plan_cause(plans, given)
     alone = [routine for routine in routines if routine.costs_alone]
     if alone and not parts:
         text = "the same plans are other code: registers, places or addresses differ"
-        yield Cause("code", text, tuple(_names(alone)))
+        yield Cause("code", text, _names(alone))
 
 
 def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
+    count = f"{len(plans)} routine{'' if len(plans) == 1 else 's'}"
+    if given:
+        return Cause("plans", f"other plans follow in {count}", _names(plans))
     details = tuple(
         _limited(f"{each.name}: {plan_text(each.plan)}" for each in plans if each.plan is not None)
     )
-    count = f"{len(plans)} routine{'' if len(plans) == 1 else 's'}"
-    if given:
-        return Cause("plans", f"other plans follow in {count}", details)
     return Cause("algorithm", f"same program and setting, other plans in {count}", details)
 
 
@@ -221,8 +221,9 @@ def _option_changes(old: Facts, new: Facts) -> Iterator[str]:
             yield f"{name} {_shown(old.get(name))} -> {_shown(new.get(name))}"
 
 
-def _names(routines: Sequence[RoutineChange]) -> Iterator[str]:
-    return _limited(routine.name for routine in routines)
+def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
+    """Return one line with the names of routines."""
+    return (", ".join(_limited(routine.name for routine in routines)),)
 
 
 def _limited(items: Iterable[str]) -> Iterator[str]:

@@ -1,0 +1,186 @@
+"""`simprof regress check`: run a baseline's programs again and compare."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profiler.commands import options, program_options, streams
+from profiler.commands.options import STANDARD_STREAM
+from profiler.commands.regress_record import watch
+from profiler.request import Weights
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.experiments.regress_compare import Check, Limits
+
+
+def percent_limit(value: str | tuple[str, Fraction, bool]) -> tuple[str, Fraction, bool]:
+    """Return pattern, percentage and whether only growth is limited, of METRIC=[+]PCT."""
+    if not isinstance(value, str):
+        return value
+    pattern, equals, text = value.rpartition("=")
+    number = _fraction(text.removesuffix("%").removeprefix("+"))
+    if not equals or not pattern or number is None or number < 0:
+        raise click.BadParameter(f"{value!r} is not of the form METRIC=PCT or METRIC=+PCT")
+    return pattern, number, text.startswith("+")
+
+
+def ceiling(value: str | tuple[str, Fraction]) -> tuple[str, Fraction]:
+    """Return pattern and value of METRIC=VALUE."""
+    if not isinstance(value, str):
+        return value
+    pattern, equals, text = value.rpartition("=")
+    number = _fraction(text)
+    if not equals or not pattern or number is None:
+        raise click.BadParameter(f"{value!r} is not of the form METRIC=VALUE")
+    return pattern, number
+
+
+def tolerance(value: str | Fraction) -> Fraction:
+    """Return a percentage, exactly."""
+    if isinstance(value, Fraction):
+        return value
+    number = _fraction(value.removesuffix("%"))
+    if number is None or number < 0:
+        raise click.BadParameter(f"{value!r} is not a percentage: write a number such as 0.5")
+    return number
+
+
+def _fraction(text: str) -> Fraction | None:
+    try:
+        return Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        return None
+
+
+@click.command("check", short_help="Run a baseline's programs again and compare.")
+@click.argument("baseline", type=options.PATH)
+@click.option(
+    "--tolerance",
+    type=tolerance,
+    default="0",
+    show_default=True,
+    metavar="PCT",
+    help="Percentage by which every total may differ. With 0 routines are compared as well.",
+)
+@click.option(
+    "--limit",
+    "limits",
+    type=percent_limit,
+    multiple=True,
+    metavar="METRIC=PCT",
+    help="Another percentage for some metrics, +PCT for growth alone; repeatable, the last counts. "
+    "METRIC is a pattern: added, 'sizes.*', pp/overhead, 'crc.elf/*/added'.",
+)
+@click.option(
+    "--max",
+    "ceilings",
+    type=ceiling,
+    multiple=True,
+    metavar="METRIC=VALUE",
+    help="What a metric may never exceed, such as pp/overhead=1.5; repeatable.",
+)
+@click.option(
+    "--strict",
+    is_flag=True,
+    help="A changed program, input, cost model, option or plan is a change though no count is.",
+)
+@click.option(
+    "--weights",
+    type=options.weights,
+    metavar="heuristic|uniform|FILE",
+    help="Edge weights in place of the recorded ones.",
+)
+@click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")
+@click.option("--markdown", type=options.PATH, metavar="FILE", help="Write a Markdown summary.")
+@click.option(
+    "--json",
+    "json_file",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write everything as JSON; - is stdout (the report then goes to stderr).",
+)
+@click.option(
+    "--timeout",
+    type=options.seconds,
+    metavar="SECONDS",
+    help="Give a program up after so much time; the status is then 124.",
+)
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar.")
+def check_command(
+    baseline: Path,
+    tolerance: Fraction,
+    limits: tuple[tuple[str, Fraction, bool], ...],
+    ceilings: tuple[tuple[str, Fraction], ...],
+    strict: bool,
+    weights: Weights | Path | None,
+    **chosen: Any,
+) -> int:
+    """Run the programs of BASELINE again, compare what they count, and say why it differs.
+
+    Counts must be equal unless limits are given. Exit status: 0 the same (or within limits), 1
+    changed, 124 a program took too long, 125 something could not be done.
+    """
+    outputs = (chosen["junit"], chosen["markdown"], chosen["json_file"])
+    options.check_outputs(*outputs, inputs=(baseline,))
+    if STANDARD_STREAM in outputs[:2]:
+        raise UsageError("only --json can write to stdout (-): name a file")
+    found = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
+    _report(found, chosen)
+    return found.status
+
+
+def make_limits(
+    tolerance: Fraction,
+    limits: Sequence[tuple[str, Fraction, bool]],
+    ceilings: Sequence[tuple[str, Fraction]],
+    strict: bool,
+) -> Limits:
+    """Return the limits that the options ask for."""
+    from profiler.experiments.regress_compare import Ceiling, Limit, Limits
+
+    return Limits(
+        tolerance,
+        tuple(Limit(*limit) for limit in limits),
+        tuple(Ceiling(*ceiling) for ceiling in ceilings),
+        strict,
+    )
+
+
+def _check(
+    baseline: Path, limits: Limits, weights: Weights | Path | None, chosen: dict[str, Any]
+) -> Check:
+    from profiler import kernel_cache
+    from profiler.commands.progress import progress_bar, wanted
+    from profiler.experiments.regress import CheckOptions, check
+    from profiler.experiments.regress_file import load
+
+    old = load(baseline)
+    kernel_cache.ensure()
+    how = CheckOptions(limits, weights, chosen["timeout"])
+    with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
+        return check(old, baseline, how, show, watch(chosen["progress"]))
+
+
+def _report(found: Check, chosen: dict[str, Any]) -> None:
+    from profiler.output import write_atomically
+    from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
+
+    for file, render in (
+        (chosen["junit"], regress_junit.render),
+        (chosen["markdown"], regress_markdown.render),
+    ):
+        if file is not None:
+            write_atomically(file, render(found).encode(errors="backslashreplace"))
+    program_options.write_json(partial(regress_json.render, found), chosen["json_file"])
+    stream = streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT
+    target = sys.stderr if stream == streams.STDERR else sys.stdout
+    width, color = program_options.terminal_width(), target.isatty()
+    streams.write(stream, regress_text.render(found, width, color))

@@ -1,0 +1,279 @@
+"""`simprof regress record`: run programs and write a baseline."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profiler.commands import compare, options, streams
+from profiler.commands.scheme_options import collect, scheme_options
+from profiler.request import Mode, Setting, Weights
+from simulator.errors import SimulatorError, UsageError
+
+if TYPE_CHECKING:
+    from profiler.experiments.regress import Recording
+    from profiler.experiments.regress_targets import Failures, Target
+
+DEFAULT_MODES = (Mode.PP, Mode.QPT2, Mode.TPP)
+FAILED = 1
+WIDTHS = {"64": 64, "32": 32}
+_ARGUMENTS = "simprof.regress.arguments"
+
+
+class _WithArguments(click.Command):
+    """A command whose arguments behind ``--`` are the programs'."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Set the programs' arguments apart."""
+        if "--" in args:
+            place = args.index("--")
+            ctx.meta[_ARGUMENTS] = tuple(args[place + 1 :])
+            args = args[:place]
+        return super().parse_args(ctx, args)
+
+
+@click.command("record", cls=_WithArguments, short_help="Run programs and write a baseline.")
+@click.argument("programs", type=options.PATH, nargs=-1, metavar="[ELF]... [-- ARG...]")
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    required=True,
+    metavar="BASELINE",
+    help="The file to write; keep it under version control.",
+)
+@click.option("--suite", metavar="NAME", help="Record the programs of a suite.")
+@click.option(
+    "--width",
+    "widths",
+    type=click.Choice(list(WIDTHS)),
+    multiple=True,
+    help="Builds of the suite; repeatable.  [default: 64]",
+)
+@click.option(
+    "--input",
+    "inputs",
+    type=click.Choice(["train", "ref"]),
+    multiple=True,
+    help="Inputs of the suite; repeatable.  [default: ref]",
+)
+@click.option(
+    "--modes",
+    type=compare.modes,
+    default=DEFAULT_MODES,
+    metavar="MODE,MODE,...",
+    help=f"Schemes to record.  [default: {','.join(DEFAULT_MODES)}]",
+)
+@click.option(
+    "--tpp",
+    "thresholds",
+    type=compare.thresholds,
+    multiple=True,
+    metavar="I,J",
+    help="Add targeted path profiling with --cold I and --loop J; repeatable.",
+)
+@options.weights_option
+@scheme_options("saved profile of the same program that guides it.  [default: a first run]")
+@click.option(
+    "--routine",
+    "routines",
+    multiple=True,
+    metavar="GLOB",
+    help="Profile only routines whose name matches; repeatable.",
+)
+@click.option(
+    "--stdin",
+    "stdin_file",
+    type=options.PATH,
+    metavar="FILE",
+    help="The programs' input.  [default: empty]",
+)
+@click.option(
+    "--root",
+    type=options.PATH,
+    metavar="DIR",
+    help="The directory that the programs may read.  [default: an empty one]",
+)
+@click.option(
+    "--writable", is_flag=True, help="Let the programs write into a copy of --root, not kept."
+)
+@click.option(
+    "--env",
+    "environment",
+    type=options.variable,
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="Set a variable for the programs, which inherit none; repeatable.",
+)
+@click.option(
+    "--argv0", metavar="NAME", default="", help="A program's name for itself.  [default: its file]"
+)
+@click.option(
+    "--max-instructions",
+    type=options.COUNT,
+    metavar="N",
+    help="Stop each program after N instructions.",
+)
+@click.option(
+    "--memory-limit",
+    type=options.size,
+    default="2G",
+    show_default=True,
+    metavar="SIZE",
+    help="Memory that a program may use: bytes, or 64K, 512M, 2G.",
+)
+@click.option(
+    "--stack-size",
+    type=options.stack_size,
+    default="64M",
+    show_default=True,
+    metavar="SIZE",
+    help="Stack of a program, at most 256M and a quarter of its memory.",
+)
+@click.option(
+    "--timeout",
+    type=options.seconds,
+    metavar="SECONDS",
+    help="Give a program up after so much time; the status is then 124.",
+)
+@click.option("--progress/--no-progress", default=None, help="Show a progress bar.")
+@click.pass_context
+def record_command(
+    ctx: click.Context,
+    /,
+    programs: tuple[Path, ...],
+    output: Path,
+    modes: tuple[Mode, ...],
+    thresholds: tuple[tuple[float, float], ...],
+    weights: Weights | Path,
+    **chosen: Any,
+) -> int:
+    """Run each ELF, or each program of a suite, under some schemes and write what they count.
+
+    What stands behind -- are arguments, the same for all. Output of the programs is thrown away;
+    its digest is recorded. Programs that cannot be built or run are listed and left out, with
+    exit status 1; if none can, nothing is written.
+    """
+    _check_record(programs, output, chosen, weights)
+    scheme = collect(chosen, weights)
+    settings = tuple(compare.make_settings(modes, thresholds, scheme))
+    options.check_outputs(
+        output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
+    )
+    targets, failures = _targets(programs, ctx.meta.get(_ARGUMENTS, ()), chosen)
+    recording = _record(targets, settings, output, chosen)
+    failures = {**failures, **recording.failures}
+    return _written(recording, failures, output)
+
+
+def _check_record(
+    programs: Sequence[Path], output: Path, chosen: dict[str, Any], weights: Weights | Path
+) -> None:
+    """Refuse what does not fit together, before anything is built or run."""
+    suite, root, stdin = chosen["suite"], chosen["root"], chosen["stdin_file"]
+    if bool(programs) == (suite is not None):
+        raise UsageError("name programs or a --suite, and not both")
+    given = [
+        name for name in ("stdin", "root", "writable", "env", "argv0") if _is_given(name, chosen)
+    ]
+    if suite is not None and given:
+        raise UsageError(f"--{given[0]} cannot be used with --suite: suites bring their inputs")
+    if suite is None and (chosen["widths"] or chosen["inputs"]):
+        raise UsageError("--width and --input choose among a suite's programs: add --suite")
+    if stdin is not None and not stdin.is_file():
+        raise UsageError(f"--stdin {stdin} is no file: name a readable file")
+    if root is not None:
+        options.check_directory(root, "--root")
+        if output.resolve().is_relative_to(root.resolve()):
+            raise UsageError(
+                f"{output} lies in --root {root}, so writing it would change the programs' input: "
+                "write the baseline elsewhere"
+            )
+    if chosen["writable"] and root is None:
+        raise UsageError("--writable needs --root: name the directory to copy")
+
+
+def _is_given(name: str, chosen: dict[str, Any]) -> bool:
+    return bool(chosen[{"stdin": "stdin_file", "env": "environment"}.get(name, name)])
+
+
+def _targets(
+    programs: Sequence[Path], arguments: tuple[str, ...], chosen: dict[str, Any]
+) -> tuple[tuple[Target, ...], Failures]:
+    import os
+
+    from profiler.experiments.regress_targets import Target, file_targets, suite_targets
+
+    variables = tuple(os.fsdecode(name + b"=" + value) for name, value in chosen["environment"])
+    model = Target(
+        "",
+        Path(),
+        {},
+        arguments,
+        chosen["stdin_file"],
+        chosen["root"],
+        chosen["writable"],
+        variables,
+        chosen["argv0"],
+        chosen["max_instructions"],
+        chosen["memory_limit"],
+        chosen["stack_size"],
+        chosen["routines"],
+    )
+    if chosen["suite"] is None:
+        return file_targets(programs, model), {}
+    if arguments:
+        raise UsageError("arguments cannot be given to a suite: suites bring their inputs")
+    widths = [WIDTHS[width] for width in dict.fromkeys(chosen["widths"])] or [64]
+    inputs = chosen["inputs"] or ("ref",)
+    return suite_targets(chosen["suite"], widths, inputs, model, watch(chosen["progress"]))  # type: ignore[arg-type]
+
+
+def _record(
+    targets: Sequence[Target], settings: Sequence[Setting], output: Path, chosen: dict[str, Any]
+) -> Recording:
+    from profiler import kernel_cache
+    from profiler.commands.progress import progress_bar, wanted
+    from profiler.experiments.regress import record
+
+    kernel_cache.ensure()
+    with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
+        return record(targets, settings, output.resolve().parent, show, chosen["timeout"])
+
+
+class _NothingError(SimulatorError):
+    """No program could be recorded."""
+
+
+def _written(recording: Recording, failures: Failures, output: Path) -> int:
+    from profiler.experiments.regress_file import save
+
+    for name, reason in failures.items():
+        streams.write(streams.STDERR, f"{name}: not recorded: {reason}\n")
+    runs = recording.baseline.runs
+    if not runs:
+        raise recording.error or _NothingError(f"{output} was not written: no program could be run")
+    save(recording.baseline, output)
+    for warning in recording.warnings:
+        streams.write(streams.STDERR, f"{warning}\n")
+    names = ", ".join(recording.baseline.settings)
+    count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
+    streams.write(streams.STDOUT, f"{output}: {count} under {names}\n")
+    return FAILED if failures else 0
+
+
+def watch(progress: bool | None) -> Callable[[Any], None] | None:
+    """Tell what is being built, a line each, where somebody watches."""
+    if progress is False or not (progress or sys.stderr.isatty()):
+        return None
+
+    def tell(state: Any) -> None:
+        if state.state in ("fetching", "building"):
+            line = f"{state.done}/{state.total} {state.state} {state.benchmark} {state.build}\n"
+            streams.write(streams.STDERR, line)
+
+    return tell

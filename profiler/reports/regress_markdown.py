@@ -1,0 +1,82 @@
+"""`simprof regress check` as Markdown: the summary of a CI job."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from profiler.reports import regress_words as words
+
+if TYPE_CHECKING:
+    from profiler.experiments.regress_causes import Cause
+    from profiler.experiments.regress_compare import Check, RunCheck, SettingCheck
+
+_SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
+
+
+def render(check: Check) -> str:
+    """Return the report."""
+    lines = [f"## simprof regress: {escape(check.baseline)}", "", f"{words.summary(check)}."]
+    lines += ["", *_overview(check)]
+    for run in check.runs:
+        lines += _run(run)
+    return "\n".join(lines) + "\n"
+
+
+def escape(text: str) -> str:
+    """Return a text that Markdown shows as it is, in one line."""
+    return " ".join(text.split()).translate(_SPECIAL)
+
+
+def _overview(check: Check) -> Iterator[str]:
+    settings = list(dict.fromkeys(each.name for run in check.runs for each in run.settings))
+    yield from _table(
+        ("program", *settings),
+        ((run.name, *(_state(run, setting) for setting in settings)) for run in check.runs),
+    )
+
+
+def _state(run: RunCheck, setting: str) -> str:
+    if run.error is not None:
+        return "error"
+    return next((each.state for each in run.settings if each.name == setting), "-")
+
+
+def _run(run: RunCheck) -> Iterator[str]:
+    if words.quiet(run):
+        return
+    yield from ("", f"### {escape(run.name)}: {run.state}")
+    if run.error is not None:
+        yield from ("", escape(run.error))
+        return
+    if run.ending:
+        yield from ("", *_table(words.COLUMNS, map(words.row, run.ending)))
+        yield from _causes(run.causes)
+    for found in run.settings:
+        yield from _setting(found)
+
+
+def _setting(found: SettingCheck) -> Iterator[str]:
+    if found.state == "same" and not found.causes:
+        return
+    yield from ("", f"#### {escape(found.name)}: {found.state}")
+    if found.differences:
+        yield from ("", *_table(words.COLUMNS, map(words.row, found.differences)))
+    yield from _causes(found.causes)
+    routines = list(words.routines(found))
+    if routines:
+        yield from ("", *_table(("routine", "what differs"), routines))
+
+
+def _causes(causes: Iterable[Cause]) -> Iterator[str]:
+    for number, cause in enumerate(causes):
+        if not number:
+            yield ""
+        yield f"- **{cause.kind}**: {escape(cause.text)}"
+        yield from (f"  - {escape(detail)}" for detail in cause.details)
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(map(escape, titles))} |"
+    yield f"|{'---|' * len(titles)}"
+    yield from (f"| {' | '.join(map(escape, row))} |" for row in rows)
