@@ -35,7 +35,9 @@ EVENT_BITS = 6  # bits before it, -1 if there is none
 CERTAIN = 7  # crossings that have happened even if no token tells
 WRITTEN = 8  # blocks in the output
 CHECKED = 9  # whether digests are compared
-WORDS = 10
+NEXT_DEPTH = 10  # see `next_edge`
+NEXT_BITS = 11
+WORDS = 12
 
 NOWHERE = -1
 
@@ -172,6 +174,75 @@ def cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, 
 
 
 @_jit
+def pop(tables: Tables, state: Array, stack: Array) -> int:
+    """The edge behind the call that waits, which is popped; -1 where none does."""
+    depth = state[DEPTH]
+    if depth == 0 or stack[depth - 1] < 0:
+        return -1
+    state[NEXT_DEPTH] = depth - 1
+    return int(tables.only[stack[depth - 1]])
+
+
+@_jit
+def at_predicate(tables: Tables, stream: Bytes, end: int, state: Array) -> int:
+    """The edge that the next token decides for, or -1 less why none does."""
+    block, bits = state[PLACE], state[BITS]
+    width = tables.peek[block]
+    if bits == state[EVENT_BITS]:
+        return -TOWARDS - 1
+    if bits + width > end:
+        return -NO_TOKEN - 1
+    edge = decide(tables, block, read_bits(stream, bits, width))
+    return edge if edge >= 0 else -WRONG - 1
+
+
+@_jit
+def by_target(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
+    """The edge to the address that comes next in the trace, or -1 less why there is none."""
+    bits, place = state[BITS], state[PLACE]
+    if bits + TARGET_WIDTH > end:
+        return -NO_TOKEN - 1
+    state[NEXT_BITS] = bits + TARGET_WIDTH
+    block = target_block(tables, read_bits(stream, bits, TARGET_WIDTH))
+    if block < 0:
+        return -STUCK - 1
+    edge = tables.entry[block]
+    if place < 0 and tables.way[-2 - place] == TARGET and tables.returns[block]:
+        edge = pop(tables, state, stack)
+    return int(edge) if edge >= 0 else -STUCK - 1
+
+
+@_jit
+def next_edge(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
+    """The edge that comes next, or -1 less why none does.
+
+    `NEXT_DEPTH` and `NEXT_BITS` are what the depth and the bits read are then.
+    """
+    place = state[PLACE]
+    state[NEXT_DEPTH] = state[DEPTH]
+    state[NEXT_BITS] = state[BITS]
+    edge = -1
+    if place >= 0:
+        edge = tables.callee[place]
+        if edge != NO_CALL:
+            state[NEXT_DEPTH] += 1
+        elif tables.peek[place] > 0:
+            return at_predicate(tables, stream, end, state)
+        else:
+            edge = tables.only[place]
+    elif place != NOWHERE:
+        edge = tables.entered[-2 - place]
+        way = tables.way[-2 - place]
+        if way == CALL:
+            state[NEXT_DEPTH] += 1
+        elif way == RETURN:
+            edge = pop(tables, state, stack)
+    if edge == BY_TARGET:
+        return by_target(tables, stream, end, state, stack)
+    return int(edge) if edge >= 0 else -STUCK - 1
+
+
+@_jit
 def regenerate(
     tables: Tables,
     stream: Bytes,
@@ -195,66 +266,25 @@ def regenerate(
         Digest at each multiple of `CHECKPOINT_SPAN` crossings from the first on.
     """
     while True:
-        crossings, place = state[CROSSINGS], state[PLACE]
-        depth, bits = state[DEPTH], state[BITS]
-        if crossings == state[LIMIT]:
+        if state[CROSSINGS] == state[LIMIT]:
             return REACHED
-        if bits >= end and crossings >= state[CERTAIN]:
+        if state[BITS] >= end and state[CROSSINGS] >= state[CERTAIN]:
             return NO_TOKEN
         if state[WRITTEN] + 1 >= len(output):
             return OUTPUT_FULL
-        if depth + 1 >= len(stack):
+        if state[DEPTH] + 1 >= len(stack):
             return STACK_FULL
-        edge = -1
-        pushed = NOWHERE
-        if place >= 0:
-            edge = tables.callee[place]
-            if edge != NO_CALL:
-                pushed, depth = place, depth + 1
-            elif tables.peek[place] > 0:
-                if bits == state[EVENT_BITS]:
-                    return TOWARDS
-                if bits + tables.peek[place] > end:
-                    return NO_TOKEN
-                edge = decide(tables, place, read_bits(stream, bits, tables.peek[place]))
-                if edge < 0:
-                    return WRONG
-            else:
-                edge = tables.only[place]
-        elif place != NOWHERE:
-            way = tables.way[-2 - place]
-            edge = tables.entered[-2 - place]
-            if way == CALL:
-                depth += 1
-            elif way == RETURN:
-                edge = NO_CALL
-                if depth > 0 and stack[depth - 1] >= 0:
-                    depth -= 1
-                    edge = tables.only[stack[depth]]
-        if edge == BY_TARGET:
-            if bits + TARGET_WIDTH > end:
-                return NO_TOKEN
-            block = target_block(tables, read_bits(stream, bits, TARGET_WIDTH))
-            bits += TARGET_WIDTH
-            if block < 0:
-                return STUCK
-            edge = tables.entry[block]
-            if place < 0 and tables.way[-2 - place] == TARGET and tables.returns[block]:
-                edge = NO_CALL
-                if depth > 0 and stack[depth - 1] >= 0:
-                    depth -= 1
-                    edge = tables.only[stack[depth]]
+        edge = next_edge(tables, stream, end, state, stack)
         if edge < 0:
-            return STUCK
-        if depth > state[DEPTH]:
-            stack[state[DEPTH]] = pushed
-        state[DEPTH] = depth
-        state[BITS] = bits
+            return -edge - 1
+        if state[NEXT_DEPTH] > state[DEPTH]:
+            stack[state[DEPTH]] = max(state[PLACE], NOWHERE)
+        state[DEPTH] = state[NEXT_DEPTH]
+        state[BITS] = state[NEXT_BITS]
         status = cross(tables, stream, end, state, output, edge)
         if status != REACHED:
             return status
-        crossings += 1
-        if crossings % CHECKPOINT_SPAN == 0 and state[CHECKED]:
-            number = crossings // CHECKPOINT_SPAN - 1
+        if state[CROSSINGS] % CHECKPOINT_SPAN == 0 and state[CHECKED]:
+            number = state[CROSSINGS] // CHECKPOINT_SPAN - 1
             if number < len(digests) and digests[number] != state[DIGEST]:
                 return DIFFERS
