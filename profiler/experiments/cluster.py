@@ -144,7 +144,7 @@ def run_on_cluster(groups: Sequence[Group], address: str) -> Iterator[Finished]:
         ahead = _check_workers(client, address) * AHEAD
         waiting = iter(enumerate(groups))
         numbers: dict[Any, int] = {}
-        running: Any = as_completed()  # type: ignore[no-untyped-call]
+        running: Any = as_completed(loop=client.loop)  # type: ignore[no-untyped-call]
         for _ in range(ahead):
             _send_next(client, waiting, numbers, running)
         for future in running:
