@@ -101,10 +101,18 @@ def pairs(table: Table, first: str, second: str) -> list[tuple[str, float, float
     return found
 
 
-def top(table: Table, key: str, others: tuple[str, ...], count: int = 3) -> str:
-    """Return the programs where a column is greatest, with other columns of theirs, as text."""
+def bottom(table: Table, key: str, others: tuple[str, ...], count: int = 3) -> str:
+    """Return the programs where a column is least, with other columns of theirs, as text."""
+    return top(table, key, others, count, sign=1)
+
+
+def top(table: Table, key: str, others: tuple[str, ...], count: int = 3, *, sign: int = -1) -> str:
+    """Return the programs where a column is greatest, with other columns of theirs, as text.
+
+    `sign`: 1 for those where it is least.
+    """
     rows = [row for row in programs(table) if value(table, row, key) is not None]
-    rows.sort(key=lambda row: -(value(table, row, key) or 0))
+    rows.sort(key=lambda row: sign * (value(table, row, key) or 0))
     titles = {column.key: column.title for column in table.columns}
     parts = []
     for row in rows[:count]:

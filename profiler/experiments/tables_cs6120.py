@@ -46,9 +46,8 @@ def judge_bars(table: Table) -> Iterator[Claim]:
         None if left is None else 0.9 <= left <= 1,
         f"optimal by every edge {number(left)}; rule: 0.9 to 1",
         lambda: (
-            "the post's runs spend their time in printf, which every logged edge reaches; "
-            "here a logging call costs its instructions only, and chords are crossed more "
-            "rarely than edges: " + top(table, "calls", ("calls_optimal", "calls_maximum"))
+            "a logging call costs its instructions here and nothing else, so that cost falls with "
+            "the edges logged: " + top(table, "calls", ("calls_optimal", "calls_maximum"))
         ),
     )
     maximum = table.mean("calls_maximum")

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from profiler.experiments.cells import CellResult, Kind
 from profiler.experiments.settings import setting
-from profiler.experiments.table import Bars, Claim, Column, Form, Table, Value, ratio
+from profiler.experiments.table import Bars, Claim, Column, Form, Table, Value, percentage, ratio
 from profiler.experiments.table_claims import (
     extremes,
     judge,
@@ -20,7 +20,7 @@ from profiler.experiments.table_claims import (
     value,
 )
 from profiler.experiments.table_spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables_epp import PP, overhead
+from profiler.experiments.tables_epp import PP, increments, overhead
 
 PAPER = (
     "S. Roy and Y. N. Srikant, Profiling k-iteration paths: a generalization of the Ball-Larus "
@@ -61,8 +61,7 @@ def slowdowns(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 
 def _hashed(result: CellResult) -> float | None:
-    share = ratio(result.counts["hashed_increments"], result.counts["path_increments"])
-    return None if share is None else 100 * share
+    return percentage(result.counts["hashed_increments"], increments(result))
 
 
 def judge_slowdowns(table: Table) -> Iterator[Claim]:

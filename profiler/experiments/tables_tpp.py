@@ -19,6 +19,7 @@ from profiler.experiments.table import (
 )
 from profiler.experiments.table_claims import (
     NO_GROUPS,
+    bottom,
     compare_groups,
     extremes,
     group_means,
@@ -30,7 +31,7 @@ from profiler.experiments.table_claims import (
     untestable,
 )
 from profiler.experiments.table_spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables_epp import PP, overhead
+from profiler.experiments.tables_epp import PP, increments, overhead
 from profiler.plan import Table as CounterTable
 
 PAPER = (
@@ -63,7 +64,7 @@ def counter_kinds(program: Program, found: Found) -> Iterator[Sequence[Value]]:
         for kind in (CounterTable.ARRAY, CounterTable.HASH)
     }
     added = {kind: sum(row.added for row in rows) for kind, rows in parts.items()}
-    paths = {kind: sum(row.path_increments for row in rows) for kind, rows in parts.items()}
+    paths = {kind: sum(map(increments, rows)) for kind, rows in parts.items()}
     array, hashed = CounterTable.ARRAY, CounterTable.HASH
     cost = ratio(ratio(added[hashed], paths[hashed]), ratio(added[array], paths[array]))
     yield (
@@ -97,7 +98,7 @@ def judge_counter_kinds(table: Table) -> Iterator[Claim]:
         f"mean {number(cost)} ({extremes(costs)}); rule: at least 2"
         if costs
         else "no program counts paths both in arrays and in hash tables",
-        lambda: "lowest where the last path is remembered: " + top(table, "hash_cost", ("hashed",)),
+        lambda: "lowest: " + bottom(table, "hash_cost", ("hashed",)),
     )
     array, hashed = table.mean("array"), table.mean("hash")
     yield judge(
@@ -382,7 +383,7 @@ def obvious(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     """Return a row of TPP figure 3: executions of obvious paths, of all path executions."""
     counts = found["t5"].counts
     inferred = counts.get("inferred_paths", 0)
-    counted = counts["path_increments"]
+    counted = increments(found["t5"])
     yield program.name, inferred, counted, percentage(inferred, inferred + counted)
 
 

@@ -49,8 +49,8 @@ class Axis:
         """Return the numbers with a line."""
         if self.logarithmic:
             first, last = round(math.log10(self.low)), round(math.log10(self.high))
-            step = max(1, (last - first) // TICKS)
-            return [10.0**power for power in range(first, last + 1, step)]
+            skip = max(1, (last - first) // TICKS)
+            return [10.0**power for power in range(first, last + 1, skip)]
         step = _step(self.high - self.low)
         count = math.floor((self.high - self.low) / step + 1e-9)
         return [self.low + step * number for number in range(count + 1)]
