@@ -164,7 +164,8 @@ def record_command(
     options.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
-    targets, failures = _targets(programs, ctx.meta.get(_ARGUMENTS, ()), chosen)
+    arguments = ctx.meta.get(_ARGUMENTS, ())
+    targets, failures = _targets(programs, arguments, output.resolve().parent, chosen)
     recording = _record(targets, settings, output, chosen)
     failures = {**failures, **recording.failures}
     return _written(recording, failures, output)
@@ -202,7 +203,10 @@ def _is_given(name: str, chosen: dict[str, Any]) -> bool:
 
 
 def _targets(
-    programs: Sequence[Path], arguments: tuple[str, ...], chosen: dict[str, Any]
+    programs: Sequence[Path],
+    arguments: tuple[str, ...],
+    directory: Path,
+    chosen: dict[str, Any],
 ) -> tuple[tuple[Target, ...], Failures]:
     import os
 
@@ -230,7 +234,8 @@ def _targets(
         raise UsageError("arguments cannot be given to a suite: suites bring their inputs")
     widths = [WIDTHS[width] for width in dict.fromkeys(chosen["widths"])] or [64]
     inputs = chosen["inputs"] or ("ref",)
-    return suite_targets(chosen["suite"], widths, inputs, model, watch(chosen["progress"]))  # type: ignore[arg-type]
+    show = watch(chosen["progress"])
+    return suite_targets(chosen["suite"], widths, inputs, model, directory, show)  # type: ignore[arg-type]
 
 
 def _record(

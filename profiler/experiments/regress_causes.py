@@ -75,7 +75,9 @@ def _binary(old: Facts, new: Facts) -> Iterator[Cause]:
     text = f"the program file changed: sha256 {_hash(old['sha256'])} -> {_hash(new['sha256'])}"
     details = []
     if old["compiler"] != new["compiler"]:
-        details.append(f"compiler {old['compiler'] or 'unknown'} -> {new['compiler'] or 'unknown'}")
+        one, two = (dict.fromkeys(str(facts["compiler"]).split("; ")) for facts in (old, new))
+        gone, come = (note for note in one if note not in two), (n for n in two if n not in one)
+        details.append(f"compiler {', '.join(gone) or 'none'} -> {', '.join(come) or 'none'}")
     else:
         details.append(f"same compiler: {new['compiler'] or 'unknown'}")
     for name in ("machine", "flags", "source_hash"):

@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from elftools.common.exceptions import ELFError
-from elftools.elf.elffile import ELFFile
-
 from profiler.cfg import ControlFlowGraph
+from profiler.experiments.compiler_note import compiler_note
 from profiler.experiments.regress_targets import Target, input_files, relative
 from profiler.experiments.regress_values import (
     Fact,
@@ -205,18 +203,6 @@ def program_facts(target: Target, observation: Observation, directory: Path) -> 
     }
     place = dict(target.facts) or {"file": relative(target.program, directory)}
     return facts | place
-
-
-def compiler_note(path: Path) -> str:
-    """Return what compilers left in the `.comment` section, in order; "" where there is none."""
-    try:
-        with path.open("rb") as file:
-            section = ELFFile(file).get_section_by_name(".comment")
-            data = b"" if section is None else section.data()
-    except (OSError, ELFError, ValueError):
-        return ""
-    notes = (note.decode("ascii", "backslashreplace") for note in data.split(b"\0") if note)
-    return "; ".join(dict.fromkeys(notes))
 
 
 def setting_result(observation: Observation, scheme: Scheme, found: Measurement) -> SettingResult:

@@ -15,7 +15,6 @@ from profiler.experiments.suite import (
     BuildReport,
     BuiltProgram,
     Input,
-    Suite,
     Width,
     build_suite,
     load_suite,
@@ -102,11 +101,25 @@ def _names(paths: Sequence[Path]) -> list[str]:
 
 
 def suite_targets(
-    name: str, widths: Sequence[Width], inputs: Sequence[str], model: Target, watch: Watch = None
+    name: str,
+    widths: Sequence[Width],
+    inputs: Sequence[str],
+    model: Target,
+    directory: Path,
+    watch: Watch = None,
 ) -> tuple[tuple[Target, ...], Failures]:
     """Build a suite; return its targets, and why others could not be made.
 
-    `model` gives budgets and patterns of routines.
+    Parameters
+    ----------
+    name
+        Of the suite, or the path of its file.
+    model
+        Gives budgets and patterns of routines.
+    directory
+        The baseline's; a suite's file is recorded as it is found from there.
+    watch
+        Called as programs are built.
 
     Raises
     ------
@@ -114,6 +127,7 @@ def suite_targets(
         If there is no such suite.
     """
     suite = load_suite(name)
+    label = relative(suite.path, directory) if name.endswith(".toml") else suite.name
     report = build_suite(suite, widths=widths, progress=watch)
     targets = []
     for benchmark in suite.benchmarks:
@@ -122,7 +136,7 @@ def suite_targets(
             if built is None:
                 continue
             for each in dict.fromkeys(inputs):
-                targets.append(_suite_target(suite, built, benchmark.inputs[each], model))
+                targets.append(_suite_target(label, built, benchmark.inputs[each], model))
     return tuple(targets), _failures(report)
 
 
@@ -133,9 +147,9 @@ def _failures(report: BuildReport) -> Failures:
     }
 
 
-def _suite_target(suite: Suite, built: BuiltProgram, given: Input, model: Target) -> Target:
+def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) -> Target:
     facts: dict[str, Fact] = {
-        "suite": suite.name,
+        "suite": suite,
         "benchmark": built.benchmark,
         "build": built.build,
         "input": given.name,
@@ -164,7 +178,7 @@ def recorded_targets(
     Suites are built again where they have to be.
     """
     targets, failures = [], dict[str, str]()
-    suites = _Suites(runs, watch)
+    suites = _Suites(runs, directory, watch)
     for name, run in runs.items():
         try:
             if "suite" in run.program:
@@ -221,8 +235,9 @@ def _path(directory: Path, value: Fact) -> Path | None:
 class _Suites:
     """The suites of a baseline, each built once."""
 
-    def __init__(self, runs: Mapping[str, Run], watch: Watch) -> None:
+    def __init__(self, runs: Mapping[str, Run], directory: Path, watch: Watch) -> None:
         self._runs = runs
+        self._directory = directory
         self._watch = watch
         self._known: dict[str, tuple[dict[str, Target], Failures]] = {}
 
@@ -257,9 +272,9 @@ class _Suites:
         builds = {str(program["build"]) for program in runs}
         widths = [width for width, build in BUILDS.items() if build in builds]
         inputs = sorted({str(program["input"]) for program in runs})
-        targets, failures = suite_targets(
-            suite, widths, inputs, Target("", Path(), {}), self._watch
-        )
+        name = str(self._directory / suite) if suite.endswith(".toml") else suite
+        model = Target("", Path(), {})
+        targets, failures = suite_targets(name, widths, inputs, model, self._directory, self._watch)
         return {target.name: target for target in targets}, failures
 
 

@@ -97,7 +97,7 @@ class Run:
     ----------
     program
         `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and
-        `input`; `sha256`, `compiler` (of its `.comment` section), `machine`.
+        `input`; `sha256`, `compiler` (`compiler_note`), `machine`.
     input
         What the program is given: see `regress_measure.input_facts`.
     ending
