@@ -88,6 +88,8 @@ class Lowering:
         All ones of the program's register width.
     weights
         Routine -> edge weights for its segmentation, None for a heuristic.
+    keep_history
+        See `Products`.
     """
 
     def __init__(
@@ -98,10 +100,12 @@ class Lowering:
         hash_model: HashModel,
         stack_mask: int,
         weights: Callable[[int], Sequence[float] | None] = lambda _: None,
+        *,
+        keep_history: bool = False,
     ) -> None:
         self.stack_mask = stack_mask
         self.memory = EngineMemory(hash_model.words())
-        self.products = Products(self.memory)
+        self.products = Products(self.memory, keep_history=keep_history)
         self._planners = planners
         self._graphs = graphs
         self._first_edge = first_edge

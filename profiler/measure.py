@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -19,7 +20,8 @@ from profiler.cfg import ControlFlowGraph
 from profiler.errors import CountError
 from profiler.lowering import Lowering
 from profiler.plan import InstrumentationPlan
-from profiler.products import Totals
+from profiler.products import CountedSegment, Totals
+from profiler.replay import SegmentReplay
 from profiler.request import Setting
 from profiler.schemes.base import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
 from profiler.walk import GraphIndex
@@ -167,6 +169,38 @@ class Counters:
             mine = self._paths.setdefault((routine, slot), _PathTotals())
             mine.totals.add(stretch, end.count)
             mine.unfinished[path.block, path.registers, path.last] += end.count
+
+    def replay(self, scheme: Scheme, slot: int) -> bool:
+        """Count under a scheme that was not part of the run, as number `slot`.
+
+        False, with nothing counted, where that is not possible (see `replay`).
+        """
+        made: dict[tuple[int, int], _PathTotals] = {}
+        segments = self._segments
+        for routine, events in self._events.items():
+            plan = scheme.plan(routine)
+            if plan is None or not plan.counts_paths:
+                continue
+            product = self._lowering.products.product(routine)
+            if product is None:
+                return False
+            replay = SegmentReplay(events.cfg, plan, product, segments.get(routine, ()))
+            if not replay.possible:
+                return False
+            mine = made[routine, slot] = _PathTotals(replay.totals)
+            for end in events.ends:
+                history = self._lowering.products.history(end.segments)
+                stretch = replay.unfinished(history, end.register, end.block)
+                if stretch is None:
+                    return False
+                mine.totals.add(stretch, end.count)
+                mine.unfinished[end.block, *stretch.after] += end.count
+        self._paths |= made
+        return True
+
+    @cached_property
+    def _segments(self) -> dict[int, list[CountedSegment]]:
+        return self._lowering.products.segments()
 
     def of(self, scheme: Scheme, routine: int) -> RoutineCounters:
         """What the counters of `scheme` for routine number `routine` hold."""

@@ -215,6 +215,11 @@ class RoutineProduct:
         self.players = dict(players)
         self._edges: dict[int, tuple[int, ...]] = {}
 
+    def ends_anyway(self, edge: int) -> bool:
+        """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves."""
+        dag = self.segmentation.dag
+        return edge in dag.dfs.back_edges or dag.cfg.edges[edge].target == dag.cfg.exit
+
     def edges(self, key: int) -> tuple[int, ...]:
         """Edges of segment `key`; ValueError if there is none."""
         known = self._edges.get(key)
@@ -225,10 +230,23 @@ class RoutineProduct:
 
 @dataclass(frozen=True)
 class SegmentState:
-    """A state of the automaton: a routine, and each of its players' state."""
+    """A state of the automaton: a routine, and each of its players' state.
+
+    `history` has the keys of the segments since the last back edge or ENTRY, where kept.
+    """
 
     routine: int
     players: tuple[Registers, ...]
+    history: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CountedSegment:
+    """Segment `key`, behind the segments `history`, was executed `count` times."""
+
+    history: tuple[int, ...]
+    key: int
+    count: int
 
 
 class Products:
@@ -238,10 +256,14 @@ class Products:
     ----------
     memory
         Where the kernel finds it.
+    keep_history
+        Tell states apart by how they were reached (see `SegmentState`), so that other schemes
+        can be replayed afterwards.
     """
 
-    def __init__(self, memory: EngineMemory) -> None:
+    def __init__(self, memory: EngineMemory, *, keep_history: bool = False) -> None:
         self._memory = memory
+        self._keep_history = keep_history
         self._routines: dict[int, RoutineProduct] = {}
         self._numbers: dict[SegmentState, int] = {}
         self._states: dict[int, SegmentState] = {}
@@ -289,7 +311,10 @@ class Products:
                 hash_operation(player.table, count, self._memory.hash_key(count.counter))
                 for count in stretch.at_end
             ]
-        target = self._number(SegmentState(state.routine, tuple(after)))
+        history: tuple[int, ...] = ()
+        if self._keep_history and not product.ends_anyway(edges[-1]):
+            history = (*state.history, key)
+        target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(hashed)))
         self._memory.insert_segment(number, successor)
         self._sources.append(number)
@@ -305,6 +330,25 @@ class Products:
             operations = [(code, key, len(hashed)) for code, key in hashed]
             known = self._lists[hashed] = self._memory.add_operations(operations)
         return known
+
+    def segments(self) -> dict[int, list[CountedSegment]]:
+        """Routine -> the segments that it executed, each with its history."""
+        found: dict[tuple[int, tuple[int, ...], int], int] = Counter()
+        for source, key, count in zip(self._sources, self._keys, self._times(), strict=True):
+            state = self._states[source]
+            found[state.routine, state.history, key] += count
+        segments: dict[int, list[CountedSegment]] = {}
+        for (routine, history, key), count in found.items():
+            segments.setdefault(routine, []).append(CountedSegment(history, key, count))
+        return segments
+
+    def history(self, state: int) -> tuple[int, ...]:
+        """The history of state number `state`."""
+        return self._states[state].history
+
+    def product(self, routine: int) -> RoutineProduct | None:
+        """The schemes of a routine with its segments; None where it has none."""
+        return self._routines.get(routine)
 
     def totals(self) -> dict[tuple[int, int], Totals]:
         """(routine, slot) -> what the transitions taken have counted."""

@@ -6,8 +6,8 @@ Steps -> functions
 3. run it; routines are planned when they are first entered `_Attempt`
 4. where it did what the graphs lack, extend them and run it again on the recorded input, before
    which the words of late code are looked for             `_Session.settle`, `_late_words`
-5. where a scheme needs an edge profile first, do 3 and 4 with edges alone, then run it once
-   again, with all schemes                                 `observe`
+5. where a scheme needs an edge profile first, do 3 and 4 with the others, and replay it on what
+   they counted, or else run everything once again         `observe`, `_Session.replayed`
 6. read every scheme's counters and price its code         `results.measure`
 """
 
@@ -30,7 +30,7 @@ from profiler.lowering import Lowering, hash_model
 from profiler.measure import Counters, RoutineEvents, Scheme, collect_events
 from profiler.profile import Measurement
 from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.request import Mode, Phase, Progress, RunRequest, SchemeOptions, Setting
+from profiler.request import Mode, Phase, Progress, RunRequest, Setting
 from profiler.results import measure_all
 from profiler.scheme_runs import (
     EdgeCounts,
@@ -89,8 +89,9 @@ class Comparison:
     measurements
         In the order of the settings.
     emulations
-        How many whole runs of the program that took: 2 where a scheme needs an edge profile
-        first, else 1. Runs given up early because the graphs lacked something are not counted.
+        How many whole runs of the program that took: 1, or 2 where a scheme needs an edge
+        profile first and cannot be replayed (`replay`). Runs given up early because the graphs
+        lacked something are not counted.
     """
 
     measurements: tuple[Measurement, ...]
@@ -119,7 +120,11 @@ def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Compari
 
 
 def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
-    """Run until the graphs explain the whole run, first for an edge profile if one is needed."""
+    """Run until the graphs explain the whole run.
+
+    Schemes that need an edge profile first are replayed on the segments of a run under the
+    others; where that is not possible, all of them run again together.
+    """
     _tell(request, Phase.LOADING)
     program = elf.load(request.program)
     with _outside(request, program) as host:
@@ -127,11 +132,9 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
         if not needs_first_run(settings):
             return session.settle(settings)
         session.plan(settings)  # what is wrong with saved profiles shows before anything runs
-        guide = session.settle((_EDGES,))
-        return session.settle(settings, guide)
-
-
-_EDGES = Setting("edges", Mode.EDGES, SchemeOptions())
+        free = [setting for setting in settings if not needs_first_run((setting,))]
+        guide = session.settle([*free, *_reference(settings)], replayable=True)
+        return session.replayed(settings, guide) or session.settle(settings, guide)
 
 
 class _Session:
@@ -152,8 +155,17 @@ class _Session:
         wanted = [*settings, *_reference(settings)]
         return [Planner(setting, self._profiles, counts) for setting in wanted]
 
-    def settle(self, settings: Sequence[Setting], guide: Observation | None = None) -> Observation:
-        """Run under `settings` until the graphs explain everything; `guide` ran before."""
+    def settle(
+        self,
+        settings: Sequence[Setting],
+        guide: Observation | None = None,
+        *,
+        replayable: bool = False,
+    ) -> Observation:
+        """Run under `settings` until the graphs explain everything.
+
+        `guide` ran before; `replayable`: others are to be replayed on what this run counts.
+        """
         counts = None if guide is None else _counts_by_graph(guide)
         planners = self.plan(settings, counts)
         for left in range(MAXIMUM_RUNS - 1, -1, -1):
@@ -161,7 +173,15 @@ class _Session:
             recovered = recover(self._program, self._discoveries, self._known)
             self._host.rewind()
             schemes = make_schemes(Graphs(recovered, self._request.routines), planners)
-            attempt = _Attempt(self._request, recovered, schemes, self._host, counts, last=not left)
+            attempt = _Attempt(
+                self._request,
+                recovered,
+                schemes,
+                self._host,
+                counts,
+                last=not left,
+                replayable=replayable,
+            )
             if self._request.trace is not None:
                 attempt.write_trace(self._request, self._discoveries)
             _tell(self._request, Phase.RERUNNING if self._runs else Phase.RUNNING)
@@ -175,6 +195,27 @@ class _Session:
         self._emulations += 1
         self._request = _no_longer_than(self._request, result, attempt.given_up)
         return attempt.observation(len(settings), result, self._runs, self._emulations)
+
+    def replayed(self, settings: Sequence[Setting], guide: Observation) -> Observation | None:
+        """What `settings` measure in the run `guide`, which had those that need no edge profile.
+
+        None where the others need a run of their own.
+        """
+        _tell(self._request, Phase.PLANNING, guide.result.instructions)
+        graphs = Graphs(guide.recovered, self._request.routines)
+        planners = self.plan(settings, _counts_by_graph(guide))
+        known = {scheme.setting: scheme for scheme in guide.schemes}
+        first = sum(scheme.slot is not None for scheme in guide.schemes)
+        schemes: list[Scheme] = []
+        for planner, setting in zip(planners, settings, strict=False):
+            scheme = known.get(setting)
+            if scheme is None:
+                slot = first + len(schemes)
+                scheme = Scheme(setting, graphs, planner.make, slot)
+                if not guide.counters.replay(scheme, slot):
+                    return None
+            schemes.append(scheme)
+        return replace(guide, schemes=schemes)
 
 
 def _reference(settings: Sequence[Setting]) -> list[Setting]:
@@ -291,6 +332,7 @@ class _Attempt:
         counts: EdgeCounts | None,
         *,
         last: bool,
+        replayable: bool,
     ) -> None:
         self._recovered = recovered
         self._last = last
@@ -305,6 +347,7 @@ class _Attempt:
             hash_model(program.machine),
             (1 << (64 if program.is64 else 32)) - 1,
             lambda routine: None if counts is None else counts(recovered.routines[routine]),
+            keep_history=replayable,
         )
         self._automaton = Automaton(self._index, self._lowering, self._on_missing)
         observer = ProfilingObserver(self._automaton)
