@@ -22,6 +22,7 @@ from profiler.experiments.regress_compare import (
     Check,
     Limit,
     Limits,
+    RunCheck,
     SettingCheck,
     compare_runs,
 )
@@ -689,6 +690,34 @@ def test_the_report_for_people(width: int) -> None:
     assert "f<g>|h: is entered now" in text
     assert max(map(len, text.splitlines())) <= width
     assert "\x1b" in regress_text.render(changed_check(), width, True)
+
+
+def test_what_changed_for_a_whole_run_is_told_once() -> None:
+    program = dict(baseline().runs["a.elf"].program) | {"sha256": "2" * 64}
+    old = baseline()
+    results = dict.fromkeys(("qpt2", "pp"), old.runs["a.elf"].results["qpt2"])
+    settings = dict.fromkeys(results, old.settings["qpt2"])
+    old = replace(with_run(old, results=results), settings=settings)
+    found = compared(old, with_run(old, program=program))
+    for text in (regress_text.render(found, 100, False), regress_markdown.render(found)):
+        assert text.count("the program file changed") == 1
+        assert "note: " in text
+        assert "why: " not in text
+    junit = regress_junit.render(found)
+    assert junit.count("note: binary: the program file changed") == 2
+
+
+@pytest.mark.parametrize(
+    ("runs", "status"),
+    [
+        ((RunCheck("a"), RunCheck("b")), 0),
+        ((RunCheck("a", error="late", budget=True), RunCheck("b")), 124),
+        ((RunCheck("a", error="late", budget=True), RunCheck("b", error="gone")), 125),
+        ((RunCheck("a", settings=(SettingCheck("pp", (), (), (), True),)), RunCheck("b")), 1),
+    ],
+)
+def test_exit_statuses(runs: tuple[RunCheck, ...], status: int) -> None:
+    assert Check("b", runs).status == status
 
 
 def test_the_junit_report_is_well_formed() -> None:

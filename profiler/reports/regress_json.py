@@ -16,10 +16,13 @@ if TYPE_CHECKING:
     from profiler.experiments.regress_compare import Check, Difference, RunCheck, SettingCheck
     from profiler.experiments.regress_routines import RoutineChange
 
+SCHEMA = "simprof/regress/1"
+
 
 def render(check: Check) -> str:
     """Return the document."""
     document = {
+        "schema": SCHEMA,
         "baseline": check.baseline,
         "status": check.status,
         "summary": words.summary(check),

@@ -57,7 +57,7 @@ def _setting(case: Element, found: SettingCheck) -> None:
     if found.failed:
         _fail(case, found.differences, routines, found.causes)
     elif found.differences or found.causes:
-        lines = _lines(found.differences, routines, found.causes)
+        lines = _lines(found.differences, routines, found.causes, words.role(found.state))
         ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
 
 
@@ -84,11 +84,14 @@ def _moved(difference: Difference) -> str:
 
 
 def _lines(
-    differences: Iterable[Difference], routines: Iterable[str], causes: Iterable[Cause]
+    differences: Iterable[Difference],
+    routines: Iterable[str],
+    causes: Iterable[Cause],
+    role: str = "why",
 ) -> list[str]:
     lines = [_moved(each) for each in differences]
     for cause in causes:
-        lines.append(f"why: {cause.kind}: {cause.text}")
+        lines.append(f"{role}: {cause.kind}: {cause.text}")
         lines += [f"  {detail}" for detail in cause.details]
     return [*lines, *(f"routine {line}" for line in routines)]
 

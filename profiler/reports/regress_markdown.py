@@ -9,7 +9,7 @@ from profiler.reports import regress_words as words
 
 if TYPE_CHECKING:
     from profiler.experiments.regress_causes import Cause
-    from profiler.experiments.regress_compare import Check, RunCheck, SettingCheck
+    from profiler.experiments.regress_compare import Check, RunCheck, SettingCheck, State
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
 
@@ -51,28 +51,29 @@ def _run(run: RunCheck) -> Iterator[str]:
         return
     if run.ending:
         yield from ("", *_table(words.COLUMNS, map(words.row, run.ending)))
-        yield from _causes(run.causes)
+    yield from _causes(run.causes, run.state)
     for found in run.settings:
-        yield from _setting(found)
+        yield from _setting(run, found)
 
 
-def _setting(found: SettingCheck) -> Iterator[str]:
-    if found.state == "same" and not found.causes:
+def _setting(run: RunCheck, found: SettingCheck) -> Iterator[str]:
+    causes = words.own_causes(run, found)
+    if found.state == "same" and not causes:
         return
     yield from ("", f"#### {escape(found.name)}: {found.state}")
     if found.differences:
         yield from ("", *_table(words.COLUMNS, map(words.row, found.differences)))
-    yield from _causes(found.causes)
+    yield from _causes(causes, found.state)
     routines = list(words.routines(found))
     if routines:
         yield from ("", *_table(("routine", "what differs"), routines))
 
 
-def _causes(causes: Iterable[Cause]) -> Iterator[str]:
+def _causes(causes: Iterable[Cause], state: State) -> Iterator[str]:
     for number, cause in enumerate(causes):
         if not number:
             yield ""
-        yield f"- **{cause.kind}**: {escape(cause.text)}"
+        yield f"- {words.role(state)}: **{cause.kind}**: {escape(cause.text)}"
         yield from (f"  - {escape(detail)}" for detail in cause.details)
 
 

@@ -14,7 +14,13 @@ from profiler.reports.tables import columns, print_parts
 
 if TYPE_CHECKING:
     from profiler.experiments.regress_causes import Cause
-    from profiler.experiments.regress_compare import Check, Difference, RunCheck, SettingCheck
+    from profiler.experiments.regress_compare import (
+        Check,
+        Difference,
+        RunCheck,
+        SettingCheck,
+        State,
+    )
 
 _STYLES = {"same": "green", "within limits": "yellow", "changed": "red", "error": "red"}
 
@@ -38,23 +44,25 @@ def render(check: Check, width: int, color: bool) -> str:
 def _run(run: RunCheck) -> Iterator[RenderableType]:
     if words.quiet(run):
         return
+    yield from (Text(""), _title(run.name, run.state))
     if run.error is not None:
-        yield from (Text(""), _title(run.name, "error"), Padding(Text(run.error), (0, 0, 0, 2)))
+        yield Padding(Text(run.error), (0, 0, 0, 2))
         return
     if run.ending:
-        yield from (Text(""), _title(run.name, "changed"), _table(run.ending))
-        yield from _causes(run.causes)
+        yield _table(run.ending)
+    yield from _causes(run.causes, run.state)
     for found in run.settings:
         yield from _setting(run, found)
 
 
 def _setting(run: RunCheck, found: SettingCheck) -> Iterator[RenderableType]:
-    if found.state == "same" and not found.causes:
+    causes = words.own_causes(run, found)
+    if found.state == "same" and not causes:
         return
     yield from (Text(""), _title(f"{run.name}, {found.name}", found.state))
     if found.differences:
         yield _table(found.differences)
-    yield from _causes(found.causes)
+    yield from _causes(causes, found.state)
     lines = [f"{name}: {text}" if text else name for name, text in words.routines(found)]
     if lines:
         yield Text("  routines:")
@@ -73,7 +81,7 @@ def _table(differences: Iterable[Difference]) -> RenderableType:
     return Padding(table, (0, 0, 0, 2))
 
 
-def _causes(causes: Iterable[Cause]) -> Iterator[RenderableType]:
+def _causes(causes: Iterable[Cause], state: State) -> Iterator[RenderableType]:
     for cause in causes:
-        yield Padding(Text(f"why: {cause.kind}: {cause.text}"), (0, 0, 0, 2))
+        yield Padding(Text(f"{words.role(state)}: {cause.kind}: {cause.text}"), (0, 0, 0, 2))
         yield from (Padding(Text(detail), (0, 0, 0, 7)) for detail in cause.details)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from profiler.reports.numbers import group_digits, plural
 
 if TYPE_CHECKING:
+    from profiler.experiments.regress_causes import Cause
     from profiler.experiments.regress_compare import (
         Check,
         Difference,
@@ -111,3 +112,13 @@ def summary(check: Check) -> str:
 def quiet(run: RunCheck) -> bool:
     """Whether there is nothing to say about a run."""
     return run.state == "same" and not run.causes and not any(s.causes for s in run.settings)
+
+
+def own_causes(run: RunCheck, found: SettingCheck) -> tuple[Cause, ...]:
+    """Return the causes of one result beyond those of its whole run."""
+    return tuple(cause for cause in found.causes if cause not in run.causes)
+
+
+def role(state: State) -> str:
+    """Return what a cause is: a reason, or a remark where nothing differs."""
+    return "note" if state == "same" else "why"
