@@ -10,7 +10,9 @@ import pytest
 
 from figures import epp_1, walk
 from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.codegen import CounterSpace, ProgramContexts, generate
 from profiler.experiments import provenance
+from profiler.experiments.cell_rows import find_jumps
 from profiler.experiments.cell_run import groups, run_group
 from profiler.experiments.cells import (
     TREES,
@@ -26,8 +28,11 @@ from profiler.experiments.provenance import Keys, row_key
 from profiler.experiments.settings import combinations, parse, parse_options, setting
 from profiler.plan import Table
 from profiler.profile import PathCount
+from profiler.recovery import recover
 from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.scheme_registry import make_plan
 from profiler.session import compare_program
+from simulator import elf
 from simulator.errors import UsageError
 
 Find = Callable[..., Path]
@@ -257,7 +262,7 @@ def test_rows_add_up(found: dict[str, CellResult]) -> None:
     assert found["pp"].definite_flow is None
 
 
-def test_placements_without_a_run_cost_what_runs_cost(found: dict[str, CellResult]) -> None:
+def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellResult]) -> None:
     trees = found["qpt2"].trees
     assert set(trees) == set(TREES)
     for tree, name in (
@@ -265,12 +270,8 @@ def test_placements_without_a_run_cost_what_runs_cost(found: dict[str, CellResul
         ("heuristic-max", "qpt2"),
         ("exact-max", "qpt2[weights=exact]"),
     ):
-        cell = found[name]
-        assert (trees[tree].added, trees[tree].increments, trees[tree].jumps) == (
-            cell.added,
-            cell.counts["edge_increments"],
-            cell.counts["jumps"],
-        )
+        assert trees[tree].increments == found[name].counts["edge_increments"]
+        assert trees[tree].counters == sum(row.instrumented_edges for row in found[name].routines)
     increments = [trees[name].increments for name in TREES]
     assert min(increments) == trees["exact-max"].increments
     assert trees["exact-min"].increments == max(increments[1:])
@@ -326,7 +327,7 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
             same.instrumented_edges,
             same.no_jump_edges,
         )
-        assert 0 <= (row.no_jump_edges or 0) <= (row.instrumented_edges or 0) <= row.edges
+        assert 0 <= row.no_jump_edges <= row.instrumented_edges <= row.edges
     assert [row.num_paths for row in once.routines] == [row.num_paths for row in pp.routines]
     grown = zip(once.routines, thrice.routines, strict=True)
     assert all((a.num_paths or 0) <= (b.num_paths or 0) for a, b in grown)
@@ -337,6 +338,21 @@ def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> N
     assert edges.timing.planning > 0 and edges.timing.generation > 0
     assert dataclasses.replace(edges.timing, run=9.0) != edges.timing
     assert dataclasses.replace(edges, timing=once.timing) == edges
+
+
+@pytest.mark.parametrize("mode", ["qpt2", "pp", "naive", "calls", "qpt", "bits"])
+def test_jumps_are_where_generated_code_has_them(mode: str, fixture_elf: Find) -> None:
+    found = 0
+    for name in ("control", "switches"):
+        recovered = recover(elf.load(fixture_elf(name)))
+        contexts, space = ProgramContexts(recovered), CounterSpace()
+        for number, cfg in enumerate(recovered.routines):
+            plan = make_plan(cfg, Mode(mode), SchemeOptions()).plan
+            code = generate(cfg, plan, contexts.of(number), space.place(plan))
+            expected = {edge for edge, snippet in code.snippets.items() if snippet.jump_cost}
+            assert set(find_jumps(cfg, plan, contexts.of(number))) == expected
+            found += len(expected)
+    assert found > 10
 
 
 # --- failures

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from profiler.commands import options, streams
+from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.obtain import CellProgress, Outcome
+    from profiler.experiments.obtain import Outcome, Runner
     from profiler.experiments.sweep import Grid
 
 FAILED = 1
@@ -98,11 +97,10 @@ def sweep_command(
     options.check_outputs(output, inputs=(grid, *chosen["programs"]))
     _check_results(output)
     kernel_cache.ensure()
-    with _bar(progress) as shown:
-        order = make_order(wanted)
-        outcome = sweep(
-            order, output, _runner(workers, scheduler), progress=shown, retry=retry_failed
-        )
+    run = _runner(workers, scheduler)
+    with cell_bar(progress) as shown:
+        order = make_order(wanted, building=shown.building)
+        outcome = sweep(order, output, run, progress=shown.running, retry=retry_failed)
     return _tell(outcome, output)
 
 
@@ -140,7 +138,7 @@ def _check_results(path: Path) -> None:
             pass
 
 
-def _runner(workers: int, scheduler: str | None) -> Any:
+def _runner(workers: int, scheduler: str | None) -> Runner:
     from functools import partial
 
     from profiler.experiments.cluster import run_on_cluster
@@ -149,39 +147,6 @@ def _runner(workers: int, scheduler: str | None) -> Any:
     if scheduler is not None:
         return partial(run_on_cluster, address=scheduler)
     return local_runner(workers)
-
-
-@contextmanager
-def _bar(choice: bool | None) -> Iterator[Callable[[CellProgress], None] | None]:
-    """Show how many cells have results; yields the callback, or None."""
-    from profiler.commands.progress import wanted
-
-    if not wanted(True if choice is None else choice, streams.STDOUT):
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    display = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-    )
-    with display:
-        task = display.add_task("building", total=None)
-
-        def show(progress: CellProgress) -> None:
-            display.update(
-                task,
-                description=progress.finished or "cells",
-                completed=progress.done,
-                total=progress.total,
-            )
-
-        yield show
 
 
 def _tell(outcome: Outcome, output: Path) -> int:

@@ -74,8 +74,9 @@ def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
     codes, generation = timed(lambda: _codes(recovered, plans), repetitions)
     rows: list[RoutineRow] = []
     sizes = {"counter_bytes": 0, "snippets": 0, "code_bytes": 0}
-    for cfg, plan, code in zip(recovered.routines, plans, codes, strict=True):
-        rows.append(plan_row(cfg, plan, code))
+    contexts = ProgramContexts(recovered)
+    for number, (plan, code) in enumerate(zip(plans, codes, strict=True)):
+        rows.append(plan_row(plan.cfg, plan, code, contexts.of(number)))
         sizes["counter_bytes"] += counter_bytes(plan.plan, 0)
         sizes["snippets"] += code.count
         sizes["code_bytes"] += code.code_bytes

@@ -28,7 +28,8 @@ BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; 
                      trace_tokens
 BL94 graphs 1-3      `qpt`, `qpt2`, `qpt[placement=...]`: `base`, `added`, `counts`
                      edge_increments, blocks, jumps
-BL94 graphs 4, 5     `qpt2`: `trees` by name (`TREES`)
+BL94 graph 4         `qpt2`: `trees` by name (`TREES`)
+BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
 KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
 KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `num_paths`
 CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
@@ -180,14 +181,15 @@ class RoutineRow:
     table, addressing, path_register
         As in `profile.RoutineProfile`.
     instrumented_edges, no_jump_edges
-        Edges with code (blocks with code, for `qpt`'s counters in blocks); those of them whose
-        code needs no jump (BL94 table 2). None where a run did not generate the code apart.
+        Edges with code (and blocks with code: `qpt`'s counters in blocks); those of them whose
+        code needs no jump (BL94 table 2).
     activations, instructions, added
         Dynamic; `instructions` without callees. 0 in PLAN cells, like all that follow.
     path_increments, hashed_increments, hashing
         Increments of path counters; those by the hashing routine; instructions inside that.
     edge_increments, jumps
-        Increments of edge and block counters; jumps executed that their code needed (BL94 6.1).
+        Increments of edge and block counters; executed jumps that the code on edges needed (BL94
+        6.1).
     inferred_paths
         Path executions known without a counter (TPP's obvious paths).
     executed_paths
@@ -206,8 +208,8 @@ class RoutineRow:
     table: Table
     addressing: Addressing | None
     path_register: str | None
-    instrumented_edges: int | None
-    no_jump_edges: int | None
+    instrumented_edges: int
+    no_jump_edges: int
     activations: int = 0
     instructions: int = 0
     added: int = 0
@@ -308,7 +310,7 @@ least spanning tree by BL94's heuristic and by this very run's edge counts."""
 
 @dataclass(frozen=True)
 class TreeCost:
-    """What a placement of edge counters would have cost in this run.
+    """What a placement of edge counters would have counted in this run.
 
     Attributes
     ----------
@@ -316,16 +318,10 @@ class TreeCost:
         Places with a counter, in the routines that were entered.
     increments
         Executed increments.
-    jumps
-        Executed jumps that the counters' code needed.
-    added
-        Instructions that this code executes.
     """
 
     counters: int
     increments: int
-    jumps: int
-    added: int
 
 
 @dataclass(frozen=True)
@@ -368,7 +364,7 @@ class CellResult:
         SHA-256 of what it wrote to standard output.
     counts
         As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
-        of edge and block counters needed) and `hashing` (instructions inside the hashing routine).
+        on edges needed) and `hashing` (instructions inside the hashing routine).
     sizes, lost
         As in `profile.Measurement`.
     routines
