@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -24,6 +25,10 @@ FLAGS = ("-O2", "-g", "-static")
 INSTALL = "run tools/install_toolchain.sh"
 BUILD_TIME = "1000000000"
 """What __DATE__ and __TIME__ say in built programs (SOURCE_DATE_EPOCH)."""
+
+COMPLAINT = re.compile(
+    r"\b(error: |undefined reference|multiple definition|Error \d|\*\*\* )|^E: |not found$"
+)
 
 
 class BuildError(SimulatorError):
@@ -87,7 +92,7 @@ def environment() -> dict[str, str]:
 def first_complaint(output: str) -> str:
     """Return the line of a build's output that says what is wrong: the first error, or the last."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = [line for line in lines if "error" in line.lower() or line.startswith("E: ")]
+    errors = [line for line in lines if COMPLAINT.search(line)]
     chosen = (errors or lines[-1:] or ["without a message"])[0]
     return chosen[:300]
 
