@@ -404,16 +404,20 @@ def test_doctor(tmp_path: Path) -> None:
 # --- speed of the start
 
 
-def test_second_start_is_fast(fixture_elf: Find) -> None:
-    """Kernels are cached on disk: a small program takes under 2.5 seconds in all."""
+def test_second_start_compiles_nothing(fixture_elf: Find) -> None:
+    """Kernels are cached on disk (`tools/bench.py` shows what that is worth)."""
     elf = fixture_elf("switches")
     simprof("run", elf)
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        assert simprof("run", elf).returncode == 0
-        times.append(time.perf_counter() - started)
-    assert min(times) < 2.5
+    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", elf]
+    told = subprocess.run(
+        command,
+        env=os.environ | {"NUMBA_DEBUG_CACHE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert "[cache] data loaded" in told
+    assert "[cache] data saved" not in told
 
 
 @pytest.mark.long
