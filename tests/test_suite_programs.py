@@ -6,6 +6,8 @@ import hashlib
 import math
 import subprocess
 import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,61 @@ from tools.build_fixtures import (
 
 KERNELS = {kernel.name: kernel for kernel in read_manifest(SUITES)}
 EXPECTED = SUITES / "expected"
+
+
+@dataclass(frozen=True)
+class Source:
+    """A program that is built when it is needed, from the files of suites/src/GROUP."""
+
+    name: str
+    directory: str
+    group: str
+    language: str
+    sources: tuple[str, ...]
+    inputs: dict[str, tuple[str, ...]]
+
+    def text(self) -> str:
+        """All sources as one."""
+        files = [SUITES / "src" / self.directory / name for name in self.sources]
+        return "".join(file.read_text() for file in files)
+
+    def expected(self, name: str) -> bytes:
+        """What the run `name` prints."""
+        return (EXPECTED / self.directory / f"{self.name}.{name}.txt").read_bytes()
+
+
+def read_sources(directory: str) -> list[Source]:
+    path = SUITES / "src" / directory / "programs.toml"
+    return [
+        Source(
+            name,
+            directory,
+            entry["group"],
+            entry["language"],
+            tuple(entry["sources"]),
+            {each: tuple(run["arguments"]) for each, run in entry["inputs"].items()},
+        )
+        for name, entry in tomllib.loads(path.read_text()).items()
+    ]
+
+
+SOURCES = [*read_sources("fp"), *read_sources("int")]
+WIDTHS = ("v9", "v8plus")
+# Arguments of runs that are short enough to be traced.
+TINY = {
+    "mesh": "9 2 3",
+    "shallow": "6 2 3",
+    "gauge": "2 1 3",
+    "hydro": "6 2 3",
+    "multigrid": "2 1 3",
+    "ssor": "3 2 3",
+    "turbulence": "3 1 3",
+    "pollutant": "5 2 3",
+    "integrals": "2 1 3",
+    "particles": "6 60 2 3",
+    "simulator": "0 3",
+    "stones": "0 3",
+}
 SMALL = {
     "compress": ["1500", "3"],
     "crc": ["1", "3"],
@@ -61,10 +118,6 @@ __attribute__((destructor)) static void finish(void) { flush_output(); }
 
 def expected(kernel: Fixture, name: str) -> bytes:
     return (EXPECTED / "wcet" / f"{kernel.name}.{name}.txt").read_bytes()
-
-
-def metadata(group: str) -> dict[str, dict[str, object]]:
-    return tomllib.loads((SUITES / "src" / group / "programs.toml").read_text())
 
 
 # The kernels: what is committed
@@ -201,3 +254,91 @@ def test_paths_grow_as_in_table_4() -> None:
     assert des[0] < 1000 and des[2] > 60000
     ludcmp = static_paths("ludcmp", "ludcmp")
     assert ludcmp[1] < 6000 < ludcmp[2]
+
+
+# The programs that are built when they are needed
+
+
+def test_programs_say_what_they_stand_for() -> None:
+    names = {source.name for source in SOURCES} | set(KERNELS)
+    assert len(names) == len(SOURCES) + len(KERNELS)
+    assert sum(source.group == "FP" for source in SOURCES) >= 8
+    for directory in ("wcet", "fp", "int"):
+        table = tomllib.loads((SUITES / "src" / directory / "programs.toml").read_text())
+        for name, entry in table.items():
+            assert entry["group"] in ("INT", "FP"), name
+            assert entry["stands_for"] and entry["why"], name
+            assert list(entry["inputs"]) == ["train", "ref"], name
+        used = {file for entry in table.values() for file in entry["sources"]}
+        found = {path.name for path in (SUITES / "src" / directory).iterdir()}
+        assert used | {"programs.toml"} | ({"kernel.h"} if directory == "wcet" else set()) == found
+
+
+def test_expected_outputs_of_programs() -> None:
+    for directory in ("fp", "int"):
+        made = {
+            f"{source.name}.{name}.txt"
+            for source in SOURCES
+            if source.directory == directory
+            for name in source.inputs
+        }
+        assert {path.name for path in (EXPECTED / directory).iterdir()} == made
+    for source in SOURCES:
+        for name in source.inputs:
+            text = source.expected(name)
+            assert text and not set(b"*") & set(text) and b"NaN" not in text, source.name
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    "width", [pytest.param("v9"), pytest.param("v8plus", marks=pytest.mark.long)]
+)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_program_output(source: Source, width: str, compile_c: Callable[..., Path]) -> None:
+    path = compile_c(source.text(), width=width, language=source.language)
+    result = run(path, source.inputs["train"])
+    assert (result.output, result.errors, result.status) == (source.expected("train"), b"", 0)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_program_sizes(
+    source: Source, width: str, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Ref runs are 100 to 400 million instructions, train runs about a tenth."""
+    path = compile_c(source.text(), width=width, language=source.language)
+    lengths = {}
+    for name, arguments in source.inputs.items():
+        simulated = simulate(path, arguments, directory=tmp_path, modes=(Mode.EDGES,))
+        assert simulated.output == source.expected(name)
+        counts = simulated.measurements[Mode.EDGES].counts
+        assert counts["unattributed_instructions"] == 0
+        lengths[name] = simulated.observation.result.instructions
+    assert 100e6 <= lengths["ref"] <= 400e6
+    assert 0.04 <= lengths["train"] / lengths["ref"] <= 0.25
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+def test_program_is_exact(
+    source: Source, width: str, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = compile_c(source.text(), width=width, language=source.language)
+    check_against_qemu(path, TINY[source.name].split(), directory=tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_integrals_are_long_blocks(compile_c: Callable[..., Path]) -> None:
+    """What makes fpppp special: a block of hundreds of instructions without a branch."""
+    source = next(source for source in SOURCES if source.name == "integrals")
+    path = compile_c(source.text(), width="v9", language="fortran")
+    own = ("MAIN__", "quartet", "repulsion")
+    routines = [cfg for cfg in recover(load(path)).routines if cfg.name.startswith(own)]
+    assert max(block.instructions for cfg in routines for block in cfg.blocks) > 800
