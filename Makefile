@@ -41,6 +41,7 @@ format: $(VENV)/.installed-dev
 
 fixtures: $(VENV)/.installed toolchain
 	$(BIN)/python tools/build_fixtures.py
+	$(BIN)/python tools/build_fixtures.py --suites
 
 toolchain:
 	@tools/install_toolchain.sh --optional
