@@ -543,3 +543,24 @@ def test_wrong_options_are_one_line(
     assert run(["sweep", *more, "-o", str(path)]) == 125
     shown = capsys.readouterr().err
     assert says in shown and shown.count("\n") == 1
+
+
+@pytest.mark.long
+def test_a_sweep_on_a_cluster_killed_half_way_goes_on_where_it_was(
+    order: Order, serial: tuple[object, ...], tmp_path: Path
+) -> None:
+    path = tmp_path / "sweep.db"
+    with local_cluster() as address, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        process = start_sweep(order, path, "--scheduler", address)
+        try:
+            rows_when(path, len(MODES))
+        finally:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+        before = times_of(path)
+        outcome = sweep(order, path, lambda work: run_on_cluster(work, address))
+    assert outcome.reused == len(before) >= len(MODES)
+    after = times_of(path)
+    assert {key: after[key] for key in before} == before
+    assert rows_of(path) == serial
