@@ -11,6 +11,7 @@ from profiler.commands.graph import graph_command
 from profiler.commands.regenerate import regenerate_command
 from profiler.commands.regress import regress_command
 from profiler.commands.run import run_command
+from profiler.commands.suite import suite_command
 from profiler.commands.sweep import sweep_command
 from profiler.commands.table import table_command
 
@@ -31,6 +32,7 @@ simprof.add_command(regenerate_command)
 simprof.add_command(cfg_command)
 simprof.add_command(graph_command)
 simprof.add_command(doctor_command)
+simprof.add_command(suite_command)
 simprof.add_command(sweep_command)
 simprof.add_command(table_command)
 simprof.add_command(regress_command)

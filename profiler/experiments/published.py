@@ -87,7 +87,9 @@ def _row(columns: Sequence[Column], values: Sequence[Value]) -> Row:
         else:
             kept.append(_value(column, value))
     kind: RowKind = "average" if kept[0] in AVERAGE_NAMES else "program"
-    return Row(tuple(kept), kind, group if group in ("INT", "FP") else "")
+    if kind == "average":
+        group = str(kept[0]).removesuffix("average").strip()
+    return Row(tuple(kept), kind, group)
 
 
 def _value(column: Column, value: Value) -> Value:

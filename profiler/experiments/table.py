@@ -207,8 +207,7 @@ def ratio(part: float | None, whole: float | None) -> float | None:
 
 def percentage(part: float | None, whole: float | None) -> float | None:
     """Return `part` of `whole` in percent; None where there is no whole."""
-    found = ratio(part, whole)
-    return None if found is None else 100 * found
+    return None if part is None else ratio(100 * part, whole)
 
 
 def failed_row(name: str, group: str, columns: int, error: str) -> Row:

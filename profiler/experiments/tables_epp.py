@@ -162,8 +162,9 @@ EPP1 = TableSpec(
     "EPP table 1: path profiling (PP) against edge profiling (QPT2)",
     "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 1",
     "Base: instructions of the uninstrumented run. Overheads in percent of them. Path inc: "
-    "increments of path counters, of self-loops' counters too. Edge inc: QPT2's increments by PP's. Hashed: share of path "
-    "increments that are hashed. Inst/inc: base instructions by path increments.",
+    "increments of path counters, of self-loops' counters too. Edge inc: QPT2's increments by "
+    "PP's. Hashed: share of path increments that are hashed. Inst/inc: base instructions by path "
+    "increments.",
     (
         Column("program", "program"),
         Column("base", "base", Form.COUNT, average=False),

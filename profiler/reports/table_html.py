@@ -118,7 +118,7 @@ def _claims(claims: Sequence[Claim]) -> Iterator[str]:
         return
     yield "<table>\n<tr><th>verdict</th><th>claim</th><th>our figure</th></tr>"
     for claim in claims:
-        why = f"<br><em>Why: {escape(claim.why)}</em>" if claim.why else ""
+        why = f"<br/><em>Why: {escape(claim.why)}</em>" if claim.why else ""
         yield (
             f'<tr><td class="{CLASSES[claim.verdict]}">{claim.verdict.value}</td>'
             f"<td>{escape(claim.text)}</td><td>{escape(claim.figure)}{why}</td></tr>"
