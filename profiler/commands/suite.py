@@ -1,0 +1,215 @@
+"""`simprof suite`: list, build and run suites of programs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from profiler.commands import options, program_options, streams
+from profiler.commands.cell_progress import cell_bar
+from profiler.request import Mode
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.experiments.suite import Suite, Width
+
+WIDTHS: tuple[Width, ...] = (64, 32)
+DEFAULT_MODES = (Mode.QPT2, Mode.PP)
+JOBS = click.IntRange(min=1, max=256)
+
+jobs_option = click.option(
+    "--jobs",
+    type=JOBS,
+    metavar="N",
+    help="How many programs at the same time.  [default: one a processor]",
+)
+benchmark_option = click.option(
+    "--benchmark",
+    "patterns",
+    multiple=True,
+    metavar="GLOB",
+    help="Only benchmarks whose name matches; repeatable.",
+)
+progress_option = click.option(
+    "--progress/--no-progress",
+    default=None,
+    help="Show a progress bar.  [default: if stderr is a terminal]",
+)
+
+
+@click.group("suite", short_help="List, build and run suites of programs.")
+def suite_command() -> None:
+    """Suites are programs with two inputs each, described in TOML.
+
+    SUITE is a name (micro, wcet, spec-like) or a .toml file.
+    """
+
+
+@suite_command.command("list", short_help="Name the suites, or the benchmarks of one.")
+@click.argument("name", metavar="[SUITE]", required=False)
+def list_command(name: str | None) -> int:
+    """List all suites, or what is in SUITE and what each program stands in for."""
+    from profiler.experiments.suite import load_suite, suite_names
+    from profiler.reports import suite_text
+
+    width = program_options.terminal_width()
+    if name is None:
+        text = suite_text.render_suites([load_suite(each) for each in suite_names()], width)
+    else:
+        text = suite_text.render_suite(load_suite(name), width)
+    streams.write(streams.STDOUT, text)
+    return 0
+
+
+@suite_command.command("build", short_help="Fetch and build the programs of a suite.")
+@click.argument("name", metavar="SUITE")
+@click.option(
+    "--width",
+    "widths",
+    type=click.Choice(["64", "32"]),
+    multiple=True,
+    help="Only programs of this width; repeatable.  [default: both]",
+)
+@benchmark_option
+@jobs_option
+@progress_option
+def build_command(
+    name: str,
+    widths: tuple[str, ...],
+    patterns: tuple[str, ...],
+    jobs: int | None,
+    progress: bool | None,
+) -> int:
+    """Build the programs of SUITE into the cache; those that are there are not built again.
+
+    Exit status 1 if a program could not be built; all others are.
+    """
+    from profiler.experiments.suite import build_suite
+    from profiler.reports import suite_text
+
+    suite = chosen_suite(name, patterns)
+    wanted = tuple(cast("Width", int(each)) for each in dict.fromkeys(widths)) or WIDTHS
+    with cell_bar(progress) as bar:
+        report = build_suite(suite, widths=wanted, jobs=jobs or processors(), progress=bar.building)
+    streams.write(streams.STDOUT, suite_text.render_build(report, program_options.terminal_width()))
+    return finish(report.failures)
+
+
+@suite_command.command("run", short_help="Run the programs of a suite under schemes.")
+@click.argument("name", metavar="SUITE")
+@click.option(
+    "--mode",
+    "modes",
+    type=options.choice(*Mode),
+    multiple=True,
+    help="Scheme, as `simprof run --mode` names it; repeatable.  [default: qpt2 and pp]",
+)
+@click.option(
+    "--input",
+    "input_name",
+    type=click.Choice(["train", "ref"]),
+    default="ref",
+    show_default=True,
+    help="Which of the two inputs.",
+)
+@click.option(
+    "--width",
+    type=click.Choice(["64", "32"]),
+    default="64",
+    show_default=True,
+    help="Which of the two builds.",
+)
+@benchmark_option
+@jobs_option
+@progress_option
+def run_command(
+    name: str,
+    modes: tuple[str, ...],
+    input_name: str,
+    width: str,
+    patterns: tuple[str, ...],
+    jobs: int | None,
+    progress: bool | None,
+) -> int:
+    """Build SUITE where needed, run its programs, show what each scheme costs.
+
+    What the programs print is dropped. Exit status 1 if one could not be built, or ended
+    otherwise than it should; the table has all others.
+    """
+    from profiler import kernel_cache
+
+    kernel_cache.ensure()
+    from profiler.experiments.cells import Cell
+    from profiler.experiments.obtain import obtain
+    from profiler.experiments.settings import setting
+    from profiler.experiments.store import Store, default_store_path
+    from profiler.experiments.suite import BUILDS
+    from profiler.reports import suite_text
+
+    suite = chosen_suite(name, patterns)
+    wanted = [setting(mode) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
+    build = BUILDS[cast("Width", int(width))]
+    cells = [
+        Cell(each.name, scheme, input_name, build=build)
+        for each in suite.benchmarks
+        for scheme in wanted
+    ]
+    with cell_bar(progress) as bar, Store(default_store_path()) as store:
+        results = obtain(
+            suite,
+            cells,
+            store=store,
+            workers=jobs or processors(),
+            progress=bar.running,
+            building=bar.building,
+        )
+    names = [scheme.name for scheme in wanted]
+    rows = [
+        (b, [results[cell] for cell in cells if cell.benchmark == b.name]) for b in suite.benchmarks
+    ]
+    streams.write(
+        streams.STDOUT, suite_text.render_runs(rows, names, program_options.terminal_width())
+    )
+    return finish(
+        {(b.name, input_name): r.error for b, found in rows for r in found if r.error is not None}
+    )
+
+
+def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
+    """Return the suite with only those benchmarks that a pattern matches, if there are patterns.
+
+    Raises
+    ------
+    UsageError
+        If a pattern matches none.
+    """
+    from profiler.experiments.suite import load_suite
+
+    suite = load_suite(name)
+    if not patterns:
+        return suite
+    names = [each.name for each in suite.benchmarks]
+    for pattern in patterns:
+        if not any(fnmatchcase(each, pattern) for each in names):
+            raise UsageError(
+                f"--benchmark {pattern} matches none of {', '.join(names)}: see simprof suite list"
+            )
+    kept = [b for b in suite.benchmarks if any(fnmatchcase(b.name, p) for p in patterns)]
+    return replace(suite, benchmarks=tuple(kept))
+
+
+def processors() -> int:
+    """How many programs are built or run at once where nobody says."""
+    return len(os.sched_getaffinity(0))
+
+
+def finish(failures: Mapping[tuple[str, str], str]) -> int:
+    """List what failed on stderr; return the exit status."""
+    for (benchmark, which), message in failures.items():
+        streams.write(streams.STDERR, f"simprof: {benchmark} {which}: {message}\n")
+    return 1 if failures else 0
