@@ -1,0 +1,309 @@
+"""Suites: what their files may say, what building makes of them, and `simprof suite`.
+
+Nothing here fetches anything but the tests marked `long`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler import cli
+from profiler.experiments import fetch, generate, inputs, places, toolchain
+from profiler.experiments.builder import build, check_program, source_hash
+from profiler.experiments.suite import (
+    BUILDS,
+    DEFAULT_BUILD,
+    INPUT_NAMES,
+    BuildProgress,
+    Package,
+    Suite,
+    build_suite,
+    load_suite,
+    suite_names,
+)
+from profiler.experiments.toolchain import BuildError
+from simulator.errors import UsageError
+
+SPEC95_INT = "099.go 124.m88ksim 126.gcc 129.compress 130.li 132.ijpeg 134.perl 147.vortex".split()
+
+PROGRAM = """\
+title = "one"
+[[benchmark]]
+name = "one"
+group = "INT"
+stands_for = "none"
+why = "a test"
+sources = ["one.c"]
+flags = ["-DANSWER=6"]
+[benchmark.inputs.train]
+arguments = ["1"]
+[benchmark.inputs.ref]
+stdin = "words.txt"
+files = [{ name = "words.txt", make = "text", size = 100, seed = 1 }]
+"""
+SOURCE = '#include <stdio.h>\nint main(void) { printf("%d\\n", ANSWER); return 0; }\n'
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "simprof" / "suites"
+
+
+@pytest.fixture
+def suite_file(tmp_path: Path) -> Callable[..., Path]:
+    """Write a suite file, with changes; returns its path."""
+
+    def write(old: str = "", new: str = "", text: str = PROGRAM) -> Path:
+        assert old in text
+        (tmp_path / "one.c").write_text(SOURCE)
+        path = tmp_path / "own.toml"
+        path.write_text(text.replace(old, new, 1) if old else text)
+        return path
+
+    return write
+
+
+def run_cli(*words: str) -> int:
+    return cli.run(list(words))
+
+
+def test_the_suites_that_come_with_simprof() -> None:
+    assert suite_names()[:3] == ("micro", "wcet", "spec-like")
+    sizes = {name: len(load_suite(name).benchmarks) for name in suite_names()}
+    assert sizes["micro"] == len(list((places.ROOT / "fixtures/bin/v9").glob("*.elf")))
+    assert sizes["wcet"] == 9
+    for name in suite_names():
+        for each in load_suite(name).benchmarks:
+            assert tuple(each.inputs) == INPUT_NAMES
+
+
+def test_spec_like_stands_for_all_integer_programs_and_seven_others() -> None:
+    suite = load_suite("spec-like")
+    replaced = " ".join(each.stands_for for each in suite.benchmarks)
+    assert [name for name in SPEC95_INT if name not in replaced] == []
+    assert sum(each.group == "FP" for each in suite.benchmarks) >= 7
+    packages = {b.recipe.package for b in suite.benchmarks if b.recipe.package is not None}
+    assert len(packages) >= 10
+    assert all(len(package.sha256) == 64 for package in packages)
+
+
+def test_an_unknown_suite_names_those_there_are() -> None:
+    with pytest.raises(UsageError, match=r"no suite 'spec': name one of micro, wcet, spec-like"):
+        load_suite("spec")
+    with pytest.raises(UsageError, match="no benchmark sieves"):
+        load_suite("micro").benchmark("sieves")
+
+
+@pytest.mark.parametrize("name", ["micro", "wcet"])
+def test_committed_suites_need_nothing(
+    name: str, monkeypatch: pytest.MonkeyPatch, own_cache: Path
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    suite = load_suite(name)
+    seen: list[BuildProgress] = []
+    report = build_suite(suite, progress=seen.append)
+    assert report.failures == {}
+    assert [*report.programs] == [(b.name, w) for b in suite.benchmarks for w in BUILDS.values()]
+    assert [step.done for step in seen] == list(range(1, len(report.programs) + 1))
+    assert all(step.total == len(seen) and step.state == "cached" for step in seen)
+    for (_, build_name), program in report.programs.items():
+        check_program(program.path, toolchain.width_of(build_name))
+        assert program.compiler.startswith("sparc64-linux-gnu-gcc-12")
+        assert program.sha256 == fetch.digest(program.path)
+    for benchmark in suite.benchmarks:
+        for given in benchmark.inputs.values():
+            assert given.stdin is None or given.stdin.is_file()
+            assert len(inputs.digest(given)) == 64
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('title = "one"', "title = ", "is not TOML"),
+        ('title = "one"\n', "", "title is missing"),
+        ('group = "INT"', 'group = "int"', "group is 'int': write one of INT, FP"),
+        ('why = "a test"', "why = 3", "why must be a text"),
+        ('why = "a test"', 'why = "x"\nbecause = "y"', "unknown key 'because'"),
+        ('name = "one"', 'name = "../one"', "name '../one' is not a name"),
+        ('sources = ["one.c"]\n', "", "write one of committed, sources, commands"),
+        ('["one.c"]', '["two.c"]', r"two\.c is missing"),
+        ('["one.c"]', '"one.c"', "sources must be a list of texts"),
+        ('sources = ["one.c"]', 'package = "p"\nsources = ["one.c"]', "has no"),
+        ('sources = ["one.c"]', 'commands = ["make"]', "commands need product"),
+        ('stdin = "words.txt"', 'stdin = "other.txt"', "'other.txt' is none of its files"),
+        ('make = "text"', 'make = "texts"', "'texts': write one of text"),
+        ("size = 100", "size = -1", "size must be a whole number"),
+        ('name = "words.txt"', 'name = "../words.txt"', "is not below"),
+        (", seed = 1", "", "seed must be a whole number"),
+        ("[benchmark.inputs.train]", "[benchmark.inputs.tests]", "unknown key 'tests'"),
+    ],
+)
+def test_a_wrong_suite_file_is_one_line(
+    suite_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    old: str,
+    new: str,
+    message: str,
+) -> None:
+    path = suite_file(old, new)
+    with pytest.raises(UsageError, match=message):
+        load_suite(str(path))
+    assert run_cli("suite", "list", str(path)) == 125
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert said.startswith(f"simprof: {path}")
+
+
+def test_names_are_unique(suite_file: Callable[..., Path]) -> None:
+    again = PROGRAM[PROGRAM.index("[[benchmark]]") :]
+    with pytest.raises(UsageError, match="two benchmarks are called one"):
+        load_suite(str(suite_file(text=PROGRAM + again)))
+
+
+def test_the_source_hash_is_of_content_not_of_places(
+    suite_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    recipe = load_suite(str(suite_file())).benchmarks[0].recipe
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for name in ("own.toml", "one.c"):
+        shutil.copy(tmp_path / name, elsewhere)
+    moved = load_suite(str(elsewhere / "own.toml")).benchmarks[0].recipe
+    assert moved.files != recipe.files
+    assert source_hash(moved) == source_hash(recipe)
+    (elsewhere / "one.c").write_text(SOURCE + "\n")
+    assert source_hash(moved) != source_hash(recipe)
+
+
+@pytest.mark.toolchain
+def test_programs_are_built_once_and_again_after_a_change(
+    suite_file: Callable[..., Path], own_cache: Path, tmp_path: Path
+) -> None:
+    states: list[str] = []
+
+    def built(path: Path) -> Suite:
+        states.clear()
+        suite = load_suite(str(path))
+        nonlocal report
+        report = build_suite(suite, progress=lambda step: states.append(step.state))
+        assert report.failures == {}
+        return suite
+
+    report = build_suite(load_suite("micro"), widths=())
+    suite = built(suite_file())
+    first = dict(report.programs)
+    assert states.count("built") == 2
+    check_program(first["one", DEFAULT_BUILD].path, 64)
+    check_program(first["one", "v8plus-O2"].path, 32)
+    assert tmp_path.as_posix().encode() not in first["one", DEFAULT_BUILD].path.read_bytes()
+    stdin = suite.benchmarks[0].inputs["ref"].stdin
+    assert stdin is not None
+    assert stdin.read_bytes() == generate.text(100, 1)
+    built(suite_file())
+    assert states == ["cached", "cached"]
+    assert report.programs == first
+    first["one", DEFAULT_BUILD].path.write_bytes(b"damaged")
+    built(suite_file())
+    assert sorted(states) == ["building", "built", "cached"]
+    assert report.programs == first
+    built(suite_file("ANSWER=6", "ANSWER=7"))
+    assert states.count("built") == 2
+    assert {p.sha256 for p in report.programs.values()}.isdisjoint(
+        {p.sha256 for p in first.values()}
+    )
+
+
+@pytest.mark.toolchain
+def test_what_fails_is_a_row_and_the_rest_is_built(
+    suite_file: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = (
+        PROGRAM[PROGRAM.index("[[benchmark]]") :].replace('"one"', '"bad"').replace("one.c", "b.c")
+    )
+    (tmp_path / "b.c").write_text("int main(void) { return undeclared; }\n")
+    path = suite_file(text=PROGRAM + bad)
+    assert run_cli("suite", "build", str(path), "--width", "64") == 1
+    said = capsys.readouterr()
+    rows = {line.split()[0]: line for line in said.out.splitlines()}
+    assert "failed: " in rows["bad"]
+    assert "undeclared" in rows["bad"]
+    assert "failed" not in rows["one"]
+    assert said.err.startswith("simprof: bad v9-O2: sparc64-linux-gnu-gcc-12 failed: ")
+    assert run_cli("suite", "run", str(path), "--input", "train", "--jobs", "1") == 1
+    said = capsys.readouterr()
+    rows = {line.split()[0]: line for line in said.out.splitlines()}
+    assert " % " in rows["one"] + " "
+    assert "undeclared" in rows["bad"]
+
+
+def test_a_missing_toolchain_names_the_command_that_installs_it(
+    suite_file: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    toolchain.version.cache_clear()
+    toolchain.check.cache_clear()
+    try:
+        report = build_suite(load_suite(str(suite_file())), widths=(64,))
+    finally:
+        toolchain.version.cache_clear()
+        toolchain.check.cache_clear()
+    assert report.failures == {
+        ("one", DEFAULT_BUILD): "sparc64-linux-gnu-gcc-12 is not installed: "
+        "run tools/install_toolchain.sh"
+    }
+
+
+def test_an_archive_with_another_checksum_is_refused(own_cache: Path) -> None:
+    package = Package("p", "p.tar.gz", "0" * 64, "p-1")
+    (own_cache / "archives").mkdir(parents=True)
+    (own_cache / "archives" / "p.tar.gz").write_bytes(b"something else")
+    with pytest.raises(BuildError, match=r"its sha256 is not 0{64}: remove it"):
+        fetch.archive(package, own_cache)
+
+
+def test_generators_make_the_same_files_everywhere() -> None:
+    assert generate.text(40, 20011) == generate.text(400, 20011)[:40]
+    assert generate.text(400, 1) != generate.text(400, 2)
+    header, _, rest = generate.picture(31, 17, 3).partition(b"255\n")
+    assert header == b"P6\n31 17\n"
+    assert len(rest) == 3 * 31 * 17
+    lines = generate.records(50, 3).decode().splitlines()
+    assert [line.split(",")[0] for line in lines] == [str(n) for n in range(1, 51)]
+    assert all(line.count(",") == 3 for line in lines)
+
+
+def test_the_command_runs_a_suite(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--benchmark", "f*", "--input", "train", "--mode", "pp", "--jobs", "1"]
+    assert run_cli("suite", "run", "wcet", *arguments) == 0
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[0] for row in rows[1:]] == ["fdct", "fibcall", "fir"]
+    assert all(row[-1] == "%" and float(row[-2]) > 0 for row in rows[1:])
+    assert run_cli("suite", "run", "wcet", "--benchmark", "absent") == 125
+    assert "matches none of compress, crc" in capsys.readouterr().err
+
+
+def test_the_command_lists(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli("suite", "list") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        *suite_names()
+    ]
+    assert run_cli("suite", "list", "spec-like") == 0
+    shown = capsys.readouterr().out
+    assert "Debian source package gnugo" in shown
+    assert "126.gcc (SPEC95)" in shown
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_spec_like_builds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uses the user's cache: sources are fetched at most once."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    suite = load_suite("spec-like")
+    report = build(suite, (64, 32), 2)
+    assert report.failures == {}
+    assert len(report.programs) == 2 * len(suite.benchmarks)
