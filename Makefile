@@ -3,6 +3,7 @@
 # make check  format, lint, types, import contracts
 # make long   all tests, the long ones too
 # make bench  speed, as a table
+# make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing)
 # make format, make fixtures, make clean
 
 VENV ?= .venv
@@ -12,10 +13,11 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
+SUITE ?= spec-like
 SOURCES = simulator profiler tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long bench format fixtures clean toolchain
+.PHONY: run test check long bench results format fixtures clean toolchain
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -31,6 +33,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+results: $(VENV)/.installed-dev toolchain
+	$(BIN)/simprof table --all --suite $(SUITE) --markdown -o docs/results.md
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py

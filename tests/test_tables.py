@@ -28,7 +28,6 @@ from profiler.experiments.cells import (
     TreeCost,
     failure,
 )
-from profiler.experiments.provenance import Versions
 from profiler.experiments.published import published, read_published
 from profiler.experiments.store import Store
 from profiler.experiments.suite import Suite, load_suite
@@ -44,7 +43,8 @@ from profiler.experiments.table import (
     with_averages,
 )
 from profiler.experiments.table_claims import bottom, compare_groups, judge, number, top
-from profiler.experiments.table_results import TableReport, run_tables, stored_tables
+from profiler.experiments.table_report import TableReport
+from profiler.experiments.table_results import run_tables, stored_tables
 from profiler.experiments.table_spec import Program, TableSpec, View, make
 from profiler.experiments.tables import TABLES, find
 from profiler.plan import Table as CounterTable
@@ -57,7 +57,7 @@ NAMES = (
     "bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 kiter3 kiter4 cs6120"
 ).split()
 VIEW = View()
-MADE = Versions("9.9", "engine", "7-abc")
+MADE = ("9.9", "engine", "7-abc")
 
 
 def routine(name: str, table: CounterTable, **numbers: Any) -> RoutineRow:
@@ -528,7 +528,7 @@ def test_numbers_in_sentences(value: float | None, text: str) -> None:
 
 def report_of(*tables: Table) -> TableReport:
     programs = (Program("a<b|c", "INT", "126.gcc"),)
-    return TableReport("su", "A suite", VIEW, MADE, programs, tables, ("kiter4",), "simprof table")
+    return TableReport("su", "A suite", VIEW, *MADE, programs, tables, ("kiter4",), "simprof table")
 
 
 @pytest.fixture
@@ -692,7 +692,7 @@ def test_tables_from_a_file_are_those_of_the_runs(suite: Suite, results: Path) -
     with Store(results) as store:
         ran = run_tables(suite, specs, VIEW, store=store, workers=0)
     read = stored_tables(results, None, specs, VIEW)
-    assert read.versions == ran.versions and read.suite == "few"
+    assert (read.engine, read.cost_model) == (ran.engine, ran.cost_model) and read.suite == "few"
     for one, two in zip(ran.tables, read.tables, strict=True):
         assert one.rows == two.rows and one.claims == two.claims
     some = stored_tables(results, "few", specs, VIEW, only=["con*"])

@@ -15,7 +15,7 @@ from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.table_results import TableReport
+    from profiler.experiments.table_report import TableReport
     from profiler.experiments.table_spec import TableSpec
 
 FAILED = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 
@@ -12,55 +12,9 @@ from profiler.experiments.obtain import CellProgress, obtain
 from profiler.experiments.provenance import Versions, versions
 from profiler.experiments.store import Store
 from profiler.experiments.suite import BuildProgress, Suite, load_suite
-from profiler.experiments.table import Table
+from profiler.experiments.table_report import TableReport
 from profiler.experiments.table_spec import Program, TableSpec, View, make
 from simulator.errors import UsageError
-
-
-@dataclass(frozen=True)
-class TableReport:
-    """Tables with what they were made of.
-
-    Attributes
-    ----------
-    suite, title
-        Name of the suite and its title ("" where only results of it are there).
-    view
-        Input and build.
-    versions
-        What made the results.
-    programs
-        Those that the tables are of.
-    tables
-        In the order asked for.
-    left_out
-        Names of tables that the results file has nothing for.
-    command
-        What makes this report again; "" where nobody said.
-    """
-
-    suite: str
-    title: str
-    view: View
-    versions: Versions
-    programs: tuple[Program, ...]
-    tables: tuple[Table, ...]
-    left_out: tuple[str, ...] = ()
-    command: str = ""
-
-    @property
-    def failures(self) -> tuple[tuple[str, str], ...]:
-        """Programs with a row that could not be made and the reason, each once."""
-        found = (failure for table in self.tables for failure in table.failures)
-        return tuple(dict.fromkeys(found))
-
-    @property
-    def basis(self) -> str:
-        """What all numbers rest on, in one line."""
-        return (
-            f"suite {self.suite}, input {self.view.input}, build {self.view.build}, "
-            f"simprof {self.versions.simprof}, cost model {self.versions.cost_model}"
-        )
 
 
 def run_tables(
@@ -186,7 +140,9 @@ def _report(
     view: View,
     made: Versions,
 ) -> TableReport:
-    report = TableReport(suite, title, view, made, programs, ())
+    report = TableReport(
+        suite, title, view, made.simprof, made.engine, made.cost_model, programs, ()
+    )
     basis = f"Costs are simulated instructions, not times ({report.basis})."
     tables = (make(spec, programs, results, view) for spec in specs)
     return replace(

@@ -124,6 +124,10 @@ def judge_reductions(table: Table) -> Iterator[Claim]:
         "jumps.",
         2 * below > count if both else None,
         f"in {below} of {count} programs; rule: most",
+        lambda: (
+            "counters need few jumps where reductions agree: "
+            + top(table, "instructions", ("increments",))
+        ),
     )
     one, two = table.mean("increments", "INT"), table.mean("instructions", "INT")
     yield judge(

@@ -474,6 +474,7 @@ def judge_hashed_routines(table: Table) -> Iterator[Claim]:
         f"TPP(1,1) has {number(gained and 100 * gained)} % of TPP(10,10)'s reduction; rule: half"
         if gained is not None
         else "no program has a routine with a hash table under PP",
+        lambda: "shares under PP: " + top(table, "pp", ("t1", "t5", "t10")),
     )
 
 

@@ -69,7 +69,7 @@ def render(table: Table) -> str | None:
         return None
     axis = _axis(numbers, bars)
     group = BAR * len(series) + GAP
-    width = LEFT + max(group * len(rows), 320) + 20
+    width = max(LEFT + group * len(rows), LEFT + 320, _legend_end(series)) + 20
     height = TOP + HEIGHT + BOTTOM
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
@@ -174,11 +174,19 @@ def _names(names: Sequence[str], group: int, strong: Sequence[bool]) -> Iterator
 
 
 def _legend(series: Sequence[Series]) -> Iterator[str]:
-    x = LEFT
-    for each in series:
+    for x, each in zip(_legend_places(series), series, strict=True):
         opacity = PALE if each.paper else 1
         yield (
             f'<rect x="{x}" y="10" width="10" height="10" fill="{each.colour}" '
             f'fill-opacity="{opacity}"/><text x="{x + 14}" y="19">{escape(each.title)}</text>'
         )
-        x += 28 + 7 * len(each.title)
+
+
+def _legend_places(series: Sequence[Series]) -> list[int]:
+    """Return where each entry of the legend begins."""
+    widths = [28 + 7 * len(each.title) for each in series]
+    return [LEFT + sum(widths[:position]) for position in range(len(series))]
+
+
+def _legend_end(series: Sequence[Series]) -> int:
+    return _legend_places(series)[-1] + 28 + 7 * len(series[-1].title)

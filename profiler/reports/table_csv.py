@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 from profiler.experiments.table import Table, Value
-from profiler.experiments.table_results import TableReport
+from profiler.experiments.table_report import TableReport
 
 
 def render(report: TableReport) -> str:

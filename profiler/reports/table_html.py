@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from profiler.experiments.table import Claim, Column, Row, Table, Verdict
-from profiler.experiments.table_results import TableReport
+from profiler.experiments.table_report import TableReport
 from profiler.reports import bars_svg
 from profiler.reports.table_values import cells
 
@@ -75,7 +75,7 @@ def _section(table: Table) -> Iterator[str]:
     for note in table.notes:
         yield f"<p><em>{escape(note)}</em></p>"
     if table.published is not None:
-        yield "<details open><summary>The paper's numbers</summary>"
+        yield """<details open="open"><summary>The paper's numbers</summary>"""
         yield f"<p>{escape(table.published.source)}. {escape(table.published.title)}.</p>"
         yield from _grid(table.published.columns, table.published.rows)
         for note in table.published.notes:

@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from profiler.experiments.table import Row, Table, Value
-from profiler.experiments.table_results import TableReport
+from profiler.experiments.table_report import TableReport
 
 SCHEMA = "simprof/tables/1"
 
@@ -20,9 +20,9 @@ def render(report: TableReport) -> str:
         "title": report.title,
         "input": report.view.input,
         "build": report.view.build,
-        "simprof": report.versions.simprof,
-        "engine": report.versions.engine,
-        "cost_model": report.versions.cost_model,
+        "simprof": report.simprof,
+        "engine": report.engine,
+        "cost_model": report.cost_model,
         "unit": "simulated instructions",
         "tables": [_table(table) for table in report.tables],
         "left_out": list(report.left_out),

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from profiler.experiments.table import Column, Row, Table, Verdict
-from profiler.experiments.table_results import TableReport
+from profiler.experiments.table_report import TableReport
 from profiler.reports.table_values import cells
 
 MARKS = {Verdict.HOLDS: "holds", Verdict.FAILS: "**fails**", Verdict.UNTESTABLE: "not testable"}
