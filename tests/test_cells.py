@@ -297,6 +297,16 @@ def test_path_limits_are_not_mixed(fixture_elf: Find) -> None:
     ]
 
 
+def test_large_programs_run_few_settings_at_once(tmp_path: Path) -> None:
+    program = tmp_path / "large"
+    jobs = [Job(Cell("x", setting("kiter", iterations=k)), program) for k in range(3, 20)]
+    program.write_bytes(bytes(1000))
+    assert [len(group) for group in groups(jobs)] == [17]
+    program.write_bytes(bytes(1 << 20))
+    assert [len(group) for group in groups(jobs)] == [8, 8, 1]
+    assert [job for group in groups(jobs) for job in group] == jobs
+
+
 def test_inputs_are_runs_of_their_own(fixture_elf: Find, tmp_path: Path) -> None:
     given = tmp_path / "words.txt"
     given.write_text("one two one\n")

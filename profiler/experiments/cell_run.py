@@ -28,6 +28,11 @@ from simulator.errors import SimulatorError, UsageError
 Group = tuple[Job, ...]
 """Jobs that `run_group` does together."""
 
+LARGE_PROGRAM = 256 << 10
+AT_ONCE = 8
+"""Bytes of a program file above which no more than so many settings share a run: each takes some
+60 MB with a program like SQLite, and a worker must stay below 2 GB."""
+
 _EDGES = Setting("edges", Mode.EDGES, SchemeOptions())
 _ANY = setting(Mode.EDGES)
 
@@ -36,7 +41,7 @@ def groups(jobs: Iterable[Job]) -> tuple[Group, ...]:
     """Put jobs together that one group of runs can do, in the order of their first members.
 
     Settings with different path limits are kept apart: `tpp` is judged by a `pp` of the same run,
-    which must not depend on what else runs.
+    which must not depend on what else runs. Large programs have several groups (`AT_ONCE`).
     """
     found: dict[object, list[Job]] = {}
     for job in jobs:
@@ -44,7 +49,15 @@ def groups(jobs: Iterable[Job]) -> tuple[Group, ...]:
         limit = cell.setting.path_limit if cell.kind is Kind.RUN else 0
         shared = (replace(job, cell=replace(cell, setting=_ANY)), limit)
         found.setdefault(shared, []).append(job)
-    return tuple(map(tuple, found.values()))
+    made: list[Group] = []
+    for together in found.values():
+        size = AT_ONCE if _is_large(together[0].program) else len(together)
+        made += (tuple(together[at : at + size]) for at in range(0, len(together), size))
+    return tuple(made)
+
+
+def _is_large(program: Path) -> bool:
+    return program.is_file() and program.stat().st_size > LARGE_PROGRAM
 
 
 def run_group(group: Group) -> tuple[CellResult, ...]:
