@@ -457,9 +457,28 @@ def test_names_of_benchmarks(name: str, key: str) -> None:
 
 
 def test_partners_of_a_stand_in() -> None:
-    program = Program("zip", "INT", "129.compress (SPEC95), 164.gzip (SPEC2000)")
-    assert program.partners == ("129.compress", "164.gzip")
-    assert Program("a", "INT", "none").partners == ()
+    program = Program("zip", "INT", "129.compress, 164.gzip (SPEC2000)")
+    assert program.partners("SPEC") == ("129.compress", "164.gzip")
+    assert program.partners("Mälardalen") == ()
+    kernel = Program("compress", "INT", "Mälardalen compress")
+    assert kernel.partners("Mälardalen") == ("compress",)
+    assert kernel.partners("SPEC") == (), "a kernel of that name is not SPEC's program"
+    assert Program("gcc", "INT", "none").partners("SPEC") == ()
+
+
+def test_wcet_kernels_stand_beside_kiters_numbers_only() -> None:
+    programs = [
+        Program(each.name, each.group, each.stands_for) for each in load_suite("wcet").benchmarks
+    ]
+    assert len(programs) == 9
+    made = counts(path_increments=10, edge_increments=10)
+    fine = CellResult(base=1000, added=10, counts=made)
+    for name, keys in (("kiter3", ["k2:paper", "k3:paper"]), ("epp1", [])):
+        spec = TABLES[name]
+        table = make(spec, programs, dict.fromkeys(spec.cells(programs, VIEW), fine), VIEW)
+        assert [c.key for c in table.columns if c.key.endswith(":paper")] == keys
+        if keys:
+            assert len(table.values("k2:paper")) == 9 and len(table.values("k3:paper")) == 8
 
 
 def test_the_papers_numbers_stand_beside_ours() -> None:

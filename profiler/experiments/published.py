@@ -1,8 +1,8 @@
 """The papers' own numbers, as data: read from `suites/published/*.toml`.
 
 Each file has one paper's tables: `[[table]]` with `name`, `source`, `title`, `columns` (keys),
-`forms`, `titles`, `rows`, `notes`. A row's second value is its group where there is a column
-"group", or "average". An empty text where a number belongs is a number that was not printed.
+`forms`, `titles`, `rows`, `notes`, `family` ("SPEC" if not given). A row's second value is its
+group where there is a column "group", or "average". An empty text where a number belongs is a number that was not printed.
 """
 
 from __future__ import annotations
@@ -74,6 +74,7 @@ def _table(entry: Mapping[str, Any]) -> Table:
         shown,
         rows,
         notes=tuple(entry.get("notes", ())),
+        family=str(entry.get("family", "SPEC")),
     )
 
 

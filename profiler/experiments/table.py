@@ -142,6 +142,8 @@ class Table:
         The plot; None: none.
     compared
         Keys of columns that the paper prints as well; `beside` sets its numbers beside ours.
+    family
+        Of published tables: whose programs the rows are, "SPEC" or "Mälardalen".
     """
 
     name: str
@@ -155,6 +157,7 @@ class Table:
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
+    family: str = ""
 
     def index(self, key: str) -> int:
         """Return the position of a column.
@@ -253,7 +256,7 @@ def beside(table: Table, matches: dict[str, tuple[str, ...]]) -> Table:
     Parameters
     ----------
     matches
-        Name of a program -> names of programs that it stands in for or is, as papers print them.
+        Name of a program -> names of the paper's programs that it stands in for.
 
     Returns
     -------
@@ -271,7 +274,7 @@ def beside(table: Table, matches: dict[str, tuple[str, ...]]) -> Table:
         if row.kind == "average":
             partners.append(averages.get(name))
             continue
-        candidates = (program_key(each) for each in (*matches.get(name, ()), name))
+        candidates = (program_key(each) for each in matches.get(name, ()))
         partners.append(next((rows[each] for each in candidates if each in rows), None))
     if not any(partner is not None and partner.kind == "program" for partner in partners):
         return table

@@ -24,6 +24,9 @@ from profiler.experiments.table import (
     with_averages,
 )
 
+MAELARDALEN = "Mälardalen"
+"""The benchmarks of worst-case execution times that KITER uses."""
+
 
 @dataclass(frozen=True)
 class Program:
@@ -39,11 +42,19 @@ class Program:
     group: str = ""
     stands_for: str = ""
 
-    @property
-    def partners(self) -> tuple[str, ...]:
-        """Names of the programs that it stands in for, without their suites."""
-        parts = (part.strip().split(" ")[0] for part in self.stands_for.split(","))
-        return tuple(part for part in parts if part and part != "none")
+    def partners(self, family: str) -> tuple[str, ...]:
+        """Return the names of a family's programs that it stands in for.
+
+        Those of SPEC are written "129.compress", with or without "(SPEC95)", those of Mälardalen "Mälardalen crc".
+        """
+        found = []
+        for part in self.stands_for.split(","):
+            words = part.split()
+            if words and words[0] == MAELARDALEN:
+                found.append((MAELARDALEN, words[-1]))
+            elif words and words[0].partition(".")[0].isdigit():
+                found.append(("SPEC", words[0]))
+        return tuple(name for its, name in found if its == family)
 
 
 @dataclass(frozen=True)
@@ -144,7 +155,8 @@ def make(
         spec.compared,
     )
     claims = tuple(spec.claims(table))
-    made = beside(table, {program.name: program.partners for program in programs})
+    family = table.published.family if table.published else ""
+    made = beside(table, {program.name: program.partners(family) for program in programs})
     return replace(made, claims=claims)
 
 
