@@ -3,7 +3,8 @@
 A file is a line ``simprof-trace VERSION``, a line of JSON (the header: program, arguments, mode,
 what recovery must know to make the same graphs), and frames:
 
-    kind (1 byte), length of the content (4 bytes), content, CRC-32 of kind and content (4 bytes)
+    kind (1 byte), length of the content (4 bytes), their CRC-32 (its last 2 bytes),
+    content, CRC-32 of kind and content (4 bytes)
 
 ====  ==========================================================================================
 kind  content (numbers are big-endian)
@@ -16,7 +17,8 @@ Z     the end, JSON: totals (`TraceEnd`)
 ====  ==========================================================================================
 
 The token stream is what the instrumented program would write, most significant bit first. A
-frame follows all that it builds on, so a file cut anywhere can be read up to there.
+frame follows all that it builds on, so a file cut anywhere can be read up to there. What is there
+of a cut chunk is read, too: the first check tells a cut from a damaged length.
 """
 
 from __future__ import annotations
@@ -33,6 +35,8 @@ from simulator.errors import UsageError
 MAGIC = b"simprof-trace "
 VERSION = 1
 LONGEST_HEADER = 1 << 26
+HEAD, TAIL = 7, 4
+"""Bytes of a frame before and behind its content."""
 CHECKPOINT_SPAN = 1 << 16
 """Crossings between two checkpoints."""
 
@@ -156,14 +160,23 @@ class TraceFile:
             raise _cannot_write(self._path, error) from None
 
     def _frame(self, kind: bytes, content: bytes) -> None:
-        check = zlib.crc32(kind + content).to_bytes(4, "big")
-        self._write(kind + len(content).to_bytes(4, "big") + content + check)
+        self._write(frame(kind, content))
 
     def _write(self, data: bytes) -> None:
         try:
             self._file.write(data)
         except OSError as error:
             raise _cannot_write(self._path, error) from None
+
+
+def frame(kind: bytes, content: bytes) -> bytes:
+    """Return a frame as it is in a file."""
+    head = kind + len(content).to_bytes(4, "big")
+    return head + _head_check(head) + content + zlib.crc32(kind + content).to_bytes(4, "big")
+
+
+def _head_check(head: bytes) -> bytes:
+    return (zlib.crc32(head) & 0xFFFF).to_bytes(2, "big")
 
 
 def _cannot_write(path: Path, error: OSError) -> UsageError:
@@ -286,20 +299,23 @@ class _Reader:
         """Yield (kind, content); of a cut chunk what there is, with `whole` False."""
         data = self._data
         while self._at < len(data):
-            kind = data[self._at : self._at + 1]
-            start = self._at + 5
-            size = int.from_bytes(data[self._at + 1 : start], "big")
+            head = data[self._at : self._at + HEAD - 2]
+            start = self._at + HEAD
+            size = int.from_bytes(head[1:], "big")
             content = data[start : start + size]
-            check = data[start + size : start + size + 4]
-            if start > len(data) or len(check) < 4:
-                self.cut = f"the file ends within a frame, at byte {len(data)}"
-                if kind == b"C" and len(content) > 8:
-                    self.whole = False
-                    yield kind, content
-                return
-            if int.from_bytes(check, "big") != zlib.crc32(kind + content):
+            check = data[start + size : start + size + TAIL]
+            if start <= len(data) and data[start - 2 : start] != _head_check(head):
                 self.cut = f"the file is damaged at byte {self._at}"
                 return
-            yield kind, content
-            self._at = start + size + 4
+            if start > len(data) or len(check) < TAIL:
+                self.cut = f"the file ends within a frame, at byte {len(data)}"
+                if head[:1] == b"C" and len(content) > 8:
+                    self.whole = False
+                    yield head[:1], content
+                return
+            if int.from_bytes(check, "big") != zlib.crc32(head[:1] + content):
+                self.cut = f"the file is damaged at byte {self._at}"
+                return
+            yield head[:1], content
+            self._at = start + size + TAIL
         self.cut = f"the file ends at byte {len(data)}, before the trace does"

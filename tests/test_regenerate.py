@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -27,11 +26,14 @@ from profiler.session import run_program
 from profiler.trace_calls import Exit
 from profiler.trace_format import (
     CHECKPOINT_SPAN,
+    HEAD,
+    TAIL,
     Trace,
     TraceEnd,
     TraceEvent,
     TraceFile,
     TraceHeader,
+    frame,
     load,
     parse,
 )
@@ -213,7 +215,7 @@ def positions(data: bytes) -> Iterator[tuple[str, int, int]]:
     """(kind, start, end) of every frame."""
     at = data.index(b"\n", data.index(b"\n") + 1) + 1
     while at < len(data):
-        end = at + 9 + int.from_bytes(data[at + 1 : at + 5], "big")
+        end = at + HEAD + TAIL + int.from_bytes(data[at + 1 : at + 5], "big")
         yield data[at : at + 1].decode(), at, end
         at = end
 
@@ -265,10 +267,9 @@ def changed_stream(data: bytes, rng: random.Random) -> bytes:
     chunks = [(start, end) for kind, start, end in positions(data) if kind == "C"]
     start, end = max(chunks, key=lambda span: span[1] - span[0])
     changed = bytearray(data)
-    at = rng.randrange(start + 13, end - 5)
+    at = rng.randrange(start + HEAD + 8, end - TAIL - 1)
     changed[at] ^= 1 << rng.randrange(8)
-    content = bytes(changed[start + 5 : end - 4])
-    changed[end - 4 : end] = zlib.crc32(b"C" + content).to_bytes(4, "big")
+    changed[start:end] = frame(b"C", bytes(changed[start + HEAD : end - TAIL]))
     return bytes(changed)
 
 
@@ -295,15 +296,27 @@ def test_a_damaged_byte_stops_there(fixture_elf: Find, tmp_path: Path) -> None:
     assert blocks == whole[: len(blocks)]
 
 
+def test_a_damaged_length_is_no_cut(fixture_elf: Find, tmp_path: Path) -> None:
+    """A length that passes the file's end does not make tokens of the frames behind it."""
+    traced = record(fixture_elf("nonlocal"), Mode.WITNESS, tmp_path)
+    whole = check_whole(traced)
+    data = traced.path.read_bytes()
+    for _, start, _ in [each for each in positions(data) if each[0] == "C"][:10]:
+        damaged = bytearray(data)
+        damaged[start + 2] ^= 1
+        blocks, result = traced.follow(bytes(damaged))
+        assert result.problem == f"the file is damaged at byte {start}"
+        assert blocks == whole[: len(blocks)]
+
+
 def test_the_digest_tells_other_executions(fixture_elf: Find, tmp_path: Path) -> None:
     """Whether a digest is compared is `check`'s to say; where they differ is told."""
     traced = record(fixture_elf("deep"), Mode.BITS, tmp_path)
     data = traced.path.read_bytes()
     assert traced.measurement.counts["transfers"] > 3 * CHECKPOINT_SPAN
     _, start, end = [frame for frame in positions(data) if frame[0] == "K"][1]
-    content = data[start + 5 : start + 13] + bytes(8)
-    check = zlib.crc32(b"K" + content).to_bytes(4, "big")
-    other = data[: start + 5] + content + check + data[end:]
+    content = data[start + HEAD : start + HEAD + 8] + bytes(8)
+    other = data[:start] + frame(b"K", content) + data[end:]
     _, result = traced.follow(other)
     first, second = CHECKPOINT_SPAN, 2 * CHECKPOINT_SPAN
     assert result.problem == f"differs from the execution between edge {first} and edge {second}"
