@@ -2,7 +2,8 @@
 
 Each file has one paper's tables: `[[table]]` with `name`, `source`, `title`, `columns` (keys),
 `forms`, `titles`, `rows`, `notes`, `family` ("SPEC" if not given). A row's second value is its
-group where there is a column "group", or "average". An empty text where a number belongs is a number that was not printed.
+group where there is a column "group", or "average". An empty text where a number belongs is a
+number that was not printed.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from profiler.experiments.obtain import CellProgress, obtain
 from profiler.experiments.provenance import Versions, versions
 from profiler.experiments.store import Store
 from profiler.experiments.suite import BuildProgress, Suite, load_suite
+from profiler.experiments.table import Form, Table
 from profiler.experiments.table_report import TableReport
 from profiler.experiments.table_spec import Program, TableSpec, View, make
 from simulator.errors import UsageError
@@ -143,9 +144,13 @@ def _report(
     report = TableReport(
         suite, title, view, made.simprof, made.engine, made.cost_model, programs, ()
     )
-    basis = f"Costs are simulated instructions, not times ({report.basis})."
     tables = (make(spec, programs, results, view) for spec in specs)
-    return replace(
-        report,
-        tables=tuple(replace(table, caption=f"{table.caption} {basis}") for table in tables),
-    )
+    return replace(report, tables=tuple(_with_basis(table, report) for table in tables))
+
+
+def _with_basis(table: Table, report: TableReport) -> Table:
+    """Say in the caption what the numbers rest on."""
+    unit = "Costs are simulated instructions, not times"
+    if any(column.form is Form.SECONDS for column in table.columns):
+        unit = "These are the only numbers that are no simulated instructions"
+    return replace(table, caption=f"{table.caption} {unit} ({report.basis}).")

@@ -45,7 +45,8 @@ class Program:
     def partners(self, family: str) -> tuple[str, ...]:
         """Return the names of a family's programs that it stands in for.
 
-        Those of SPEC are written "129.compress", with or without "(SPEC95)", those of Mälardalen "Mälardalen crc".
+        Those of SPEC are written "129.compress", with or without "(SPEC95)", those of Mälardalen
+        "Mälardalen crc".
         """
         found = []
         for part in self.stands_for.split(","):
