@@ -1,1 +1,5 @@
-(work 1 10)
+(say "fib" (fib 7))
+(say "queens" (queens 4))
+(say "sum" (sum-below 20))
+(say "sorted" (length (sort-list (pseudo 40 11))))
+(say "counted" (length (count-words (pseudo 60 5))))
