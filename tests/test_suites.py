@@ -181,6 +181,21 @@ def test_the_source_hash_is_of_content_not_of_places(
 
 
 @pytest.mark.toolchain
+def test_fortran_programs_are_the_same_wherever_they_are_built(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one.f90").write_text("program one\nprint *, 42\nend program\n")
+    path = tmp_path / "one.toml"
+    path.write_text(PROGRAM.replace('["one.c"]', '["one.f90"]\nlanguage = "fortran"'))
+    digests = set()
+    for place in ("here", "there/below"):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / place))
+        report = build_suite(load_suite(str(path)), widths=(64,))
+        digests.add(report.programs["one", DEFAULT_BUILD].sha256)
+    assert len(digests) == 1
+
+
+@pytest.mark.toolchain
 def test_programs_are_built_once_and_again_after_a_change(
     suite_file: Callable[..., Path], own_cache: Path, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from conftest import FIXTURES
 from profiler.cli import run
 from profiler.experiments.cells import (
     TREES,
@@ -28,9 +29,11 @@ from profiler.experiments.cells import (
     TreeCost,
     failure,
 )
+from profiler.experiments.obtain import local_runner
 from profiler.experiments.published import published, read_published
 from profiler.experiments.store import Store
 from profiler.experiments.suite import Suite, load_suite
+from profiler.experiments.sweep import Grid, GridProgram, make_order, sweep
 from profiler.experiments.table import (
     Bars,
     Column,
@@ -44,7 +47,7 @@ from profiler.experiments.table import (
 )
 from profiler.experiments.table_claims import bottom, compare_groups, judge, number, top
 from profiler.experiments.table_report import TableReport
-from profiler.experiments.table_results import run_tables, stored_tables
+from profiler.experiments.table_results import NO_SUITE, run_tables, stored_tables
 from profiler.experiments.table_spec import Program, TableSpec, View, make
 from profiler.experiments.tables import TABLES, find
 from profiler.plan import Table as CounterTable
@@ -730,6 +733,18 @@ def test_a_file_of_few_cells_gives_the_tables_that_it_can(suite: Suite, tmp_path
     assert {"epp1", "epp2", "tpp1"} <= {table.name for table in report.tables}
     assert {"tpp2", "kiter4", "cs6120"} <= set(report.left_out)
     assert set(report.left_out).isdisjoint(table.name for table in report.tables)
+
+
+def test_programs_outside_of_suites_have_tables(tmp_path: Path) -> None:
+    program = GridProgram(FIXTURES / "bin/v9/control.elf", "control")
+    path = tmp_path / "sweep.db"
+    order = make_order(Grid(programs=(program,), modes=("pp", "qpt2")))
+    assert sweep(order, path, local_runner(0)).failures == ()
+    for name in (None, NO_SUITE):
+        report = stored_tables(path, name, find(["epp1"]), VIEW)
+        assert report.failures == () and report.suite == NO_SUITE
+        (row,) = [row for row in report.tables[0].rows if row.kind == "program"]
+        assert row.values[0] == "control" and None not in row.values[1:3]
 
 
 # --- the command

@@ -274,7 +274,8 @@ def compile_sources(job: Job, tree: Path, product: Path, log: Path) -> Path:
     command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width)]
     command += mapped(tree)
     if recipe.language == "fortran":
-        command += ["-J", str(product.parent)]  # module files, which only the compiler reads
+        # Module files, which only the compiler reads; their place is not to stand in the program.
+        command += ["-J", str(product.parent), "-gno-record-gcc-switches"]
     toolchain.run([*command, "-o", str(product), *dict.fromkeys(found), "-lm"], work, log)
     return product
 

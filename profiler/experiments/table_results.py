@@ -12,10 +12,14 @@ from profiler.experiments.obtain import CellProgress, obtain
 from profiler.experiments.provenance import Versions, versions
 from profiler.experiments.store import Store
 from profiler.experiments.suite import BuildProgress, Suite, load_suite
+from profiler.experiments.sweep import FILE_BUILD
 from profiler.experiments.table import Form, Table
 from profiler.experiments.table_report import TableReport
 from profiler.experiments.table_spec import Program, TableSpec, View, make
 from simulator.errors import UsageError
+
+NO_SUITE = "(none)"
+"""What programs of a sweep that belong to no suite go under."""
 
 
 def run_tables(
@@ -67,7 +71,7 @@ def stored_tables(
     Parameters
     ----------
     suite
-        Which suite of the file; None: the only one.
+        Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only one.
     partial
         Leave out tables that the file has no cell for.
 
@@ -81,6 +85,8 @@ def stored_tables(
         name = _only_suite(path, suite, tuple(dict.fromkeys(each.suite for each in known)))
         results = store.cells(name)
         made = store.latest() or versions()
+    if not name:
+        view = replace(view, build=FILE_BUILD)
     title, stands_for = _description(name)
     programs = _matching(
         [
@@ -91,12 +97,14 @@ def stored_tables(
         only,
     )
     kept = [spec for spec in specs if not partial or _has_any(spec, programs, results, view)]
-    report = _report(name, title, kept, programs, results, view, made)
+    report = _report(name or NO_SUITE, title, kept, programs, results, view, made)
     return replace(report, left_out=tuple(spec.name for spec in specs if spec not in kept))
 
 
 def _only_suite(path: Path, suite: str | None, known: Sequence[str]) -> str:
-    names = ", ".join(each or "(none)" for each in known)
+    names = ", ".join(each or NO_SUITE for each in known)
+    if suite == NO_SUITE and "" in known:
+        return ""
     if suite is None:
         if len(known) == 1:
             return known[0]
