@@ -12,6 +12,7 @@ from profiler.experiments import (
     tables_epp,
     tables_kiter,
     tables_tpp,
+    tables_tpp_paths,
 )
 from profiler.experiments.table_spec import TableSpec
 from simulator.errors import UsageError
@@ -19,6 +20,7 @@ from simulator.errors import UsageError
 _ALL = (
     *tables_epp.TABLES,
     *tables_tpp.TABLES,
+    *tables_tpp_paths.TABLES,
     *tables_bl94.TABLES,
     *tables_bl94_graphs.TABLES,
     *tables_kiter.TABLES,
