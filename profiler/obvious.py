@@ -4,7 +4,8 @@ Terms
 -----
 defining edge
     An edge of the acyclic graph that lies on one path only: its source is reached from ENTRY in
-    one way, and EXIT from its target in one way.
+    one way, and EXIT from its target in one way. A block where activations end early has one way
+    to EXIT more (BL94 3.2): what is executed before it tells nothing of the paths behind it.
 obvious path
     A path with a defining edge: it executes as often as that edge. Its defining edges follow
     one another.
@@ -17,7 +18,7 @@ kept edge
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -38,11 +39,14 @@ class ObviousPaths:
         Whether the edge is a defining edge, by dag edge.
     kept
         Dag edges that need instrumentation.
+    early
+        Blocks where activations end early.
     """
 
     dag: Dag
     defining: tuple[bool, ...]
     kept: frozenset[int]
+    early: frozenset[int] = frozenset()
 
     @cached_property
     def first_edges(self) -> tuple[int, ...]:
@@ -80,7 +84,7 @@ class ObviousPaths:
         AssertionError
             If one is on no path, or on several, or an edge that is none is on one only.
         """
-        before, after = ways_in(self.dag), ways_out(self.dag)
+        before, after = ways_in(self.dag), ways_out(self.dag, self.early)
         for edge in self.dag.edges:
             ways = before[edge.source] * after[edge.target]
             assert ways > 0, f"dag edge {edge.id} is on no path"
@@ -90,9 +94,12 @@ class ObviousPaths:
                 assert set(self.dag.in_edges[edge.source]) <= self.kept
 
 
-def find_obvious(dag: Dag) -> ObviousPaths:
-    """Find the defining edges, the obvious recording points and the edges to instrument."""
-    before, after = ways_in(dag), ways_out(dag)
+def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
+    """Find the defining edges, the obvious recording points and the edges to instrument.
+
+    In the blocks `early` activations end early.
+    """
+    before, after = ways_in(dag), ways_out(dag, early)
     defining = tuple(before[edge.source] == after[edge.target] == 1 for edge in dag.edges)
     needed = set(dag.in_edges[dag.cfg.exit]) - obvious_recording_points(dag, defining)
     work = list(needed)
@@ -101,7 +108,7 @@ def find_obvious(dag: Dag) -> ObviousPaths:
             if edge not in needed:
                 needed.add(edge)
                 work.append(edge)
-    return ObviousPaths(dag, defining, frozenset(needed))
+    return ObviousPaths(dag, defining, frozenset(needed), early)
 
 
 def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
@@ -132,10 +139,11 @@ def ways_in(dag: Dag) -> list[int]:
     return ways
 
 
-def ways_out(dag: Dag) -> list[int]:
-    """Number of ways to EXIT by vertex: 0, 1, or 2 for several."""
+def ways_out(dag: Dag, early: Collection[int] = ()) -> list[int]:
+    """Number of ways to EXIT by vertex: 0, 1, or 2 for several; one is to end in block `early`."""
     ways = [0] * dag.cfg.vertex_count
     ways[dag.cfg.exit] = 1
     for vertex in reversed(dag.topological[:-1]):
-        ways[vertex] = min(sum(ways[dag.edges[e].target] for e in dag.out_edges[vertex]), _SEVERAL)
+        found = sum(ways[dag.edges[edge].target] for edge in dag.out_edges[vertex])
+        ways[vertex] = min(found + (vertex in early), _SEVERAL)
     return ways

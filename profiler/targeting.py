@@ -54,6 +54,8 @@ class Order:
         See `numbering.find_cut_edges`.
     table
         The kind of table that is wanted in any case, or None.
+    early
+        Blocks where activations end early, by the edge profile.
     """
 
     cfg: ControlFlowGraph
@@ -63,6 +65,7 @@ class Order:
     path_limit: int | None
     total_limit: int | None
     table: Table | None
+    early: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -115,7 +118,7 @@ def poisonable_draft(order: Order, cold: frozenset[int]) -> Draft:
 def draft(order: Order, cold: frozenset[int] = frozenset()) -> Draft:
     """Make a draft without the edges `cold` and what is cold because of them."""
     hot = _hot_graph(order, cold)
-    obvious = find_obvious(hot)
+    obvious = find_obvious(hot, order.early)
     graphs = HotGraphs(hot, thin(hot, obvious.kept))
     kept = graphs.kept
     numbering = number(kept)

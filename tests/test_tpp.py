@@ -253,10 +253,34 @@ def test_a_loop_at_entry_and_exit_needs_no_instrumentation() -> None:
 
 def test_figure_2_routine_of_obvious_paths_has_no_code() -> None:
     cfg = named("A>B A>C C>D C>E E>F E>G B>X D>X F>X G>X", "A", "X")
-    plan = plan_tpp(cfg, [1] * len(cfg.edges), cold=0, loop=0)
+    counts = by_edge(cfg, {"ENTRY>A": 4, "A>C": 3, "C>E": 2, "E>F": 1, "X>EXIT": 4}, rest=1)
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=0, loop=0)
     assert plan.plan.actions == {}
     assert plan.num_paths == 4
     assert len(plan.obvious.first_edges) == 4
+
+
+def test_edges_before_early_ends_define_no_path() -> None:
+    """Of 50 activations through B and 50 through C 10 each end in D: no edge count tells that."""
+    cfg = named("A>B A>C B>D C>D D>E", "A", "E")
+    full, cut = walk(cfg, "ABDE"), walk(cfg, "ACDE")
+    walks = [
+        *(ExecutedWalk(tuple(each), 40) for each in (full, cut)),
+        *(ExecutedWalk(tuple(each[:-2]), 10) for each in (full, cut)),
+    ]
+    plan = plan_tpp(cfg, by_walks(cfg, walks), cold=0, loop=0)
+    plan.validate()
+    assert plan.obvious.first_edges == ()
+    reading = plan.read(execute(cfg, plan.plan, walks))
+    assert {letters(cfg, plan.decode(p).blocks): n for p, n in reading.paths.items()} == {
+        "ABDE": 40,
+        "ACDE": 40,
+    }
+    unfinished = {letters(cfg, record.blocks): n for record, n in reading.partial.items()}
+    assert unfinished == {"ABD": 10, "ACD": 10}
+    assert reading.lost == {}
+    told = plan_tpp(cfg, by_walks(cfg, walks[:2]), cold=0, loop=0)
+    assert len(told.obvious.first_edges) == 2
 
 
 def test_obvious_region_beside_one_that_is_not() -> None:

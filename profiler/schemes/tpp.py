@@ -12,8 +12,9 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
    profile: the least count of any of its edges, its defining edges among them.
 
 Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are exact
-unless cold paths share their defining edges (4.3), or activations end early behind them; their
-counts come from the edge profile that the plan was made from. TPP has no edge counters of its own,
+unless cold paths share their defining edges (4.3); their counts come from the edge profile that
+the plan was made from. Where that has blocks in which activations end early, the edges before them
+define no path. TPP has no edge counters of its own,
 not even on self-loops: the edge profile is its input.
 """
 
@@ -31,6 +32,7 @@ from profiler.cfg import ControlFlowGraph
 from profiler.cold import cold_edges
 from profiler.dag import Dag, make_dag
 from profiler.disconnection import Disconnection, disconnect
+from profiler.flow import block_counts
 from profiler.loops import depth_first
 from profiler.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from profiler.obvious import ObviousPaths
@@ -321,7 +323,8 @@ def plan_tpp(
     profile = measured(cfg, edge_counts)
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    order = Order(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table)
+    early = _early_blocks(cfg, profile)
+    order = Order(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
     chosen = draft(order)
     if cold_always or chosen.natural is Table.HASH:
         found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
@@ -329,6 +332,16 @@ def plan_tpp(
         if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
             chosen = reduced
     return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)
+
+
+def _early_blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> frozenset[int]:
+    """Blocks that an edge profile enters more often than it leaves."""
+    executions = block_counts(cfg, counts)
+    return frozenset(
+        block
+        for block, count in enumerate(executions)
+        if count > sum(counts[edge] for edge in cfg.out_edges[block])
+    )
 
 
 def _exactly(percent: float) -> Fraction:
