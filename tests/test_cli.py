@@ -483,10 +483,26 @@ def test_version_and_help_are_fast_and_import_little() -> None:
     assert re.fullmatch(r"simprof \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
-@pytest.mark.parametrize("command", ["run", "compare", "regenerate", "cfg", "graph", "doctor"])
+README_COMMANDS = (
+    "run",
+    "compare",
+    "regenerate",
+    "cfg",
+    "graph",
+    "suite build",
+    "suite run",
+    "table",
+    "regress record",
+    "regress check",
+    "sweep",
+    "doctor",
+)
+
+
+@pytest.mark.parametrize("command", README_COMMANDS)
 def test_readme_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The README's table of options and `--help` name the same options."""
-    assert simprof(command, "--help") == 0
+    assert simprof(*command.split(), "--help") == 0
     pattern = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
     helped = re.findall(r"^  (-.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
     offered = {name for names in helped for name in pattern.findall(names)} - {"--help"}
