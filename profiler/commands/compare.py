@@ -75,9 +75,9 @@ def compare_command(
 ) -> int:
     """Run the SPARC program ELF once for all schemes and compare what they cost.
 
-    All schemes watch the same execution. Where one needs an edge profile first (tpp without
-    --edge-profile) the program is run twice, with the same input. The program owns stdin, stdout
-    and stderr, and its exit status is simprof's, as with `simprof run`.
+    All schemes watch the same execution. Where tpp has no --edge-profile and is left with a hash
+    table, the program is run twice, with the same input. The program owns stdin, stdout and
+    stderr, and its exit status is simprof's, as with `simprof run`.
     """
     scheme = collect(chosen, weights)
     wanted = tuple(make_settings(modes, settings, scheme))
