@@ -1,6 +1,7 @@
 #!/bin/sh
-# Install what the tests compare against: the SPARC cross compilers (C, C++, Fortran, both widths)
-# and qemu-user. Needs Debian and root, or sudo without a password; elsewhere it says which tests
+# Install what the tests compare against and what suites are built with: the SPARC cross compilers
+# (C, C++, Fortran, both widths), qemu-user, and the host's compiler, make and Tcl, with which some
+# packages make their sources. Needs Debian and root, or sudo without a password; elsewhere it says which tests
 # will be skipped. Exit status: 0 if everything is there afterwards, 1 if not.
 #
 #     tools/install_toolchain.sh [--optional]      --optional: exit 0 in any case
@@ -9,9 +10,10 @@ set -u
 packages="gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu
     g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu
     gfortran-12-sparc64-linux-gnu gfortran-12-multilib-sparc64-linux-gnu
-    binutils-sparc64-linux-gnu qemu-user"
+    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl"
 commands="sparc64-linux-gnu-gcc-12 sparc64-linux-gnu-g++-12 sparc64-linux-gnu-gfortran-12
-    sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc"
+    sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc
+    gcc make tclsh"
 
 failure=1
 [ "${1:-}" = "--optional" ] && failure=0

@@ -65,7 +65,7 @@ def run(command: Sequence[str | Path], directory: Path, log: Path | None = None)
             check=False,
         )
     except FileNotFoundError:
-        known = words[0] in COMPILERS.values()
+        known = words[0] in (*COMPILERS.values(), "make")
         remedy = INSTALL if known else "install it"
         raise BuildError(f"{words[0]} is not installed: {remedy}") from None
     except OSError as error:
