@@ -82,7 +82,7 @@ def test_each_mode_measures_what_it_measures_alone(
         ([Mode.PP, Mode.KITER], [], TableChoice.AUTO, 1),
         ([Mode.EDGES], [], TableChoice.AUTO, 1),
         ([Mode.TPP], [], TableChoice.AUTO, 1),
-        ([Mode.EDGES], [(0.0, 0.0), (5.0, 15.0)], TableChoice.AUTO, 1),
+        ([Mode.EDGES], [(5.0, 15.0), (9.0, 20.0)], TableChoice.AUTO, 1),
         ([Mode.PP, Mode.TPP], [(0.0, 0.0), (5.0, 15.0)], TableChoice.HASH, 2),
     ],
 )
