@@ -32,7 +32,10 @@ def test_kernels_import_numpy_and_numba_only() -> None:
     ("package", "owners"),
     [
         ("unicorn", {"simulator/cpu.py"}),
-        ("elftools", {"simulator/elf.py", "simulator/dwarf_lines.py"}),
+        (
+            "elftools",
+            {"simulator/elf.py", "simulator/dwarf_lines.py", "simulator/compiler_note.py"},
+        ),
         ("capstone", {"simulator/disassembly.py"}),
     ],
 )

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 
 from profiler.cfg import ControlFlowGraph
-from profiler.experiments.compiler_note import compiler_note
 from profiler.experiments.regress_targets import Target, input_files, relative
 from profiler.experiments.regress_values import (
     Fact,
@@ -31,6 +30,7 @@ from profiler.profile import Measurement, RoutineProfile
 from profiler.request import GuestOptions, Progress, RunRequest, Setting
 from profiler.results import measure_all
 from profiler.session import Observation, observe
+from simulator.compiler_note import compiler_note
 from simulator.errors import SimulatorError, UsageError
 
 PLACE_DIGITS = 4
