@@ -84,6 +84,8 @@ class Segmentation:
             If there is no such segment.
         """
         place = (key & (1 << self.shift) - 1) >> 1
+        if place > len(self.dag.removed):
+            raise ValueError(f"{self.cfg.name} has no segment {key}")
         edges = self._real(self.numbering.decode(key >> self.shift))
         if place:
             edges = (*edges, self.dag.removed[place - 1])

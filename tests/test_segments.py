@@ -192,3 +192,14 @@ def test_astronomic_routines_stay_within_the_kernels_words():
     assert len(pieces.dag.removed) >= 5
     words = [abs(word) for steps in pieces.steps.values() for step in steps for word in step]
     assert sum(words) < 1 << 62
+
+
+def test_keys_of_no_segment_are_refused():
+    """Control may come into a routine by a way that its graph lacks; its register is garbage."""
+    pieces = segment(brute.graph(3, [(0, 1), (1, 0), (1, 2)]))
+    places = range(len(pieces.dag.removed) + 1, 1 << (pieces.shift - 1))
+    keys = [place << 1 | 1 for place in places] + [-1, pieces.numbering.total << pieces.shift | 1]
+    assert keys
+    for key in keys:
+        with pytest.raises(ValueError, match="has no"):
+            pieces.decode(key)
