@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -74,7 +74,14 @@ def run_group(group: Group) -> tuple[CellResult, ...]:
 
 
 def peak_memory() -> int:
-    """Return the most bytes of memory that this process has used so far."""
+    """Return the most bytes of memory that this process has used so far.
+
+    `getrusage` would count what the parent used before this process was made of it.
+    """
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
