@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.context import ProgramContexts, RoutineContext
-from profiler.recovery import RecoveredProgram, recover
-from simulator.assembler import Instruction
-from simulator.assembly import Item, Label, assemble
-from simulator.program import (
+from profiler.code.context import ProgramContexts, RoutineContext
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.recovery.recovery import RecoveredProgram, recover
+from simulator.binary.program import (
     Binding,
     MachineKind,
     Program,
@@ -19,6 +17,8 @@ from simulator.program import (
     SourceLine,
     Symbol,
 )
+from simulator.isa.assembler import Instruction
+from simulator.isa.assembly import Item, Label, assemble
 
 BASE = 0x100000
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan import (
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.plan import (
     AddRegister,
     CountConstantPath,
     CountEdge,

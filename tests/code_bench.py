@@ -12,11 +12,11 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
-from simulator import assembler as asm
-from simulator.assembly import Item, assemble
-from simulator.cpu import Cpu, HookKind, Stop
-from simulator.cpu_state import condition_codes, set_condition_codes
+from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
+from simulator.cpu.cpu import Cpu, HookKind, Stop
+from simulator.cpu.cpu_state import condition_codes, set_condition_codes
+from simulator.isa import assembler as asm
+from simulator.isa.assembly import Item, assemble
 
 CODE = 0x100000
 STACK = 0x70000000

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 from assembled import Assembled, code
 from code_bench import END_TRAP, STACK, CodeBench, State
-from profiler import hash_routine as hr
-from profiler import snippets
-from profiler.codegen import CounterSpace, RoutineCode, generate
-from profiler.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
-from profiler.plan import Execution, InstrumentationPlan, Table
-from profiler.runtime import runtime_code, runtime_symbols
-from profiler.word_hash_routine import WordTable
-from profiler.writer import Generator, Writer
+from profiler.code import generators as snippets
+from profiler.code.codegen import CounterSpace, RoutineCode, generate
+from profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.word_hash_routine import WordTable
+from profiler.code.writer import Generator, Writer
+from profiler.plan.plan import Execution, InstrumentationPlan, Table
 from rewriter import Rewriter
-from simulator import assembler as asm
-from simulator.assembler import Instruction, Register
-from simulator.assembly import Item, Label
-from simulator.program import MachineKind
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembly import Item, Label
 
 R = Register
 MACHINES = list(MachineKind)

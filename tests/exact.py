@@ -10,12 +10,12 @@ from pathlib import Path
 
 from naive import BlockName, NaiveProfile, profile_of
 from oracle_qemu import Trace, trace
-from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.profile import Measurement, PathCount, RoutineProfile
-from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
-from profiler.results import measure_all
-from profiler.schemes.pp import PathPlan
-from profiler.session import Observation, observe
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.schemes.pp.planner import PathPlan
+from profiler.session.results import measure_all
+from profiler.session.session import Observation, observe
 
 MODES = (Mode.PP, Mode.QPT2)
 

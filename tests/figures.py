@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
 
 def named(edges: str, entry: str, exit_block: str, name: str = "figure") -> ControlFlowGraph:

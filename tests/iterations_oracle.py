@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from brute import Path, back_edges, reachable
-from profiler.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph
 
 
 @dataclass(frozen=True)

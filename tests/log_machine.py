@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from brute import random_graph
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.disruption import interior_entries
-from profiler.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.plan import Action
-from profiler.schemes.cs6120 import CallsPlan
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.plan import Action
+from profiler.schemes.cs6120.disruption import interior_entries
+from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from profiler.schemes.cs6120.planner import CallsPlan
 
 
 @dataclass

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from brute import graph
-from profiler.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph
 
 
 def random_loops(rng: random.Random, most: int = 9) -> ControlFlowGraph:

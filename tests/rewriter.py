@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from assembled import BASE
-from profiler.cfg import ControlFlowGraph
-from profiler.codegen import RoutineCode, RoutineContext
-from profiler.emission import Piece, Stub, emit
-from simulator.assembler import Instruction
-from simulator.assembly import Item, Label
+from profiler.code.codegen import RoutineCode, RoutineContext
+from profiler.code.emission import Piece, Stub, emit
+from profiler.graphs.cfg import ControlFlowGraph
+from simulator.isa.assembler import Instruction
+from simulator.isa.assembly import Item, Label
 
 
 class Rewriter:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.cfg import EdgeKind
-from profiler.plan import Addressing, Table
-from profiler.profile import (
+from profiler.graphs.cfg import EdgeKind
+from profiler.plan.plan import Addressing, Table
+from profiler.profiles.profile import (
     ENTRY,
     EXIT,
     EdgeCount,
@@ -18,7 +18,7 @@ from profiler.profile import (
     RoutineProfile,
     VertexName,
 )
-from simulator.program import MachineKind, SourceLine
+from simulator.binary.program import MachineKind, SourceLine
 
 HEAD, BODY, TAIL = VertexName(0x1000), VertexName(0x1010), VertexName(0x1020)
 SLOT = VertexName(0x100C, is_slot=True)

@@ -10,12 +10,12 @@ import pytest
 
 from brute import random_graph, random_walk
 from figures import by_edge, edge, named, walk
-from profiler.accuracy import Attribution, attribute, attribution, pieces_of
-from profiler.cfg import ControlFlowGraph
-from profiler.interpret import ExecutedWalk, execute
-from profiler.schemes.base import PathEnd, PathRecord, PathStart
-from profiler.schemes.pp import plan_pp
-from profiler.schemes.tpp import plan_tpp
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.profiles.accuracy import Attribution, attribute, attribution, pieces_of
+from profiler.schemes.pp.planner import plan_pp
+from profiler.schemes.tpp.planner import plan_tpp
 from tpp_oracle import ending, tally
 
 CHAIN = named("A>B A>C B>D C>D D>E", "A", "E")

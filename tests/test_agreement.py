@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from conftest import FIXTURES
-from profiler.measure import RoutineEvents, Scheme
-from profiler.profile import Measurement
-from profiler.request import (
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.profiles.profile import Measurement
+from profiler.request.request import (
     GuestOptions,
     Mode,
     RunRequest,
@@ -27,10 +27,10 @@ from profiler.request import (
     VertexPlacement,
     Weights,
 )
-from profiler.results import measure_all
-from profiler.schemes.base import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.schemes.tpp import TppPlan
-from profiler.session import Observation, observe
+from profiler.schemes.tpp.planner import TppPlan
+from profiler.session.counters import RoutineEvents, Scheme
+from profiler.session.results import measure_all
+from profiler.session.session import Observation, observe
 
 WIDTHS = ("v9", "v8plus", "v8")
 PROGRAMS = {

@@ -9,9 +9,9 @@ from pathlib import Path
 import capstone
 import pytest
 
-from simulator import assembler as asm
-from simulator.assembler import AssemblyError, Instruction, Register
-from simulator.assembly import Label, assemble
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import AssemblyError, Instruction, Register
+from simulator.isa.assembly import Label, assemble
 
 R = Register
 

@@ -6,15 +6,15 @@ import pytest
 from brute import Path as BrutePath
 from brute import all_paths, graph, random_graph, random_walk, split
 from figures import EPP_1_PROFILES, EPP_2_ENCODING, edge, epp_1, epp_2, epp_10, letters, named, walk
-from profiler import branch_codes
-from profiler.branch_codes import MAX_WORDS, WORD_BITS, code_key, key_code
-from profiler.cfg import ControlFlowGraph
-from profiler.flow import check
-from profiler.interpret import ExecutedWalk, execute
-from profiler.plan import Addressing, CountPath, ShiftBits, Table
-from profiler.schemes.base import PathEnd, PathRecord, PathStart, Reading
-from profiler.schemes.bittrace import BitTracePlan, plan_bittrace
-from profiler.schemes.pp import PathPlan, plan_pp
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import check
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart, Reading
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.plan import Addressing, CountPath, ShiftBits, Table
+from profiler.schemes.bittrace import branch_codes
+from profiler.schemes.bittrace.branch_codes import MAX_WORDS, WORD_BITS, code_key, key_code
+from profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
+from profiler.schemes.pp.planner import PathPlan, plan_pp
 from simulator.errors import UsageError
 
 

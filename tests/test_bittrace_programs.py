@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from exact import simulate
-from profiler.plan import Table
-from profiler.profile import Measurement
-from profiler.request import (
+from profiler.plan.plan import Table
+from profiler.profiles.profile import Measurement
+from profiler.request.request import (
     GuestOptions,
     Mode,
     RunRequest,
@@ -20,10 +20,10 @@ from profiler.request import (
     TableChoice,
     VertexPlacement,
 )
-from profiler.results import measure_all
-from profiler.schemes.bittrace import plan_bittrace
-from profiler.schemes.pp import plan_pp
-from profiler.session import observe
+from profiler.schemes.bittrace.planner import plan_bittrace
+from profiler.schemes.pp.planner import plan_pp
+from profiler.session.results import measure_all
+from profiler.session.session import observe
 
 PROGRAMS = ["manypaths", "control", "switches", "nonlocal", "calls", "signals"]
 CASES = [(name, "v9") for name in PROGRAMS] + [

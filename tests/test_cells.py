@@ -9,12 +9,9 @@ from pathlib import Path
 import pytest
 
 from figures import epp_1, walk
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.codegen import CounterSpace, ProgramContexts, generate
-from profiler.experiments import provenance
-from profiler.experiments.cell_rows import find_jumps
-from profiler.experiments.cell_run import groups, run_group
-from profiler.experiments.cells import (
+from profiler.code.codegen import CounterSpace, ProgramContexts, generate
+from profiler.experiments.cells import provenance
+from profiler.experiments.cells.cells import (
     TREES,
     Cell,
     CellResult,
@@ -23,16 +20,19 @@ from profiler.experiments.cells import (
     common_paths,
     plan_cell,
 )
-from profiler.experiments.path_facts import RoutinePaths, path_facts, path_rows
-from profiler.experiments.provenance import Keys, row_key
-from profiler.experiments.settings import combinations, parse, parse_options, setting
-from profiler.plan import Table
-from profiler.profile import PathCount
-from profiler.recovery import recover
-from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
-from profiler.scheme_registry import make_plan
-from profiler.session import compare_program
-from simulator import elf
+from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from profiler.experiments.cells.provenance import Keys, row_key
+from profiler.experiments.cells.rows import find_jumps
+from profiler.experiments.cells.run import groups, run_group
+from profiler.experiments.cells.settings import combinations, parse, parse_options, setting
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.plan import Table
+from profiler.profiles.profile import PathCount
+from profiler.recovery.recovery import recover
+from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.schemes.registry import make_plan
+from profiler.session.session import compare_program
+from simulator.binary import elf
 from simulator.errors import UsageError
 
 Find = Callable[..., Path]
@@ -403,7 +403,7 @@ def test_what_cannot_run_is_a_result(tmp_path: Path) -> None:
 def test_one_bad_setting_does_not_take_the_others_with_it(
     fixture_elf: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profiler.experiments import cell_measure
+    from profiler.experiments.cells import measure as cell_measure
 
     real = cell_measure.measure
 

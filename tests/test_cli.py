@@ -17,8 +17,9 @@ import pytest
 from profiler import cli
 from profiler.commands import options, progress
 from profiler.commands.compare import DEFAULT_MODES
-from profiler.profile import Ending, Measurement
-from profiler.request import (
+from profiler.profiles.profile import Ending, Measurement
+from profiler.profiles.storage import load
+from profiler.request.request import (
     Mode,
     Phase,
     Progress,
@@ -29,7 +30,6 @@ from profiler.request import (
     VertexPlacement,
     Weights,
 )
-from profiler.storage import load
 from samples import FAULT, measurement
 from simulator.errors import ProgramFileError, SimulatorError
 
@@ -38,7 +38,7 @@ Session = Callable[[RunRequest], Measurement]
 
 
 class FakeSession:
-    """Stands for `profiler.session`: remembers the request, answers as told."""
+    """Stands for `profiler.session.session`: remembers the request, answers as told."""
 
     def __init__(self) -> None:
         self.requests: list[RunRequest] = []
@@ -63,10 +63,10 @@ class FakeSession:
 @pytest.fixture
 def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSession]:
     fake = FakeSession()
-    module = types.ModuleType("profiler.session")
+    module = types.ModuleType("profiler.session.session")
     module.run_program = fake.run_program  # type: ignore[attr-defined]
     module.compare_program = fake.compare_program  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "profiler.session", module)
+    monkeypatch.setitem(sys.modules, "profiler.session.session", module)
     digits = sys.get_int_max_str_digits()
     yield fake
     sys.set_int_max_str_digits(digits)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.storage import load
+from profiler.profiles.storage import load
 
 ROOT = Path(__file__).resolve().parent.parent
 WIDTHS = ("v9", "v8plus", "v8")

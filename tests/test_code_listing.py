@@ -9,14 +9,14 @@ import pytest
 
 from assembled import Assembled, code
 from profiler import cli
-from profiler.codegen import CounterSpace, RoutineCode, generate
-from profiler.emission import Kind, emit
-from profiler.plan import CountEdge, InstrumentationPlan, Table
+from profiler.code.codegen import CounterSpace, RoutineCode, generate
+from profiler.code.emission import Kind, emit
+from profiler.plan.plan import CountEdge, InstrumentationPlan, Table
 from profiler.reports import code_text
-from profiler.schemes.pp import plan_pp
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.program import MachineKind
+from profiler.schemes.pp.planner import plan_pp
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
 
 R = Register
 PROGRAMS = Path(__file__).resolve().parent.parent / "fixtures" / "bin"

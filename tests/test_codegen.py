@@ -16,19 +16,19 @@ import pytest
 from assembled import Assembled, code, edge_of
 from code_bench import State
 from code_lab import MACHINES, VOLATILE, Lab, hashed_paths
-from profiler import hash_routine as hr
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.codegen import CounterSpace, RoutineCode, RoutineContext, generate
-from profiler.hash_routine import HashTableModel, hash_costs
-from profiler.layout import TABLE_SPAN
-from profiler.plan import Addressing, CountEdge, InstrumentationPlan, Table
-from profiler.schemes.pp import PathPlan, plan_pp
-from profiler.schemes.qpt import plan_qpt2
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.effects import INS, LOCALS, OUTS
+from profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
+from profiler.code.layout import TABLE_SPAN
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.plan import Addressing, CountEdge, InstrumentationPlan, Table
+from profiler.schemes.pp.planner import PathPlan, plan_pp
+from profiler.schemes.qpt.planner import plan_qpt2
+from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
-from simulator.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.effects import INS, LOCALS, OUTS
 
 R = Register
 

@@ -12,20 +12,20 @@ import pytest
 
 from code_bench import CodeBench
 from code_lab import MACHINES, Lab
-from profiler import branch_codes
-from profiler import hash_routine as hr
-from profiler.branch_codes import code_key
-from profiler.engine_memory import EngineMemory
-from profiler.execution import hash_instructions
-from profiler.hash_routine import HashTableModel
-from profiler.interpret import ExecutedWalk, execute
-from profiler.layout import TABLES_BASE
-from profiler.lowering import hash_model
-from profiler.plan import PathCount, Table
-from profiler.products import hash_operation
-from profiler.schemes.bittrace import plan_bittrace
-from profiler.word_hash_routine import WORD_COUNTS, WordTable, key_hash_costs
-from simulator.program import MachineKind
+from profiler.code.layout import TABLES_BASE
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.hash_routine import HashTableModel
+from profiler.code.runtime.word_hash_routine import WORD_COUNTS, WordTable, key_hash_costs
+from profiler.engine.lowering import hash_model
+from profiler.engine.memory import EngineMemory
+from profiler.engine.products import hash_operation
+from profiler.graphfiles.execution import hash_instructions
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.plan import PathCount, Table
+from profiler.schemes.bittrace import branch_codes
+from profiler.schemes.bittrace.branch_codes import code_key
+from profiler.schemes.bittrace.planner import plan_bittrace
+from simulator.binary.program import MachineKind
 
 
 def hashed_codes(bench: CodeBench, words: int) -> dict[int, int]:
@@ -86,7 +86,7 @@ def test_a_table_for_one_word_is_that_of_the_plain_routine() -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> None:
     """Keys of any length, and several kinds of tables in one run: counts and costs to the last."""
-    from profiler import kernels
+    from profiler.engine import kernels
 
     memory, rng = EngineMemory(hash_model(machine).words()), random.Random(3)
     memory.grow_nodes()

@@ -15,20 +15,20 @@ import pytest
 from assembled import code
 from code_bench import State
 from code_lab import MACHINES, Lab, hashed_paths
-from profiler.codegen import RoutineCode
-from profiler.hash_routine import HashTableModel, hash_costs
-from profiler.interpret import ExecutedWalk, begin, execute, executions, follow
-from profiler.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
-from profiler.plan import InstrumentationPlan, Table, WriteTrace
-from profiler.pricing import added
-from profiler.request import Mode, SchemeOptions, TableChoice, VertexPlacement
-from profiler.scheme_registry import make_plan
-from profiler.trace_actions import WriteTarget
-from profiler.trace_routine import POSITION, TRACE_END, TRACE_SIZE
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.assembly import Item
-from simulator.program import MachineKind
+from profiler.code.codegen import RoutineCode
+from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
+from profiler.code.pricing import added
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from profiler.plan.interpret import ExecutedWalk, begin, execute, executions, follow
+from profiler.plan.plan import InstrumentationPlan, Table, WriteTrace
+from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.schemes.registry import make_plan
+from profiler.schemes.tracing.actions import WriteTarget
+from profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
 
 R = Register
 LIMIT = 2000  # arrays stay small

@@ -13,11 +13,18 @@ from pathlib import Path
 import pytest
 
 from profiler.commands.compare import DEFAULT_MODES, make_settings
-from profiler.profile import Measurement
+from profiler.profiles.profile import Measurement
+from profiler.profiles.storage import save
 from profiler.reports import compare_json, compare_text
-from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting, TableChoice
-from profiler.session import Comparison, compare_program, run_program
-from profiler.storage import save
+from profiler.request.request import (
+    GuestOptions,
+    Mode,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from profiler.session.session import Comparison, compare_program, run_program
 from samples import measurement
 
 ROOT = Path(__file__).resolve().parent.parent

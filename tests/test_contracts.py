@@ -24,19 +24,23 @@ def imported(path: Path) -> set[str]:
 
 
 def test_kernels_import_numpy_and_numba_only() -> None:
-    outside = imported(ROOT / "profiler" / "kernels.py") - set(sys.stdlib_module_names)
+    outside = imported(ROOT / "profiler" / "engine" / "kernels.py") - set(sys.stdlib_module_names)
     assert outside <= {"numpy", "numba", "llvmlite"}
 
 
 @pytest.mark.parametrize(
     ("package", "owners"),
     [
-        ("unicorn", {"simulator/cpu.py"}),
+        ("unicorn", {"simulator/cpu/cpu.py"}),
         (
             "elftools",
-            {"simulator/elf.py", "simulator/dwarf_lines.py", "simulator/compiler_note.py"},
+            {
+                "simulator/binary/elf.py",
+                "simulator/binary/dwarf_lines.py",
+                "simulator/binary/compiler_note.py",
+            },
         ),
-        ("capstone", {"simulator/disassembly.py"}),
+        ("capstone", {"simulator/isa/disassembly.py"}),
     ],
 )
 def test_each_library_has_one_owner(package: str, owners: set[str]) -> None:
@@ -50,9 +54,8 @@ def test_the_contract_between_schemes_names_them_all() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
     (independence,) = [each for each in contracts["contracts"] if each["type"] == "independence"]
     schemes = {
-        f"profiler.schemes.{path.stem}"
-        for path in (ROOT / "profiler" / "schemes").glob("*.py")
-        if path.stem not in ("__init__", "base")
+        f"profiler.schemes.{path.parent.name}"
+        for path in (ROOT / "profiler" / "schemes").glob("*/__init__.py")
     }
     assert set(independence["modules"]) == schemes
 

@@ -9,15 +9,17 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler import places, runtime, snippets
-from profiler.cost_model import CostModel, cost_model, make_cost_model
-from profiler.cost_samples import SAMPLES, samples_of, sites
-from profiler.hash_routine import hash_routine
-from profiler.snippets import GENERATORS, snippet_body
-from profiler.writer import Generator, Writer
-from simulator import assembler as asm
-from simulator.assembly import Item
-from simulator.program import MachineKind
+from profiler.code import generators as snippets
+from profiler.code import places
+from profiler.code.cost_model import CostModel, cost_model, make_cost_model
+from profiler.code.cost_samples import SAMPLES, samples_of, sites
+from profiler.code.generators import GENERATORS, snippet_body
+from profiler.code.runtime import routines as runtime
+from profiler.code.runtime.hash_routine import hash_routine
+from profiler.code.writer import Generator, Writer
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembly import Item
 
 OWN = [kind for kind in GENERATORS if kind.__module__.startswith("profiler.")]
 
@@ -37,7 +39,7 @@ def changed(old: CostModel, new: CostModel) -> set[str]:
 
 
 def test_it_is_the_same_in_every_process(model: CostModel) -> None:
-    code = "from profiler.cost_model import cost_model as m; print(m().version, m().digest)"
+    code = "from profiler.code.cost_model import cost_model as m; print(m().version, m().digest)"
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from simulator import cpu as cpu_module
-from simulator.cpu import SYSTEM_PAGE, Cpu, HookKind, Stop
-from simulator.cpu_state import CpuState, condition_codes, set_condition_codes
+from simulator.cpu import cpu as cpu_module
+from simulator.cpu.cpu import SYSTEM_PAGE, Cpu, HookKind, Stop
+from simulator.cpu.cpu_state import CpuState, condition_codes, set_condition_codes
 from simulator.errors import EngineError
 
 CODE = SYSTEM_PAGE + 0x400

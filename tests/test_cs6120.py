@@ -10,15 +10,21 @@ import pytest
 
 from brute import early_ends, edge_counts, graph, random_graph, random_walk
 from log_machine import Program, find_miscount, random_routine
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.disruption import Disruptions, interior_entries
-from profiler.edge_log import LogDestination, LogDisrupt, LogSource, log_span
-from profiler.extrapolation import extrapolate
-from profiler.flow import check, propagate
-from profiler.interpret import ExecutedWalk, execute
-from profiler.schemes.base import RoutineCounters, RoutinePlan
-from profiler.schemes.cs6120 import CallsPlan, _calls, plan_calls, plan_calls_optimal, plan_naive
-from profiler.schemes.qpt import plan_qpt2
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.graphs.flow import check, propagate
+from profiler.plan.decoders import RoutineCounters, RoutinePlan
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.schemes.cs6120.disruption import Disruptions, interior_entries
+from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource, log_span
+from profiler.schemes.cs6120.extrapolation import extrapolate
+from profiler.schemes.cs6120.planner import (
+    CallsPlan,
+    _calls,
+    plan_calls,
+    plan_calls_optimal,
+    plan_naive,
+)
+from profiler.schemes.qpt.planner import plan_qpt2
 
 
 def planners(cfg: ControlFlowGraph) -> list[RoutinePlan]:

@@ -16,8 +16,8 @@ from exact import Simulated, simulate
 from log_machine import Library
 from naive import Walker
 from oracle_qemu import trace
-from profiler.request import Mode
-from profiler.schemes.cs6120 import CallsPlan
+from profiler.request.request import Mode
+from profiler.schemes.cs6120.planner import CallsPlan
 
 WIDTHS = ("v8", "v8plus", "v9")
 MODES = (Mode.CALLS, Mode.CALLS_OPTIMAL)

@@ -4,8 +4,8 @@ import pytest
 
 from brute import graph, random_graph
 from figures import edge, epp_10, named
-from profiler.dag import make_dag
-from profiler.loops import depth_first
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first
 
 
 def test_figure_10_has_one_dummy_at_each_end_of_the_back_edge() -> None:

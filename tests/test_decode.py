@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from simulator.decode import HAS_DELAY_SLOT, TransferKind, decode_transfers
-from simulator.disassembly import disassemble
+from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, decode_transfers
+from simulator.isa.disassembly import disassemble
 
 K = TransferKind
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from code_bench import END_TRAP, STACK, CodeBench, State
-from simulator.assembler import Instruction, Register
-from simulator.effects import ALL, CC, FCC, FCC0, ICC, XCC, Window, Y, effects
+from simulator.isa.assembler import Instruction, Register
+from simulator.isa.effects import ALL, CC, FCC, FCC0, ICC, XCC, Window, Y, effects
 
 R = Register
 DATA = STACK + 0x4000

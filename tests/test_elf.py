@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator import elf
+from simulator.binary import elf
+from simulator.binary.program import Binding, MachineKind, Range
 from simulator.errors import ProgramFileError
-from simulator.program import Binding, MachineKind, Range
 
 CODE = struct.pack(">4I", 0x82102001, 0x90102003, 0x91D0206D, 0x01000000)
 BASE = 0x100000

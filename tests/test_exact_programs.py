@@ -14,7 +14,7 @@ import pytest
 
 from conftest import WIDTH_FLAGS
 from exact import check_against_qemu
-from profiler.cfg import EdgeKind
+from profiler.graphs.cfg import EdgeKind
 
 PROGRAMS = Path(__file__).resolve().parent / "programs" / "exact"
 LANGUAGES = {".c": "c", ".cc": "c++", ".f90": "fortran", ".S": "asm"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from exact import check_against_qemu
-from profiler.request import Mode, SchemeOptions, TableChoice, Weights
+from profiler.request.request import Mode, SchemeOptions, TableChoice, Weights
 from random_programs import program, wide_program
 
 WIDTHS = ("v9", "v8plus", "v8")

@@ -7,12 +7,11 @@ import random
 import pytest
 
 from brute import graph, random_graph, random_walk, run_plan
-from profiler.cfg import ControlFlowGraph
-from profiler.errors import CountError
-from profiler.execution import execute
-from profiler.hash_routine import HashTableModel, hash_costs
-from profiler.interpret import ExecutedWalk
-from profiler.plan import (
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from profiler.graphfiles.execution import execute
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.interpret import ExecutedWalk
+from profiler.plan.plan import (
     AddRegister,
     Addressing,
     CountColdPath,
@@ -24,9 +23,10 @@ from profiler.plan import (
     SetRegister,
     Table,
 )
-from profiler.schemes.pp import plan_pp
-from profiler.schemes.qpt import plan_qpt2
-from simulator.program import MachineKind
+from profiler.request.errors import CountError
+from profiler.schemes.pp.planner import plan_pp
+from profiler.schemes.qpt.planner import plan_qpt2
+from simulator.binary.program import MachineKind
 
 COSTS = hash_costs(MachineKind.SPARCV9)
 

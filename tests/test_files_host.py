@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from simulator.files import Host, RecordingHost, ReplayHost
-from simulator.guest import RunInterrupted
-from simulator.outside import Access, FileStatus, HostCalls, ReplayMismatchError
+from simulator.cpu.guest import RunInterrupted
+from simulator.linux.files import Host, RecordingHost, ReplayHost
+from simulator.linux.outside import Access, FileStatus, HostCalls, ReplayMismatchError
 
 READ = Access.READ
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from simulator.errors import UsageError
-from simulator.files import Host
-from simulator.outside import Access, FileStatus, Special
+from simulator.linux.files import Host
+from simulator.linux.outside import Access, FileStatus, Special
 
 READ = Access.READ
 CREATE = Access.WRITE | Access.CREATE

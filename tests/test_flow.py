@@ -5,9 +5,9 @@ import pytest
 
 from brute import graph, random_graph, random_walk
 from figures import bl94_5, by_edge, edge, epp_1, walk
-from profiler.flow import FlowError, block_counts, check, propagate
-from profiler.loops import depth_first, live_edges
-from profiler.spanning import SpanningTree, maximum_spanning_tree
+from profiler.graphs.flow import FlowError, block_counts, check, propagate
+from profiler.graphs.loops import depth_first, live_edges
+from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 
 def tree_of(cfg, weights) -> SpanningTree:  # type: ignore[no-untyped-def]

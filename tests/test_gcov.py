@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from exact import Simulated, simulate
-from profiler.request import Mode
+from profiler.request.request import Mode
 
 SOURCE = r"""
 #include <stdio.h>

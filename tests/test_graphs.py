@@ -9,9 +9,9 @@ import networkx as nx
 import pytest
 
 from figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS
-from profiler.graph_files import GREATEST_CROSSINGS, GraphFileError, load
-from profiler.graphs import GraphOptions, analyse_file
-from profiler.request import Mode, SchemeOptions, TableChoice, Weights
+from profiler.graphfiles.analyse import GraphOptions, analyse_file
+from profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError, load
+from profiler.request.request import Mode, SchemeOptions, TableChoice, Weights
 from simulator.errors import UsageError
 
 FIGURE_1 = {

@@ -5,14 +5,14 @@ import pytest
 
 from brute import graph
 from figures import epp_1
-from profiler.graph_pricing import price
-from profiler.graphs import GraphOptions, analyse_file
-from profiler.hash_routine import hash_costs
-from profiler.plan import Table
-from profiler.request import Mode, SchemeOptions, TableChoice
-from profiler.schemes.pp import plan_pp
+from profiler.code.runtime.hash_routine import hash_costs
+from profiler.graphfiles.analyse import GraphOptions, analyse_file
+from profiler.graphfiles.pricing import price
+from profiler.plan.plan import Table
+from profiler.request.request import Mode, SchemeOptions, TableChoice
+from profiler.schemes.pp.planner import plan_pp
+from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
-from simulator.program import MachineKind
 
 DIAMOND = {
     "entry": "A", "exit": "D", "blocks": {"A": 5, "B": 7},

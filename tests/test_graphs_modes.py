@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from profiler.cli import run as simprof
-from profiler.graph_files import parse
-from profiler.graph_pricing import MACHINE
-from profiler.graphs import GraphOptions, analyse
-from profiler.request import Mode, SchemeOptions, TableChoice, VertexPlacement
-from profiler.scheme_registry import PATH_MODES, PLANNED_MODES, TRACE_MODES
-from profiler.trace_routine import flush_cost
+from profiler.graphfiles.analyse import GraphOptions, analyse
+from profiler.graphfiles.pricing import MACHINE
+from profiler.graphfiles.reader import parse
+from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.schemes.registry import PATH_MODES, PLANNED_MODES, TRACE_MODES
+from profiler.schemes.tracing.flush import flush_cost
 
 KITER_1 = {
     "name": "KITER figure 1",

@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profiler import kernels
-from profiler.hash_routine import BUCKETS, HashTableModel, hash_costs
-from profiler.lowering import HashModel
-from simulator.program import MachineKind
-from simulator.traps import RESUME_STATE, ClockWord, Interruption
+from profiler.code.runtime.hash_routine import BUCKETS, HashTableModel, hash_costs
+from profiler.engine import kernels
+from profiler.engine.lowering import HashModel
+from simulator.binary.program import MachineKind
+from simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
 
 ROOT = Path(__file__).parent.parent
 
@@ -262,7 +262,7 @@ PLAIN = """
 import json, sys
 sys.path.insert(0, "tests")
 import numpy as np, test_kernels as t
-from profiler import kernels
+from profiler.engine import kernels
 print(json.dumps(t.scenario()))
 """
 

@@ -19,13 +19,13 @@ from figures import (
 )
 from iterations_oracle import KLoop, all_iteration_paths, iterated_loops, split_iterations
 from loop_graphs import random_loops
-from profiler.cfg import ControlFlowGraph
-from profiler.flow import check
-from profiler.interpret import ExecutedWalk, execute, follow
-from profiler.plan import Execution
-from profiler.schemes.base import PathEnd, PathStart
-from profiler.schemes.kiter import IterationPlan, plan_kiter
-from profiler.schemes.pp import plan_pp
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import check
+from profiler.plan.decoders import PathEnd, PathStart
+from profiler.plan.interpret import ExecutedWalk, execute, follow
+from profiler.plan.plan import Execution
+from profiler.schemes.kiter.planner import IterationPlan, plan_kiter
+from profiler.schemes.pp.planner import plan_pp
 from simulator.errors import UsageError
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from assembled import Assembled, code, edge_of
-from profiler.cfg import EdgeKind
-from profiler.frames import FRAME_SLOTS, FrameState
-from profiler.registers import ABI32, ABI64, before_restore, before_save, mask
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.assembly import Item
-from simulator.effects import CC, ICC, INS, LOCALS, OUTS
-from simulator.program import MachineKind
+from profiler.code.frames import FRAME_SLOTS, FrameState
+from profiler.code.registers import ABI32, ABI64, before_restore, before_save, mask
+from profiler.graphs.cfg import EdgeKind
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
 
 R = Register
 MACHINES = [MachineKind.SPARCV9, MachineKind.SPARCV8PLUS]

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from profiler.context import ProgramContexts
-from profiler.recovery import recover
-from simulator.assembler import Register
-from simulator.cpu import HookKind
-from simulator.elf import load
-from simulator.files import Host
-from simulator.machine import Limits, Machine
+from profiler.code.context import ProgramContexts
+from profiler.recovery.recovery import recover
+from simulator.binary.elf import load
+from simulator.cpu.cpu import HookKind
+from simulator.isa.assembler import Register
+from simulator.linux.files import Host
+from simulator.machine.machine import Limits, Machine
 
 SOURCE = r"""
 #include <math.h>

@@ -5,7 +5,7 @@ import pytest
 
 from brute import back_edges, graph, random_graph, reachable
 from figures import edge, epp_10, letters, named
-from profiler.loops import (
+from profiler.graphs.loops import (
     depth_first,
     immediate_dominators,
     is_reducible,

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from simulator.cpu_state import SYSTEM_PAGE
-from simulator.elf import load
+from simulator.binary.elf import load
+from simulator.cpu.cpu_state import SYSTEM_PAGE
 from simulator.errors import EngineError, UnsupportedError
-from simulator.files import Host
-from simulator.machine import Limits, Machine, RunResult
+from simulator.linux.files import Host
+from simulator.machine.machine import Limits, Machine, RunResult
 
 PROGRAMS = Path(__file__).parent / "programs"
 WIDTHS = pytest.mark.parametrize("width", ["v9", "v8plus"])

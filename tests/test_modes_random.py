@@ -31,16 +31,16 @@ from brute import (
     structured_graph,
 )
 from figures import edge, letters, named, walk
-from profiler import interpret
-from profiler.cfg import ControlFlowGraph
-from profiler.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.execution import check_counters
-from profiler.graph_pricing import price
-from profiler.interpret import ExecutedWalk
-from profiler.pricing import added
-from profiler.request import Mode, SchemeOptions, TableChoice, VertexPlacement
-from profiler.scheme_registry import PLANNED_MODES, make_plan
-from profiler.schemes.base import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.code.pricing import added
+from profiler.graphfiles.execution import check_counters
+from profiler.graphfiles.pricing import price
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan import interpret
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.plan.interpret import ExecutedWalk
+from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from profiler.schemes.registry import PLANNED_MODES, make_plan
 
 GRAPHS = 100
 BATCH = 20

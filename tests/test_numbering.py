@@ -5,9 +5,9 @@ import pytest
 
 from brute import Path, all_paths, graph, random_graph
 from figures import EPP_2_ENCODING, by_edge, edge, epp_1, epp_10, letters, named
-from profiler.dag import make_dag
-from profiler.loops import depth_first
-from profiler.numbering import PathNumbering, find_cut_edges, number
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
 
 
 def numbered(cfg, cuts=()) -> PathNumbering:  # type: ignore[no-untyped-def]

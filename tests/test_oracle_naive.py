@@ -17,9 +17,9 @@ from naive import (
     profile_of,
 )
 from oracle_qemu import Trace, trace
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.recovery import Discoveries, RecoveredProgram, recover
-from simulator.elf import load
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simulator.binary.elf import load
 
 WIDTHS = ("v8", "v8plus", "v9")
 KINDS = {kind.value: kind for kind in EdgeKind}

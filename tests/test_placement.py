@@ -5,10 +5,10 @@ import pytest
 
 from brute import graph, random_graph, random_walk, run_plan
 from figures import EPP_7_WEIGHTS, by_edge, edge, epp_1, epp_10, named
-from profiler.placement import choose_table
-from profiler.plan import Addressing, Table
-from profiler.schemes.pp import PathPlan, plan_pp
-from profiler.spanning import SpanningTree
+from profiler.graphs.spanning import SpanningTree
+from profiler.plan.placement import choose_table
+from profiler.plan.plan import Addressing, Table
+from profiler.schemes.pp.planner import PathPlan, plan_pp
 
 
 def code(plan: PathPlan) -> dict[str, str]:

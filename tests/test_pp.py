@@ -16,10 +16,10 @@ from brute import (
     split,
 )
 from figures import EPP_1_PROFILES, epp_1, epp_2, letters, named, walk
-from profiler.cfg import ControlFlowGraph
-from profiler.flow import check
-from profiler.schemes.base import PathEnd, PathRecord, PathStart
-from profiler.schemes.pp import PathPlan, plan_pp
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import check
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.schemes.pp.planner import PathPlan, plan_pp
 
 
 def unfinished(plan: PathPlan, outcome: Outcome) -> list[tuple[PathRecord, int]]:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from simulator import elf
-from simulator.address_space import AddressSpace
+from simulator.binary import elf
+from simulator.binary.program import Program
+from simulator.cpu.address_space import AddressSpace
+from simulator.cpu.guest import PAGE_SIZE, Protection
 from simulator.errors import ProgramFileError, UsageError
-from simulator.guest import PAGE_SIZE, Protection
-from simulator.process import RandomBytes, StackPlace, StartState, start_process
-from simulator.program import Program
+from simulator.linux.process import RandomBytes, StackPlace, StartState, start_process
 from test_elf import BASE, program_header, tiny_elf
 
 LIMIT = 1 << 30

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.codec import decode, encode
-from profiler.combine import diff, merge
-from profiler.output import check_writable, write_atomically
-from profiler.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount, VertexName
-from profiler.storage import MAGIC, from_bytes, load, save, to_bytes
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.profiles.codec import decode, encode
+from profiler.profiles.combine import diff, merge
+from profiler.profiles.output import check_writable, write_atomically
+from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount, VertexName
+from profiler.profiles.storage import MAGIC, from_bytes, load, save, to_bytes
 from samples import BODY, FAULT, HEAD, TAIL, measurement, routine
 from simulator.errors import UsageError
 
@@ -131,7 +131,7 @@ def test_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.Mo
     def refuse(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("profiler.output.os.fsync", refuse)
+    monkeypatch.setattr("profiler.profiles.output.os.fsync", refuse)
     with pytest.raises(UsageError, match="No space left"):
         write_atomically(target, b"new")
     assert target.read_text() == "old"

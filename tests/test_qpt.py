@@ -5,9 +5,9 @@ import pytest
 
 from brute import graph, random_graph, random_walk, run_plan
 from figures import EPP_7_WEIGHTS, bl94_5, by_edge, edge, epp_1
-from profiler.flow import check
-from profiler.plan import Table
-from profiler.schemes.qpt import plan_qpt2
+from profiler.graphs.flow import check
+from profiler.plan.plan import Table
+from profiler.schemes.qpt.planner import plan_qpt2
 
 
 def test_figure_3_instruments_the_same_edges_as_path_profiling() -> None:

@@ -9,13 +9,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.recovery_check import RecoveryError, validate
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.recovery.check import RecoveryError, validate
+from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.reports import graph_dot, graph_json, graph_text, graphml
-from simulator.elf import load
+from simulator.binary.elf import load
+from simulator.binary.program import (
+    Binding,
+    MachineKind,
+    Program,
+    Range,
+    Segment,
+    SourceLine,
+    Symbol,
+)
 from simulator.errors import UnsupportedError
-from simulator.program import Binding, MachineKind, Program, Range, Segment, SourceLine, Symbol
 
 BASE = 0x10000
 NOP, RETL, RESTORE = 0x01000000, 0x81C3E008, 0x81E80000

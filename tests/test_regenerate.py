@@ -15,16 +15,15 @@ import numpy as np
 import pytest
 
 from oracle_qemu import trace as qemu_trace
-from profiler import kernels, regeneration_kernel
-from profiler.engine_memory import EngineMemory
-from profiler.profile import EXIT, Measurement, VertexName, vertex_name
-from profiler.recovery import Discoveries, RecoveredProgram, recover
-from profiler.regenerate import regenerate
-from profiler.regeneration import Regeneration, Regenerator
-from profiler.request import GuestOptions, Mode, RunRequest
-from profiler.session import run_program
-from profiler.trace_calls import Exit
-from profiler.trace_format import (
+from profiler.engine import kernels
+from profiler.engine.memory import EngineMemory
+from profiler.profiles.profile import EXIT, Measurement, VertexName, vertex_name
+from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from profiler.request.request import GuestOptions, Mode, RunRequest
+from profiler.session.session import run_program
+from profiler.trace import regeneration_kernel
+from profiler.trace.calls import Exit
+from profiler.trace.format import (
     CHECKPOINT_SPAN,
     HEAD,
     TAIL,
@@ -37,7 +36,9 @@ from profiler.trace_format import (
     load,
     parse,
 )
-from simulator import elf
+from profiler.trace.regenerate import regenerate
+from profiler.trace.regeneration import Regeneration, Regenerator
+from simulator.binary import elf
 from simulator.errors import SimulatorError, UsageError
 from test_cli_run import simprof
 

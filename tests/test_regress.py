@@ -13,11 +13,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from profiler import cli, cost_model, kernel_cache, snippets
-from profiler.experiments import regress, regress_file
-from profiler.experiments.regress import CheckOptions, check, record
-from profiler.experiments.regress_causes import cost_changes, place_text, plan_text
-from profiler.experiments.regress_compare import (
+from profiler import cli
+from profiler.code import cost_model
+from profiler.code import generators as snippets
+from profiler.code.writer import Generator, Writer
+from profiler.engine import kernel_cache
+from profiler.experiments.regress import file as regress_file
+from profiler.experiments.regress import regress
+from profiler.experiments.regress.causes import cost_changes, place_text, plan_text
+from profiler.experiments.regress.compare import (
     Ceiling,
     Check,
     Limit,
@@ -26,17 +30,17 @@ from profiler.experiments.regress_compare import (
     SettingCheck,
     compare_runs,
 )
-from profiler.experiments.regress_routines import PlanChange
-from profiler.experiments.regress_targets import Target, file_targets
-from profiler.experiments.regress_values import Baseline, RoutineFacts, Run, SettingResult
-from profiler.plan import CountEdge
+from profiler.experiments.regress.regress import CheckOptions, check, record
+from profiler.experiments.regress.routines import PlanChange
+from profiler.experiments.regress.targets import Target, file_targets
+from profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
+from profiler.graphs.weights import uniform
+from profiler.plan.plan import CountEdge
 from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
-from profiler.request import Mode, SchemeOptions, Setting, Weights
-from profiler.schemes import qpt
-from profiler.weights import uniform
-from profiler.writer import Generator, Writer
-from simulator import assembler as asm
+from profiler.request.request import Mode, SchemeOptions, Setting, Weights
+from profiler.schemes.qpt import planner as qpt
 from simulator.errors import UsageError
+from simulator.isa import assembler as asm
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = ROOT / "fixtures/bin"

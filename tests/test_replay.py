@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from profiler.measure import Counters
-from profiler.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
-from profiler.session import Comparison, compare_program
+from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.session.counters import Counters
+from profiler.session.session import Comparison, compare_program
 
 FIXTURES = Path(__file__).parent.parent / "fixtures" / "bin"
 THRESHOLDS = ((0, 0), (5, 15), (20, 40))

@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import pytest
 
-from profiler.diagnosis import Check, Diagnosis
-from profiler.plan import Table
-from profiler.profile import Ending, PathCount
+from profiler.commands.diagnosis import Check, Diagnosis
+from profiler.plan.plan import Table
+from profiler.profiles.profile import Ending, PathCount
 from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
-from profiler.request import Mode
+from profiler.request.request import Mode
 from samples import FAULT, measurement, routine
 
 # --- numbers

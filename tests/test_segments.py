@@ -12,18 +12,18 @@ import numpy as np
 import pytest
 
 import brute
-from profiler import kernels
-from profiler.cfg import ControlFlowGraph
-from profiler.execution import execute
-from profiler.hash_routine import hash_costs
-from profiler.interpret import ExecutedWalk
-from profiler.lowering import Lowering, fuse, hash_model
-from profiler.measure import Counters, RoutineEvents, Scheme, UnfinishedSegment
-from profiler.plan import Table
-from profiler.request import Mode, SchemeOptions, Setting, TableChoice
-from profiler.scheme_registry import make_plan
-from profiler.segments import segment
-from simulator.program import MachineKind
+from profiler.code.runtime.hash_routine import hash_costs
+from profiler.engine import kernels
+from profiler.engine.lowering import Lowering, fuse, hash_model
+from profiler.engine.segments import segment
+from profiler.graphfiles.execution import execute
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.interpret import ExecutedWalk
+from profiler.plan.plan import Table
+from profiler.request.request import Mode, SchemeOptions, Setting, TableChoice
+from profiler.schemes.registry import make_plan
+from profiler.session.counters import Counters, RoutineEvents, Scheme, UnfinishedSegment
+from simulator.binary.program import MachineKind
 
 MACHINE = MachineKind.SPARCV9
 SETTINGS = tuple(

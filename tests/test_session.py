@@ -10,14 +10,14 @@ import pytest
 
 from exact import Simulated, simulate
 from oracle_qemu import trace
-from profiler import session
-from profiler.cfg import EdgeKind
-from profiler.plan import Table
-from profiler.profile import Measurement
-from profiler.recovery import Discoveries
+from profiler.graphs.cfg import EdgeKind
+from profiler.plan.plan import Table
+from profiler.profiles.profile import Measurement
+from profiler.profiles.storage import save
+from profiler.recovery.recovery import Discoveries
 from profiler.reports import run_json
-from profiler.request import Mode, SchemeOptions, TableChoice, Weights
-from profiler.storage import save
+from profiler.request.request import Mode, SchemeOptions, TableChoice, Weights
+from profiler.session import session
 
 Run = Callable[..., Simulated]
 
@@ -176,7 +176,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
 
 
 def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
-    from profiler.request import GuestOptions, RunRequest
+    from profiler.request.request import GuestOptions, RunRequest
 
     every = run("switches").measurements[Mode.PP]
     guest = GuestOptions(root=tmp_path, stdin=tmp_path / "stdin")

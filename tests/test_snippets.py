@@ -14,13 +14,15 @@ import numpy as np
 import pytest
 
 from code_bench import END_TRAP, STACK, CodeBench, State
-from profiler import hash_routine as hr
-from profiler.conditions import RESTORE_ROUTINE, restore_routine
-from profiler.context import RoutineContext, Site
-from profiler.frames import FrameState, Slot, slots
-from profiler.hash_routine import HashTableModel, hash_costs, hash_routine
-from profiler.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
-from profiler.plan import (
+from profiler.code.context import RoutineContext, Site
+from profiler.code.frames import FrameState, Slot, slots
+from profiler.code.generators import HASH_REGISTERS, PATH_SLOT, Body, Scheme, snippet_body
+from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
+from profiler.code.registers import LOCAL_ORDER
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from profiler.plan.plan import (
     Action,
     AddRegister,
     Addressing,
@@ -30,12 +32,10 @@ from profiler.plan import (
     SetRegister,
     Table,
 )
-from profiler.registers import LOCAL_ORDER
-from profiler.snippets import HASH_REGISTERS, PATH_SLOT, Body, Scheme, snippet_body
-from simulator.assembler import Register
-from simulator.assembly import Item
-from simulator.effects import ALL, CC, ICC, INTEGER, XCC, Y
-from simulator.program import MachineKind
+from simulator.binary.program import MachineKind
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from simulator.isa.effects import ALL, CC, ICC, INTEGER, XCC, Y
 
 R = Register
 MACHINES = list(MachineKind)

@@ -9,30 +9,30 @@ from itertools import pairwise
 import pytest
 
 from code_bench import END_TRAP, CodeBench, State
-from profiler.branch_codes import KEY_WORD_BITS, WORD_BITS, code_key, key_code
-from profiler.context import RoutineContext, Site
-from profiler.frames import FrameState, slots
-from profiler.hash_routine import HASH_MULTIPLIER, HashTableModel, bucket, hash_costs
-from profiler.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
-from profiler.plan import Action, Addressing, CountPath, Execution, ShiftBits, Table
-from profiler.registers import LOCAL_ORDER
-from profiler.runtime import runtime_code, runtime_symbols
-from profiler.snippets import snippet_body
-from profiler.stack_words import path_words
-from profiler.word_actions import CountWords, ShiftWord, StartWords
-from profiler.word_hash_routine import (
+from profiler.code.context import RoutineContext, Site
+from profiler.code.frames import FrameState, slots
+from profiler.code.generators import snippet_body
+from profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
+from profiler.code.registers import LOCAL_ORDER
+from profiler.code.runtime.hash_routine import HASH_MULTIPLIER, HashTableModel, bucket, hash_costs
+from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.word_hash_routine import (
     KEY_WORDS,
     WORD_COUNTS,
     WordTable,
     word_hash_costs,
     word_routine_name,
 )
-from profiler.writer import HASH_REGISTERS, Scheme
-from simulator import assembler as asm
-from simulator.assembler import AssemblyError, Register
-from simulator.assembly import Item
-from simulator.effects import ALL, CC, ICC
-from simulator.program import MachineKind
+from profiler.code.stack_words import path_words
+from profiler.code.writer import HASH_REGISTERS, Scheme
+from profiler.plan.plan import Action, Addressing, CountPath, Execution, ShiftBits, Table
+from profiler.schemes.bittrace.branch_codes import KEY_WORD_BITS, WORD_BITS, code_key, key_code
+from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import AssemblyError, Register
+from simulator.isa.assembly import Item
+from simulator.isa.effects import ALL, CC, ICC
 from test_snippets import (
     MACHINES,
     Case,

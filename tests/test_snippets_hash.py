@@ -9,13 +9,13 @@ from collections import Counter
 import pytest
 
 from code_bench import END_TRAP, STACK, CodeBench, State
-from profiler import hash_routine as hr
-from profiler.hash_routine import HashTableModel, hash_costs, hash_routine
-from profiler.layout import RUNTIME_BASE, TABLES_BASE
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.assembly import Item
-from simulator.program import MachineKind
+from profiler.code.layout import RUNTIME_BASE, TABLES_BASE
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
 
 MACHINES = list(MachineKind)
 

@@ -8,23 +8,23 @@ from dataclasses import dataclass, replace
 import pytest
 
 from code_bench import END_TRAP, CodeBench, State
-from profiler import hash_routine as hr
-from profiler.hash_routine import HashTableModel, hash_costs
-from profiler.iterations_actions import (
+from profiler.code.generators import Body, snippet_body
+from profiler.code.layout import ARRAYS_BASE, TABLES_BASE
+from profiler.code.registers import LOCAL_ORDER
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.stack_words import path_words
+from profiler.plan.plan import Action, AddRegister, CountPath, Execution, SetRegister, Table
+from profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
     EnterLoop,
     LeaveLoop,
     NextIteration,
 )
-from profiler.layout import ARRAYS_BASE, TABLES_BASE
-from profiler.plan import Action, AddRegister, CountPath, Execution, SetRegister, Table
-from profiler.registers import LOCAL_ORDER
-from profiler.runtime import runtime_code, runtime_symbols
-from profiler.snippets import Body, snippet_body
-from profiler.stack_words import path_words
-from simulator.assembler import Register
-from simulator.program import MachineKind
+from simulator.binary.program import MachineKind
+from simulator.isa.assembler import Register
 from test_snippets import MACHINES, Case, check_preserved, free_case, make_case
 
 R = Register

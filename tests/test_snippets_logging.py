@@ -11,20 +11,26 @@ import pytest
 from brute import graph
 from code_bench import END_TRAP, STACK, CodeBench, State
 from code_lab import Lab
-from profiler import logging_routines as lr
-from profiler.codegen import CounterSpace, RoutineContext, generate
-from profiler.edge_log import LogAction, LogDestination, LogDisrupt, LoggedEdge, LogSource
-from profiler.layout import PAIR_TABLE, CounterLayout
-from profiler.logging_routines import initial_slots, logging_cost, pair_slot
-from profiler.pricing import added, entered
-from profiler.runtime import runtime_code, runtime_symbols
-from profiler.schemes.cs6120 import CallsPlan, plan_calls, plan_calls_optimal, plan_naive
-from profiler.sizes import counter_bytes
-from profiler.snippets import Scheme, snippet_body
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.effects import ALL, CC
-from simulator.program import MachineKind
+from profiler.code.codegen import CounterSpace, RoutineContext, generate
+from profiler.code.generators import Scheme, snippet_body
+from profiler.code.layout import PAIR_TABLE, CounterLayout
+from profiler.code.pricing import added, entered
+from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.sizes import counter_bytes
+from profiler.schemes.cs6120 import logging_routines as lr
+from profiler.schemes.cs6120.edge_log import (
+    LogAction,
+    LogDestination,
+    LogDisrupt,
+    LoggedEdge,
+    LogSource,
+)
+from profiler.schemes.cs6120.logging_routines import initial_slots, logging_cost, pair_slot
+from profiler.schemes.cs6120.planner import CallsPlan, plan_calls, plan_calls_optimal, plan_naive
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.effects import ALL, CC
 from test_snippets import LAYOUT, Runner, free_case, make_case
 
 R = Register

@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from code_bench import END_TRAP, STACK
-from profiler.layout import ARRAYS_BASE, CounterLayout
-from profiler.plan import (
+from profiler.code.generators import Body, snippet_body
+from profiler.code.layout import ARRAYS_BASE, CounterLayout
+from profiler.plan.plan import (
     COLD_COUNTER,
     POISON,
     Action,
@@ -21,9 +22,8 @@ from profiler.plan import (
     SetRegister,
     Table,
 )
-from profiler.snippets import Body, snippet_body
-from profiler.snippets_tpp import POISONED
-from simulator.program import MachineKind
+from profiler.schemes.tpp.code import POISONED
+from simulator.binary.program import MachineKind
 from test_snippets import (
     HASHED,
     MACHINES,

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 import pytest
 
 from code_bench import END_TRAP, STACK
-from profiler import snippets_trace
-from profiler.context import Site
-from profiler.layout import RUNTIME_BASE, TRACE_BUFFER
-from profiler.plan import Action, WriteTrace
-from profiler.runtime import runtime_symbols
-from profiler.snippets import Body, snippet_body
-from profiler.trace_actions import WriteTarget
-from profiler.trace_routine import (
+from profiler.code.context import Site
+from profiler.code.generators import Body, snippet_body
+from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
+from profiler.code.runtime.routines import runtime_symbols
+from profiler.plan.plan import Action, WriteTrace
+from profiler.schemes.tracing import code as snippets_trace
+from profiler.schemes.tracing.actions import WriteTarget
+from profiler.schemes.tracing.flush import (
     CALL,
     POSITION,
     TRACE_END,
@@ -25,11 +25,11 @@ from profiler.trace_routine import (
     flush_name,
     flush_routine,
 )
-from simulator import assembler as asm
-from simulator.assembler import Register
-from simulator.assembly import Item
-from simulator.effects import ALL, CC
-from simulator.program import MachineKind
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from simulator.isa.effects import ALL, CC
 from test_snippets import Case, Runner, check_preserved, check_stack, free_case, make_case
 
 R = Register

@@ -5,14 +5,10 @@ import pytest
 
 from brute import random_graph
 from figures import EPP_7_WEIGHTS, by_edge, edge, epp_1
-from profiler.dag import make_dag
-from profiler.loops import depth_first
-from profiler.numbering import number
-from profiler.spanning import (
-    chord_increments,
-    maximum_spanning_tree,
-    minimum_spanning_tree,
-)
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import number
+from profiler.graphs.spanning import chord_increments, maximum_spanning_tree, minimum_spanning_tree
 
 
 def random_ends(rng: random.Random) -> tuple[int, list[tuple[int, int]]]:

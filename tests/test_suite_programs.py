@@ -15,10 +15,10 @@ import pytest
 from conftest import EMULATORS, FIXTURES
 from exact import check_against_qemu, simulate
 from oracle_qemu import run
-from profiler.recovery import recover
-from profiler.request import Mode
-from profiler.schemes.kiter import plan_kiter
-from simulator.elf import load
+from profiler.recovery.recovery import recover
+from profiler.request.request import Mode
+from profiler.schemes.kiter.planner import plan_kiter
+from simulator.binary.elf import load
 from tools.build_fixtures import (
     RECORD,
     SUITES,

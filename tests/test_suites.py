@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from profiler import cli
-from profiler.experiments import fetch, generate, inputs, places, toolchain
-from profiler.experiments.builder import build, check_program, source_hash
-from profiler.experiments.suite import (
+from profiler.experiments.suites import directories as places
+from profiler.experiments.suites import fetch, generate, inputs, toolchain
+from profiler.experiments.suites.builder import build, check_program, source_hash
+from profiler.experiments.suites.suite import (
     BUILDS,
     DEFAULT_BUILD,
     INPUT_NAMES,
@@ -25,7 +26,7 @@ from profiler.experiments.suite import (
     load_suite,
     suite_names,
 )
-from profiler.experiments.toolchain import BuildError
+from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import UsageError
 
 SPEC95_INT = "099.go 124.m88ksim 126.gcc 129.compress 130.li 132.ijpeg 134.perl 147.vortex".split()

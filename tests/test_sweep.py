@@ -18,16 +18,16 @@ from pathlib import Path
 import pytest
 
 from profiler.cli import run
-from profiler.experiments import workers
-from profiler.experiments.cell_run import Group, groups
-from profiler.experiments.cells import Cell, CellResult, Job, failure
-from profiler.experiments.cluster import pack, run_on_cluster, run_parcel
-from profiler.experiments.obtain import Order, carry_out, local_runner, obtain
-from profiler.experiments.settings import setting
-from profiler.experiments.store import Store
-from profiler.experiments.suite import load_suite
-from profiler.experiments.sweep import Grid, GridProgram, make_order, read_grid, sweep
-from profiler.experiments.workers import run_here, run_processes
+from profiler.experiments.cells import workers
+from profiler.experiments.cells.cells import Cell, CellResult, Job, failure
+from profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
+from profiler.experiments.cells.obtain import Order, carry_out, local_runner, obtain
+from profiler.experiments.cells.run import Group, groups
+from profiler.experiments.cells.settings import setting
+from profiler.experiments.cells.store import Store
+from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
+from profiler.experiments.cells.workers import run_here, run_processes
+from profiler.experiments.suites.suite import load_suite
 from simulator.errors import SimulatorError, UsageError
 
 Find = Callable[..., Path]
@@ -202,7 +202,7 @@ def test_a_dask_cluster_gives_the_rows_of_the_serial_sweep(
 def test_no_cluster_is_one_line(
     tmp_path: Path, fixture_elf: Find, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("profiler.experiments.cluster.CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr("profiler.experiments.cells.cluster.CONNECT_TIMEOUT", 0.2)
     job = Job(Cell("faults", setting("pp")), fixture_elf("faults"))
     with (
         warnings.catch_warnings(),
@@ -224,7 +224,7 @@ def test_a_parcel_needs_none_of_the_senders_files(fixture_elf: Find, tmp_path: P
     parcel = pack((job,))
     here.rename(tmp_path / "gone")
     assert parcel.files == {"deep/data": b"data"}
-    from profiler.experiments.provenance import engine_digest
+    from profiler.experiments.cells.provenance import engine_digest
 
     assert run_parcel(parcel, engine_digest()) == direct
     assert direct[0].error is None
@@ -396,8 +396,8 @@ def test_a_failed_cell_is_a_row_and_the_sweep_goes_on(
 def test_a_program_that_cannot_be_built_is_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profiler.experiments import obtain as module
-    from profiler.experiments.suite import BuildReport
+    from profiler.experiments.cells import obtain as module
+    from profiler.experiments.suites.suite import BuildReport
 
     suite = load_suite("micro")
     good = module.build_suite
@@ -502,7 +502,7 @@ def test_two_sweeps_do_not_write_to_one_file(order: Order, tmp_path: Path) -> No
 def test_results_of_another_simprof_are_not_taken_for_ones_own(
     order: Order, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from profiler.experiments import provenance
+    from profiler.experiments.cells import provenance
 
     one = Order(order.jobs[:1])
     path = tmp_path / "sweep.db"

@@ -8,15 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from simulator import sparc
-from simulator.address_space import AddressSpace
+from simulator.binary.program import MachineKind, Program
+from simulator.cpu.address_space import AddressSpace
+from simulator.cpu.guest import Exited, Failed, Outcome, Protection, Replaced, Returned
 from simulator.errors import UnsupportedError
-from simulator.files import Host
-from simulator.guest import Exited, Failed, Outcome, Protection, Replaced, Returned
-from simulator.process import RandomBytes
-from simulator.program import MachineKind, Program
-from simulator.signals import SignalState
-from simulator.syscalls import NOT_SUPPORTED, SystemCalls
+from simulator.isa import sparc
+from simulator.linux.files import Host
+from simulator.linux.process import RandomBytes
+from simulator.linux.signals import SignalState
+from simulator.linux.syscalls import NOT_SUPPORTED, SystemCalls
 
 DATA = 0x200000
 SIZE = 0x100000

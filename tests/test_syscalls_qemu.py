@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from simulator import elf
-from simulator.files import Host
-from simulator.machine import Machine, RunResult
-from simulator.program import Program
+from simulator.binary import elf
+from simulator.binary.program import Program
+from simulator.linux.files import Host
+from simulator.machine.machine import Machine, RunResult
 
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
 WIDTHS = [

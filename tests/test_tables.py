@@ -17,7 +17,7 @@ import pytest
 
 from conftest import FIXTURES
 from profiler.cli import run
-from profiler.experiments.cells import (
+from profiler.experiments.cells.cells import (
     TREES,
     CellResult,
     Kind,
@@ -29,12 +29,17 @@ from profiler.experiments.cells import (
     TreeCost,
     failure,
 )
-from profiler.experiments.obtain import local_runner
-from profiler.experiments.published import published, read_published
-from profiler.experiments.store import Store
-from profiler.experiments.suite import Suite, load_suite
-from profiler.experiments.sweep import Grid, GridProgram, make_order, sweep
-from profiler.experiments.table import (
+from profiler.experiments.cells.obtain import local_runner
+from profiler.experiments.cells.store import Store
+from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from profiler.experiments.suites.suite import Suite, load_suite
+from profiler.experiments.tables.catalogue import TABLES, find
+from profiler.experiments.tables.claims import bottom, compare_groups, judge, number, top
+from profiler.experiments.tables.published import published, read_published
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
+from profiler.experiments.tables.spec import Program, TableSpec, View, make
+from profiler.experiments.tables.table import (
     Bars,
     Column,
     Form,
@@ -45,12 +50,7 @@ from profiler.experiments.table import (
     program_key,
     with_averages,
 )
-from profiler.experiments.table_claims import bottom, compare_groups, judge, number, top
-from profiler.experiments.table_report import TableReport
-from profiler.experiments.table_results import NO_SUITE, run_tables, stored_tables
-from profiler.experiments.table_spec import Program, TableSpec, View, make
-from profiler.experiments.tables import TABLES, find
-from profiler.plan import Table as CounterTable
+from profiler.plan.plan import Table as CounterTable
 from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown, table_text
 from profiler.reports.table_values import shown
 from simulator.errors import UsageError

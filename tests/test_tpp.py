@@ -9,18 +9,18 @@ import pytest
 
 from brute import graph, random_graph, random_walk
 from figures import by_edge, edge, letters, named, walk
-from profiler.cfg import ControlFlowGraph
-from profiler.disconnection import disconnect
-from profiler.interpret import ExecutedWalk, execute
-from profiler.loops import depth_first
-from profiler.numbering import number
-from profiler.placement import place
-from profiler.plan import CountColdPath, CountHotPath, Execution, Poison, Table
-from profiler.schemes.base import PathRecord, Reading
-from profiler.schemes.pp import PathPlan, plan_pp
-from profiler.schemes.tpp import TppPlan, plan_tpp
-from profiler.spanning import chord_increments, maximum_spanning_tree
-from profiler.targeting import Order, draft
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import number
+from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.plan.decoders import PathRecord, Reading
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.placement import place
+from profiler.plan.plan import CountColdPath, CountHotPath, Execution, Poison, Table
+from profiler.schemes.pp.planner import PathPlan, plan_pp
+from profiler.schemes.tpp.disconnection import disconnect
+from profiler.schemes.tpp.drafts import Order, draft
+from profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tpp_oracle import Key, ending, hot_paths, locally_cold, tally
 
 

@@ -9,18 +9,18 @@ import pytest
 
 import brute
 from figures import by_edge, edge, named
-from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.interpret import ExecutedWalk, execute
-from profiler.plan import WriteTrace
-from profiler.schemes.tracing import (
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.plan import WriteTrace
+from profiler.schemes.tracing.actions import WriteTarget
+from profiler.schemes.tracing.planner import (
     TracePlan,
     bits_for,
     plan_bits,
     plan_witness,
     standard_width,
 )
-from profiler.trace_actions import WriteTarget
-from profiler.witnesses import (
+from profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
     decisions,
@@ -129,7 +129,7 @@ def test_figure_16_blockers_first_is_no_dearer() -> None:
     first = place_witnesses(cfg, weights)
     blocking = blockers(cfg, {cfg.exit, *call_blocks(cfg)}, all_live(cfg))
     # The other order: chords of an unrestricted tree, and then the blockers that are missing.
-    from profiler.spanning import maximum_spanning_tree
+    from profiler.graphs.spanning import maximum_spanning_tree
 
     ends = [(each.source, each.target) for each in cfg.edges]
     entries = [e.id for e in cfg.edges if e.source == cfg.entry]

@@ -15,20 +15,20 @@ import pytest
 
 from brute import graph, random_graph, random_walk, reachable
 from figures import by_edge, edge, named, walk
-from profiler.cfg import ControlFlowGraph
-from profiler.interpret import ExecutedWalk, execute
-from profiler.loops import depth_first
-from profiler.request import VertexPlacement
-from profiler.schemes.base import Reading, RoutinePlan
-from profiler.schemes.qpt import (
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first
+from profiler.graphs.spanning import maximum_spanning_tree, minimum_spanning_tree
+from profiler.plan.decoders import Reading, RoutinePlan
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.request.request import VertexPlacement
+from profiler.schemes.qpt.planner import (
     EdgeHeuristicPlan,
     EdgePlan,
     VertexPlan,
     plan_qpt,
     plan_qpt2,
 )
-from profiler.spanning import maximum_spanning_tree, minimum_spanning_tree
-from profiler.vertex_counts import block_weights
+from profiler.schemes.qpt.vertex_counts import block_weights
 
 Vector = dict[int, Fraction]
 

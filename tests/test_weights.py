@@ -4,8 +4,8 @@ import pytest
 
 from brute import graph, random_graph, structural_weights
 from figures import bl94_5, by_edge, named
-from profiler.loops import depth_first, is_reducible
-from profiler.weights import heuristic, measured, uniform
+from profiler.graphs.loops import depth_first, is_reducible
+from profiler.graphs.weights import heuristic, measured, uniform
 
 
 def test_loop_with_two_exits() -> None:

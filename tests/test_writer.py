@@ -15,21 +15,21 @@ import pytest
 
 from code_bench import END_TRAP, STACK, CodeBench, State
 from code_lab import MACHINES
-from profiler import snippets
-from profiler.context import RoutineContext, Site
-from profiler.frames import FrameState, Slot, slots
-from profiler.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
-from profiler.plan import Addressing, Execution, Table
-from profiler.registers import LOCAL_ORDER
-from profiler.runtime import runtime_code, runtime_symbols
-from profiler.snippets import Body, Scheme, needs, snippet_body
-from profiler.stack_words import path_words, temporary_frame
-from profiler.writer import HASH_REGISTERS, Generator, Needs, PathRegister, Writer
-from simulator import assembler as asm
-from simulator.assembler import AssemblyError, Register
-from simulator.assembly import Item, Label, assemble
-from simulator.effects import ALL, CC
-from simulator.program import MachineKind
+from profiler.code import generators as snippets
+from profiler.code.context import RoutineContext, Site
+from profiler.code.frames import FrameState, Slot, slots
+from profiler.code.generators import Body, Scheme, needs, snippet_body
+from profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
+from profiler.code.registers import LOCAL_ORDER
+from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.stack_words import path_words, temporary_frame
+from profiler.code.writer import HASH_REGISTERS, Generator, Needs, PathRegister, Writer
+from profiler.plan.plan import Addressing, Execution, Table
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import AssemblyError, Register
+from simulator.isa.assembly import Item, Label, assemble
+from simulator.isa.effects import ALL, CC
 
 R = Register
 WORDS = ARRAYS_BASE + 0x4000

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from brute import back_edges, reachable
-from profiler.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph
 
 Key = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -44,7 +44,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from profiler.request import (
+from profiler.request.request import (
     GuestOptions,
     Mode,
     RunRequest,
@@ -111,11 +111,11 @@ def machine_alone(bare: bool) -> Runner:
     """Run on the machine without a profiler; `bare`: without any hook."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.session import WINDOWS
-        from simulator.cpu_state import MAX_WINDOWS
-        from simulator.elf import load
-        from simulator.files import Host
-        from simulator.machine import Limits, Machine
+        from profiler.session.session import WINDOWS
+        from simulator.binary.elf import load
+        from simulator.cpu.cpu_state import MAX_WINDOWS
+        from simulator.linux.files import Host
+        from simulator.machine.machine import Limits, Machine
 
         with null_output() as output:
             host = Host(ROOT, program=program, stdin=b"", stdout=output, stderr=output)
@@ -138,8 +138,8 @@ def profiled(*modes: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
     """Run under some schemes, in one emulation."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.results import measure_all
-        from profiler.session import observe
+        from profiler.session.results import measure_all
+        from profiler.session.session import observe
 
         scheme = SchemeOptions(table=table)
         with null_output() as output:
@@ -164,7 +164,7 @@ def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     """Compare all modes, and count all that this takes."""
     from profiler.commands.compare import DEFAULT_MODES, make_settings
     from profiler.reports import compare_json, compare_text
-    from profiler.session import compare_program
+    from profiler.session.session import compare_program
 
     started = time.process_time()
     settings = tuple(make_settings(DEFAULT_MODES, TPP_SETTINGS, SchemeOptions()))

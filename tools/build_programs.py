@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from profiler.experiments import generate
-from profiler.experiments.suite import (
+from profiler.experiments.suites import generate
+from profiler.experiments.suites.suite import (
     BUILDS,
     Benchmark,
     Input,
@@ -31,7 +31,7 @@ from profiler.experiments.suite import (
     build_suite,
     load_suite,
 )
-from profiler.experiments.toolchain import BuildError
+from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import SimulatorError
 
 SUITE = "spec-like"

@@ -38,9 +38,9 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from profiler.profile import ENTRY, EXIT, Measurement, RoutineProfile, VertexName
-from profiler.request import GuestOptions, Mode, Progress, RunRequest, Setting
-from profiler.session import compare_program
+from profiler.profiles.profile import ENTRY, EXIT, Measurement, RoutineProfile, VertexName
+from profiler.request.request import GuestOptions, Mode, Progress, RunRequest, Setting
+from profiler.session.session import compare_program
 from simulator.errors import SimulatorError
 from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, BuildError, build_programs
 from tools.program_runs import OLD, RUNS, ProgramRun, prepare

@@ -11,8 +11,8 @@ from profiler.commands import streams
 from profiler.commands.progress import wanted
 
 if TYPE_CHECKING:
-    from profiler.experiments.obtain import CellProgress
-    from profiler.experiments.suite import BuildProgress
+    from profiler.experiments.cells.obtain import CellProgress
+    from profiler.experiments.suites.suite import BuildProgress
 
 
 @dataclass(frozen=True)

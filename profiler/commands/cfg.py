@@ -12,12 +12,12 @@ import click
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request import Mode, SchemeOptions, Weights
+from profiler.request.request import Mode, SchemeOptions, Weights
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.cfg import ControlFlowGraph
-    from profiler.recovery import RecoveredProgram
+    from profiler.graphs.cfg import ControlFlowGraph
+    from profiler.recovery.recovery import RecoveredProgram
 
 FORMATS = ("text", "dot", "graphml", "json")
 
@@ -75,9 +75,9 @@ def cfg_command(
             "tpp is guided by an edge profile, and nothing is run here: give one with "
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
-    from profiler.output import write_atomically
-    from profiler.recovery import recover
-    from simulator.elf import load
+    from profiler.profiles.output import write_atomically
+    from profiler.recovery.recovery import recover
+    from simulator.binary.elf import load
 
     recovered = recover(load(elf))
     selected = select(recovered.routines, routines)
@@ -96,11 +96,11 @@ def render_code(
     recovered: RecoveredProgram, selected: Sequence[int], mode: Mode, scheme: SchemeOptions
 ) -> str:
     """Return the routines at positions `selected` with their instrumentation code in place."""
-    from profiler.codegen import CounterSpace, ProgramContexts, generate
-    from profiler.emission import emit
+    from profiler.code.codegen import CounterSpace, ProgramContexts, generate
+    from profiler.code.emission import emit
     from profiler.reports import code_text
-    from profiler.request import Setting
-    from profiler.scheme_runs import Planner, SavedProfiles
+    from profiler.request.request import Setting
+    from profiler.session.scheme_runs import Planner, SavedProfiles
 
     profiles = SavedProfiles(recovered.program.sha256)
     planner = Planner(Setting(mode.value, mode, scheme), profiles)

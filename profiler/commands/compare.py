@@ -12,7 +12,7 @@ import click
 
 from profiler.commands import options, program_options
 from profiler.commands.scheme_options import collect, percentage, scheme_options
-from profiler.request import Mode, SchemeOptions, Setting, Weights
+from profiler.request.request import Mode, SchemeOptions, Setting, Weights
 from simulator.errors import UsageError
 
 DEFAULT_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
@@ -84,7 +84,7 @@ def compare_command(
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
-        from profiler.session import compare_program
+        from profiler.session.session import compare_program
 
         comparison = compare_program(watched, wanted)
     from profiler.reports import compare_json, compare_text

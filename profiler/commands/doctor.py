@@ -21,9 +21,9 @@ from profiler.commands.options import STANDARD_STREAM
 def doctor_command(json_file: Path | None) -> int:
     """Check the installation; exit 0 if runs work."""
     options.check_outputs(json_file)
-    from profiler import kernel_cache
-    from profiler.doctor import diagnose
-    from profiler.output import write_atomically
+    from profiler.commands.checks import diagnose
+    from profiler.engine import kernel_cache
+    from profiler.profiles.output import write_atomically
     from profiler.reports import doctor
 
     kernel_cache.ensure()

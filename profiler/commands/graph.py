@@ -12,7 +12,7 @@ import click
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request import Mode, Weights
+from profiler.request.request import Mode, Weights
 
 GRAPH_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
 
@@ -59,7 +59,7 @@ def graph_command(
 ) -> int:
     """Apply a scheme to the graphs in FILE...: number paths, place code, count the runs given."""
     options.check_outputs(json_file, report, inputs=(*files, scheme["edge_profile"]))
-    from profiler.graphs import GraphOptions, analyse_file
+    from profiler.graphfiles.analyse import GraphOptions, analyse_file
 
     chosen = GraphOptions(
         mode=Mode(mode),
@@ -76,8 +76,8 @@ def write_answers(
     answers: Sequence[Mapping[str, object]], json_file: Path | None, report: Path | None
 ) -> None:
     """Write the JSON lines, and the report unless stdout is taken by them."""
-    from profiler.codec import big_integers
-    from profiler.output import write_atomically
+    from profiler.profiles.codec import big_integers
+    from profiler.profiles.output import write_atomically
     from profiler.reports.graph_run import render
 
     with big_integers():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from profiler.request import LARGEST_STACK_SIZE, SchemeOptions, Weights
+from profiler.request.request import LARGEST_STACK_SIZE, SchemeOptions, Weights
 from simulator.errors import UsageError
 
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -141,7 +141,7 @@ def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> No
     UsageError
         Naming the first that cannot be.
     """
-    from profiler.output import check_writable
+    from profiler.profiles.output import check_writable
 
     read = {path.resolve() for path in inputs if path is not None and path.is_file()}
     seen: set[Path] = set()

@@ -14,7 +14,7 @@ import click
 
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
-from profiler.request import GuestOptions, RunRequest
+from profiler.request.request import GuestOptions, RunRequest
 from simulator.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -157,8 +157,8 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
 @contextmanager
 def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     """Make kernels ready; yield the request with a progress bar where one is wanted."""
-    from profiler import kernel_cache
     from profiler.commands.progress import progress_bar, wanted
+    from profiler.engine import kernel_cache
 
     kernel_cache.ensure()
     with progress_bar(wanted(progress, request.guest.stdout)) as callback:
@@ -167,7 +167,7 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
 
 def write_json(text: Callable[[], str], file: Path | None) -> None:
     """Write the JSON where it is wanted; `text` is called only then."""
-    from profiler.output import write_atomically
+    from profiler.profiles.output import write_atomically
 
     if file == STANDARD_STREAM:
         streams.write(streams.STDOUT, text())
@@ -183,7 +183,7 @@ def write_report(render: Callable[[int, bool], str], file: Path | None) -> None:
     render
         Makes the text from the columns of the terminal and whether it has colours.
     """
-    from profiler.output import write_atomically
+    from profiler.profiles.output import write_atomically
 
     if file is not None:
         write_atomically(file, render(PLAIN_WIDTH, False).encode(errors="backslashreplace"))

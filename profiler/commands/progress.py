@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from profiler import request
+from profiler.request import request
 
 Callback = Callable[[request.Progress], None]
 

@@ -15,7 +15,7 @@ from simulator.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from profiler.regenerate import BlockSink
+    from profiler.trace.regenerate import BlockSink
 
 
 class RegenerationError(UsageError):
@@ -54,12 +54,12 @@ def regenerate_command(
     is 125.
     """
     options.check_outputs(json_file, output, inputs=(trace, program))
-    from profiler import kernel_cache
+    from profiler.engine import kernel_cache
 
     kernel_cache.ensure()
-    from profiler.output import write_atomically
-    from profiler.regenerate import regenerate
+    from profiler.profiles.output import write_atomically
     from profiler.reports import regeneration
+    from profiler.trace.regenerate import regenerate
 
     with _lines(output) as sink:
         found = regenerate(trace, program, check=check, sink=sink)
@@ -77,7 +77,7 @@ def regenerate_command(
 @contextmanager
 def _lines(output: Path | None) -> Iterator[BlockSink | None]:
     """Where the blocks go, as lines."""
-    from profiler.regenerate import BlockLines
+    from profiler.trace.regenerate import BlockLines
 
     if output is None:
         yield None

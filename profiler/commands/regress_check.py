@@ -14,11 +14,11 @@ import click
 from profiler.commands import options, program_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.regress_record import watch
-from profiler.request import Weights
+from profiler.request.request import Weights
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress_compare import Check, Limits
+    from profiler.experiments.regress.compare import Check, Limits
 
 
 def percent_limit(value: str | tuple[str, Fraction, bool]) -> tuple[str, Fraction, bool]:
@@ -144,7 +144,7 @@ def make_limits(
     strict: bool,
 ) -> Limits:
     """Return the limits that the options ask for."""
-    from profiler.experiments.regress_compare import Ceiling, Limit, Limits
+    from profiler.experiments.regress.compare import Ceiling, Limit, Limits
 
     return Limits(
         tolerance,
@@ -157,10 +157,10 @@ def make_limits(
 def _check(
     baseline: Path, limits: Limits, weights: Weights | Path | None, chosen: dict[str, Any]
 ) -> Check:
-    from profiler import kernel_cache
     from profiler.commands.progress import progress_bar, wanted
-    from profiler.experiments.regress import CheckOptions, check
-    from profiler.experiments.regress_file import load
+    from profiler.engine import kernel_cache
+    from profiler.experiments.regress.file import load
+    from profiler.experiments.regress.regress import CheckOptions, check
 
     old = load(baseline)
     kernel_cache.ensure()
@@ -170,7 +170,7 @@ def _check(
 
 
 def _report(found: Check, chosen: dict[str, Any]) -> None:
-    from profiler.output import write_atomically
+    from profiler.profiles.output import write_atomically
     from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
 
     for file, render in (

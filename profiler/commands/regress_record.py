@@ -11,12 +11,12 @@ import click
 
 from profiler.commands import compare, options, streams
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request import Mode, Setting, Weights
+from profiler.request.request import Mode, Setting, Weights
 from simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress import Recording
-    from profiler.experiments.regress_targets import Failures, Target
+    from profiler.experiments.regress.regress import Recording
+    from profiler.experiments.regress.targets import Failures, Target
 
 DEFAULT_MODES = (Mode.PP, Mode.QPT2, Mode.TPP)
 FAILED = 1
@@ -210,7 +210,7 @@ def _targets(
 ) -> tuple[tuple[Target, ...], Failures]:
     import os
 
-    from profiler.experiments.regress_targets import Target, file_targets, suite_targets
+    from profiler.experiments.regress.targets import Target, file_targets, suite_targets
 
     variables = tuple(os.fsdecode(name + b"=" + value) for name, value in chosen["environment"])
     model = Target(
@@ -241,9 +241,9 @@ def _targets(
 def _record(
     targets: Sequence[Target], settings: Sequence[Setting], output: Path, chosen: dict[str, Any]
 ) -> Recording:
-    from profiler import kernel_cache
     from profiler.commands.progress import progress_bar, wanted
-    from profiler.experiments.regress import record
+    from profiler.engine import kernel_cache
+    from profiler.experiments.regress.regress import record
 
     kernel_cache.ensure()
     with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
@@ -255,7 +255,7 @@ class _NothingError(SimulatorError):
 
 
 def _written(recording: Recording, failures: Failures, output: Path) -> int:
-    from profiler.experiments.regress_file import save
+    from profiler.experiments.regress.file import save
 
     for name, reason in failures.items():
         streams.write(streams.STDERR, f"{name}: not recorded: {reason}\n")

@@ -11,11 +11,11 @@ import click
 
 from profiler.commands import options, program_options
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request import Mode, Weights
+from profiler.request.request import Mode, Weights
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.profile import Measurement
+    from profiler.profiles.profile import Measurement
 
 TRACING = (Mode.WITNESS, Mode.BITS)
 
@@ -74,7 +74,7 @@ def run_command(
         )
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
-        from profiler.session import run_program
+        from profiler.session.session import run_program
 
         measurement = run_program(replace(watched, mode=Mode(mode), scheme=scheme, trace=trace))
     write_results(measurement, output, chosen["json_file"], chosen["report"], top)
@@ -92,7 +92,7 @@ def write_results(
     from profiler.reports import run_json, text
 
     if output is not None:
-        from profiler.storage import save
+        from profiler.profiles.storage import save
 
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import click
 
 from profiler.commands import options
-from profiler.request import (
+from profiler.request.request import (
     DEFAULT_COLD,
     DEFAULT_ITERATIONS,
     DEFAULT_LOOP,

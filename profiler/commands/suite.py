@@ -12,11 +12,11 @@ import click
 
 from profiler.commands import options, program_options, streams
 from profiler.commands.cell_progress import cell_bar
-from profiler.request import Mode
+from profiler.request.request import Mode
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.suite import Suite, Width
+    from profiler.experiments.suites.suite import Suite, Width
 
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = (Mode.QPT2, Mode.PP)
@@ -54,7 +54,7 @@ def suite_command() -> None:
 @click.argument("name", metavar="[SUITE]", required=False)
 def list_command(name: str | None) -> int:
     """List all suites, or what is in SUITE and what each program stands in for."""
-    from profiler.experiments.suite import load_suite, suite_names
+    from profiler.experiments.suites.suite import load_suite, suite_names
     from profiler.reports import suite_text
 
     width = program_options.terminal_width()
@@ -89,7 +89,7 @@ def build_command(
 
     Exit status 1 if a program could not be built; all others are.
     """
-    from profiler.experiments.suite import build_suite
+    from profiler.experiments.suites.suite import build_suite
     from profiler.reports import suite_text
 
     suite = chosen_suite(name, patterns)
@@ -141,14 +141,14 @@ def run_command(
     What the programs print is dropped. Exit status 1 if one could not be built, or ended
     otherwise than it should; the table has all others.
     """
-    from profiler import kernel_cache
+    from profiler.engine import kernel_cache
 
     kernel_cache.ensure()
-    from profiler.experiments.cells import Cell
-    from profiler.experiments.obtain import obtain
-    from profiler.experiments.settings import setting
-    from profiler.experiments.store import Store, default_store_path
-    from profiler.experiments.suite import BUILDS
+    from profiler.experiments.cells.cells import Cell
+    from profiler.experiments.cells.obtain import obtain
+    from profiler.experiments.cells.settings import setting
+    from profiler.experiments.cells.store import Store, default_store_path
+    from profiler.experiments.suites.suite import BUILDS
     from profiler.reports import suite_text
 
     suite = chosen_suite(name, patterns)
@@ -188,7 +188,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
     UsageError
         If a pattern matches none.
     """
-    from profiler.experiments.suite import load_suite
+    from profiler.experiments.suites.suite import load_suite
 
     suite = load_suite(name)
     if not patterns:

@@ -12,8 +12,8 @@ from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.obtain import Outcome, Runner
-    from profiler.experiments.sweep import Grid
+    from profiler.experiments.cells.obtain import Outcome, Runner
+    from profiler.experiments.cells.sweep import Grid
 
 FAILED = 1
 
@@ -90,8 +90,8 @@ def sweep_command(
     fails is a row with its error; then the exit status is 1. `simprof table --from SWEEP.db`
     makes tables of the results.
     """
-    from profiler import kernel_cache
-    from profiler.experiments.sweep import make_order, sweep
+    from profiler.engine import kernel_cache
+    from profiler.experiments.cells.sweep import make_order, sweep
 
     wanted = _grid(grid, chosen)
     options.check_outputs(output, inputs=(grid, *chosen["programs"]))
@@ -106,8 +106,8 @@ def sweep_command(
 
 def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
     """Return the grid of a file, or the one that options describe."""
-    from profiler.experiments.settings import parse_options
-    from profiler.experiments.sweep import Grid, GridProgram, kind, read_grid
+    from profiler.experiments.cells.settings import parse_options
+    from profiler.experiments.cells.sweep import Grid, GridProgram, kind, read_grid
 
     if file is not None:
         given = [name for name, value in chosen.items() if value]
@@ -131,7 +131,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
 
 def _check_results(path: Path) -> None:
     """Find out before programs are built whether the results file can be used."""
-    from profiler.experiments.store import Store
+    from profiler.experiments.cells.store import Store
 
     if path.exists():
         with Store(path):
@@ -141,8 +141,8 @@ def _check_results(path: Path) -> None:
 def _runner(workers: int, scheduler: str | None) -> Runner:
     from functools import partial
 
-    from profiler.experiments.cluster import run_on_cluster
-    from profiler.experiments.obtain import local_runner
+    from profiler.experiments.cells.cluster import run_on_cluster
+    from profiler.experiments.cells.obtain import local_runner
 
     if scheduler is not None:
         return partial(run_on_cluster, address=scheduler)

@@ -15,8 +15,8 @@ from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.table_report import TableReport
-    from profiler.experiments.table_spec import TableSpec
+    from profiler.experiments.tables.report import TableReport
+    from profiler.experiments.tables.spec import TableSpec
 
 FAILED = 1
 INPUTS = ("ref", "train")
@@ -92,7 +92,7 @@ def table_command(
     draws from it. Costs are simulated instructions. A program that fails has a row that says so;
     then the exit status is 1.
     """
-    from profiler.experiments.tables import TABLES, find
+    from profiler.experiments.tables.catalogue import TABLES, find
 
     if listed:
         width = max(map(len, TABLES))
@@ -116,9 +116,9 @@ def table_command(
 
 
 def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
-    from profiler.experiments.suite import BUILDS, load_suite
-    from profiler.experiments.table_results import run_tables, stored_tables
-    from profiler.experiments.table_spec import View
+    from profiler.experiments.suites.suite import BUILDS, load_suite
+    from profiler.experiments.tables.results import run_tables, stored_tables
+    from profiler.experiments.tables.spec import View
 
     view = View(chosen["input_"], BUILDS[64 if chosen["width"] == "64" else 32])
     only = chosen["only"]
@@ -128,8 +128,8 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
         return stored_tables(
             chosen["results"], chosen["suite"], specs, view, only=only, partial=everything
         )
-    from profiler import kernel_cache
-    from profiler.experiments.store import Store, default_store_path
+    from profiler.engine import kernel_cache
+    from profiler.experiments.cells.store import Store, default_store_path
 
     suite = load_suite(chosen["suite"] or "micro")
     kernel_cache.ensure()
@@ -184,7 +184,7 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
 
 
 def _write(text: str, output: Path | None) -> None:
-    from profiler.output import write_atomically
+    from profiler.profiles.output import write_atomically
 
     if output is None or output == options.STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
@@ -204,7 +204,7 @@ def _check_directory(path: Path) -> None:
 
 def _write_directory(report: TableReport, directory: Path) -> None:
     """Write the page that shows everything, and each table by itself."""
-    from profiler.output import write_atomically
+    from profiler.profiles.output import write_atomically
     from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown
 
     files = {

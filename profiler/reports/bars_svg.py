@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from profiler.experiments.table import Bars, Table, as_float
+from profiler.experiments.tables.table import Bars, Table, as_float
 from profiler.reports.table_values import shown
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")

@@ -10,16 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from profiler.cfg import Block, ControlFlowGraph
-from profiler.codegen import RoutineCode
-from profiler.emission import Emission, Kind, Piece, Stub, describe_edge, name_vertex, target_of
-from profiler.layout import CounterLayout
-from profiler.plan import InstrumentationPlan, Table
-from profiler.recovery import RecoveredProgram
-from profiler.word_hash_routine import key_hash_costs, key_routine_name
-from simulator.decode import HAS_DELAY_SLOT
-from simulator.disassembly import disassemble
-from simulator.program import MachineKind
+from profiler.code.codegen import RoutineCode
+from profiler.code.emission import (
+    Emission,
+    Kind,
+    Piece,
+    Stub,
+    describe_edge,
+    name_vertex,
+    target_of,
+)
+from profiler.code.layout import CounterLayout
+from profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
+from profiler.graphs.cfg import Block, ControlFlowGraph
+from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.recovery.recovery import RecoveredProgram
+from simulator.binary.program import MachineKind
+from simulator.isa.decode import HAS_DELAY_SLOT
+from simulator.isa.disassembly import disassemble
 
 _WHERE = {
     "source-end": "at the end of its source",

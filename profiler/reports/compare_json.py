@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from profiler.codec import big_integers
-from profiler.profile import Measurement
+from profiler.profiles.codec import big_integers
+from profiler.profiles.profile import Measurement
 from profiler.reports.run_json import ending_object, program_object, to_object
 
 SCHEMA = "simprof/compare/1"

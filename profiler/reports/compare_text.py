@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from profiler.profile import Measurement
+from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
 from profiler.reports.mode_text import lost
 from profiler.reports.numbers import group_digits, percent, plural

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from profiler.diagnosis import Check, Diagnosis
+from profiler.commands.diagnosis import Check, Diagnosis
 
 SCHEMA = "simprof/doctor/1"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.cfg import ControlFlowGraph, EdgeKind
-from profiler.recovery import RecoveredProgram
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.recovery.recovery import RecoveredProgram
 
 _STYLES = {
     EdgeKind.FALL_THROUGH: "style=solid",

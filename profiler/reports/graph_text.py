@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from profiler.cfg import Block, ControlFlowGraph, EdgeKind
-from profiler.recovery import RecoveredProgram
-from simulator.disassembly import disassemble
+from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from profiler.recovery.recovery import RecoveredProgram
+from simulator.isa.disassembly import disassemble
 
 
 def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:

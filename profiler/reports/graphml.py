@@ -5,8 +5,8 @@ from __future__ import annotations
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 
-from profiler.cfg import ControlFlowGraph
-from profiler.recovery import RecoveredProgram
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.recovery.recovery import RecoveredProgram
 
 _NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
 _KEYS = (

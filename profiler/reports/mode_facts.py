@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from profiler.profile import EXIT, Measurement, RoutineProfile, VertexName
+from profiler.profiles.profile import EXIT, Measurement, RoutineProfile, VertexName
 
 DESCRIPTIONS = {
     "pp": "acyclic paths (Ball and Larus 1996)",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.table import Table
 
-from profiler.profile import Measurement
+from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
 from profiler.reports.numbers import group_digits, percent, plural, share
 from profiler.reports.tables import grid

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from profiler.regenerate import Regenerated
+from profiler.trace.regenerate import Regenerated
 
 SCHEMA = "simprof/regenerate/1"
 

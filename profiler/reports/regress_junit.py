@@ -14,8 +14,8 @@ from profiler.reports import regress_words as words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from profiler.experiments.regress_causes import Cause
-    from profiler.experiments.regress_compare import Check, Difference, RunCheck, SettingCheck
+    from profiler.experiments.regress.causes import Cause
+    from profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
 
 Element = ElementTree.Element
 

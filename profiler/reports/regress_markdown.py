@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from profiler.reports import regress_words as words
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress_causes import Cause
-    from profiler.experiments.regress_compare import Check, RunCheck, SettingCheck, State
+    from profiler.experiments.regress.causes import Cause
+    from profiler.experiments.regress.compare import Check, RunCheck, SettingCheck, State
 
 _SPECIAL = str.maketrans({each: f"\\{each}" for each in "\\`*_[]<>|#"})
 

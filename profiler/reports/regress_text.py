@@ -13,8 +13,8 @@ from profiler.reports import regress_words as words
 from profiler.reports.tables import columns, print_parts
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress_causes import Cause
-    from profiler.experiments.regress_compare import (
+    from profiler.experiments.regress.causes import Cause
+    from profiler.experiments.regress.compare import (
         Check,
         Difference,
         RunCheck,

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from profiler.reports.numbers import group_digits, plural
 
 if TYPE_CHECKING:
-    from profiler.experiments.regress_causes import Cause
-    from profiler.experiments.regress_compare import (
+    from profiler.experiments.regress.causes import Cause
+    from profiler.experiments.regress.compare import (
         Check,
         Difference,
         RunCheck,
         SettingCheck,
         State,
     )
-    from profiler.experiments.regress_routines import RoutineChange
+    from profiler.experiments.regress.routines import RoutineChange
 
 MOST_ROUTINES = 10
 """Routines that a report names for one result."""

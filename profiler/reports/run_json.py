@@ -11,8 +11,8 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 
-from profiler.codec import big_integers, encode
-from profiler.profile import (
+from profiler.profiles.codec import big_integers, encode
+from profiler.profiles.profile import (
     EdgeCount,
     Ending,
     FaultInfo,

@@ -11,8 +11,8 @@ from profiler.reports.tables import columns, natural_width, print_parts
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from profiler.experiments.cells import CellResult
-    from profiler.experiments.suite import Benchmark, BuildReport, Suite
+    from profiler.experiments.cells.cells import CellResult
+    from profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
 DIGITS = 12
 """Hexadecimal digits of a checksum that are shown."""

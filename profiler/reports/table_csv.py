@@ -11,8 +11,8 @@ import csv
 from collections.abc import Iterator
 from io import StringIO
 
-from profiler.experiments.table import Table, Value
-from profiler.experiments.table_report import TableReport
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.table import Table, Value
 
 
 def render(report: TableReport) -> str:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from profiler.experiments.table import Claim, Column, Row, Table, Verdict
-from profiler.experiments.table_report import TableReport
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.table import Claim, Column, Row, Table, Verdict
 from profiler.reports import bars_svg
 from profiler.reports.table_values import cells
 

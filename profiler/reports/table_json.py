@@ -6,8 +6,8 @@ import json
 import math
 from typing import Any
 
-from profiler.experiments.table import Row, Table, Value
-from profiler.experiments.table_report import TableReport
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.table import Row, Table, Value
 
 SCHEMA = "simprof/tables/1"
 

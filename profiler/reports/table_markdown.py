@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from profiler.experiments.table import Column, Row, Table, Verdict
-from profiler.experiments.table_report import TableReport
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.table import Column, Row, Table, Verdict
 from profiler.reports.table_values import cells
 
 MARKS = {Verdict.HOLDS: "holds", Verdict.FAILS: "**fails**", Verdict.UNTESTABLE: "not testable"}

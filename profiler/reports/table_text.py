@@ -8,8 +8,8 @@ from rich.console import RenderableType
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from profiler.experiments.table import Claim, Column, Row, Table, Verdict
-from profiler.experiments.table_report import TableReport
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.table import Claim, Column, Row, Table, Verdict
 from profiler.reports.table_values import cells
 from profiler.reports.tables import columns, natural_width, print_parts
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from profiler.experiments.table import Column, Form, Row, Value
+from profiler.experiments.tables.table import Column, Form, Row, Value
 from profiler.reports.numbers import group_digits
 
 ABSENT = "-"

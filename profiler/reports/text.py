@@ -13,7 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from profiler.profile import (
+from profiler.profiles.profile import (
     EdgeCount,
     Ending,
     FaultInfo,
@@ -26,7 +26,7 @@ from profiler.reports import mode_facts
 from profiler.reports.mode_text import losses, path_kinds, sizes
 from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import columns, grid, print_parts, section
-from simulator.sparc import SIGNALS
+from simulator.isa.sparc import SIGNALS
 
 SHOWN_BLOCKS = 12
 COUNT_NAMES = {

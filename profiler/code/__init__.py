@@ -1,0 +1,1 @@
+"""SPARC code of actions: where it goes, which registers it takes, what it costs."""

@@ -1,0 +1,119 @@
+"""Code of blocks: anywhere in the block, where it is cheapest.
+
+A block is executed as a whole, so it does not matter to a counter where in the block its code
+stands, but to its price: elsewhere other registers are dead. Code stays between what is done on
+the edge into the block and on the edge out of it where these have their code in the block, and
+before the block's control transfer. Code of `plan.block_ends` stands behind that of `plan.blocks`.
+
+A slot block is a delay slot's instruction: nothing can stand before it in line. Its actions are
+those of the edge into it, behind the edge's own. Those of a delay slot that branches lead to as
+well (`RoutineContext.shared_slots`) are those of the edge out of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from profiler.code.context import RoutineContext
+from profiler.code.frames import FrameState
+from profiler.code.generators import Body, Scheme, needs, snippet_body
+from profiler.code.places import Place, Where
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.plan import Action, InstrumentationPlan
+
+Actions = Mapping[int, tuple[Action, ...]]
+
+
+@dataclass(frozen=True)
+class BlockPlace:
+    """Code before instruction `position` of block `block`."""
+
+    block: int
+    position: int
+    body: Body
+    actions: tuple[Action, ...]
+
+
+def fold_slot_blocks(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, shared: frozenset[int]
+) -> tuple[Actions, Actions, Actions]:
+    """Return the actions of edges, blocks and block ends, none of them of slots.
+
+    `shared` are the slots that branches lead to.
+    """
+    edges = {edge: tuple(actions) for edge, actions in plan.actions.items() if actions}
+    kept: list[dict[int, tuple[Action, ...]]] = []
+    for at_blocks in (plan.blocks, plan.block_ends):
+        blocks = {block: tuple(actions) for block, actions in at_blocks.items() if actions}
+        for block in [b for b in sorted(blocks) if cfg.blocks[b].is_slot]:
+            actions = blocks.pop(block)
+            for edge in cfg.in_edges[block]:
+                edges[edge] = (*edges.get(edge, ()), *actions)
+        kept.append(blocks)
+    for block in sorted(shared):
+        own = (*kept[0].pop(block, ()), *kept[1].pop(block, ()))
+        for edge in cfg.out_edges[block] if own else ():
+            edges[edge] = (*own, *edges.get(edge, ()))
+    return edges, kept[0], kept[1]
+
+
+def place_blocks(
+    cfg: ControlFlowGraph,
+    at_blocks: tuple[Actions, Actions],
+    edge_places: Iterable[Place],
+    scheme: Scheme,
+) -> tuple[dict[int, BlockPlace], dict[int, BlockPlace]]:
+    """Return the cheapest places of the blocks' code, and of the block ends' code."""
+    first: dict[int, int] = {}
+    last: dict[int, int] = {}
+    for place in edge_places:
+        if place.block is not None and place.position is not None:
+            bounds = first if place.where is Where.TARGET_TOP else last
+            bounds[place.block] = place.position
+    tops: dict[int, BlockPlace] = {}
+    ends: dict[int, BlockPlace] = {}
+    for actions_at, places in zip(at_blocks, (tops, ends), strict=True):
+        for block, actions in sorted(actions_at.items()):
+            start = tops[block].position if places is ends and block in tops else 0
+            start = max(start, first.get(block, 0))
+            end = _last_position(scheme.context, block)
+            if needs(actions, scheme.table, scheme.machine).at_transfer:
+                start = max(start, end)
+            elif block in last:
+                end = min(end, last[block])
+            places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, scheme)
+    return tops, ends
+
+
+def _last_position(context: RoutineContext, block: int) -> int:
+    """Return the last position in `block` that code can have."""
+    if context.analysis is None:
+        return 0
+    code = context.analysis.liveness.blocks[block]
+    return max(code.count - 1, 0) if code.transfer is None else code.transfer
+
+
+def _cheapest(
+    block: int, positions: range, actions: tuple[Action, ...], scheme: Scheme
+) -> BlockPlace:
+    """Return the first place where the code is cheapest."""
+    least = _least_cost(actions, scheme)
+    known: set[tuple[int, FrameState]] = set()
+    best: BlockPlace | None = None
+    for position, site in zip(positions, scheme.context.sites(block, positions), strict=True):
+        if (site.live, site.frame) in known:
+            continue
+        known.add((site.live, site.frame))
+        body = snippet_body(actions, scheme, site)
+        if best is None or body.cost < best.body.cost:
+            best = BlockPlace(block, position, body, actions)
+        if body.cost <= least:
+            break
+    assert best is not None
+    return best
+
+
+def _least_cost(actions: tuple[Action, ...], scheme: Scheme) -> int:
+    """Return the cost where every register is free."""
+    return snippet_body(actions, scheme, scheme.context.free_site).cost

@@ -1,0 +1,217 @@
+"""What code generation may know of a routine's code: liveness, window, frame, free registers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, cached_property
+from typing import TYPE_CHECKING
+
+from profiler.code.frames import Frames, FrameState, Slot, slots
+from profiler.code.liveness import CodeFacts, Liveness, code_facts, needs_place_after
+from profiler.code.registers import abi
+from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from profiler.recovery.recovery import RecoveredProgram
+from simulator.binary.program import MachineKind
+from simulator.isa.effects import CC
+
+if TYPE_CHECKING:
+    from profiler.code.places import Place
+    from simulator.isa.assembler import Register
+
+
+@dataclass(frozen=True)
+class Site:
+    """A point where code can be put.
+
+    Attributes
+    ----------
+    live
+        Registers that the code must leave as they are (mask as in `simulator.isa.effects`).
+    frame
+        Window depth and stack pointer.
+    slots
+        Stack words that the code can use (see `stack_words`).
+    """
+
+    live: int
+    frame: FrameState
+    slots: tuple[Slot, ...]
+
+    @property
+    def keeps_conditions(self) -> bool:
+        """Whether condition codes are live."""
+        return bool(self.live & CC)
+
+
+@dataclass(frozen=True, eq=False)
+class RoutineAnalysis:
+    """Data flow of one routine, made once."""
+
+    cfg: ControlFlowGraph
+    liveness: Liveness
+    frames: Frames
+
+    @cached_property
+    def busy(self) -> int:
+        """Registers that are live at the top of some block in the routine's own window."""
+        depth = 1 if self.frames.has_window else 0
+        live = 0
+        for block, mask in enumerate(self.liveness.live_in):
+            if self.frames.before(block, 0).depth >= depth:
+                live |= mask
+        return live
+
+
+class RoutineContext:
+    """Registers and places of one routine.
+
+    Parameters
+    ----------
+    machine
+        Decides the width of registers and which instructions there are.
+    analysis
+        Of the routine's code; None where there is no code and every register is free.
+
+    Attributes
+    ----------
+    places
+        Edge -> where its code goes, as far as that is known (`places.find_place`).
+    temporaries
+        What snippets may use at sites, as far as that is known (`writer`).
+    """
+
+    def __init__(self, machine: MachineKind, analysis: RoutineAnalysis | None) -> None:
+        self.machine = machine
+        self.is64 = machine is MachineKind.SPARCV9
+        self.abi = abi(self.is64)
+        self.analysis = analysis
+        self.places: dict[int, Place] = {}
+        self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
+        self._sites: dict[tuple[int, FrameState], Site] = {}
+
+    @classmethod
+    def free(cls, is64: bool = True) -> RoutineContext:
+        """Return the context of a routine without code (graph files): everything is free."""
+        return cls(MachineKind.SPARCV9 if is64 else MachineKind.SPARCV8PLUS, None)
+
+    def before(self, block: int, position: int) -> Site:
+        """Return the point before instruction `position` of `block`."""
+        if self.analysis is None:
+            return self.free_site
+        live = self.analysis.liveness.live_before(block, position)
+        return self._site(live, self.analysis.frames.before(block, position))
+
+    def sites(self, block: int, positions: range) -> Iterator[Site]:
+        """Yield the points before the instructions at ascending `positions` of `block`."""
+        if self.analysis is None:
+            yield from (self.free_site for _ in positions)
+            return
+        live = self.analysis.liveness.live_in_block(block)
+        for position in positions:
+            yield self._site(live[position], self.analysis.frames.before(block, position))
+
+    def on_edge(self, cfg: ControlFlowGraph, edge: Edge) -> Site:
+        """Return the point on an edge, behind its source and before its target."""
+        if self.analysis is None:
+            return self.free_site
+        live = self.analysis.liveness.live_on_edge(edge.id)
+        if edge.source == cfg.entry:
+            return self._site(live, self.analysis.frames.before(edge.target, 0))
+        return self._site(live, self.analysis.frames.after(edge.source))
+
+    def end_position(self, edge: Edge) -> int | None:
+        """Return where code for `edge` goes at the end of its source, None where it cannot go.
+
+        That is before the source's control transfer and its delay slot, and before a `restore`
+        that closes the routine's window. Code cannot go before a software trap.
+        """
+        if self.analysis is None:
+            return 0
+        code = self.analysis.liveness.blocks[edge.source]
+        if code.transfer is None:
+            return code.count
+        if needs_place_after(code.kind, edge.kind):
+            return None
+        return self.analysis.frames.before_restore(edge.source, code.transfer)
+
+    @cached_property
+    def shared_slots(self) -> frozenset[int]:
+        """Blocks of one instruction that is the delay slot of a transfer which goes on behind it.
+
+        Branches lead to it, and the transfer's own fall-through or return point lies behind it.
+        """
+        if self.analysis is None:
+            return frozenset()
+        cfg = self.analysis.cfg
+        slots = set()
+        for code, block in zip(self.analysis.liveness.blocks, cfg.blocks, strict=True):
+            if code.transfer is None or block.is_slot:
+                continue
+            slot = block.start + 4 * code.transfer + 4
+            kinds = (EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
+            behind = {
+                cfg.edges[e].target for e in cfg.out_edges[block.id] if cfg.edges[e].kind in kinds
+            }
+            if any(b < len(cfg.blocks) and cfg.blocks[b].start == slot + 4 for b in behind):
+                slots.add(slot)
+        return frozenset(
+            block.id for block in cfg.blocks if not block.is_slot and block.start in slots
+        )
+
+    def entry_position(self, block: int) -> int:
+        """Return where code for an entry edge goes in `block`: behind its `save`."""
+        return 0 if self.analysis is None else self.analysis.frames.after_save(block)
+
+    @cached_property
+    def free_site(self) -> Site:
+        """A point where every register is free."""
+        return self._site(0, FrameState(1, 0))
+
+    def _site(self, live: int, state: FrameState) -> Site:
+        site = self._sites.get((live, state))
+        if site is None:
+            frame_size = None if self.analysis is None else self.analysis.frames.frame_size
+            words = self._slots(state, frame_size)
+            site = self._sites[live, state] = Site(live | self.abi.reserved, state, words)
+        return site
+
+    @cached_property
+    def _slots(self) -> Callable[[FrameState, int | None], tuple[Slot, ...]]:
+        return cache(lambda state, frame_size: slots(state, frame_size, self.abi))
+
+
+class ProgramContexts:
+    """The contexts of a program's routines, each made when first asked for.
+
+    Parameters
+    ----------
+    recovered
+        The program's graphs and code.
+    """
+
+    def __init__(self, recovered: RecoveredProgram) -> None:
+        self._recovered = recovered
+        self._known: dict[int, RoutineContext] = {}
+
+    @cached_property
+    def facts(self) -> CodeFacts:
+        """Effects of every word of the program's code."""
+        code = self._recovered.code
+        entries = frozenset(routine.address for routine in self._recovered.routines)
+        return code_facts(code.words, code.base, code.transfers, entries)
+
+    def of(self, routine: int) -> RoutineContext:
+        """Return the context of routine number `routine`."""
+        if routine not in self._known:
+            cfg = self._recovered.routines[routine]
+            machine = self._recovered.program.machine
+            self._known[routine] = context_of(cfg, self.facts, machine)
+        return self._known[routine]
+
+
+def context_of(cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind) -> RoutineContext:
+    """Analyse a routine and return its context."""
+    liveness = Liveness(cfg, facts, abi(machine is MachineKind.SPARCV9))
+    frames = Frames(cfg, facts, liveness.blocks)
+    return RoutineContext(machine, RoutineAnalysis(cfg, liveness, frames))

@@ -1,0 +1,167 @@
+"""The cost model's version: what every number of added instructions rests on, as a digest.
+
+Costs are counted in generated code (DESIGN section 7), so the model is that code. It is
+generated for fixed samples (`cost_samples`), and what comes out is digested part by part: the
+snippets of each kind of action, each run-time routine, keeping condition codes, and where code
+goes. One instruction more or less in any of them changes its part's digest, and the whole one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+from profiler.code.codegen import CounterSpace, Snippet, generate
+from profiler.code.cost_samples import sample_contexts, sample_plans, samples_of, sites
+from profiler.code.generators import GENERATORS, snippet_body
+from profiler.code.runtime import routines as runtime
+from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost, restore_routine
+from profiler.code.runtime.hash_routine import hash_costs
+from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
+from profiler.schemes.cs6120.logging_routines import SYMBOLS, logging_cost
+from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions, flush_name
+from simulator.binary.program import MachineKind
+from simulator.isa.assembler import AssemblyError, Instruction, Register
+from simulator.isa.assembly import Item, Label
+
+GENERATION = 1
+"""Counts revisions of what costs mean (not of code, which the digest sees)."""
+
+_SHORT = 12
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """What prices the code of schemes.
+
+    Attributes
+    ----------
+    generation
+        `GENERATION`.
+    parts
+        Part ("snippet CountPath", "routine hash_count", "placement", ...) -> digest of 12
+        hexadecimal digits; sorted.
+    """
+
+    generation: int
+    parts: Mapping[str, str]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of all parts, hexadecimal."""
+        return _digest(f"{part} {digest}" for part, digest in self.parts.items())
+
+    @property
+    def version(self) -> str:
+        """What reports print: "1-0123456789ab"."""
+        return f"{self.generation}-{self.digest[:_SHORT]}"
+
+
+@cache
+def cost_model() -> CostModel:
+    """Return the cost model of this simprof; made once a process."""
+    return make_cost_model()
+
+
+def make_cost_model() -> CostModel:
+    """Generate all samples and digest them."""
+    parts = {part: _digest(facts)[:_SHORT] for part, facts in _parts()}
+    return CostModel(GENERATION, MappingProxyType(dict(sorted(parts.items()))))
+
+
+def _parts() -> Iterator[tuple[str, Iterable[str]]]:
+    for kind in GENERATORS:
+        facts = tuple(_snippets(kind))
+        if facts:
+            yield f"snippet {kind.__name__}", facts
+    for name, lines in _routines().items():
+        yield f"routine {name}", lines
+    yield "conditions", _conditions()
+    yield "placement", _placement()
+
+
+def _digest(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
+
+
+def _shown(code: Iterable[Instruction]) -> str:
+    return "; ".join(f"{item.text} {item.word:08x} {item.fixup}" for item in code)
+
+
+def _snippets(kind: type) -> Iterator[str]:
+    """Describe the code of all samples of one kind of action."""
+    for machine in MachineKind:
+        for action, group in samples_of(kind):
+            for scheme, site in sites(machine, group):
+                yield f"{machine} {action} {scheme.table} {scheme.addressing}"
+                try:
+                    body = snippet_body((action,), scheme, site)
+                except AssemblyError as error:
+                    yield str(error)
+                    continue
+                yield _shown(body.instructions)
+                yield f"{body.cost} {body.hash_calls} {body.taken_cost} {body.elsewhere}"
+
+
+def _routines() -> dict[str, list[str]]:
+    """Describe the run-time routines by symbol, and what is counted in them."""
+    found: dict[str, list[str]] = {}
+    for machine in MachineKind:
+        for make in runtime.ROUTINES:
+            for name, items in _split(make(machine)):
+                found.setdefault(name, []).extend((str(machine), *items))
+        for name, cost in _routine_costs(machine):
+            found[name].append(cost)
+    return found
+
+
+def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:
+    """Yield routines by name: a routine begins at a label that is not local to another one."""
+    name, lines = "", list[str]()
+    for item in items:
+        if isinstance(item, Label) and not (name and item.name.startswith(f"{name}.")):
+            if name:
+                yield name, lines
+            name, lines = item.name, []
+        else:
+            lines.append(item.name if isinstance(item, Label) else _shown((item,)))
+    yield name, lines
+
+
+def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    """Yield what is counted in routines, by symbol."""
+    yield "hash_count", str(hash_costs(machine))
+    for words in WORD_COUNTS:
+        yield f"hash_count_{words}", str(word_hash_costs(machine, words))
+    yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
+    yield flush_name(False), f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
+
+
+def _conditions() -> Iterator[str]:
+    """Describe how condition codes are kept on V8."""
+    yield f"{KEEP_COST} {restore_cost()}"
+    yield _shown((*keep(Register.L0), *restore(Register.L0)))
+    for item in restore_routine():
+        yield item.name if isinstance(item, Label) else _shown((item,))
+
+
+def _placement() -> Iterator[str]:
+    """Describe whole routines' code: places, jumps, path registers, saves."""
+    for machine in MachineKind:
+        recovered, contexts = sample_contexts(machine)
+        for number, cfg in enumerate(recovered.routines):
+            for plan in sample_plans(len(cfg.edges), len(cfg.blocks)):
+                layout = CounterSpace().place(plan)
+                code = generate(cfg, plan, contexts.of(number), layout)
+                yield f"{machine} {cfg.name} {code.path_register}"
+                for kind in (code.snippets, code.block_snippets, code.block_end_snippets):
+                    yield from (f"{place} {_placed(kind[place])}" for place in sorted(kind))
+
+
+def _placed(snippet: Snippet) -> str:
+    costs = (snippet.cost, snippet.jump_cost, snippet.hash_calls, snippet.taken_cost)
+    place = (str(snippet.where), snippet.block, snippet.position)
+    return f"{place} {costs} {_shown(snippet.instructions)}"

@@ -1,0 +1,187 @@
+"""Where an editor of executables would put generated code: in line, and in stubs.
+
+Terms: code *before the label* of an instruction is executed by falling into the instruction;
+transfers to the instruction pass it by. Code *at* an instruction is executed in both cases. A
+*stub* stands behind the routine; a transfer is sent to it in place of its target.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from profiler.code.codegen import RoutineCode, Snippet
+from profiler.code.context import RoutineContext
+from profiler.code.places import Place, Where, find_place
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+
+
+class Kind(StrEnum):
+    """What a piece of code belongs to."""
+
+    EDGE = "edge"
+    BLOCK = "block"
+    BLOCK_END = "block end"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The code of edge or block `number`."""
+
+    kind: Kind
+    number: int
+    snippet: Snippet
+
+
+@dataclass(frozen=True)
+class Stub:
+    """Code out of line.
+
+    Attributes
+    ----------
+    transfers
+        Addresses of the transfers that are sent here; none where the routine's callers do that
+        (an ENTRY edge).
+    edge
+        The edge whose crossing executes the stub; into a slot block, the edge out of it.
+    pieces
+        In order, that of the edge into a slot block first; the last ends with the jump.
+    copied
+        Address of a delay slot's instruction, to which branches lead too: a copy of it is the
+        stub's first instruction, and they lead to the copy.
+    """
+
+    transfers: tuple[int, ...]
+    edge: int
+    pieces: tuple[Piece, ...]
+    copied: int | None = None
+
+
+@dataclass(frozen=True)
+class Emission:
+    """The code of a routine by place; addresses are those of the original instructions.
+
+    An instruction may be a delay slot and the top of a block; an editor makes two of it, and the
+    code at it belongs to the one in the block (`Snippet.block`).
+    """
+
+    before_label: Mapping[int, tuple[Piece, ...]]
+    at: Mapping[int, tuple[Piece, ...]]
+    stubs: tuple[Stub, ...]
+
+    @property
+    def pieces(self) -> Iterator[Piece]:
+        """All pieces, those in line first."""
+        for places in (self.before_label, self.at):
+            for address in sorted(places):
+                yield from places[address]
+        for stub in self.stubs:
+            yield from stub.pieces
+
+
+def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> Emission:
+    """Return where the snippets of a routine go."""
+    before: dict[int, list[Piece]] = defaultdict(list)
+    tops: dict[int, list[Piece]] = defaultdict(list)
+    ends: dict[int, list[Piece]] = defaultdict(list)
+    stubs: dict[int, list[Piece]] = defaultdict(list)
+    for edge, snippet in sorted(code.snippets.items()):
+        place = find_place(cfg, edge, context)
+        piece = Piece(Kind.EDGE, edge, snippet)
+        if place.where is Where.STUB:
+            stubs[place.edge].insert(0 if edge != place.edge else len(stubs[place.edge]), piece)
+        elif snippet.block is None or snippet.position is None:
+            before[_fall_through_address(cfg, place)].append(piece)
+        elif snippet.position == cfg.blocks[snippet.block].instructions:
+            before[cfg.blocks[snippet.block].end].append(piece)  # behind the last instruction
+        else:
+            places = tops if place.where is Where.TARGET_TOP else ends
+            places[cfg.blocks[snippet.block].start + 4 * snippet.position].append(piece)
+    at: dict[int, list[Piece]] = defaultdict(list)
+    for places in (tops, _block_pieces(cfg, code), ends):
+        for address, pieces in places.items():
+            at[address] += pieces
+    return Emission(_frozen(before), _frozen(at), tuple(_stubs(cfg, context, stubs)))
+
+
+def _frozen(places: Mapping[int, list[Piece]]) -> dict[int, tuple[Piece, ...]]:
+    return {address: tuple(pieces) for address, pieces in places.items()}
+
+
+def _block_pieces(cfg: ControlFlowGraph, code: RoutineCode) -> dict[int, list[Piece]]:
+    places: dict[int, list[Piece]] = defaultdict(list)
+    for kind, snippets in (
+        (Kind.BLOCK, code.block_snippets),
+        (Kind.BLOCK_END, code.block_end_snippets),
+    ):
+        for block, snippet in sorted(snippets.items()):
+            assert snippet.position is not None
+            address = cfg.blocks[block].start + 4 * snippet.position
+            places[address].append(Piece(kind, block, snippet))
+    return places
+
+
+def _fall_through_address(cfg: ControlFlowGraph, place: Place) -> int:
+    edge = cfg.edges[place.edge]
+    if edge.target == cfg.exit:
+        return cfg.blocks[edge.source].end if edge.source != cfg.entry else cfg.address
+    return cfg.blocks[edge.target].start
+
+
+def _stubs(
+    cfg: ControlFlowGraph, context: RoutineContext, stubs: Mapping[int, list[Piece]]
+) -> Iterator[Stub]:
+    for edge, pieces in stubs.items():
+        source = cfg.edges[edge].source
+        if source in context.shared_slots:
+            into = [
+                inner for inner in cfg.in_edges[source] if inner not in stubs
+            ]  # those with stubs of their own jump here
+            found = {_transfer(cfg, context, inner) for inner in into}
+            copied = cfg.blocks[source].start
+            yield Stub(_addresses(found), edge, tuple(pieces), copied)
+        else:
+            yield Stub(_addresses({_transfer(cfg, context, edge)}), edge, tuple(pieces))
+
+
+def _addresses(found: set[int | None]) -> tuple[int, ...]:
+    return tuple(sorted(address for address in found if address is not None))
+
+
+def _transfer(cfg: ControlFlowGraph, context: RoutineContext, edge: int) -> int | None:
+    """Return the address of the transfer that crosses `edge`."""
+    source = cfg.edges[edge].source
+    if source == cfg.entry:
+        return None
+    block = cfg.blocks[source]
+    if block.is_slot:
+        return block.start - 4
+    position = None
+    if context.analysis is not None:
+        position = context.analysis.liveness.blocks[source].transfer
+    if position is None:
+        position = max(block.instructions - 1, 0)
+    return block.start + 4 * position
+
+
+def target_of(cfg: ControlFlowGraph, edge: int) -> int | None:
+    """Return the address that a stub of `edge` jumps to, None for another routine's."""
+    target = cfg.edges[edge].target
+    return None if target == cfg.exit else cfg.blocks[target].start
+
+
+def describe_edge(cfg: ControlFlowGraph, edge: int) -> str:
+    """Return `source -> target (kind)`."""
+    ends = cfg.edges[edge]
+    kind = "" if ends.kind is EdgeKind.EXIT else f" ({ends.kind.value})"
+    return f"{name_vertex(cfg, ends.source)} -> {name_vertex(cfg, ends.target)}{kind}"
+
+
+def name_vertex(cfg: ControlFlowGraph, vertex: int) -> str:
+    """Return a vertex's name as reports write it."""
+    name = cfg.vertex_name(vertex)
+    if isinstance(name, str):
+        return name
+    return f"slot {name:#x}" if cfg.blocks[vertex].is_slot else f"{name:#x}"

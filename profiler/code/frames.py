@@ -1,0 +1,176 @@
+"""Where a routine's register window and stack frame stand, and which stack slots snippets get.
+
+Terms: the *depth* of a point is how many windows the routine has saved there: 0 before its `save`
+and in leaves, 1 in the body of a routine with a window. *Slots* are stack words of snippets' own.
+
+At depth 1 slots lie in the routine's frame, made larger: between the area at %sp that window
+traps and callees use (which moves down with %sp) and the part that the code reaches through
+%fp (which stays), so that neither `alloca` nor outgoing arguments meet them. At depth 0 they are
+the argument words that every caller keeps for its callee above its own save area (6 words at
+%sp + 128, with 32 bits 6 words at %sp + 68).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from profiler.code.liveness import BlockCode, CodeFacts
+from profiler.code.registers import Abi
+from profiler.graphs.cfg import ControlFlowGraph
+from simulator.isa.assembler import Register, fits_simm13
+from simulator.isa.effects import Window
+
+_SP = int(Register.SP)
+SLOTS = 5
+"""At depth 0: three for registers that a snippet frees, one for a path register in memory, and one
+more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
+V8+)."""
+FRAME_SLOTS = 28
+"""At depth 1, where `stack_words` divides them."""
+
+
+@dataclass(frozen=True)
+class FrameState:
+    """State of a point: `depth` (module docstring), and bytes that %sp went down at depth 0."""
+
+    depth: int
+    lowered: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A stack word at `base` + `offset`."""
+
+    base: Register
+    offset: int
+
+
+def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ...]:
+    """Return the stack slots of snippets at a point.
+
+    Parameters
+    ----------
+    state
+        Of the point.
+    frame_size
+        Bytes that the routine's `save` takes off %sp, None where it is no constant.
+    abi
+        Of the program's width.
+    """
+    if state.depth == 0:
+        if abi.is64:
+            offsets = [abi.bias + 128 + 8 * k + state.lowered for k in range(SLOTS)]
+        else:
+            offsets = [o + state.lowered for o in (72, 80, 68, 88, 76)]
+        return tuple(Slot(Register.SP, offset) for offset in offsets)
+    if frame_size is not None:
+        top = abi.bias - frame_size + abi.save_area
+        if fits_simm13(top - 8 * FRAME_SLOTS):
+            return tuple(Slot(Register.FP, top - 8 * (k + 1)) for k in range(FRAME_SLOTS))
+    bottom = abi.bias + abi.save_area
+    return tuple(Slot(Register.SP, bottom + 8 * k) for k in range(FRAME_SLOTS))
+
+
+class Frames:
+    """Frame states of one routine: forward data flow from its entries."""
+
+    def __init__(
+        self, cfg: ControlFlowGraph, facts: CodeFacts, blocks: tuple[BlockCode, ...]
+    ) -> None:
+        self._facts = facts
+        self._blocks = blocks
+        self._moving = tuple(self._movers(code) for code in blocks)
+        self.has_window = any(
+            facts.window[code.first + p] == Window.SAVE
+            for code, places in zip(blocks, self._moving, strict=True)
+            for p in places
+        )
+        self.frame_size = self._frame_size()
+        self._states = self._solve(cfg)
+
+    def before(self, block: int, position: int) -> FrameState:
+        """State before instruction `position` of `block`."""
+        state = self._states[block]
+        for place in self._moving[block]:
+            if place < position:
+                state = self._after(self._blocks[block].first + place, state)
+        return state
+
+    def after(self, block: int) -> FrameState:
+        """State at the end of `block`, its delay slot executed."""
+        return self.before(block, self._blocks[block].count)
+
+    def after_save(self, block: int) -> int:
+        """Position behind the block's last `save`, 0 if it has none."""
+        first = self._blocks[block].first
+        saves = [p + 1 for p in self._moving[block] if self._facts.window[first + p] == Window.SAVE]
+        return saves[-1] if saves else 0
+
+    def before_restore(self, block: int, position: int) -> int:
+        """Position of the first window-closing instruction before `position`, or `position`."""
+        first = self._blocks[block].first
+        for p in self._moving[block]:
+            if p < position and self._facts.window[first + p] == Window.RESTORE:
+                return p
+        return position
+
+    def _movers(self, code: BlockCode) -> tuple[int, ...]:
+        """Positions of the instructions that move the window or %sp."""
+        span = slice(code.first, code.first + code.count)
+        changes = (self._facts.window[span] != 0) | (self._facts.writes[span] >> _SP & 1 == 1)
+        return tuple(changes.nonzero()[0].tolist())
+
+    def _frame_size(self) -> int | None:
+        for code, places in zip(self._blocks, self._moving, strict=True):
+            for p in places:
+                word = int(self._facts.words[code.first + p])
+                if self._facts.window[code.first + p] == Window.SAVE and word >> 13 & 1:
+                    return -_simm13(word)
+        return None
+
+    def _after(self, index: int, state: FrameState) -> FrameState:
+        shift = self._facts.window[index]
+        if shift == Window.SAVE:
+            return FrameState(state.depth + 1, state.lowered)
+        if shift == Window.RESTORE:
+            return FrameState(max(state.depth - 1, 0), state.lowered)
+        word = int(self._facts.words[index])
+        adjusts = word >> 13 & 1 and word >> 14 & 31 == _SP
+        op3 = word >> 19 & 63
+        if state.depth or word >> 30 != 2 or not adjusts or op3 not in (0, 4):
+            return state
+        change = -_simm13(word) if op3 == 0 else _simm13(word)
+        return FrameState(0, state.lowered + change)
+
+    def _solve(self, cfg: ControlFlowGraph) -> tuple[FrameState, ...]:
+        states: list[FrameState | None] = [None] * len(cfg.blocks)
+        entries = [cfg.edges[e].target for e in cfg.out_edges[cfg.entry]]
+        main = [b for b in entries if b < len(cfg.blocks) and cfg.blocks[b].start == cfg.address]
+        inside = FrameState(1 if self.has_window else 0, 0)
+        for starts, state in ((main, FrameState(0, 0)), (entries, inside)):
+            for start in starts:
+                self._flow(cfg, states, start, state)
+        return tuple(inside if state is None else state for state in states)
+
+    def _flow(
+        self,
+        cfg: ControlFlowGraph,
+        states: list[FrameState | None],
+        start: int,
+        state: FrameState,
+    ) -> None:
+        waiting = deque([(start, state)])
+        while waiting:
+            block, state = waiting.popleft()
+            if block >= len(cfg.blocks) or states[block] is not None:
+                continue
+            states[block] = state
+            for place in self._moving[block]:
+                state = self._after(self._blocks[block].first + place, state)
+            waiting.extend((cfg.edges[e].target, state) for e in cfg.out_edges[block])
+
+
+def _simm13(word: int) -> int:
+    value = word & 0x1FFF
+    return value - 0x2000 if value & 0x1000 else value

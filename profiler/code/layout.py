@@ -1,0 +1,110 @@
+"""Where the counters of instrumented programs lie: below 2 GB, at fixed addresses.
+
+Arrays are 8-byte aligned and lie one after the other; hash tables are aligned so that one `sethi`
+makes their address, and stand apart so that their pools can grow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, Table
+from profiler.schemes.cs6120.edge_log import log_span
+from simulator.errors import UsageError
+
+COUNTER_SIZE = 4
+"""Bytes of a counter, as in the papers."""
+
+RUNTIME_BASE = 0x5000_0000
+"""Where the run-time routines lie (`runtime`)."""
+RUNTIME_DATA = 0x5000_8000
+"""Words that run-time routines share; `runtime` says what is where."""
+TRACE_BUFFER = 0x5000_C000
+PAIR_TABLE = 0x5001_0000
+"""Counters of logged pairs of all routines (`logging_routines`); low 10 bits 0."""
+PAIR_SIZE = 8
+ARRAYS_BASE = 0x5100_0000
+TABLES_BASE = 0x6000_0000
+LIMIT = 0x8000_0000
+STACK_REGISTERS = 6
+"""How many path registers find room on every stack; more may need words of their own."""
+TABLE_SPAN = 1 << 18
+"""Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
+20,000 executed paths each."""
+
+
+@dataclass(frozen=True)
+class CounterLayout:
+    """Addresses of one routine's counters under one scheme, in bytes.
+
+    Attributes
+    ----------
+    path_base
+        Counter 0 of the path array, or the hash table.
+    edge_base
+        Edge counter 0.
+    cold
+        The counter of cold paths: for an array the word below its counter 0 (TPP A.1).
+    words_base
+        Words of path registers that have no place on the stack (`stack_words`).
+    first_source, first_destination
+        What the routine's numbers 0 of logged sources and destinations are in the program.
+    """
+
+    path_base: int = ARRAYS_BASE
+    edge_base: int = ARRAYS_BASE
+    cold: int = ARRAYS_BASE - COUNTER_SIZE
+    words_base: int = ARRAYS_BASE
+    first_source: int = 1
+    first_destination: int = 1
+
+    def path_counter(self, number: int) -> int:
+        """Address of path counter `number` of an array."""
+        if number == COLD_COUNTER:
+            return self.cold
+        return self.path_base + COUNTER_SIZE * number
+
+    def edge_counter(self, number: int) -> int:
+        """Address of edge counter `number`."""
+        return self.edge_base + COUNTER_SIZE * number
+
+
+class CounterSpace:
+    """Hands out counters, routine by routine; the same plans in the same order get the same."""
+
+    def __init__(self) -> None:
+        self._array = ARRAYS_BASE
+        self._table = TABLES_BASE
+        self._sources = self._destinations = 1
+
+    def place(self, plan: InstrumentationPlan) -> CounterLayout:
+        """Return the addresses of a plan's counters.
+
+        Raises
+        ------
+        UsageError
+            The counters do not fit below 2 GB.
+        """
+        cold = self._take(2) + COUNTER_SIZE if plan.has_cold_counter else 0
+        if plan.table is Table.HASH:
+            path_base, self._table = self._table, self._table + TABLE_SPAN
+        else:
+            path_base = self._take(plan.path_counters)
+        edge_base = self._take(plan.edge_counters)
+        words_base = self._take(2 * max(plan.registers - STACK_REGISTERS, 0))
+        sources, destinations = self._sources, self._destinations
+        span = log_span(plan)
+        self._sources += span.sources
+        self._destinations += span.destinations
+        pairs_end = PAIR_TABLE + PAIR_SIZE * (self._sources + self._destinations)
+        if self._array > TABLES_BASE or self._table > LIMIT or pairs_end > ARRAYS_BASE:
+            raise UsageError(
+                "the counters of all routines do not fit their memory: select fewer routines "
+                "with --routine"
+            )
+        return CounterLayout(path_base, edge_base, cold, words_base, sources, destinations)
+
+    def _take(self, counters: int) -> int:
+        base = self._array
+        self._array += COUNTER_SIZE * counters + 7 & -8
+        return base

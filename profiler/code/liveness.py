@@ -1,0 +1,332 @@
+"""Which registers are live where in a routine: backward data flow over its control-flow graph.
+
+Terms: a register is *live* at a point if some path from there may read it before it is replaced.
+Sets are masks as in `simulator.isa.effects`, in the window that is current at the point.
+
+1. `code_facts` gives every word of a code image its effects (once a program).
+2. `block_code` says where a block's instructions and its end transfer are.
+3. `Liveness` solves live-in(b) = f_b(union of what b's out-edges need) with a worklist. `save` and
+   `restore` rename registers, so f_b is not always a gen/kill pair.
+4. `live_before` and `live_on_edge` answer for points inside blocks and between them.
+
+What edges to EXIT need follows from the transfer: a return needs the ABI's result registers, a jump
+to a routine's entry its arguments, a call that does not return nothing more; everything else
+(a branch into the middle of another routine, an unresolved jump) needs all.
+
+Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI: their callers
+rely on every register that they do not name.
+
+Blocks that are entered from outside in the middle of a routine (landing pads of C++ exceptions)
+are successors of every call. A call that does not return may come back through longjmp to where a
+setjmp of this routine returned, so the window's registers that are live at any return point are
+live there.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.code.registers import ABI64, ARGUMENTS, Abi, before_restore, before_save, mask
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from simulator.isa.assembler import Register
+from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
+from simulator.isa.effects import ALL, INS, LOCALS, Window, effects
+
+TRAP_READS = ARGUMENTS | mask(Register.G1)
+"""What a software trap hands to Linux: a system call's number and arguments."""
+
+_CALLS = frozenset((TransferKind.CALL, TransferKind.INDIRECT_CALL))
+_RETURNS = frozenset((TransferKind.RETURN_JUMP, TransferKind.RETURN))
+_RETL = np.uint32(0x81C3E008)
+_ADD_O7 = np.uint32(0x8003C000)  # add %o7, any, any
+_SECOND_FORM = np.uint32(0xC1FFC000)
+_TRAPS = frozenset((TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL))
+
+
+@dataclass(frozen=True, eq=False)
+class CodeFacts:
+    """A code image with the effects of every word; arrays of shape (n,)."""
+
+    base: int
+    words: npt.NDArray[np.uint32]
+    transfers: Transfers
+    reads: npt.NDArray[np.uint64]
+    writes: npt.NDArray[np.uint64]
+    names: npt.NDArray[np.uint64]
+    window: npt.NDArray[np.uint8]
+    entries: frozenset[int]
+    thunks: Mapping[int, int]
+
+
+def code_facts(
+    words: npt.NDArray[np.uint32], base: int, transfers: Transfers, entries: frozenset[int]
+) -> CodeFacts:
+    """Return the facts that liveness needs.
+
+    Parameters
+    ----------
+    words, base, transfers
+        A code image: uint32 words in native order, the first at address `base`.
+    entries
+        Addresses at which routines are entered.
+
+    Notes
+    -----
+    `CodeFacts.thunks` maps the entry of a program-counter thunk to the registers that it names.
+    """
+    found = effects(words)
+    trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
+    reads = np.where(trap, found.names | np.uint64(TRAP_READS), found.reads)
+    thunks = _thunks(words, base, found.names, entries)
+    return CodeFacts(
+        base, words, transfers, reads, found.writes, found.names, found.window, entries, thunks
+    )
+
+
+def _thunks(
+    words: npt.NDArray[np.uint32],
+    base: int,
+    names: npt.NDArray[np.uint64],
+    entries: frozenset[int],
+) -> dict[int, int]:
+    """Find the entries of the form `retl; add %o7, ...`; return what each names."""
+    returns = (words[:-1] == _RETL) & (words[1:] & _SECOND_FORM == _ADD_O7)
+    addresses = (base + 4 * np.flatnonzero(returns)).tolist()
+    volatile = ABI64.call_writes & ~mask(Register.O7)
+    named = {a: int(names[((a - base) >> 2) + 1]) for a in addresses if a in entries}
+    return {address: registers for address, registers in named.items() if not registers & volatile}
+
+
+@dataclass(frozen=True)
+class BlockCode:
+    """Where a block's code is.
+
+    Attributes
+    ----------
+    first, count
+        Index of its first word in the code image; its number of instructions.
+    transfer
+        Position in the block of the control transfer that ends it, None if it runs on.
+    kind
+        Of that transfer.
+    target
+        Address that a direct transfer goes to, or -1.
+    """
+
+    first: int
+    count: int
+    transfer: int | None
+    kind: TransferKind
+    target: int
+
+
+def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode:
+    """Locate the code of `block` and the transfer that ends it."""
+    described = cfg.blocks[block]
+    first = (described.start - facts.base) >> 2
+    count = described.instructions
+    for position in (count - 1, count - 2):
+        if position < 0 or described.is_slot:
+            continue
+        index = first + position
+        kind = TransferKind(int(facts.transfers.kind[index]))
+        target = int(facts.transfers.target[index])
+        if kind is TransferKind.NONE or (position == count - 2 and not HAS_DELAY_SLOT[kind]):
+            continue
+        if kind is TransferKind.CALL and target == facts.base + 4 * index + 8:
+            continue  # only reads the program counter
+        return BlockCode(first, count, position, kind, target)
+    return BlockCode(first, count, None, TransferKind.NONE, -1)
+
+
+class Liveness:
+    """Liveness of one routine.
+
+    Parameters
+    ----------
+    cfg
+        The routine; its blocks' addresses lie in the code image.
+    facts
+        The code image.
+    abi
+        Of the program's width.
+    """
+
+    def __init__(self, cfg: ControlFlowGraph, facts: CodeFacts, abi: Abi) -> None:
+        self._cfg = cfg
+        self._facts = facts
+        self._abi = abi
+        self.blocks = tuple(block_code(cfg, facts, b.id) for b in cfg.blocks)
+        self._exits = {
+            b.id: self._exit_live(self.blocks[b.id])
+            for b in cfg.blocks
+            if any(cfg.edges[e].target == cfg.exit for e in cfg.out_edges[b.id])
+        }
+        self._summaries = tuple(self._summarise(code) for code in self.blocks)
+        self._landing = [
+            cfg.edges[e].target
+            for e in cfg.out_edges[cfg.entry]
+            if cfg.blocks[cfg.edges[e].target].start != cfg.address
+        ]
+        self._callers = [
+            b for b, code in enumerate(self.blocks) if code.kind in _CALLS and b not in self._exits
+        ]
+        self._throwers = [b for b, code in enumerate(self.blocks) if code.kind in _CALLS]
+        self._return_points = {e.target for e in cfg.edges if e.kind is EdgeKind.CALL_RETURN}
+        self._resumed = self._return_points | set(self._landing)
+        self.live_in = self._solve()
+        self._inside: dict[int, tuple[int, ...]] = {}
+
+    def live_before(self, block: int, position: int) -> int:
+        """Return what is live before instruction `position` of `block` (its count: at the end)."""
+        return self.live_in_block(block)[position]
+
+    def live_in_block(self, block: int) -> tuple[int, ...]:
+        """Return what is live before each instruction of `block`, and at its end."""
+        found = self._inside.get(block)
+        if found is None:
+            code = self.blocks[block]
+            live = [self._after_call(block, self._live_out(block, self.live_in))]
+            for index in range(code.first + code.count - 1, code.first - 1, -1):
+                live.append(self._before(index, live[-1]))
+            found = self._inside[block] = tuple(reversed(live))
+        return found
+
+    def live_on_edge(self, edge: int) -> int:
+        """Return what is live on an edge, past its source's transfer and delay slot."""
+        described = self._cfg.edges[edge]
+        if described.target == self._cfg.exit:
+            return self._exits[described.source]
+        return self.live_in[described.target]
+
+    def transfer_word(self, block: int) -> int:
+        """Return the instruction word of the control transfer that ends `block`; 0 if none does."""
+        code = self.blocks[block]
+        return 0 if code.transfer is None else int(self._facts.words[code.first + code.transfer])
+
+    @cached_property
+    def named(self) -> int:
+        """Every register that the routine's code mentions."""
+        names = 0
+        for code in self.blocks:
+            span = self._facts.names[code.first : code.first + code.count]
+            names |= int(np.bitwise_or.reduce(span))
+        return names
+
+    @property
+    def makes_calls(self) -> bool:
+        """Whether some call comes back into the routine; thunks, which keep all, aside."""
+        return any(self.blocks[b].target not in self._facts.thunks for b in self._callers)
+
+    def _exit_live(self, code: BlockCode) -> int:
+        kind = code.kind
+        if kind in _RETURNS:
+            return ALL if self._cfg.address in self._facts.thunks else self._abi.return_reads
+        if kind in _CALLS:
+            return self._abi.tail_reads if self._is_tail_call(code) else self._abi.call_reads
+        if kind in _TRAPS or kind is TransferKind.ILLEGAL:
+            return self._abi.reserved
+        if kind in (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS) and (
+            code.target in self._facts.entries
+        ):
+            return self._abi.tail_reads
+        if kind is TransferKind.JUMP and self._restores(code):
+            return self._abi.tail_reads
+        return ALL
+
+    def _restores(self, code: BlockCode) -> bool:
+        span = self._facts.window[code.first : code.first + code.count]
+        return bool((span == Window.RESTORE).any())
+
+    def _is_tail_call(self, code: BlockCode) -> bool:
+        """Whether a call's delay slot makes the callee return to this routine's caller."""
+        slot = code.first + code.count - 1
+        return self._facts.window[slot] == Window.RESTORE or bool(
+            int(self._facts.writes[slot]) & mask(Register.O7)
+        )
+
+    def _before(self, index: int, live: int) -> int:
+        facts = self._facts
+        live &= ~int(facts.writes[index])
+        shift = facts.window[index]
+        if shift == Window.SAVE:
+            live = before_save(live)
+        elif shift == Window.RESTORE:
+            live = before_restore(live)
+        return live | int(facts.reads[index])
+
+    def _summarise(self, code: BlockCode) -> tuple[int, int] | None:
+        """Return (gen, kill) of a block, None if it moves the register window."""
+        span = slice(code.first, code.first + code.count)
+        if self._facts.window[span].any():
+            return None
+        gen = kill = 0
+        reads, writes = self._facts.reads[span].tolist(), self._facts.writes[span].tolist()
+        for read, written in zip(reversed(reads), reversed(writes), strict=True):
+            gen = gen & ~written | read
+            kill |= written
+        return gen, kill
+
+    def _live_out(self, block: int, live_in: list[int] | tuple[int, ...]) -> int:
+        live = self._exits.get(block, 0)
+        for edge in self._cfg.out_edges[block]:
+            target = self._cfg.edges[edge].target
+            if target != self._cfg.exit:
+                live |= live_in[target]
+        if self.blocks[block].kind in _CALLS:
+            for target in self._landing:
+                live |= live_in[target]
+            if block in self._exits:
+                for target in self._return_points:
+                    live |= live_in[target] & (LOCALS | INS)
+        return live
+
+    def _after_call(self, block: int, live: int) -> int:
+        """Return what is live when the callee is entered, after the delay slot."""
+        if self.blocks[block].kind not in _CALLS or block in self._exits:
+            return live
+        thunk = self._facts.thunks.get(self.blocks[block].target)
+        if thunk is not None:
+            return live | thunk
+        return live & ~self._abi.call_writes | self._abi.call_reads
+
+    def _solve(self) -> tuple[int, ...]:
+        cfg = self._cfg
+        live_in = [0] * len(cfg.blocks)
+        waiting = deque(range(len(cfg.blocks) - 1, -1, -1))
+        queued = [True] * len(cfg.blocks)
+        while waiting:
+            block = waiting.popleft()
+            queued[block] = False
+            live = self._live_in(block, live_in)
+            if live == live_in[block]:
+                continue
+            live_in[block] = live
+            before = [cfg.edges[e].source for e in cfg.in_edges[block]]
+            for source in before + (self._throwers if block in self._resumed else []):
+                if source != cfg.entry and not queued[source]:
+                    queued[source] = True
+                    waiting.append(source)
+        return tuple(live_in)
+
+    def _live_in(self, block: int, live_in: list[int]) -> int:
+        live = self._after_call(block, self._live_out(block, live_in))
+        summary = self._summaries[block]
+        if summary is not None:
+            gen, kill = summary
+            return live & ~kill | gen
+        code = self.blocks[block]
+        for index in range(code.first + code.count - 1, code.first - 1, -1):
+            live = self._before(index, live)
+        return live
+
+
+def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
+    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap."""
+    return kind in _TRAPS and edge is not EdgeKind.EXIT

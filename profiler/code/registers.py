@@ -1,0 +1,116 @@
+"""Register sets of the SPARC ABIs: what calls and returns read, keep and destroy.
+
+Sets are masks as in `simulator.isa.effects`. Sources: System V ABI SPARC supplement (32 bits),
+SPARC Compliance Definition 2.4 (64 bits), GCC's register use on Linux. The sets are those of the
+published ABI; a compiler that allocates registers across routines (`-fipa-ra`) may keep a value
+in a caller-saved register that a leaf does not use, which no analysis of one routine can see.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simulator.isa.assembler import Register
+from simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
+
+R = Register
+
+
+def mask(*registers: Register) -> int:
+    """Return the set of `registers`."""
+    return sum(1 << register for register in set(registers))
+
+
+def members(registers: int, order: tuple[Register, ...]) -> Iterator[Register]:
+    """Yield those of `order` that are in the set `registers`, in that order."""
+    return (register for register in order if registers >> register & 1)
+
+
+ARGUMENTS = mask(R.O0, R.O1, R.O2, R.O3, R.O4, R.O5)
+FRAME = mask(R.SP, R.FP, R.I7)
+"""What walks the stack: unwinders and debuggers need it at every call, signals anywhere."""
+LOCAL_ORDER = tuple(Register(n) for n in range(R.L0, R.L7 + 1))
+_GLOBAL_ORDER = (R.G1, R.G4, R.G3, R.G2)
+_OUT_ORDER = (R.O5, R.O4, R.O3, R.O2, R.O1, R.O0)
+_IN_ORDER = (R.I5, R.I4, R.I3, R.I2, R.I1, R.I0)
+
+
+@dataclass(frozen=True)
+class Abi:
+    """Register use of one program width.
+
+    Attributes
+    ----------
+    is64
+        Whether registers and stack slots are 64 bits wide.
+    reserved
+        Registers that no snippet may use, live everywhere.
+    call_reads, call_writes
+        What a call needs, besides its own operands; what it destroys.
+    return_reads
+        What the caller may use after a return, in the caller's window.
+    tail_reads
+        What a routine needs that is entered by a branch or jump.
+    caller_saved
+        Registers of a leaf that its callers expect it to change, in order of preference.
+    temporaries
+        Order in which dead registers are picked.
+    save_area
+        Bytes at %sp (bias aside) that belong to window traps and callees.
+    bias
+        What %sp is off by.
+    """
+
+    is64: bool
+    reserved: int
+    call_reads: int
+    call_writes: int
+    return_reads: int
+    tail_reads: int
+    caller_saved: tuple[Register, ...]
+    temporaries: tuple[Register, ...]
+    save_area: int
+    bias: int
+
+
+def _abi(is64: bool) -> Abi:
+    system = mask(R.G6, R.G7) | (0 if is64 else mask(R.G5))
+    reserved = system | FRAME
+    values = mask(R.O0, R.O1, R.O2, R.O3) if is64 else mask(R.O0, R.O1)
+    chain = mask(R.G5) if is64 else mask(R.G2)  # of nested functions
+    scratch = _GLOBAL_ORDER + ((R.G5,) if is64 else ())
+    return Abi(
+        is64=is64,
+        reserved=reserved,
+        call_reads=ARGUMENTS | chain | reserved,
+        call_writes=mask(*scratch, R.O7) | ARGUMENTS | CC | FCC | Y,
+        return_reads=values | LOCALS | INS | reserved,
+        tail_reads=ARGUMENTS | chain | mask(R.O7) | LOCALS | INS | reserved,
+        caller_saved=(*scratch, *_OUT_ORDER),
+        temporaries=(*scratch, *_OUT_ORDER, R.O7, *LOCAL_ORDER, *_IN_ORDER),
+        save_area=176 if is64 else 96,
+        bias=2047 if is64 else 0,
+    )
+
+
+ABI64 = _abi(True)
+ABI32 = _abi(False)
+
+
+def abi(is64: bool) -> Abi:
+    """Return the ABI of a program width."""
+    return ABI64 if is64 else ABI32
+
+
+def before_save(live: int) -> int:
+    """Return the live set before a `save` whose live set after it, in the new window, is `live`.
+
+    The new ins are the old outs; old locals and ins are the caller's and stay live.
+    """
+    return live & ~(OUTS | LOCALS | INS) | (live & INS) >> 16 | LOCALS | INS
+
+
+def before_restore(live: int) -> int:
+    """Return the live set before a `restore`: old ins are the new outs, the rest is dropped."""
+    return live & ~(OUTS | LOCALS | INS) | (live & OUTS) << 16

@@ -1,0 +1,124 @@
+"""What code of actions is made for and made into: `Scheme`, `Needs`, `Body` (see `writer`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.code.context import RoutineContext
+from profiler.code.layout import COUNTER_SIZE, CounterLayout
+from profiler.plan.plan import Addressing, Table
+from simulator.binary.program import MachineKind
+from simulator.isa.assembler import Instruction, Register
+
+R = Register
+
+PathRegister = Register | None
+"""None stands for a stack word."""
+
+HASH_REGISTERS = (R.O0, R.O1, R.O7)
+"""What calls of run-time routines destroy: two arguments and the return address."""
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """What the snippets of a routine have in common.
+
+    Attributes
+    ----------
+    table, addressing
+        Of the plan.
+    layout
+        Where the counters are.
+    register
+        Path register 0, None if it lives on the stack (or is not used).
+    context
+        The routine.
+    others
+        Path registers 1 and up.
+    mixed
+        Whether path registers are used both inside and outside the routine's own window.
+    """
+
+    table: Table
+    addressing: Addressing | None
+    layout: CounterLayout
+    register: PathRegister
+    context: RoutineContext
+    others: tuple[PathRegister, ...] = ()
+    mixed: bool = False
+
+    @property
+    def registers(self) -> tuple[PathRegister, ...]:
+        """All path registers."""
+        return (self.register, *self.others)
+
+    @property
+    def machine(self) -> MachineKind:
+        """What the code is for."""
+        return self.context.machine
+
+    @property
+    def scale(self) -> int:
+        """By how much path numbers are multiplied in a path register."""
+        by_address = self.table is Table.ARRAY and self.addressing is Addressing.ADDRESS
+        return COUNTER_SIZE if by_address else 1
+
+    @property
+    def offset(self) -> int:
+        """What a path register holds for path number 0."""
+        return self.layout.path_base if self.scale != 1 else 0
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the code of an action needs of its place.
+
+    Attributes
+    ----------
+    path
+        Whether it uses path registers.
+    clobbers
+        Registers that the routines which it calls destroy, arguments first.
+    conditions
+        Whether it changes condition codes.
+    at_transfer
+        Whether the code must stand directly before the block's transfer, whose registers it
+        reads. Otherwise code of a block goes anywhere in the block, and that of an edge at the
+        block's end before a `restore`.
+    """
+
+    path: bool = False
+    clobbers: tuple[Register, ...] = ()
+    conditions: bool = False
+    at_transfer: bool = False
+
+
+NOTHING = Needs()
+
+
+@dataclass(frozen=True)
+class Body:
+    """Code of a place without its jump.
+
+    Attributes
+    ----------
+    instructions
+        In order.
+    cost
+        Instructions executed each time; the conditional part is not among them.
+    hash_calls
+        Calls of the hashing routine each time, which are not in `cost` (the kernel counts them).
+    taken_cost
+        What the conditional part adds where it is executed.
+    open_end
+        Whether some local branch leads to the end.
+    elsewhere
+        How many of `cost` are executed in run-time routines.
+    """
+
+    instructions: tuple[Instruction, ...]
+    cost: int
+    hash_calls: int
+    taken_cost: int = 0
+    open_end: bool = False
+    elsewhere: int = 0

@@ -1,0 +1,426 @@
+"""Writes the code of one place: temporaries, path registers, saves, calls, conditional parts.
+
+Terms: a *path register* is a register, or a stack word that every use loads and stores. A
+*snippet* is the code of all actions of a place. *Temporaries* are registers that are dead there;
+one that is not is saved before and restored behind the snippet. Each kind of action has a
+*generator*, which says what its code needs and writes it (`Generator`; `snippets` lists them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from profiler.code.context import Site
+from profiler.code.frames import Slot
+from profiler.code.layout import CounterLayout
+from profiler.code.registers import LOCAL_ORDER, Abi, mask, members
+from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost
+from profiler.code.snippet_parts import HASH_REGISTERS, NOTHING, Body, Needs, PathRegister, Scheme
+from profiler.code.stack_words import PATH_SLOT, path_words, save_slots
+from profiler.plan.plan import Table
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13
+from simulator.isa.assembly import link
+
+R = Register
+
+
+@dataclass(frozen=True)
+class Generator:
+    """How the code of one kind of action is made.
+
+    Attributes
+    ----------
+    write
+        Appends the code of an action to a writer.
+    needs
+        What that code needs: a value, or a function of the action, the kind of table and the
+        machine.
+    """
+
+    write: Callable[[Writer, Any], None]
+    needs: Needs | Callable[[Any, Table, MachineKind], Needs] = NOTHING
+
+    def needed(self, action: object, table: Table, machine: MachineKind) -> Needs:
+        """Return the needs of `action`."""
+        return self.needs(action, table, machine) if callable(self.needs) else self.needs
+
+
+Generators = Mapping[type, Generator]
+
+
+@dataclass
+class Writer:
+    """Collects instructions, and which temporaries they took.
+
+    Attributes
+    ----------
+    scheme, site
+        What the code is for, and where it goes.
+    clobbers
+        Registers that calls in this snippet destroy. All but %o7 are the first temporaries.
+    conditions
+        Whether the code changes condition codes.
+    lowered
+        Bytes by which the snippet has lowered %sp.
+    """
+
+    scheme: Scheme
+    site: Site
+    clobbers: tuple[Register, ...] = ()
+    conditions: bool = False
+    lowered: int = 0
+    out: list[Instruction] = field(default_factory=list)
+    hash_calls: int = 0
+    _taken: set[int] = field(default_factory=set)
+    _labels: dict[str, int] = field(default_factory=dict)
+    _inside: int = 0  # instructions executed in run-time routines
+    _conditional: int = 0  # of `out`, how many are in the conditional part
+    _taken_cost: int = 0
+
+    # -- instructions
+
+    def emit(self, *instructions: Instruction) -> None:
+        """Append instructions."""
+        self.out += instructions
+
+    def new_label(self) -> str:
+        """Return a name for a place in this snippet, to branch to."""
+        name = f".L{len(self._labels)}."
+        self._labels[name] = -1
+        return name
+
+    def place_label(self, name: str) -> None:
+        """Put label `name` before the next instruction."""
+        self._labels[name] = len(self.out)
+
+    def conditional(
+        self, condition: str, register: Register, write: Callable[[], None], spare: int = 0
+    ) -> None:
+        """Write a part that is executed only if `register` compares as `condition` with zero.
+
+        `Execution.take` notes that it is executed. A snippet can have one. On V8 it changes icc
+        (`Needs.conditions`).
+
+        Parameters
+        ----------
+        condition
+            "z", "nz", "lz", "gez", "gz" or "lez": signed, 32 bits in 32-bit code.
+        write
+            Writes the part.
+        spare
+            V8+ code: temporary for a copy of the register without its upper half; may be
+            `register` itself.
+        """
+        if self._taken_cost:
+            raise AssemblyError("a snippet has two conditional parts")
+        end = self.new_label()
+        self._branch(_OPPOSITE[condition], register, end, spare)
+        self.emit(asm.nop())
+        start, inside = len(self.out), self._inside
+        write()
+        self._conditional = len(self.out) - start
+        self._taken_cost = self._conditional + self._inside - inside
+        self._inside = inside
+        self.place_label(end)
+
+    def _branch(self, condition: str, register: Register, target: str, spare: int) -> None:
+        if self.scheme.machine is MachineKind.SPARCV8:
+            self.emit(asm.cmp(register, 0), asm.branch(_ON_ICC[condition], target))
+            return
+        if self.scheme.machine is MachineKind.SPARCV8PLUS:
+            copy = self.temporary(spare)
+            self.emit(asm.shift("sra", register, 0, copy))
+            register = copy
+        self.emit(asm.branch_register(condition, register, target))
+
+    def call(self, symbol: str, cost: int = 0) -> None:
+        """Call a run-time routine; the last instruction fills the delay slot if it can.
+
+        Parameters
+        ----------
+        cost
+            Instructions executed in the routine, its return included; 0 where somebody else
+            counts them.
+        """
+        *others, last = self.out or [asm.nop()]
+        behind_transfer = bool(others) and others[-1].is_transfer
+        if not self.out or last.is_transfer or behind_transfer or self._ends_open:
+            self.emit(asm.call(symbol), asm.nop())
+        else:
+            self.out = [*others, asm.call(symbol), last]
+        self._inside += cost
+
+    def dearer(self, extra: int) -> None:
+        """Note that the code, or a routine that it calls, may execute `extra` instructions more.
+
+        How often it does is told to the price (`pricing.Pricer.price`: `taken`, `block_taken`).
+        """
+        if self._taken_cost:
+            raise AssemblyError("a snippet has two conditional parts")
+        self._taken_cost = extra
+
+    @property
+    def _ends_open(self) -> bool:
+        return any(place == len(self.out) for place in self._labels.values())
+
+    # -- registers
+
+    @property
+    def is64(self) -> bool:
+        """Whether registers are 64 bits wide in the program's ABI."""
+        return self.scheme.context.is64
+
+    @property
+    def machine(self) -> MachineKind:
+        """What the code is for."""
+        return self.scheme.machine
+
+    @property
+    def layout(self) -> CounterLayout:
+        """Where the counters are."""
+        return self.scheme.layout
+
+    def temporary(self, number: int) -> Register:
+        """Return temporary `number`.
+
+        In a snippet with calls the first `len(clobbers) - 1` are what they destroy, their
+        arguments first (%o0, %o1); all others survive.
+        """
+        if number >= len(self._temporaries):
+            raise AssemblyError(f"a snippet needs more than {len(self._temporaries)} registers")
+        self._taken.add(number)
+        return self._temporaries[number]
+
+    @cached_property
+    def _temporaries(self) -> tuple[Register, ...]:
+        """Registers to use, best first: those that calls take anyway, dead ones, others."""
+        path = mask(*(r for r in self.scheme.registers if r is not None))
+        key = (self.site.live, path, *self.clobbers)
+        known = self.scheme.context.temporaries
+        if key not in known:
+            known[key] = _ordered(self.scheme.context.abi, self.site.live, path, self.clobbers)
+        return known[key]
+
+    def keep_out(self, *registers: Register) -> None:
+        """Take no temporaries among `registers`, which the code reads; called before any is."""
+        self._temporaries = tuple(r for r in self._temporaries if r not in registers)
+
+    def _used(self) -> list[Register]:
+        return [*self.clobbers, *(self._temporaries[n] for n in sorted(self._taken))]
+
+    def _is_dead(self, register: Register) -> bool:
+        return not self.site.live >> register & 1
+
+    def _is_wide(self, register: Register) -> bool:
+        """Whether 64 bits of a register must survive: in V8+ code those of %g and %o."""
+        return self.is64 or (self.machine is MachineKind.SPARCV8PLUS and register < R.SP)
+
+    # -- path registers
+
+    def path(self, number: int = 0) -> PathRegister:
+        """Return path register `number`, None if it is a stack word."""
+        return self.scheme.registers[number]
+
+    @cached_property
+    def _words(self) -> Mapping[int, Slot]:
+        """Stack words of path registers, by path register."""
+        inside = [k for k, register in enumerate(self.scheme.registers) if register is None]
+        scheme = self.scheme
+        words = path_words(
+            self.site, scheme.context.abi, len(inside), scheme.mixed, scheme.layout.words_base
+        )
+        return dict(zip(inside, words, strict=True))
+
+    def fetch(self, number: int, temporary: int) -> Register:
+        """Return a register that holds path register `number`: itself, or the loaded temporary."""
+        register = self.path(number)
+        if register is not None:
+            return register
+        register = self.temporary(temporary)
+        self.load_path(register, number)
+        return register
+
+    def load_path(self, register: Register, number: int = 0) -> None:
+        """Copy path register `number` to `register`."""
+        source = self.path(number)
+        if source is not None:
+            self.emit(asm.mov(source, register))
+            return
+        mnemonic = "ldx" if self.is64 else "ld"
+        self.emit(asm.load(mnemonic, *self._address(self._words[number], register), register))
+
+    def store_path(self, register: Register, number: int = 0) -> None:
+        """Copy `register` to path register `number`."""
+        target = self.path(number)
+        if target is not None:
+            if target is not register:
+                self.emit(asm.mov(register, target))
+            return
+        word = self._words[number]
+        helper = self.temporary(_ADDRESS) if word.base is R.G0 else R.G0
+        mnemonic = "stx" if self.is64 else "st"
+        self.emit(asm.store(mnemonic, register, *self._address(word, helper)))
+
+    def _address(self, word: Slot, helper: Register) -> tuple[Register, int]:
+        """Base and offset of a path register's word; `helper` takes the address of a far one."""
+        if word.base is not R.G0:
+            lowered = self.lowered if word.base is R.SP else 0
+            return word.base, word.offset + lowered
+        self.emit(asm.sethi(word.offset, helper))
+        return helper, word.offset & 0x3FF
+
+    def set_path(self, value: int, number: int = 0) -> None:
+        """`path register = value`; as it is: `Scheme.scale` and `offset` are the caller's."""
+        register = self.path(number)
+        if register is not None:
+            self.constant(value, register, 0)
+        elif value == 0:
+            self.store_path(R.G0, number)
+        else:
+            first = self.temporary(0)
+            self.constant(value, first)
+            self.store_path(first, number)
+
+    def add_path(self, value: int, number: int = 0) -> None:
+        """`path register += value`; as it is."""
+        register = self.path(number)
+        if register is not None:
+            self.sum(register, value, register, 0)
+        else:
+            first = self.temporary(0)
+            self.load_path(first, number)
+            self.sum(first, value, first, 1)
+            self.store_path(first, number)
+
+    # -- arithmetic and counters
+
+    def constant(self, value: int, register: Register, spare: int = 1) -> None:
+        """Load `value`; temporary `spare` helps where it takes more than 32 bits."""
+        needs_help = self.is64 and not -(1 << 31) <= value < 1 << 32
+        helper = self.temporary(spare) if needs_help else None
+        self.emit(*asm.load_constant(value, register, self.is64, helper))
+
+    def sum(self, source: Register, value: int, result: Register, spare: int) -> None:
+        """`result = source + value`; temporaries `spare` and up hold large values."""
+        if value == 0:
+            self.emit(*([] if source is result else [asm.mov(source, result)]))
+        elif fits_simm13(value):
+            self.emit(asm.arithmetic("add", source, value, result))
+        elif fits_simm13(-value):
+            self.emit(asm.arithmetic("sub", source, -value, result))
+        else:
+            helper = self.temporary(spare) if result is source else result
+            self.constant(value, helper, spare + 1)
+            self.emit(asm.arithmetic("add", source, helper, result))
+
+    def increment(self, address: int) -> None:
+        """Increment the counter at `address`. Takes temporaries 0 and 1."""
+        base, value = self.temporary(0), self.temporary(1)
+        self.emit(asm.sethi(address, base))
+        self.bump(base, address & 0x3FF, value)
+
+    def bump(self, base: Register, offset: Register | int, value: Register) -> None:
+        """Increment the counter at `base + offset`, in register `value`."""
+        self.emit(
+            asm.load("ld", base, offset, value),
+            asm.arithmetic("add", value, 1, value),
+            asm.store("st", value, base, offset),
+        )
+
+    # -- the whole
+
+    def finish(self) -> Body | None:
+        """Return the code with its saves and restores; None if %sp must be lowered for them."""
+        code, extra = self._linked(), self._inside
+        open_end = self._ends_open
+        if self.conditions and self.site.keeps_conditions:
+            number = max([1, *self._taken, len(self.clobbers) - 2]) + 1
+            before, after, more = self._keep_conditions(self.temporary(number))
+            code, extra, open_end = [*before, *code, *after], extra + more, False
+        saved = [r for r in dict.fromkeys(self._used()) if not self._is_dead(r)]
+        in_memory = self.scheme.registers.count(None)
+        wide = tuple(self._is_wide(r) for r in saved)
+        slots = save_slots(self.site, self.scheme.context.abi, wide, in_memory, self.lowered)
+        if slots is None:
+            return None
+        pairs = list(zip(saved, slots, strict=True))
+        saves, reloads = [self._save(*p) for p in pairs], [self._reload(*p) for p in pairs]
+        code = [*self._lower(-self.lowered), *saves, *code, *reloads, *self._lower(self.lowered)]
+        return Body(
+            tuple(code),
+            len(code) - self._conditional + extra,
+            self.hash_calls,
+            self._taken_cost,
+            open_end and not pairs and not self.lowered,
+            self._inside,
+        )
+
+    def _linked(self) -> list[Instruction]:
+        """Return the instructions with local branches filled in."""
+        places = {name: 4 * place for name, place in self._labels.items()}
+        code = []
+        for index, instruction in enumerate(self.out):
+            fixup = instruction.fixup
+            if fixup is not None and fixup.symbol in places:
+                text = instruction.text.replace(
+                    fixup.symbol, f".{places[fixup.symbol] - 4 * index:+d}"
+                )
+                instruction = replace(link(instruction, 4 * index, places), text=text)
+            code.append(instruction)
+        return code
+
+    def _keep_conditions(
+        self, flags: Register
+    ) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], int]:
+        """Code before and behind, and what they execute beyond their lengths."""
+        if self.machine is not MachineKind.SPARCV8:
+            kept = asm.read_state("%ccr", flags)
+            return (kept,), (asm.write_state(flags, 0, "%ccr"),), 0
+        before, after = keep(flags), restore(flags)
+        return before, after, KEEP_COST + restore_cost() - len(before) - len(after)
+
+    def _lower(self, change: int) -> list[Instruction]:
+        return [asm.arithmetic("add", R.SP, change, R.SP)] if change else []
+
+    def _save(self, register: Register, slot: Slot) -> Instruction:
+        mnemonic = "stx" if self._is_wide(register) else "st"
+        return asm.store(mnemonic, register, slot.base, slot.offset)
+
+    def _reload(self, register: Register, slot: Slot) -> Instruction:
+        mnemonic = "ldx" if self._is_wide(register) else "ld"
+        return asm.load(mnemonic, slot.base, slot.offset, register)
+
+
+def _ordered(
+    abi: Abi, live: int, path: int, clobbers: tuple[Register, ...]
+) -> tuple[Register, ...]:
+    """Return temporaries where `live` and `path` are the sets of live and of path registers."""
+    arguments = [r for r in clobbers if r is not R.O7]
+    excluded = path | mask(*clobbers)
+    dead = members(~(live | excluded), abi.temporaries)
+    order = (*LOCAL_ORDER, *abi.temporaries)
+    others = members(~(excluded | abi.reserved), order)
+    return tuple(dict.fromkeys([*arguments, *dead, *others]))
+
+
+_ADDRESS = 7
+"""Temporary that takes the address of a path register's word far from the stack."""
+_OPPOSITE = {"z": "nz", "nz": "z", "lz": "gez", "gez": "lz", "gz": "lez", "lez": "gz"}
+_ON_ICC = {"z": "e", "nz": "ne", "lz": "neg", "gez": "pos", "gz": "g", "lez": "le"}
+
+__all__ = [
+    "HASH_REGISTERS",
+    "PATH_SLOT",
+    "Body",
+    "Generator",
+    "Generators",
+    "Needs",
+    "PathRegister",
+    "Scheme",
+    "Writer",
+]

@@ -1,0 +1,225 @@
+"""What is installed, what works, and what is missing (`simprof doctor`).
+
+Runs work if every required check passes. The last of them is the whole way: a program of seven
+instructions is written, loaded, analysed, run and profiled, and the result compared with what
+can be counted by hand.
+"""
+
+from __future__ import annotations
+
+import platform
+import re
+import shutil
+import struct
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from importlib import metadata
+from pathlib import Path
+
+from profiler.commands.diagnosis import Check, Diagnosis
+from profiler.engine import kernel_cache
+from profiler.request.request import GuestOptions, Mode, RunRequest
+
+OLDEST_PYTHON = (3, 11)
+REINSTALL = "pip install --upgrade simprof"
+INSTALL_TOOLS = (
+    "apt-get install gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu "
+    "g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu gfortran-12-sparc64-linux-gnu "
+    "gfortran-12-multilib-sparc64-linux-gnu binutils-sparc64-linux-gnu qemu-user"
+)
+TOOLS = {
+    "sparc64-linux-gnu-gcc-12": "compiles C for SPARC",
+    "sparc64-linux-gnu-g++-12": "compiles C++ for SPARC",
+    "sparc64-linux-gnu-gfortran-12": "compiles Fortran for SPARC",
+    "sparc64-linux-gnu-objdump": "disassembles, for comparison",
+    "qemu-sparc64": "runs V9 programs, for comparison",
+    "qemu-sparc32plus": "runs V8+ programs, for comparison",
+    "qemu-sparc": "runs V8 programs, for comparison",
+}
+
+TRIAL_BASE_ADDRESS = 0x100000
+TRIAL_LOOPS = 3
+TRIAL_CODE = (
+    0x84102000 | TRIAL_LOOPS,  # mov 3, %g2
+    0x84A0A001,  # loop: subcc %g2, 1, %g2
+    0x12BFFFFF,  # bne loop
+    0x01000000,  # nop
+    0x90102000,  # mov 0, %o0
+    0x82102001,  # mov 1, %g1
+    0x91D0206D,  # ta 0x6d: exit(0)
+)
+TRIAL_INSTRUCTIONS = 1 + 3 * TRIAL_LOOPS + 3
+HEADER_SIZE = 64
+PROGRAM_HEADER_SIZE = 56
+
+
+def diagnose() -> Diagnosis:
+    """Look at everything."""
+    return Diagnosis(
+        (
+            check_python(),
+            *check_dependencies(),
+            check_engine(),
+            check_trial_run(),
+            check_kernel_cache(),
+            *check_tools(),
+        )
+    )
+
+
+def check_python() -> Check:
+    """Look whether the interpreter is new enough."""
+    return Check(
+        "python",
+        sys.version_info >= OLDEST_PYTHON,
+        True,
+        f"{platform.python_version()} on {platform.system()} {platform.machine()}",
+        "install Python 3.11 or newer",
+    )
+
+
+def check_dependencies() -> Iterator[Check]:
+    """Look for every package that simprof needs, in a version that it was tested with."""
+    for requirement in metadata.requires("simprof") or []:
+        if "extra ==" in requirement:
+            continue
+        match = re.match(r"([\w.-]+)\s*\(?([^;)]*)", requirement)
+        if match is None:
+            continue
+        name, wanted = match[1], match[2].strip()
+        try:
+            version = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            yield Check(name, False, True, f"not installed, needs {wanted}", REINSTALL)
+            continue
+        fits = satisfies(version, wanted)
+        detail = version if fits else f"{version}, tested with {wanted}"
+        yield Check(name, fits, True, detail, REINSTALL)
+
+
+def satisfies(version: str, wanted: str) -> bool:
+    """Return whether a version lies in a range such as ">=2.1.4,<2.2"."""
+    tests: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
+        ">=": lambda have, bound: have >= bound,
+        "<=": lambda have, bound: have <= bound,
+        "==": lambda have, bound: have == bound,
+        "!=": lambda have, bound: have != bound,
+        ">": lambda have, bound: have > bound,
+        "<": lambda have, bound: have < bound,
+    }
+    have = release(version)
+    for clause in filter(None, (part.strip() for part in wanted.split(","))):
+        match = re.fullmatch(r"([<>=!]{1,2})\s*(.+)", clause)
+        if match is None or not tests[match[1]](have, release(match[2])):
+            return False
+    return True
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Return the numbers of a version, padded so that 2.1 and 2.1.0 compare equal."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    numbers = [int(part) for part in match[0].split(".")] if match else []
+    return tuple((numbers + [0] * 6)[:6])
+
+
+def check_engine() -> Check:
+    """Set up the emulator, which tests itself, in both widths."""
+    try:
+        from simulator.cpu.cpu import Cpu
+
+        for is64 in (True, False):
+            Cpu(is64)
+    except Exception as error:  # whatever is wrong, saying so is this command's work
+        return Check("engine", False, True, one_line(error), REINSTALL)
+    return Check("engine", True, True, "state found, self-test passed in both widths")
+
+
+def check_trial_run() -> Check:
+    """Compare a whole run with what can be counted by hand."""
+    started = time.perf_counter()
+    try:
+        instructions, status, loops = trial_run()
+    except Exception as error:  # as above
+        return Check("trial run", False, True, one_line(error), REINSTALL)
+    seconds = time.perf_counter() - started
+    expected = (TRIAL_INSTRUCTIONS, 0, TRIAL_LOOPS - 1)
+    if (instructions, status, loops) != expected:
+        found = f"{instructions} instructions, exit status {status}, {loops} turns of its loop"
+        return Check("trial run", False, True, f"{found}: expected {expected}", REINSTALL)
+    detail = f"{instructions} instructions, profiled exactly, in {seconds:.1f} s"
+    return Check("trial run", True, True, detail)
+
+
+def trial_run() -> tuple[int, int, int]:
+    """Profile the trial program: its instructions, exit status, and count of its loop's edge."""
+    from profiler.session.session import run_program
+
+    with tempfile.TemporaryDirectory(prefix="simprof-") as directory:
+        program = Path(directory) / "trial.elf"
+        program.write_bytes(trial_program())
+        request = RunRequest(program, GuestOptions(root=Path(directory)), mode=Mode.PP)
+        measurement = run_program(request)
+    loops = sum(
+        edge.count
+        for routine in measurement.routines
+        for edge in routine.edge_counts
+        if edge.source == edge.target
+    )
+    return measurement.base, measurement.ending.code, loops
+
+
+def trial_program() -> bytes:
+    """Return a whole ELF file for SPARC V9: a header, one segment, the code."""
+    offset = HEADER_SIZE + PROGRAM_HEADER_SIZE
+    size = offset + 4 * len(TRIAL_CODE)
+    identification = b"\x7fELF\x02\x02\x01" + bytes(9)
+    header = identification + struct.pack(
+        ">HHIQQQIHHHHHH",
+        2,  # executable
+        43,  # EM_SPARCV9
+        1,
+        TRIAL_BASE_ADDRESS + offset,
+        HEADER_SIZE,
+        0,
+        0,
+        HEADER_SIZE,
+        PROGRAM_HEADER_SIZE,
+        1,
+        0,
+        0,
+        0,
+    )
+    address = TRIAL_BASE_ADDRESS
+    segment = struct.pack(">IIQQQQQQ", 1, 5, 0, address, address, size, size, 1 << 20)
+    return header + segment + struct.pack(f">{len(TRIAL_CODE)}I", *TRIAL_CODE)
+
+
+def check_kernel_cache() -> Check:
+    """Look where compiled kernels are kept, which makes the next start fast."""
+    directories = kernel_cache.directories()
+    found = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
+    for directory, files in found:
+        if files:
+            return Check("kernel cache", True, False, f"{files} kernels in {directory}")
+    return Check(
+        "kernel cache",
+        False,
+        False,
+        "empty: every start compiles the kernels again (some seconds)",
+        "export NUMBA_CACHE_DIR=~/.cache/simprof",
+    )
+
+
+def check_tools() -> Iterator[Check]:
+    """Look for the programs that only development and comparisons need."""
+    for name, purpose in TOOLS.items():
+        place = shutil.which(name)
+        detail = f"{purpose}: {place}" if place else f"not installed; {purpose}"
+        yield Check(name, place is not None, False, detail, INSTALL_TOOLS)
+
+
+def one_line(error: Exception) -> str:
+    """Return an error's message as one line."""
+    return " ".join(str(error).split()) or type(error).__name__

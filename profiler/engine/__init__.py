@@ -1,0 +1,1 @@
+"""From block events to counts: the native hook, the automaton, path segments."""

@@ -1,0 +1,295 @@
+"""The stack of live activations, and the arrivals that only it can explain.
+
+Native code pushes and pops frames; this module reads them where control arrives otherwise than by
+a call or a matching return: longjmp, C++ landing pads, signal handlers, the end of the run.
+
+Terms
+-----
+waits
+    A caller waits in the block that ends with its call, an interrupted activation in the block
+    of the interrupted instruction.
+ended early
+    An activation that something else than its EXIT ended (BL94 3.2, EPP 3.6). It adds one to a
+    virtual edge from the block it was in to EXIT.
+landing
+    A non-local exit: the activations above the one that continues end early, and so does that
+    one; a new activation begins at the landing, along an ENTRY edge.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from profiler.engine import kernels
+from profiler.engine.memory import MAXIMUM_DEPTH, EngineMemory
+from profiler.engine.walk import (
+    UNKNOWN,
+    Context,
+    GraphIndex,
+    Missing,
+    MissingEntry,
+    MissingReturn,
+    Step,
+)
+from simulator.errors import UnsupportedError
+
+ENDED_BIT = 1  # of a frame's return address: the caller has been accounted for
+SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a signal record
+
+
+@dataclass(frozen=True)
+class EarlyEnd:
+    """An activation ended in `block` with this segment register and state."""
+
+    block: int
+    register: int
+    segments: int
+
+
+@dataclass(frozen=True)
+class SignalRecord:
+    """What a signal interrupted: the automaton's state, the next instruction, the frame."""
+
+    state: int
+    pc: int
+    frame: int
+
+
+@dataclass
+class Tally:
+    """What Python counted itself, beside the kernel's transitions."""
+
+    crossed: Counter[int] = field(default_factory=Counter)
+    early: Counter[EarlyEnd] = field(default_factory=Counter)
+    missing: Counter[Missing] = field(default_factory=Counter)
+    unexecuted: int = 0  # instructions of entered blocks that were never reached
+
+
+class Activations:
+    """The frames of one run.
+
+    Parameters
+    ----------
+    memory, index, tally
+        Of the run.
+    stack_mask
+        All ones of the program's register width.
+    cross
+        Crosses an edge on behalf of the current frame, with all that it entails.
+    reached
+        (state, pc) -> steps and context of a block up to the instruction at `pc`.
+    on_missing
+        Told of what the graphs lack.
+    """
+
+    def __init__(
+        self,
+        memory: EngineMemory,
+        index: GraphIndex,
+        tally: Tally,
+        stack_mask: int,
+        cross: Callable[[Sequence[Step]], None],
+        reached: Callable[[int, int], tuple[tuple[Step, ...], Context]],
+        on_missing: Callable[[Missing], None],
+    ) -> None:
+        self._memory = memory
+        self._index = index
+        self._tally = tally
+        self._stack_mask = stack_mask
+        self._cross = cross
+        self._reached = reached
+        self._on_missing = on_missing
+        self._signals: list[SignalRecord] = []
+
+    # Reading frames
+
+    @property
+    def current(self) -> int:
+        """Frame of the activation that executes."""
+        return int(self._memory.clock[kernels.FRAME])
+
+    @current.setter
+    def current(self, frame: int) -> None:
+        self._memory.clock[kernels.FRAME] = frame
+
+    def _return_address(self, frame: int) -> int:
+        return int(self._memory.state.frames[frame + kernels.FRAME_RETURN])
+
+    def _is_handler(self, frame: int) -> bool:
+        """Whether a signal put the activation at `frame` on top of one that still waits."""
+        return self._return_address(frame) & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT
+
+    def _stack(self, frame: int) -> int:
+        """Stack pointer of the caller of the activation at `frame`."""
+        return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._stack_mask
+
+    def _stack_pointer(self) -> int:
+        return kernels.stack_pointer(self._memory.address) & self._stack_mask
+
+    def _waiting_block(self, frame: int) -> int:
+        """Block in which the caller of the activation at `frame` waits, or did when it ended."""
+        address = self._return_address(frame)
+        if address & SIGNAL_BIT:
+            record = self._signals[address >> 2]
+            return self._reached(record.state, record.pc)[1].block
+        return self._index.call_block(address & ~ENDED_BIT)
+
+    # Ending
+
+    def apply(self, steps: Sequence[Step], frame: int) -> None:
+        """Take steps that stay within one activation, on behalf of the one at `frame`."""
+        if steps:
+            current, self.current = self.current, frame
+            self._cross(steps)
+            self.current = current
+
+    def end_early(self, frame: int, block: int) -> None:
+        """The activation at `frame` ended in `block` (UNKNOWN: it has been accounted for)."""
+        if block == UNKNOWN:
+            return
+        frames = self._memory.state.frames
+        register = int(frames[frame + kernels.FRAME_PATH])
+        segments = int(frames[frame + kernels.FRAME_SEGMENTS])
+        self._tally.early[EarlyEnd(block, register, segments)] += 1
+
+    def _end_caller_early(self, frame: int) -> None:
+        """The caller of the activation at `frame` ends where it waits."""
+        if frame == 0 or self._return_address(frame) & ENDED_BIT:
+            return
+        caller, block = frame - kernels.STRIDE, self._waiting_block(frame)
+        if self._is_handler(frame):
+            record = self._signals[self._return_address(frame) >> 2]
+            self.apply(self._reached(record.state, record.pc)[0], caller)
+            if block != UNKNOWN:
+                left = max(0, self._index.block_end(block) - record.pc)
+                self._tally.unexecuted += left // 4
+        self.end_early(caller, block)
+
+    def end_callers_early(self) -> None:
+        """The run is over: everything below the current activation ends where it waits."""
+        for frame in range(self.current, 0, -kernels.STRIDE):
+            self._end_caller_early(frame)
+
+    # Landing
+
+    def land(self, address: int, block: int, *, returned: bool) -> None:
+        """Control arrives at `address`; find out in which activation.
+
+        `block` is where the current activation left off (UNKNOWN: it has been accounted for);
+        `returned`: it is complete.
+        """
+        frame = self.current
+        if returned:
+            if self._return_address(frame) | ENDED_BIT == address | ENDED_BIT:
+                self._return_unseen(address, frame)
+                return
+            if self._is_handler(frame):
+                self.enter(address)  # the handler returned to the signal trampoline
+                return
+        else:
+            self.end_early(frame, block)
+        target = self._activation_for(address, frame)
+        if target is None:
+            self._enter_above(address, frame)
+            return
+        for above in range(frame, target, -kernels.STRIDE):
+            self._end_caller_early(above)
+        self.current = target
+        self.enter(address)
+
+    def _return_unseen(self, address: int, frame: int) -> None:
+        """The activation at `frame` returned to a place where the graphs have no return."""
+        if self._return_address(frame) & ENDED_BIT:
+            self._on_missing(MissingReturn(address - 8))
+        self.current = frame - kernels.STRIDE
+        self.enter(address, behind=True)
+
+    def _activation_for(self, address: int, frame: int) -> int | None:
+        """Frame of the live activation, below the current one, that continues at `address`.
+
+        An activation owns the stack between its own %sp and its caller's.
+        """
+        landing = self._index.block_at(address)
+        if landing == UNKNOWN:
+            return None
+        routine = self._index.routine(landing)
+        pointer = self._stack_pointer()
+        fallback = None
+        for above in range(frame, 0, -kernels.STRIDE):
+            block = self._waiting_block(above)
+            if block == UNKNOWN or self._index.routine(block) != routine:
+                continue
+            caller = above - kernels.STRIDE
+            upper = self._stack(caller) if caller else self._stack_mask
+            if self._stack(above) <= pointer < upper:
+                return caller
+            if fallback is None and pointer < upper:
+                fallback = caller
+        return fallback
+
+    def _enter_above(self, address: int, frame: int) -> None:
+        """No live activation continues here: a new one begins on top of the stack's owner.
+
+        The 64-bit longjmp arrives like this, inside setjmp, whose activation is long gone.
+        """
+        pointer = self._stack_pointer()
+        above = frame
+        while above > 0 and self._stack(above) < pointer:
+            self._end_caller_early(above)
+            above -= kernels.STRIDE
+        if above > 0:
+            self._end_caller_early(above)
+            self._memory.state.frames[above + kernels.FRAME_RETURN] |= ENDED_BIT
+        self.current = above
+        self.enter(address)
+
+    def enter(self, address: int, *, behind: bool = False) -> None:
+        """Begin an activation in the current frame at `address` (`behind`: see `MissingEntry`)."""
+        if not self._index.enter(address, self._cross):
+            self._on_missing(MissingEntry(address, behind))
+
+    # Signals
+
+    def interrupt(self, state: int, pc: int) -> int:
+        """Remember what a signal interrupts; return the number of the record."""
+        self._signals.append(SignalRecord(state, pc, self.current))
+        return len(self._signals) - 1
+
+    def enter_handler(self, record: int, stack_pointer: int, address: int) -> None:
+        """Push the frame of a handler; `stack_pointer` is the interrupted one."""
+        frame = self.current + kernels.STRIDE
+        if frame + kernels.STRIDE > int(self._memory.clock[kernels.FRAME_LIMIT]):
+            raise too_deep(address)
+        frames = self._memory.state.frames
+        frames[frame + kernels.FRAME_RETURN] = record << 2 | SIGNAL_BIT
+        frames[frame + kernels.FRAME_STACK] = _signed(stack_pointer)
+        frames[frame + kernels.FRAME_SEGMENTS] = 0
+        self.current = frame
+        self.enter(address)
+
+    def leave_handler(self) -> SignalRecord | None:
+        """Drop the frames down to the innermost handler's; return what it had interrupted."""
+        frame = self.current
+        while frame > 0 and not self._is_handler(frame):
+            self._end_caller_early(frame)
+            frame -= kernels.STRIDE
+        if frame == 0:
+            return None
+        record = self._signals[self._return_address(frame) >> 2]
+        self.current = record.frame
+        return record
+
+
+def too_deep(address: int) -> UnsupportedError:
+    """The error for more frames than there is room for."""
+    return UnsupportedError(
+        f"more than {MAXIMUM_DEPTH} nested calls at {address:#x}: "
+        "the program recurses without end, or calls without returning"
+    )
+
+
+def _signed(word: int) -> int:
+    """A 64-bit word as an int64."""
+    return word - (word >> 63 << 64)

@@ -1,0 +1,531 @@
+"""The successor-cache automaton: drives the kernel and turns transition counts into edge counts.
+
+A state is a translation block in one context; a transition is one state following another. Each
+transition is resolved once, by `walk.Walker`, into steps, and from then on counted natively. What
+a block does inside is accounted for when it is left, so that a fault in its middle, or a budget
+that ends before it, leaves nothing to undo.
+
+Terms
+-----
+inside
+    The steps between a block's first instruction and its last.
+boundary
+    The steps from a block's last instruction to the first of the next.
+
+Modules: `engine_memory` holds the arrays, `activations` the stack of frames.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.engine import kernels
+from profiler.engine.activations import Activations, Tally, too_deep
+from profiler.engine.lowering import Lowering, fuse
+from profiler.engine.memory import Operation
+from profiler.engine.walk import (
+    BEGINNING,
+    UNKNOWN,
+    Context,
+    Cross,
+    GraphIndex,
+    Land,
+    Missing,
+    MissingEntry,
+    MissingReturn,
+    MissingTarget,
+    Pop,
+    Push,
+    Step,
+    Walker,
+)
+from simulator.errors import SimulatorError
+
+if TYPE_CHECKING:
+    from profiler.trace.recorder import TraceRun
+
+Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class State:
+    """A translation block in one context. `first` is the context after its first instruction."""
+
+    address: int
+    size: int
+    first: Context
+
+    @property
+    def end(self) -> int:
+        """Address after its last instruction."""
+        return self.address + self.size
+
+
+@dataclass(frozen=True)
+class Transition:
+    """`source` was followed by `target`; `place` says where `rows` counts it, None if spilled."""
+
+    source: int
+    target: int
+    boundary: tuple[Step, ...]
+    place: int | None
+
+
+class Automaton:
+    """One run's automaton.
+
+    Parameters
+    ----------
+    index
+        Graphs under program-wide numbers.
+    lowering
+        What the kernel does on each edge, counters and tables.
+    on_missing
+        Told of everything that the graphs lack, when it is first met.
+
+    Attributes
+    ----------
+    trace
+        What writes a trace of the run, if one is wanted; set before the run.
+
+    Raises
+    ------
+    UnsupportedError
+        Through `error` after the run: the program did what cannot be profiled exactly.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        lowering: Lowering,
+        on_missing: Callable[[Missing], None] = lambda _: None,
+    ) -> None:
+        self.tally = Tally()
+        self.error: BaseException | None = None
+        self.memory = lowering.memory
+        self._on_missing = on_missing
+        self.trace: TraceRun | None = None
+        self._marks: dict[int, tuple[Step, ...]] = {}
+        self._index = index
+        self._walker = Walker(index)
+        self._lowering = lowering
+        self._states: dict[int, State] = {kernels.START: State(0, 0, BEGINNING)}
+        self._numbers: dict[State, int] = {}
+        self._insides: dict[int, tuple[tuple[Step, ...], Context]] = {}
+        self._transitions: list[Transition] = []
+        self._known_operations: dict[tuple[Step, ...], int] = {(): 0}
+        self._landings: dict[int, Land] = {}
+        self._after_pop: dict[int, tuple[int, ...]] = {}
+        self._arrival: Callable[[int], None] | None = None
+        self._activations = Activations(
+            self.memory,
+            index,
+            self.tally,
+            lowering.stack_mask,
+            self._cross,
+            self._truncated,
+            self._note_missing,
+        )
+        callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        self._callback = callback_type(self._guarded)
+        callback = ctypes.cast(self._callback, ctypes.c_void_p).value
+        self.clock[kernels.SLOW_CALLBACK] = callback or 0
+
+    @property
+    def clock(self) -> Array:
+        """The words shared with the machine and its traps."""
+        return self.memory.clock
+
+    # States and transitions
+
+    def _number(self, state: State) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self.memory.new_state()
+            self._numbers[state], self._states[number] = number, state
+        return number
+
+    def _inside(self, number: int) -> tuple[tuple[Step, ...], Context]:
+        """Steps within state `number`, and the context after its last instruction."""
+        known = self._insides.get(number)
+        if known is None:
+            state = self._states[number]
+            known = self._insides[number] = self._walk_inside(state, state.end)
+        return known
+
+    def _walk_inside(self, state: State, end: int) -> tuple[tuple[Step, ...], Context]:
+        context = state.first
+        steps: list[Step] = []
+        for address in range(state.address + 4, end, 4):
+            more, context = self._walker.step(context, address)
+            steps += more
+        return tuple(steps), context
+
+    def _truncated(self, number: int, pc: int) -> tuple[tuple[Step, ...], Context]:
+        """Steps of a state up to the instruction at `pc`, which it has reached."""
+        if number < kernels.FIRST_STATE:
+            return (), BEGINNING
+        state = self._states[number]
+        return self._walk_inside(state, min(pc + 4, state.end))
+
+    def _first_event(self, number: int, address: int) -> tuple[list[Step], Context]:
+        if number == kernels.START:
+            return self._walker.begin(address)
+        return self._walker.step(self._inside(number)[1], address)
+
+    def _resolve(self, source: int, address: int, size: int) -> None:
+        """Add the transition from `source` to the block at `address` and take it."""
+        boundary, first = self._first_event(source, address)
+        inside = () if source == kernels.START else self._inside(source)[0]
+        target = self._number(State(address, size, first))
+        steps = (*inside, *boundary)
+        for step in steps:
+            if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
+                self._note_missing(step)
+        operation = self._operation(steps)
+        place = self.memory.insert(source, (address | size << 48, 1, target, operation))
+        self._transitions.append(Transition(source, target, tuple(boundary), place))
+        self.clock[kernels.STATE] = target
+        self._execute(operation, address)
+
+    def _execute(self, operation: int, address: int) -> None:
+        if operation:
+            self._settle(self.memory.execute(operation, address), address)
+
+    def _operation(self, steps: tuple[Step, ...]) -> int:
+        """Number of the first operation for `steps`; 0 where there is nothing to do."""
+        known = self._known_operations.get(steps)
+        if known is not None:
+            return known
+        operations = fuse(self._lower(steps))
+        first = self.memory.add_operations(operations) if operations else 0
+        self._known_operations[steps] = first
+        for number, (code, place, _) in enumerate(operations, first):
+            if code == kernels.SLOW:
+                landing = steps[place]
+                assert isinstance(landing, Land)
+                self._landings[number] = landing
+            elif code == kernels.MARK:
+                self._marks[number] = steps[place:]
+            elif code == kernels.RETURN:
+                self._after_pop[number] = _edges_after_pop(steps)
+        return first
+
+    def _lower(self, steps: Sequence[Step]) -> list[Operation]:
+        operations: list[Operation] = []
+        for place, step in enumerate(steps):
+            if self.trace is not None:
+                operations += self.trace.operations(steps, place)
+            match step:
+                case Cross(edge):
+                    operations += self._lowering.operations(edge)
+                case Push(return_address):
+                    operations.append((kernels.CALL, return_address, 0))
+                case Pop():
+                    operations.append((kernels.RETURN, 0, 0))
+                case Land():
+                    operations.append((kernels.SLOW, place, 0))
+        return operations
+
+    def _cross(self, steps: Sequence[Step]) -> None:
+        """Cross edges outside of any transition, on behalf of the current frame."""
+        for step in steps:
+            if isinstance(step, Cross):
+                self.tally.crossed[step.edge] += 1
+                if self.trace is not None:
+                    self.trace.crossed(step.edge)
+                self._execute(self._operation((step,)), 0)
+
+    # Python's part of an event
+
+    def _guarded(self, status: int, address: int, size: int) -> None:
+        self.guard(lambda: self.decide(status, address, size))
+
+    def guard(self, action: Callable[[], None]) -> None:
+        """Do `action`; keep what it raises in `error` and stop the engine."""
+        try:
+            action()
+        except BaseException as error:
+            self.error = self.error or error
+            self.clock[kernels.LIMIT] = -1
+            self.clock[kernels.INTERRUPTED] = kernels.FAILED
+
+    def decide(self, status: int, address: int, size: int) -> None:
+        """Handle an event that the kernel could not (`status` of `kernels.advance`)."""
+        if self.error is not None:
+            return
+        if status != kernels.MISS:
+            self._settle(status, address)
+            return
+        state = int(self.clock[kernels.STATE])
+        if state == kernels.ABNORMAL:
+            self._arrive_abnormally(address, size)
+        elif state == kernels.RESUME:
+            self._resume(address, size)
+        else:
+            self._resolve(state, address, size)
+
+    def _settle(self, status: int, address: int) -> None:
+        """Finish an operation list that stopped with `status`."""
+        while status != kernels.OK:
+            failed = int(self.clock[kernels.FAILED_OPERATION])
+            match status:
+                case kernels.MISMATCH:
+                    self.tally.crossed.subtract(self._after_pop[failed])
+                    self._begin_event(UNKNOWN)
+                    self._activations.land(address, UNKNOWN, returned=True)
+                    self._end_event()
+                    return
+                case kernels.DECIDE:
+                    landing = self._landings[failed]
+                    self._begin_event(UNKNOWN if landing.returned else landing.block)
+                    self._activations.land(address, landing.block, returned=landing.returned)
+                    self._end_event()
+                    return
+                case kernels.TOO_DEEP:
+                    raise too_deep(address)
+                case kernels.NO_NODES:
+                    self.memory.grow_nodes()
+                case kernels.NEW_SEGMENT if not self._new_segment(failed):
+                    failed += 1
+                    if self.memory.is_last(failed - 1):
+                        return
+                case kernels.TRACE_STOP if self.trace is not None:
+                    self.trace.drain()
+                case kernels.MARKED if self.trace is not None:
+                    self.trace.mark(
+                        self._marks[failed], self._activations.current, self._position()
+                    )
+                    failed += 1
+                    if self.memory.is_last(failed - 1):
+                        return
+            status = self.memory.execute(failed, address)
+
+    def _new_segment(self, operation: int) -> bool:
+        """Add the transition that SEGMENT operation number `operation` lacks."""
+        words = self.memory.state.operations[operation * kernels.OPERATION :]
+        frame = self._activations.current
+        number, register = self.memory.segment(frame)
+        return self._lowering.products.resolve(number, register + int(words[1]))
+
+    def _resume(self, address: int, size: int) -> None:
+        """An interrupted block goes on, but ends elsewhere than it did before."""
+        state = self._states[int(self.clock[kernels.RESUMED_STATE])]
+        done = int(self.clock[kernels.RESUME_PC]) - state.address
+        if address != state.address + done:
+            raise SimulatorError(
+                f"the emulator resumed at {address:#x} instead of {state.address + done:#x}: "
+                "please report this program"
+            )
+        if done == 0:
+            self.clock[kernels.STATE] = self._number(State(address, size, state.first))
+            return
+        self._resolve(self._number(State(state.address, done, state.first)), address, size)
+
+    def _arrive_abnormally(self, address: int, size: int) -> None:
+        arrival, self._arrival = self._arrival, None
+        state = State(address, size, self._walker.land(address))
+        self.clock[kernels.STATE] = self._number(state)
+        if arrival is not None:
+            arrival(address)
+        self._end_event()
+
+    def _note_missing(self, step: Missing) -> None:
+        self.tally.missing[step] += 1
+        self._on_missing(step)
+
+    @property
+    def lost(self) -> int:
+        """Counts that fell outside the counters."""
+        return 0 if self.tally.missing else self._lowering.products.lost
+
+    # What the machine tells
+
+    def _current(self) -> tuple[int, int]:
+        """(state, address of the first instruction of it that has not executed)."""
+        number = int(self.clock[kernels.STATE])
+        if number == kernels.RESUME:
+            return int(self.clock[kernels.RESUMED_STATE]), int(self.clock[kernels.RESUME_PC])
+        return number, self._states[number].end
+
+    def _position(self) -> int:
+        """The block that the current state's first instruction is in: edges behind are open."""
+        number = self._current()[0]
+        return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
+
+    def _begin_event(self, block: int) -> None:
+        """Python takes over from block `block`: what follows, a reader must be told."""
+        if self.trace is not None:
+            self.trace.begin_event(block)
+
+    def _end_event(self) -> None:
+        """The kernel goes on."""
+        if self.trace is not None:
+            self.trace.end_event(self._activations.current, self._position())
+
+    def _await(self, arrival: Callable[[int], None]) -> None:
+        """Have `arrival` decide about the next event."""
+        self._arrival = arrival
+        self.clock[kernels.STATE] = kernels.ABNORMAL
+
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int) -> None:
+        """The next event is the entry of a signal handler.
+
+        `stack_pointer` is the interrupted %sp, bias included.
+        """
+        self._begin_event(self._position())
+        record = self._activations.interrupt(self._current()[0], interrupted_pc)
+        enter = self._activations.enter_handler
+        self._await(lambda address: enter(record, stack_pointer, address))
+
+    def signal_returned(self, resumed_pc: int) -> None:
+        """Sigreturn: the next event continues what the innermost signal interrupted."""
+        self._begin_event(self._position())
+        self._end_by_trap(*self._inside(self._current()[0]))
+        record = self._activations.leave_handler()
+        if record is None:
+            self._await_landing(UNKNOWN)
+            return
+        state = self._states[record.state]
+        if resumed_pc != record.pc:
+            steps, context = self._truncated(record.state, record.pc)
+            self._activations.apply(steps, record.frame)
+            self._await_landing(context.block)
+        elif record.pc < state.end:
+            self.clock[kernels.RESUME_PC] = record.pc
+            self.clock[kernels.RESUME_END] = state.end
+            self.clock[kernels.RESUMED_STATE] = record.state
+            self.clock[kernels.STATE] = kernels.RESUME
+            self._end_event()
+        else:
+            self.clock[kernels.STATE] = record.state
+            self._end_event()
+
+    def context_replaced(self, pc: int) -> None:
+        """setcontext: the next event is at `pc`, in whatever activation."""
+        self._begin_event(self._position())
+        number, end = self._current()
+        steps, context = self._truncated(number, end - 4)
+        self._activations.apply(steps, self._activations.current)
+        self._await_landing(self._leave_by_trap(context))
+
+    def _await_landing(self, block: int) -> None:
+        land = self._activations.land
+        self._await(lambda address: land(address, block, returned=False))
+
+    def _end_by_trap(self, steps: Sequence[Step], context: Context) -> None:
+        """The current activation ends with the trap at the end of `steps`."""
+        frame = self._activations.current
+        self._activations.apply(steps, frame)
+        self._activations.end_early(frame, self._leave_by_trap(context))
+
+    def _leave_by_trap(self, context: Context) -> int:
+        """The block that a trap which does not return leaves its activation in.
+
+        UNKNOWN where the graph knows that it does not return: the activation is then complete.
+        """
+        edge = self._index.exit_edge.get(context.block)
+        if edge is None or context.pending >= 0:
+            return context.block
+        self._cross((Cross(edge),))
+        return UNKNOWN
+
+    # The end
+
+    def finish(self, *, exited: bool, fault_pc: int | None) -> None:
+        """Account for the block that ran last and for all activations still alive.
+
+        `exited`: the program ended itself; `fault_pc`: it faulted there, within its last block.
+        """
+        if self._arrival is None:
+            self._begin_event(self._position())
+        block = UNKNOWN  # if the run ended between a signal and its handler
+        if self._arrival is None:
+            block = self._finish_block(exited, fault_pc)
+        self._activations.end_early(self._activations.current, block)
+        self._activations.end_callers_early()
+        if self.trace is not None:
+            self.trace.end()
+
+    def _finish_block(self, exited: bool, fault_pc: int | None) -> int:
+        """The block in which the current activation ends early; UNKNOWN if it is complete."""
+        number, end = self._current()
+        if number < kernels.FIRST_STATE:
+            return UNKNOWN
+        steps, context = self._truncated(number, end - 4 if fault_pc is None else fault_pc)
+        self._activations.apply(steps, self._activations.current)
+        if exited and self._leave_by_trap(context) == UNKNOWN:
+            return UNKNOWN
+        if context.block != UNKNOWN:
+            next_pc = end if fault_pc is None else fault_pc
+            self.tally.unexecuted += (self._index.block_end(context.block) - next_pc) // 4
+        return context.block
+
+    def attributed_instructions(self) -> int:
+        """Instructions executed in blocks of the graphs, derived from the edge counts alone."""
+        counts = self.edge_counts()
+        total = -self.tally.unexecuted
+        for number, cfg in enumerate(self._index.recovered.routines):
+            first = int(self._index.first_edge[number])
+            mine = counts[first : first + len(cfg.edges)].tolist()
+            if any(mine):
+                total += sum(
+                    count * cfg.blocks[edge.target].instructions
+                    for edge, count in zip(cfg.edges, mine, strict=True)
+                    if edge.target != cfg.exit
+                )
+        return total
+
+    def reached(self, address: int) -> bool:
+        """Whether the instruction at `address` was part of a block that ran."""
+        return any(state.address <= address < state.end for state in self._states.values())
+
+    def edge_counts(self) -> Array:
+        """How often each edge of the program was crossed (int64 by program-wide number)."""
+        counts = np.zeros(self._index.edge_count, np.int64)
+        left: Counter[int] = Counter()
+        for transition, count in self.transition_counts():
+            for step in transition.boundary:
+                if isinstance(step, Cross):
+                    counts[step.edge] += count
+            left[transition.source] += count
+        for number, count in left.items():
+            for step in self._inside(number)[0] if number >= kernels.FIRST_STATE else ():
+                if isinstance(step, Cross):
+                    counts[step.edge] += count
+        for edge, count in self.tally.crossed.items():
+            counts[edge] += count
+        return counts
+
+    def transition_counts(self) -> list[tuple[Transition, int]]:
+        """Every transition with its count."""
+        spilled, rows = self.memory.spilled_counts(), self.memory.state.rows
+        counted = []
+        for transition in self._transitions:
+            if transition.place is None:
+                state = self._states[transition.target]
+                count = spilled[transition.source, state.address | state.size << 48]
+            else:
+                count = int(rows[transition.place])
+            counted.append((transition, count))
+        return counted
+
+    def unattributed_transfers(self) -> int:
+        """Transfers that no edge of the graphs explains."""
+        return sum(
+            count
+            for transition, count in self.transition_counts()
+            if any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
+        ) + sum(count for step, count in self.tally.missing.items() if count > 1)
+
+
+def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
+    place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
+    return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))

@@ -1,0 +1,204 @@
+"""Plans -> what the kernel does on each edge.
+
+The kernel keeps one segment register an activation for all schemes together (`segments`,
+`products`). Edge counters need no kernel work at all, since the exact edge counts that every run
+produces are their values (DESIGN section 5). Routines are lowered when the program first crosses
+one of their edges: most of a static program never runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.code.runtime.hash_routine import (
+    BUCKETS,
+    HASH_MULTIPLIER,
+    HASH_SHIFT,
+    HashCosts,
+    hash_costs,
+)
+from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
+from profiler.engine import kernels
+from profiler.engine.memory import EngineMemory, Operation
+from profiler.engine.products import Player, Products, RoutineProduct, hash_operation, hashes
+from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.plan import InstrumentationPlan, Table
+from simulator.binary.program import MachineKind
+
+Array = npt.NDArray[np.int64]
+PathPlanner = Callable[[int], InstrumentationPlan | None]
+"""Routine number -> one scheme's plan for it, None where it is not profiled."""
+
+
+@dataclass(frozen=True)
+class HashModel:
+    """What the kernel must know of the hashing run-time routine (see `hash_routine`).
+
+    `word_costs` are those for keys of 2 words and up (see `word_hash_routine`).
+    """
+
+    costs: HashCosts
+    word_costs: tuple[HashCosts, ...] = ()
+    buckets: int = BUCKETS
+    multiplier: int = HASH_MULTIPLIER
+    shift: int = HASH_SHIFT
+
+    def words(self) -> Array:
+        """The kernel's cost words, one row for each number of words of a key."""
+        return np.concatenate([self._row(costs) for costs in (self.costs, *self.word_costs)])
+
+    def _row(self, costs: HashCosts) -> Array:
+        words = np.zeros(kernels.COST_WORDS, np.int64)
+        words[kernels.COST_REMEMBERED] = costs.remembered
+        words[kernels.COST_HIT] = costs.hit
+        words[kernels.COST_INSERT] = costs.insert
+        words[kernels.COST_BACK_HIT] = costs.back_edge_hit
+        words[kernels.COST_BACK_INSERT] = costs.back_edge_insert
+        words[kernels.COST_STEP] = costs.step
+        words[kernels.BUCKET_MASK] = self.buckets - 1
+        words[kernels.HASH_MULTIPLIER] = self.multiplier
+        words[kernels.HASH_SHIFT] = self.shift
+        return words
+
+
+def hash_model(machine: MachineKind) -> HashModel:
+    """Return what the kernel must know of the routines of `machine`."""
+    several = tuple(word_hash_costs(machine, words) for words in WORD_COUNTS)
+    return HashModel(hash_costs(machine), several)
+
+
+class Lowering:
+    """Operations by edge, for one run.
+
+    Parameters
+    ----------
+    planners
+        One for each scheme that counts paths.
+    graphs, first_edge
+        The routines; program-wide number of each one's edge 0, and the number of edges at the
+        end.
+    hash_model
+        The hashing run-time routine.
+    stack_mask
+        All ones of the program's register width.
+    weights
+        Routine -> edge weights for its segmentation, None for a heuristic.
+    keep_history
+        See `Products`.
+    """
+
+    def __init__(
+        self,
+        planners: Sequence[PathPlanner],
+        graphs: Sequence[ControlFlowGraph],
+        first_edge: Array,
+        hash_model: HashModel,
+        stack_mask: int,
+        weights: Callable[[int], Sequence[float] | None] = lambda _: None,
+        *,
+        keep_history: bool = False,
+    ) -> None:
+        self.stack_mask = stack_mask
+        self.memory = EngineMemory(hash_model.words())
+        self.products = Products(self.memory, keep_history=keep_history)
+        self._planners = planners
+        self._graphs = graphs
+        self._first_edge = first_edge
+        self._weights = weights
+        self._lowered: set[int] = set()
+        self._by_edge: dict[int, tuple[Operation, ...]] = {}
+        self._tables: dict[tuple[int, int], int] = {}
+
+    def operations(self, edge: int) -> tuple[Operation, ...]:
+        """What the kernel does on `edge`, all schemes together."""
+        if not self._planners:
+            return ()
+        routine = int(np.searchsorted(self._first_edge, edge, "right")) - 1
+        if routine not in self._lowered:
+            self._lowered.add(routine)
+            self._lower(routine)
+        return self._by_edge.get(edge, ())
+
+    def hashing(self, routine: int, slot: int) -> tuple[int, int]:
+        """(calls, instructions) of the hashing routine for a routine's table of a scheme."""
+        table = self._tables.get((routine, slot), -1)
+        return (0, 0) if table < 0 else self.memory.hashing(table)
+
+    def hashed_counts(self, routine: int, slot: int) -> dict[int, int] | None:
+        """What a routine's hash table of a scheme holds; None where it has none."""
+        table = self._tables.get((routine, slot), -1)
+        return None if table < 0 else self.memory.hashed_counts(table)
+
+    def _lower(self, routine: int) -> None:
+        plans = {slot: plan(routine) for slot, plan in enumerate(self._planners)}
+        counting = {slot: p for slot, p in plans.items() if p is not None and p.counts_paths}
+        if not counting:
+            return
+        cfg = self._graphs[routine]
+        players = {slot: self._player(routine, slot, plan) for slot, plan in counting.items()}
+        cuts = {
+            edge
+            for plan in counting.values()
+            for edge, actions in plan.actions.items()
+            if any(hashes(plan, action) for action in actions)
+        }
+        segmentation = segment(cfg, cuts, self._weights(routine))
+        start = self.products.add(routine, RoutineProduct(segmentation, players))
+        base = int(self._first_edge[routine])
+        touched = {*segmentation.steps, *(e for p in counting.values() for e in p.actions)}
+        for edge in touched:
+            fixed = [
+                (*hash_operation(player.table, count, self.memory.hash_key(count.counter)), 1)
+                for player in players.values()
+                for count in player.fixed_counts(edge)
+            ]
+            steps = segmentation.steps.get(edge, ())
+            operations = (*fixed, *(_operation(step, start) for step in steps))
+            if operations:
+                self._by_edge[base + edge] = operations
+
+    def _player(self, routine: int, slot: int, plan: InstrumentationPlan) -> Player:
+        table = self.memory.add_table(plan.key_words) if plan.table is Table.HASH else -1
+        self._tables[routine, slot] = table
+        return Player(self._graphs[routine], plan, table)
+
+
+def _operation(step: SegmentStep, start: int) -> Operation:
+    match step:
+        case BeginSegments(register):
+            return kernels.BEGIN, register, start
+        case AddToSegment(increment):
+            return kernels.ADD, increment, 0
+        case EndSegment(increment, register):
+            return kernels.SEGMENT, increment, register
+
+
+def fuse(operations: Iterable[Operation]) -> list[Operation]:
+    """Join neighbouring operations where one does the work of two."""
+    fused: list[Operation] = []
+    for operation in operations:
+        joined = _join(fused[-1], operation) if fused else None
+        if joined is None:
+            fused.append(operation)
+        else:
+            fused[-1] = joined
+    return fused
+
+
+def _join(first: Operation, second: Operation) -> Operation | None:
+    """One operation that does `first` then `second`, or None."""
+    code, a, b = first
+    next_code, c, d = second
+    match code, next_code:
+        case ((kernels.ADD | kernels.BEGIN), kernels.ADD):
+            return code, a + c, b
+        case kernels.SEGMENT, kernels.ADD:
+            return code, a, b + c
+        case kernels.ADD, kernels.SEGMENT:
+            return next_code, a + c, d
+    return None

@@ -1,0 +1,290 @@
+"""The kernel's arrays: allocation, growth, and the layout of what Python puts there.
+
+Everything that native code reads while a program runs lives here. Arrays grow by being replaced;
+their addresses are published in the clock, whose own address never changes.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.engine import kernels
+
+Array = npt.NDArray[np.int64]
+Operation = tuple[int, int, int]
+"""(code, a, b): the words of `kernels.OPERATION`."""
+Successor = tuple[int, int, int, int]
+"""(key, count, next state, operation): the words of `kernels.SUCCESSOR`."""
+
+MAXIMUM_DEPTH = 1 << 22
+"""Activations that can be live at once. Frames cost memory only once they are used."""
+_STATES = 1 << 14
+_SPILL = 1 << 15
+_NODES = 1 << 16
+_SEGMENTS = 1 << 14
+_NO_SEGMENTS = kernels.SUCCESSOR
+"""Words at the start of `segments` that states without successors share: they stay 0."""
+_LARGEST_TABLE = 1 << 12
+"""Places of a segment state's table; more segments are spilled."""
+_SPARSEST_TABLE = 16
+"""Places a segment that such a table may grow to."""
+
+
+class EngineMemory:
+    """The arrays of one run.
+
+    Parameters
+    ----------
+    costs
+        Cost words of the hashing routine (`lowering.HashModel.words`).
+    depth
+        Activations that can be live at once.
+    """
+
+    def __init__(self, costs: Array, depth: int = MAXIMUM_DEPTH) -> None:
+        clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
+        clock[kernels.FRAME_LIMIT] = kernels.STRIDE * depth
+        clock[kernels.SPILL_MASK] = _SPILL - 1
+        clock[kernels.STATE] = kernels.START
+        self.state = kernels.KernelState(
+            clock=clock,
+            rows=np.zeros(_STATES * kernels.ROW, np.int64),
+            spill=np.zeros(_SPILL * kernels.SPILL, np.int64),
+            operations=np.zeros(1 << 12, np.int64),
+            frames=np.zeros(kernels.STRIDE * (depth + 1), np.int64),
+            segments=np.zeros(_SEGMENTS, np.int64),
+            tables=np.zeros(1, np.int64),
+            heads=np.zeros(1, np.int64),
+            nodes=np.zeros(1, np.int64),
+            costs=costs,
+        )
+        self.state.publish()
+        self._spilled = 0
+        self._states = 1  # START
+        self._used_segments = _NO_SEGMENTS
+        self._used_operations = kernels.OPERATION  # number 0 means none
+        self.trace = np.zeros(kernels.TRACE_HEADER, np.int64)
+        self._long: list[int] = []  # path numbers beyond 63 bits
+        self._long_keys: dict[int, int] = {}
+
+    @property
+    def clock(self) -> Array:
+        """The words shared with the machine and its traps."""
+        return self.state.clock
+
+    @property
+    def address(self) -> int:
+        """What the kernel's functions take."""
+        return self.state.address
+
+    def _replace(self, **arrays: Array) -> None:
+        self.state = self.state._replace(**arrays)
+        self.state.publish()
+
+    def start_trace(self, words: int, next_checkpoint: int) -> None:
+        """Give the trace a buffer of so many 64-bit words."""
+        self.trace = np.zeros(kernels.TRACE_HEADER + words + 2, np.int64)
+        self.trace[kernels.TRACE_CAPACITY] = 64 * words
+        self.trace[kernels.TRACE_NEXT] = next_checkpoint
+        self.clock[kernels.TRACE_POINTER] = self.trace.ctypes.data
+
+    def execute(self, operation: int, address: int) -> int:
+        """Execute operations from number `operation`; return the kernel's status."""
+        return kernels.execute(self.address, operation, address)
+
+    def new_state(self) -> int:
+        """Return the number of a new state, which has a row."""
+        self._states += 1
+        state = kernels.START * self._states
+        if state + kernels.START > self.state.rows.nbytes:
+            self._replace(rows=_grown(self.state.rows, 2 * len(self.state.rows)))
+        return state
+
+    def insert(self, state: int, successor: Successor) -> int | None:
+        """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
+        rows = self.state.rows
+        first = state // 8
+        for at in (first, first + kernels.SUCCESSOR):
+            if rows[at] == 0:
+                rows[at : at + kernels.SUCCESSOR] = successor
+                return at + kernels.COUNT_OF
+        self._spill_successor(state, successor)
+        return None
+
+    def _spill_successor(self, state: int, successor: Successor) -> None:
+        self._spilled += 1
+        if 2 * self._spilled > int(self.clock[kernels.SPILL_MASK]):
+            self._grow_spill()
+        self._spill(state, successor)
+
+    def _spill(self, state: int, successor: Successor) -> None:
+        kernels.spilled(self.address, state, successor[kernels.KEY])  # finds the place
+        at = int(self.clock[kernels.MISS_SLOT]) * kernels.SPILL
+        self.state.spill[at : at + kernels.SPILL] = *successor, state
+
+    def _grow_spill(self) -> None:
+        old = self.state.spill.reshape(-1, kernels.SPILL)
+        size = 4 * len(old)
+        self.clock[kernels.SPILL_MASK] = size - 1
+        self._replace(spill=np.zeros(size * kernels.SPILL, np.int64))
+        for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
+            self._spill(owner, (key, count, target, operation))
+
+    def segment(self, frame: int) -> tuple[int, int]:
+        """(segment state, segment register) of the activation at `frame`."""
+        words = self.state.frames[frame : frame + kernels.STRIDE].tolist()
+        return words[kernels.FRAME_SEGMENTS], words[kernels.FRAME_PATH]
+
+    def insert_segment(self, state: int, successor: Successor) -> None:
+        """Store a new successor of a segment state."""
+        start, places = self._table_of(state)
+        key = successor[kernels.KEY]
+        if start == 0 or self.state.segments[start + kernels.SUCCESSOR * _place(key, places)]:
+            held = self.segment_successors(state)
+            size = _size_for([key, *(each[kernels.KEY] for each in held)], places)
+            if size is None:
+                self._spill_successor(state, successor)
+                return
+            self._move_segments(state, held, size)
+        self._put_segment(state, successor)
+
+    def _table_of(self, state: int) -> tuple[int, int]:
+        """Where in `segments` a state's table is (0: it has none), and its number of places."""
+        places, mask = self.state.rows[state // 8 :][:2].tolist()
+        return places // 8, mask // _PLACE + 1
+
+    def _move_segments(self, state: int, held: list[Successor], places: int) -> None:
+        """Give a segment state a new table."""
+        start, end = self._used_segments, self._used_segments + kernels.SUCCESSOR * places
+        if end > len(self.state.segments):
+            self._replace(segments=_grown(self.state.segments, 2 * end))
+        self._used_segments = end
+        at = state // 8
+        self.state.rows[at + kernels.PLACES] = 8 * start
+        self.state.rows[at + kernels.PLACE_MASK] = _PLACE * (places - 1)
+        for successor in held:
+            self._put_segment(state, successor)
+
+    def _put_segment(self, state: int, successor: Successor) -> None:
+        start, places = self._table_of(state)
+        at = start + kernels.SUCCESSOR * _place(successor[kernels.KEY], places)
+        self.state.segments[at : at + kernels.SUCCESSOR] = successor
+
+    def segment_successors(self, state: int) -> list[Successor]:
+        """The successors in a segment state's table; spilled ones are not among them."""
+        start, places = self._table_of(state)
+        if start == 0:
+            return []
+        words = self.state.segments[start : start + kernels.SUCCESSOR * places]
+        rows = words.reshape(-1, kernels.SUCCESSOR)
+        return [tuple(row) for row in rows[rows[:, kernels.KEY] != 0].tolist()]
+
+    def spilled_counts(self) -> dict[tuple[int, int], int]:
+        """(state, key) -> count of every spilled successor."""
+        spill = self.state.spill.reshape(-1, kernels.SPILL)
+        used = spill[spill[:, kernels.OWNER] != 0].tolist()
+        return {(owner, key): count for key, count, _, _, owner in used}
+
+    def add_operations(self, operations: list[Operation]) -> int:
+        """Append a list of operations; return the number of its first."""
+        words = []
+        for place, (code, a, b) in enumerate(operations):
+            words += [code | kernels.LAST if place == len(operations) - 1 else code, a, b]
+        start, end = self._used_operations, self._used_operations + len(words)
+        if end > len(self.state.operations):
+            self._replace(operations=_grown(self.state.operations, 2 * end))
+        self.state.operations[start:end] = words
+        self._used_operations = end
+        return start // kernels.OPERATION
+
+    def is_last(self, operation: int) -> bool:
+        """Whether operation number `operation` is the last of its list."""
+        word = self.state.operations[operation * kernels.OPERATION]
+        return bool(word & kernels.LAST)
+
+    def hash_key(self, number: int) -> int:
+        """Return the kernel's key for a path number: itself, if that fits 63 bits.
+
+        Longer ones (see `branch_codes`) get negative keys. The routine hashes the low 32 bits,
+        and these stay.
+        """
+        if number < 1 << 63:
+            return number
+        if number not in self._long_keys:
+            self._long_keys[number] = (len(self._long) - (1 << 31) << 32) + (number & 0xFFFFFFFF)
+            self._long.append(number)
+        return self._long_keys[number]
+
+    def _path_number(self, key: int) -> int:
+        return key if key >= 0 else self._long[(key >> 32) + (1 << 31)]
+
+    def add_table(self, key_words: int = 1) -> int:
+        """Add an empty hash table, for keys of `key_words` words; return its number."""
+        table = int(self.clock[kernels.TABLES])
+        self.clock[kernels.TABLES] = table + 1
+        buckets = int(self.state.costs[kernels.BUCKET_MASK]) + 1
+        size, heads = (table + 1) * kernels.TABLE_WORDS, (table + 1) * buckets
+        if size > len(self.state.tables):
+            self._replace(tables=_grown(self.state.tables, 2 * size))
+        if heads > len(self.state.heads):
+            self._replace(heads=_grown(self.state.heads, 2 * heads))
+        first = table * kernels.TABLE_WORDS
+        self.state.tables[first + kernels.TABLE_HEADS] = table * buckets
+        self.state.tables[first + kernels.TABLE_COSTS] = (key_words - 1) * kernels.COST_WORDS
+        return table
+
+    def grow_nodes(self) -> None:
+        """Make room for more executed paths in hash tables."""
+        limit = max(_NODES, 2 * int(self.clock[kernels.NODE_LIMIT]))
+        self._replace(nodes=_grown(self.state.nodes, limit * kernels.NODE))
+        self.clock[kernels.NODE_LIMIT] = limit
+
+    def hashed_counts(self, table: int) -> dict[int, int]:
+        """Path number -> count in a hash table."""
+        state = self.state
+        first = int(state.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
+        buckets = int(state.costs[kernels.BUCKET_MASK]) + 1
+        found = {}
+        for node in state.heads[first : first + buckets].tolist():
+            while node:
+                at = (node - 1) * kernels.NODE
+                key, count, node = state.nodes[at : at + kernels.NODE].tolist()
+                found[self._path_number(key)] = count
+        return found
+
+    def hashing(self, table: int) -> tuple[int, int]:
+        """(calls, instructions) of the hashing routine on a table."""
+        at = table * kernels.TABLE_WORDS
+        header = self.state.tables[at : at + kernels.TABLE_WORDS].tolist()
+        remembered, costs = header[kernels.TABLE_REMEMBERED], header[kernels.TABLE_COSTS]
+        spent = remembered * int(self.state.costs[costs + kernels.COST_REMEMBERED])
+        return (
+            header[kernels.TABLE_CALLS] + remembered,
+            header[kernels.TABLE_INSTRUCTIONS] + spent,
+        )
+
+
+_PLACE = 8 * kernels.SUCCESSOR
+"""Bytes of a successor."""
+
+
+def _place(key: int, places: int) -> int:
+    """Place of `key` in a table of a power of two of places (`kernels.segment_place`)."""
+    return (((key << 4) ^ (key >> 8)) & _PLACE * (places - 1)) // _PLACE
+
+
+def _size_for(keys: list[int], places: int) -> int | None:
+    """Places of a table, at least so many, in which no two of `keys` meet; None if too many."""
+    most = min(_LARGEST_TABLE, _SPARSEST_TABLE * len(keys))
+    while places <= most:
+        if len({_place(key, places) for key in keys}) == len(keys):
+            return places
+        places *= 2
+    return None
+
+
+def _grown(array: Array, size: int) -> Array:
+    larger = np.zeros(size, np.int64)
+    larger[: len(array)] = array
+    return larger

@@ -1,0 +1,41 @@
+"""The seam between the machine and the automaton: one profiled run of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from profiler.engine import kernels
+from profiler.engine.automaton import Automaton
+from simulator.machine.machine import Machine, NativeHook
+
+
+class ProfilingObserver:
+    """A machine's observer that drives an automaton."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+        self.hook = NativeHook(
+            address=kernels.block_hook_address(),
+            user_data=automaton.memory.address,
+            clock=automaton.clock,
+            keepalive=automaton,
+        )
+
+    def attach(self, machine: Machine) -> None:
+        """Nothing is needed of the machine: the clock has it all."""
+
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
+        """The next event is the handler's entry."""
+        self._tell(lambda: self._automaton.signal_delivered(interrupted_pc, stack_pointer))
+
+    def signal_returned(self, resumed_pc: int) -> None:
+        """The next event is at `resumed_pc`."""
+        self._tell(lambda: self._automaton.signal_returned(resumed_pc))
+
+    def context_replaced(self, pc: int) -> None:
+        """The next event is at `pc`."""
+        self._tell(lambda: self._automaton.context_replaced(pc))
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        if self._automaton.error is None:
+            self._automaton.guard(action)

@@ -1,0 +1,410 @@
+"""What all schemes do along path segments: one automaton state for all their registers.
+
+The state of an activation between two segments is the product of what each scheme's path
+registers hold. A segment leads from one such state to the next, whatever the schemes count on the
+way is the same each time, and the kernel counts how often each transition is taken. Plans are
+executed here, in Python, once a scheme, state and segment; their counters are sums over the
+transitions. Only the cost of hashing depends on the order of events: a transition that counts in
+hash tables has a list of operations for the kernel, and a segment ends wherever such a count may
+be.
+
+Terms
+-----
+player
+    One scheme on one routine. Its state is what its registers hold, without those whose values
+    nobody will read: else stale path numbers would make as many states as there are paths.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from profiler.engine import kernels
+from profiler.engine.memory import EngineMemory
+from profiler.engine.segments import Segmentation
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.plan import (
+    Action,
+    CountColdPath,
+    CountConstantPath,
+    CountEdge,
+    Execution,
+    InstrumentationPlan,
+    PathCount,
+    Poison,
+    SetRegister,
+    Table,
+    WriteTrace,
+)
+
+_DEFINES = (SetRegister, Poison)
+_IGNORES = (CountConstantPath, CountColdPath, CountEdge, WriteTrace)
+
+Registers = tuple[tuple[int, ...], int | None]
+"""A player's state: its path registers, and its last counter where that may be asked for."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """What a scheme does along a segment from one of its states.
+
+    Attributes
+    ----------
+    after
+        The state behind it.
+    counted, taken
+        As in `Execution`.
+    at_end
+        Those of `counted` that the kernel counts in a hash table when the segment ends; others
+        that are hashed have operations of their own (`Player.fixed_counts`).
+    hashed
+        How many of `counted` are hashed, both kinds.
+    """
+
+    after: Registers
+    counted: tuple[PathCount, ...]
+    taken: tuple[int, ...]
+    at_end: tuple[PathCount, ...]
+    hashed: int
+
+
+@dataclass
+class Totals:
+    """Counters of one scheme on one routine, as `RoutineCounters` has them."""
+
+    paths: Counter[int] = field(default_factory=Counter)
+    taken: Counter[int] = field(default_factory=Counter)
+    hashed: int = 0
+
+    def add(self, stretch: Stretch, times: int) -> None:
+        """Count `stretch` `times` times."""
+        for counter, _ in stretch.counted:
+            self.paths[counter] += times
+        for edge in stretch.taken:
+            self.taken[edge] += times
+        self.hashed += stretch.hashed * times
+
+
+def hashes(plan: InstrumentationPlan, action: Action) -> bool:
+    """Whether `action` counts in a hash table under a number that only its register knows."""
+    return plan.table is Table.HASH and not isinstance(action, (*_DEFINES, *_IGNORES))
+
+
+class Player:
+    """One scheme on one routine: executes its plan along segments.
+
+    Parameters
+    ----------
+    cfg, plan
+        The routine and the scheme's plan, which counts paths.
+    table
+        Number of its hash table, -1 if it has none.
+    """
+
+    def __init__(self, cfg: ControlFlowGraph, plan: InstrumentationPlan, table: int) -> None:
+        self.plan = plan
+        self.table = table
+        self.stretches: list[Stretch] = []
+        self._cfg = cfg
+        self._known: dict[tuple[Registers, int], int] = {}
+        self._dead = _dead_registers(cfg, plan)
+
+    @property
+    def start(self) -> Registers:
+        """Its state before an ENTRY edge."""
+        return (0,) * self.plan.registers, None
+
+    def stretch(self, state: Registers, key: int, edges: Sequence[int]) -> int:
+        """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
+        known = self._known.get((state, key))
+        if known is None:
+            known = self._known[state, key] = len(self.stretches)
+            self.stretches.append(self.execute(state, edges, ends=True))
+        return known
+
+    def execute(self, state: Registers, edges: Sequence[int], *, ends: bool) -> Stretch:
+        """Execute the plan along `edges`; `ends`: they are a whole segment."""
+        execution = Execution(list(state[0]), state[1])
+        at_end: list[PathCount] = []
+        for edge in edges:
+            execution.edge = edge
+            in_order = self._counts_at_end(edge)
+            for action in self.plan.actions.get(edge, ()):
+                before = len(execution.counted)
+                action.execute(execution)
+                if in_order:
+                    new = execution.counted[before:]
+                    at_end += [count for count in new if count.counter >= 0]
+        registers, last = tuple(execution.registers), execution.last
+        if edges:
+            block = self._cfg.edges[edges[-1]].target
+            if block not in self.plan.counted_region:
+                last = None
+            if ends and (block in self._dead or block == self._cfg.exit):
+                registers = self.start[0]
+        counted = tuple(execution.counted)
+        hashed = sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
+        return Stretch((registers, last), counted, tuple(execution.taken), tuple(at_end), hashed)
+
+    def _counts_at_end(self, edge: int) -> bool:
+        """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
+        begins = self._cfg.edges[edge].source == self._cfg.entry
+        actions = self.plan.actions.get(edge, ())
+        return not begins and any(hashes(self.plan, action) for action in actions)
+
+    def fixed_counts(self, edge: int) -> list[PathCount]:
+        """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
+        actions = self.plan.actions.get(edge, ())
+        if self.table < 0 or self._counts_at_end(edge):
+            return []
+        execution = Execution(list(self.start[0]), edge=edge)
+        for action in actions:
+            action.execute(execution)
+        return [count for count in execution.counted if count.counter >= 0]
+
+
+def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
+    """Vertices at which nobody reads a path register before it is set or given up."""
+    effect = {edge: _effect(actions) for edge, actions in plan.actions.items()}
+    live = {cfg.edges[edge].source for edge, reads in effect.items() if reads}
+    live |= _never_leaving(cfg)
+    work = list(live)
+    while work:
+        for edge in cfg.in_edges[work.pop()]:
+            source = cfg.edges[edge].source
+            if source not in live and effect.get(edge) is None:
+                live.add(source)
+                work.append(source)
+    return frozenset(range(cfg.vertex_count)) - live
+
+
+def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
+    """Vertices from which no way leads to EXIT: activations there can only end early.
+
+    No action reads the register of an unfinished path there, but its decoder does.
+    """
+    leaving = {cfg.exit}
+    work = [cfg.exit]
+    while work:
+        for edge in cfg.in_edges[work.pop()]:
+            source = cfg.edges[edge].source
+            if source not in leaving:
+                leaving.add(source)
+                work.append(source)
+    return frozenset(range(cfg.vertex_count)) - leaving
+
+
+def _effect(actions: Iterable[Action]) -> bool | None:
+    """Whether the first action on registers reads them (True) or sets them (False)."""
+    for action in actions:
+        if not isinstance(action, _IGNORES):
+            return not isinstance(action, _DEFINES)
+    return None
+
+
+class RoutineProduct:
+    """All schemes that count paths on one routine."""
+
+    def __init__(self, segmentation: Segmentation, players: Mapping[int, Player]) -> None:
+        self.segmentation = segmentation
+        self.players = dict(players)
+        self._edges: dict[int, tuple[int, ...]] = {}
+
+    def ends_anyway(self, edge: int) -> bool:
+        """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves."""
+        dag = self.segmentation.dag
+        return edge in dag.dfs.back_edges or dag.cfg.edges[edge].target == dag.cfg.exit
+
+    def edges(self, key: int) -> tuple[int, ...]:
+        """Edges of segment `key`; ValueError if there is none."""
+        known = self._edges.get(key)
+        if known is None:
+            known = self._edges[key] = self.segmentation.decode(key)
+        return known
+
+
+@dataclass(frozen=True)
+class SegmentState:
+    """A state of the automaton: a routine, and each of its players' state.
+
+    `history` has the keys of the segments since the last back edge or ENTRY, where kept.
+    """
+
+    routine: int
+    players: tuple[Registers, ...]
+    history: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CountedSegment:
+    """Segment `key`, behind the segments `history`, was executed `count` times."""
+
+    history: tuple[int, ...]
+    key: int
+    count: int
+
+
+class Products:
+    """The segment automaton of a run, built as the program takes its transitions.
+
+    Parameters
+    ----------
+    memory
+        Where the kernel finds it.
+    keep_history
+        Tell states apart by how they were reached (see `SegmentState`), so that other schemes
+        can be replayed afterwards.
+    """
+
+    def __init__(self, memory: EngineMemory, *, keep_history: bool = False) -> None:
+        self._memory = memory
+        self._keep_history = keep_history
+        self._routines: dict[int, RoutineProduct] = {}
+        self._numbers: dict[SegmentState, int] = {}
+        self._states: dict[int, SegmentState] = {}
+        self._sources: list[int] = []
+        self._keys: list[int] = []
+        self._stretches: list[tuple[int, ...]] = []
+        self._owners: list[int] = []
+        self._lists: dict[tuple[tuple[int, int], ...], int] = {(): 0}
+        self.lost = 0
+
+    def add(self, routine: int, product: RoutineProduct) -> int:
+        """Add a routine; return the state in which its activations begin."""
+        self._routines[routine] = product
+        return self._number(SegmentState(routine, tuple(p.start for p in product.players.values())))
+
+    def _number(self, state: SegmentState) -> int:
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._memory.new_state()
+            self._numbers[state], self._states[number] = number, state
+        return number
+
+    def resolve(self, number: int, key: int) -> bool:
+        """Add the transition from state `number` by segment `key`.
+
+        False where there cannot be one: control came into the routine by a way that its graph
+        does not have.
+        """
+        state = self._states.get(number)
+        try:
+            edges = () if state is None else self._routines[state.routine].edges(key)
+        except ValueError:
+            edges = ()
+        if state is None or not edges:
+            self.lost += 1
+            return False
+        product = self._routines[state.routine]
+        stretches, after, hashed = [], [], []
+        for player, registers in zip(product.players.values(), state.players, strict=True):
+            place = player.stretch(registers, key, edges)
+            stretch = player.stretches[place]
+            stretches.append(place)
+            after.append(stretch.after)
+            hashed += [
+                hash_operation(player.table, count, self._memory.hash_key(count.counter))
+                for count in stretch.at_end
+            ]
+        history: tuple[int, ...] = ()
+        if self._keep_history and not product.ends_anyway(edges[-1]):
+            history = (*state.history, key)
+        target = self._number(SegmentState(state.routine, tuple(after), history))
+        successor = (key, 0, target, self._list(tuple(hashed)))
+        self._memory.insert_segment(number, successor)
+        self._sources.append(number)
+        self._keys.append(key)
+        self._stretches.append(tuple(stretches))
+        self._owners.append(state.routine)
+        return True
+
+    def _list(self, hashed: tuple[tuple[int, int], ...]) -> int:
+        """Number of the list of operations for these hashed counts; 0 for none."""
+        known = self._lists.get(hashed)
+        if known is None:
+            operations = [(code, key, len(hashed)) for code, key in hashed]
+            known = self._lists[hashed] = self._memory.add_operations(operations)
+        return known
+
+    def segments(self) -> dict[int, list[CountedSegment]]:
+        """Routine -> the segments that it executed, each with its history."""
+        found: dict[tuple[int, tuple[int, ...], int], int] = Counter()
+        for source, key, count in zip(self._sources, self._keys, self._times(), strict=True):
+            state = self._states[source]
+            found[state.routine, state.history, key] += count
+        segments: dict[int, list[CountedSegment]] = {}
+        for (routine, history, key), count in found.items():
+            segments.setdefault(routine, []).append(CountedSegment(history, key, count))
+        return segments
+
+    def history(self, state: int) -> tuple[int, ...]:
+        """The history of state number `state`."""
+        return self._states[state].history
+
+    def product(self, routine: int) -> RoutineProduct | None:
+        """The schemes of a routine with its segments; None where it has none."""
+        return self._routines.get(routine)
+
+    def totals(self) -> dict[tuple[int, int], Totals]:
+        """(routine, slot) -> what the transitions taken have counted."""
+        times = self._times()
+        by_player: dict[tuple[int, int], np.ndarray] = {}
+        for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
+            players = self._routines[routine].players
+            for slot, stretch in zip(players, stretches, strict=True):
+                found = by_player.get((routine, slot))
+                if found is None:
+                    size = len(players[slot].stretches)
+                    found = by_player[routine, slot] = np.zeros(size, np.int64)
+                found[stretch] += count
+        totals = {}
+        for (routine, slot), counts in by_player.items():
+            total = totals[routine, slot] = Totals()
+            player = self._routines[routine].players[slot]
+            for stretch_, count in zip(player.stretches, counts.tolist(), strict=True):
+                if count:
+                    total.add(stretch_, count)
+        return totals
+
+    def _times(self) -> list[int]:
+        """How often each transition was taken."""
+        counts = self._memory.spilled_counts()
+        for state in self._states:
+            for key, count, *_ in self._memory.segment_successors(state):
+                counts[state, key] = count
+        return [counts[pair] for pair in zip(self._sources, self._keys, strict=True)]
+
+    def finish(
+        self, routine: int, block: int, register: int, number: int, count: int
+    ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
+        """What each slot did in the segments that `count` activations left unfinished in `block`.
+
+        `register` and `number` are their segment register and state. Empty where the routine is
+        not profiled, or was entered by a way that its graph does not have.
+        """
+        state = self._states.get(number)
+        product = self._routines.get(routine)
+        if product is None or state is None or state.routine != routine:
+            return {}
+        try:
+            edges = product.segmentation.decode_prefix(register, block)
+        except ValueError:
+            self.lost += count
+            return {}
+        found = {}
+        for (slot, player), registers in zip(product.players.items(), state.players, strict=True):
+            stretch = player.execute(registers, edges, ends=False)
+            after, last = stretch.after
+            found[slot] = stretch, UnfinishedPath(block, after, last, count)
+        return found
+
+
+def hash_operation(table: int, count: PathCount, key: int) -> tuple[int, int]:
+    """Code and key of the kernel's operation for a count in hash table `table`."""
+    variant = kernels.HASH_BACK_EDGE if count.on_back_edge else 0
+    return kernels.HASH | variant | table << kernels.TABLE_SHIFT, key

@@ -1,0 +1,173 @@
+"""Path segments: what the kernel counts so that every scheme's counters follow.
+
+A routine's *segmentation* cuts the walks through its graph into acyclic pieces, at back edges and
+wherever else the caller wants, and numbers them as EPP numbers paths: one register, increments on
+the chords of a maximum spanning tree. Which schemes run does not matter to it. A segment knows
+its edges, the one that ended it included, so that whatever actions a scheme has on them can be
+executed for all executions of the segment at once (`products`).
+
+Terms
+-----
+key
+    What the kernel's register holds when a segment ends: the segment's number, the place of the
+    edge that ended it, and a 1 that keeps keys from being 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, make_dag
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.graphs.weights import heuristic
+
+SEGMENT_LIMIT = 1 << 32
+"""Segments from one vertex beyond which walks are cut there: keys stay within 63 bits."""
+
+
+class BeginSegments(NamedTuple):
+    """An activation begins: register = `register`."""
+
+    register: int
+
+
+class AddToSegment(NamedTuple):
+    """register += `increment`."""
+
+    increment: int
+
+
+class EndSegment(NamedTuple):
+    """A segment ends: its key is register + `increment`; the next begins at `register`."""
+
+    increment: int
+    register: int
+
+
+SegmentStep = BeginSegments | AddToSegment | EndSegment
+
+
+@dataclass(frozen=True)
+class Segmentation:
+    """The segments of one routine.
+
+    Attributes
+    ----------
+    cfg, dag, numbering
+        The routine, cut; the numbers of the pieces.
+    steps
+        Edge id -> what the kernel does on it.
+    potential
+        By vertex, what register values lack to the sum of the segment's values (unscaled).
+    shift
+        Number of bits below the segment's number in a key.
+    """
+
+    cfg: ControlFlowGraph
+    dag: Dag
+    numbering: PathNumbering
+    steps: dict[int, tuple[SegmentStep, ...]]
+    potential: tuple[int, ...]
+    shift: int
+
+    def decode(self, key: int) -> tuple[int, ...]:
+        """Return the edges of a segment in order, from ENTRY or behind a cut to its end.
+
+        Raises
+        ------
+        ValueError
+            If there is no such segment.
+        """
+        place = (key & (1 << self.shift) - 1) >> 1
+        if place > len(self.dag.removed):
+            raise ValueError(f"{self.cfg.name} has no segment {key}")
+        edges = self._real(self.numbering.decode(key >> self.shift))
+        if place:
+            edges = (*edges, self.dag.removed[place - 1])
+        return edges
+
+    def decode_prefix(self, register: int, block: int) -> tuple[int, ...]:
+        """Return the edges of the unfinished segment of an activation that is in `block`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such segment.
+        """
+        path_sum = (register >> self.shift) + self.potential[block]
+        return self._real(self.numbering.decode_prefix(path_sum, block))
+
+    def _real(self, path: tuple[int, ...]) -> tuple[int, ...]:
+        edges = (self.dag.edges[edge].cfg_edge for edge in path)
+        return tuple(edge for edge in edges if edge is not None)
+
+
+def segment(
+    cfg: ControlFlowGraph, cuts: Collection[int] = (), weights: Sequence[float] | None = None
+) -> Segmentation:
+    """Cut `cfg` into segments.
+
+    Parameters
+    ----------
+    cfg
+        Any graph.
+    cuts
+        Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in any
+        case; self-loops are in none.
+    weights
+        Edge weights by edge id; None for BL94's heuristic.
+    """
+    dfs = depth_first(cfg)
+    wanted = frozenset(
+        edge
+        for edge in cuts
+        if edge not in dfs.back_edges
+        and cfg.edges[edge].target != cfg.exit
+        and cfg.edges[edge].source != cfg.entry
+        and cfg.edges[edge].source in dfs.reached
+    )
+    more = find_cut_edges(make_dag(cfg, dfs, wanted), SEGMENT_LIMIT, SEGMENT_LIMIT)
+    dag = make_dag(cfg, dfs, wanted | frozenset(more))
+    numbering = number(dag)
+    by_edge = weights if weights is not None else heuristic(cfg, dfs)
+    tree = maximum_spanning_tree(
+        cfg.vertex_count,
+        [(edge.source, edge.target) for edge in dag.edges],
+        dag.edge_weights(by_edge),
+        (cfg.exit, cfg.entry),
+    )
+    found = chord_increments(tree, numbering.values)
+    shift = 1 + len(dag.removed).bit_length()
+    steps = _steps(dag, [increment << shift for increment in found.increments])
+    return Segmentation(cfg, dag, numbering, steps, found.potential, shift)
+
+
+def _steps(dag: Dag, increments: Sequence[int]) -> dict[int, tuple[SegmentStep, ...]]:
+    """Place the steps: no figure 8 here, so that a segment is counted where it ends."""
+    cfg = dag.cfg
+    steps: dict[int, tuple[SegmentStep, ...]] = {}
+    for edge in dag.edges:
+        if edge.cfg_edge is None:
+            continue
+        increment = increments[edge.id]
+        placed: list[SegmentStep] = []
+        if edge.source == cfg.entry:
+            placed.append(BeginSegments(increment))
+            increment = 0
+        if edge.target == cfg.exit:
+            placed.append(EndSegment(increment | 1, 0))
+        elif increment:
+            placed.append(AddToSegment(increment))
+        if placed:
+            steps[edge.cfg_edge] = tuple(placed)
+    for place, removed in enumerate(dag.removed, 1):
+        ends = cfg.edges[removed]
+        last = increments[dag.exit_dummy[ends.source]]
+        first = increments[dag.entry_dummy[ends.target]]
+        steps[removed] = (EndSegment(last | place << 1 | 1, first),)
+    return steps

@@ -1,0 +1,391 @@
+"""From the words that the emulator executes to the edges that a program crosses.
+
+The emulator reports translation blocks; control-flow graphs speak of basic blocks. `Walker.step`
+moves a `Context` (what is known after one instruction) over the next instruction and says which
+steps the program took in between: edges crossed, calls pushed, returns popped. It is the only
+reading of the event rules in the product; `automaton` calls it once per new transition.
+
+Steps -> functions: delay slots and annulment (`_slot`), resolved transfers (`_transfer`), arrivals
+at leaders (`_arrive`), calls (`_call`), returns (`_return`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from profiler.graphs.cfg import EdgeKind
+from profiler.recovery.recovery import RecoveredProgram
+from simulator.errors import UnsupportedError
+from simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
+
+UNKNOWN = -1
+
+
+@dataclass(frozen=True)
+class Cross:
+    """An edge is crossed; `edge` is its number in the whole program."""
+
+    edge: int
+
+
+@dataclass(frozen=True)
+class Push:
+    """A call; bit 0 of `return_address` is set where the caller's path ends at the call."""
+
+    return_address: int
+
+
+@dataclass(frozen=True)
+class Pop:
+    """A return to the address of the event."""
+
+
+@dataclass(frozen=True)
+class Land:
+    """Control arrives where only the frame stack can tell whose activation it is.
+
+    `block` is the block that control left (UNKNOWN if none), `returned` tells that it left by a
+    return whose exit edge has been crossed already.
+    """
+
+    address: int
+    block: int
+    returned: bool
+
+
+@dataclass(frozen=True)
+class MissingTarget:
+    """The graph lacks the transfer from the indirect jump at `jump` to `target`."""
+
+    jump: int
+    target: int
+
+
+@dataclass(frozen=True)
+class MissingEntry:
+    """The graph lacks an entry at `address`.
+
+    `behind`: control came there through code that the graphs lack, too. Once they have that, it
+    may be no entry.
+    """
+
+    address: int
+    behind: bool = False
+
+
+@dataclass(frozen=True)
+class MissingReturn:
+    """The call at `call` was taken as one that does not return, but did."""
+
+    call: int
+
+
+Missing = MissingTarget | MissingEntry | MissingReturn
+Step = Cross | Push | Pop | Land | MissingTarget | MissingEntry | MissingReturn
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known after an instruction.
+
+    Attributes
+    ----------
+    pending
+        Address of a control transfer whose outcome is open, or -1.
+    slot_seen
+        Whether its delay slot has executed.
+    block
+        Block that the instruction belongs to, by number in the whole program, or UNKNOWN.
+    last
+        Address of the instruction, or -1 before the first.
+    """
+
+    pending: int
+    slot_seen: bool
+    block: int
+    last: int
+
+
+BEGINNING = Context(-1, False, UNKNOWN, -1)
+
+
+class GraphIndex:
+    """Edges and blocks of all routines under program-wide numbers."""
+
+    def __init__(self, recovered: RecoveredProgram) -> None:
+        self.recovered = recovered
+        routines = recovered.routines
+        sizes = np.array([len(cfg.edges) for cfg in routines], np.int64)
+        self.first_edge = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.first_block = np.asarray(recovered.first_block, np.int64)
+        self.edge_count = int(self.first_edge[-1])
+        self.block_count = sum(len(cfg.blocks) for cfg in routines)
+        self.routine_of_block = np.repeat(
+            np.arange(len(routines)), [len(cfg.blocks) for cfg in routines]
+        )
+        self.edges: dict[tuple[int, int], dict[EdgeKind, int]] = {}
+        self.exit_edge: dict[int, int] = {}
+        self.entry_edge: dict[int, int] = {}
+        self.slot_edge: dict[int, tuple[int, int]] = {}
+        self.return_point: dict[int, int] = {}
+        self.return_edges: dict[int, list[tuple[int, int]]] = {}
+        self._call_blocks: dict[int, int] = {}
+        self._block_at: list[int] = np.asarray(recovered.block_at).tolist()
+        for number in range(len(routines)):
+            self._index_routine(number)
+
+    def _index_routine(self, number: int) -> None:
+        cfg = self.recovered.routines[number]
+        base, edge_base = int(self.first_block[number]), int(self.first_edge[number])
+        code = self.recovered.code
+        for block in cfg.blocks:
+            last = block.end - 8
+            if block.start <= last and IS_CALL[code.transfers.kind[(last - code.base) >> 2]]:
+                self._call_blocks[block.end] = base + block.id
+        for edge in cfg.edges:
+            name = edge_base + edge.id
+            source, target = base + edge.source, base + edge.target
+            if edge.kind is EdgeKind.ENTRY:
+                self.entry_edge[target] = name
+            elif edge.kind is EdgeKind.EXIT:
+                self.exit_edge[source] = name
+            else:
+                self.edges.setdefault((source, target), {})[edge.kind] = name
+            if edge.kind is EdgeKind.SLOT:
+                self.slot_edge[source] = (name, target)
+            elif edge.kind is EdgeKind.CALL_RETURN:
+                self.return_point[source] = cfg.blocks[edge.target].start
+                self.return_edges.setdefault(target, []).append((source, name))
+
+    def routine(self, block: int) -> int:
+        """Number of the routine that `block` belongs to."""
+        return int(self.routine_of_block[block])
+
+    def starts_routine(self, block: int) -> bool:
+        """Whether `block` is where its routine starts."""
+        number = self.routine(block)
+        cfg = self.recovered.routines[number]
+        return cfg.blocks[block - int(self.first_block[number])].start == cfg.address
+
+    def block_end(self, block: int) -> int:
+        """Address after the last instruction of `block`."""
+        number = self.routine(block)
+        cfg = self.recovered.routines[number]
+        return cfg.blocks[block - int(self.first_block[number])].end
+
+    def enter(self, address: int, cross: Callable[[Sequence[Step]], None]) -> bool:
+        """Cross the ENTRY edge to the block at `address`; False where there is none."""
+        edge = self.entry_edge.get(self.block_at(address))
+        if edge is None:
+            return False
+        cross((Cross(edge),))
+        return True
+
+    def find(self, source: int, target: int, kind: EdgeKind) -> int | None:
+        """Edge from `source` to `target`, of `kind` where there are several."""
+        kinds = self.edges.get((source, target))
+        if kinds is None:
+            return None
+        return kinds.get(kind, next(iter(kinds.values())))
+
+    def block_at(self, address: int) -> int:
+        """The block that starts at `address`, or UNKNOWN."""
+        word = (address - self.recovered.code.base) >> 2
+        return self._block_at[word] if 0 <= word < len(self._block_at) else UNKNOWN
+
+    def call_block(self, return_address: int) -> int:
+        """The block that ends with the call that returns to `return_address`, or UNKNOWN."""
+        block = self._call_blocks.get(return_address, UNKNOWN)
+        return self._call_blocks.get(return_address - 4, UNKNOWN) if block == UNKNOWN else block
+
+    def return_edge_to(self, address: int) -> tuple[int, int] | None:
+        """(call block, call-return edge) of the call that returns to `address`, or None."""
+        candidates = self.return_edges.get(self.block_at(address), ())
+        for source, edge in candidates:
+            if address - self.block_end(source) in (0, 4):
+                return source, edge
+        return None
+
+
+class Walker:
+    """Applies the event rules of DESIGN section 4 to one program."""
+
+    def __init__(self, index: GraphIndex) -> None:
+        self.index = index
+        code = index.recovered.code
+        self._base = code.base
+        self._kinds, self._annulled = code.lists.kinds, code.lists.annulled
+        self._targets = code.transfers.target
+        self._block_at = index.block_at
+
+    def _word(self, address: int) -> int:
+        return (address - self._base) >> 2
+
+    def _kind(self, address: int) -> int:
+        word = self._word(address)
+        return self._kinds[word] if 0 <= word < len(self._kinds) else TransferKind.NONE
+
+    def _target(self, address: int) -> int:
+        return int(self._targets[self._word(address)])
+
+    def _delays(self, address: int) -> bool:
+        return bool(HAS_DELAY_SLOT[self._kind(address)])
+
+    def step(self, context: Context, address: int) -> tuple[list[Step], Context]:
+        """Execute the instruction at `address` after `context`."""
+        steps: list[Step] = []
+        block = context.block
+        if context.pending >= 0 and not context.slot_seen:
+            taken = self._slot(context, address, steps)
+            if taken is not None:
+                return steps, taken
+            block = self._without_slot(context, address, steps)
+        elif context.pending >= 0:
+            block = self._transfer(context, address, steps)
+        elif address != context.last + 4:
+            steps.append(Land(address, block, returned=False))
+            block = self._block_at(address)
+        elif self._block_at(address) >= 0:
+            block = self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
+        pending = address if self._delays(address) else -1
+        return steps, Context(pending, False, block, address)
+
+    def begin(self, address: int) -> tuple[list[Step], Context]:
+        """Execute the first instruction of the program."""
+        steps: list[Step] = []
+        block = self._enter(address, steps)
+        pending = address if self._delays(address) else -1
+        return steps, Context(pending, False, block, address)
+
+    def land(self, address: int) -> Context:
+        """Context after the instruction at `address` when control simply arrives there."""
+        pending = address if self._delays(address) else -1
+        return Context(pending, False, self._block_at(address), address)
+
+    def _slot(self, context: Context, address: int, steps: list[Step]) -> Context | None:
+        """Context after the delay slot of the pending transfer, or None if this is not it."""
+        transfer = context.pending
+        kind = self._kind(transfer)
+        annulled = self._annulled[self._word(transfer)]
+        if address != transfer + 4 or (annulled and kind != TransferKind.BRANCH):
+            return None
+        if self._delays(address):
+            raise UnsupportedError(
+                f"control transfer in the delay slot at {address:#x}: simprof cannot profile "
+                "such couples; rebuild the program without them"
+            )
+        block = context.block
+        if annulled and block != UNKNOWN:
+            edge, block = self.index.slot_edge[block]
+            steps.append(Cross(edge))
+        return Context(transfer, True, block, address)
+
+    def _without_slot(self, context: Context, address: int, steps: list[Step]) -> int:
+        """The block arrived at by an annulling branch whose slot did not execute."""
+        transfer = context.pending
+        if self._kind(transfer) == TransferKind.BRANCH_ALWAYS:
+            if address == self._target(transfer):
+                return self._arrive(context.block, address, EdgeKind.TAKEN, steps)
+        elif address == transfer + 8:
+            return self._arrive(context.block, address, EdgeKind.FALL_THROUGH, steps)
+        return self._lost(context, address, steps)
+
+    def _lost(self, context: Context, address: int, steps: list[Step]) -> int:
+        steps.append(Land(address, context.block, returned=False))
+        return self._block_at(address)
+
+    def _transfer(self, context: Context, address: int, steps: list[Step]) -> int:
+        """The block arrived at by the pending transfer whose slot has executed."""
+        transfer, block = context.pending, context.block
+        kind = self._kind(transfer)
+        target = self._target(transfer)
+        match kind:
+            case TransferKind.BRANCH | TransferKind.BRANCH_ALWAYS | TransferKind.BRANCH_NEVER:
+                if address == target and kind != TransferKind.BRANCH_NEVER:
+                    return self._arrive(block, address, EdgeKind.TAKEN, steps)
+                if address == transfer + 8:
+                    return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
+            case TransferKind.CALL | TransferKind.INDIRECT_CALL | TransferKind.JUMP_AND_LINK:
+                if kind == TransferKind.CALL and address == transfer + 8 == target:
+                    return self._read_pc(block, address, steps)
+                return self._call(block, transfer, address, steps)
+            case TransferKind.RETURN | TransferKind.RETURN_JUMP:
+                return self._return(block, address, steps)
+            case TransferKind.JUMP:
+                return self._jump(block, transfer, address, steps)
+        return self._lost(context, address, steps)
+
+    def _arrive(self, block: int, address: int, kind: EdgeKind, steps: list[Step]) -> int:
+        """Cross from `block` to the block at `address` by a direct transfer."""
+        target = self._block_at(address)
+        if target == UNKNOWN:
+            steps.append(MissingEntry(address, behind=block == UNKNOWN))
+            return UNKNOWN
+        if block == UNKNOWN:
+            return target
+        edge = self.index.find(block, target, kind)
+        if edge is not None:
+            steps.append(Cross(edge))
+            return target
+        self._leave(block, steps)
+        return self._enter(address, steps)
+
+    def _leave(self, block: int, steps: list[Step]) -> None:
+        edge = self.index.exit_edge.get(block)
+        if edge is not None:
+            steps.append(Cross(edge))
+
+    def _enter(self, address: int, steps: list[Step]) -> int:
+        target = self._block_at(address)
+        edge = self.index.entry_edge.get(target)
+        steps.append(MissingEntry(address) if edge is None else Cross(edge))
+        return target
+
+    def _read_pc(self, block: int, address: int, steps: list[Step]) -> int:
+        """`call .+8`: no call; the code goes on, in another block where one starts."""
+        if self._block_at(address) == UNKNOWN or block == UNKNOWN:
+            return block
+        return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
+
+    def _call(self, block: int, call: int, address: int, steps: list[Step]) -> int:
+        if block == UNKNOWN:
+            steps.append(Push(call + 8))
+        elif block in self.index.return_point:
+            steps.append(Push(self.index.return_point[block]))
+        else:
+            self._leave(block, steps)
+            if call in self.index.recovered.no_return_calls:
+                steps.append(Push((call + 8) | 1))
+        return self._enter(address, steps)
+
+    def _return(self, block: int, address: int, steps: list[Step]) -> int:
+        if block != UNKNOWN:
+            self._leave(block, steps)
+        found = self.index.return_edge_to(address)
+        if found is None:
+            steps.append(Land(address, block, returned=True))
+            return self._block_at(address)
+        steps += [Pop(), Cross(found[1])]
+        return self._block_at(address)
+
+    def _jump(self, block: int, jump: int, address: int, steps: list[Step]) -> int:
+        target = self._block_at(address)
+        if block == UNKNOWN or target == UNKNOWN:
+            steps.append(MissingTarget(jump, address))
+            return target
+        edge = self.index.find(block, target, EdgeKind.SWITCH)
+        if edge is not None:
+            steps.append(Cross(edge))
+            return target
+        elsewhere = self.index.routine(block) != self.index.routine(target)
+        lands = elsewhere and not self.index.starts_routine(target)
+        if lands and self.index.return_edge_to(address) is not None:
+            return self._return(block, address, steps)  # longjmp, to behind setjmp
+        if target not in self.index.entry_edge or block not in self.index.exit_edge:
+            steps.append(MissingTarget(jump, address))
+            return target
+        self._leave(block, steps)
+        return self._enter(address, steps)

@@ -1,0 +1,1 @@
+"""Cells of experiments: one program, one input, one setting; their results."""

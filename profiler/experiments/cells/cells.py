@@ -1,0 +1,456 @@
+"""Cells: the unit of every experiment, as values.
+
+A *cell* is one program on one input under one setting. Tables and sweeps say which cells they
+need (`Cell`, by names), a suite tells what is behind the names (`Job`, with files), `cell_run`
+runs jobs and makes a `CellResult` of plain numbers from each, and `store` keeps them under their
+`CellKey`, which holds everything that decides the result, so that nothing is run twice.
+
+There are two kinds of cells. `Kind.RUN` executes the program. `Kind.PLAN` plans and generates the
+instrumentation of *all* routines without running anything (static tables: BL94 tables 1 and 2,
+KITER table 4); it has no input (`input` is "").
+
+What papers' tables read
+------------------------
+===================  ============================================================================
+EPP table 1          settings `pp`, `qpt2`: `base`, `added`; `counts` path_increments,
+                     hashed_increments, edge_increments
+EPP table 2          `pp`: `facts` (`PathFacts`), rows' `executed_paths`
+EPP table 3          `pp` on train and ref: `paths` (keys are comparable between runs of one
+                     program), `common_paths`
+TPP table 1          `pp`: rows by `table`: `added`, `path_increments`
+TPP tables 2, 3      `tpp[...]`: `base`, `added`; `lost` flow_blocks, overcounted_blocks,
+                     undercounted_blocks
+TPP table 4, fig. 9  rows' `num_paths`, `table`
+TPP figure 3         `tpp[...]`: `counts` inferred_paths and path_increments
+BL94 table 1         PLAN cells of `qpt`, `qpt2`: `timing` (not reproducible to the digit)
+BL94 table 2         PLAN cell of `qpt2`: rows' `edges`, `instrumented_edges`, `no_jump_edges`
+BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; `counts`
+                     trace_tokens
+BL94 graphs 1-3      `qpt`, `qpt2`, `qpt[placement=...]`: `base`, `added`, `counts`
+                     edge_increments, blocks, jumps
+BL94 graph 4         `qpt2`: `trees` by name (`TREES`)
+BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
+KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
+KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `num_paths`
+CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
+===================  ============================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from profiler.experiments.cells.settings import CellSetting
+from profiler.plan.plan import Addressing, Table
+
+DEFAULT_BUILD = "v9-O2"
+
+
+class Kind(StrEnum):
+    """What a cell does with its program."""
+
+    RUN = "run"
+    PLAN = "plan"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell by its names: what a table or a grid asks for.
+
+    Attributes
+    ----------
+    benchmark, build, input
+        Names of the suite ("compress", "v9-O2", "ref"). `input` is "" for `Kind.PLAN`.
+    setting
+        Mode and options, canonical (see `settings`).
+    """
+
+    benchmark: str
+    setting: CellSetting
+    input: str = "ref"
+    kind: Kind = Kind.RUN
+    build: str = DEFAULT_BUILD
+
+    @property
+    def name(self) -> str:
+        """One line for people: "compress ref pp (v9-O2)"."""
+        words = [self.benchmark, self.input, self.setting.name, f"({self.build})"]
+        if self.kind is Kind.PLAN:
+            words[1] = "plan"
+        return " ".join(filter(None, words))
+
+
+def plan_cell(benchmark: str, setting: CellSetting, build: str = DEFAULT_BUILD) -> Cell:
+    """Return the cell that plans all routines of a program under `setting`."""
+    return Cell(benchmark, setting, "", Kind.PLAN, build)
+
+
+@dataclass(frozen=True)
+class CellKey:
+    """Everything that decides a cell's result; equal keys have equal results.
+
+    Attributes
+    ----------
+    program
+        SHA-256 of the ELF file.
+    name
+        What the program is told that it is called.
+    arguments
+        As text, undecodable bytes as surrogates.
+    environment
+        Its variables, each as NAME=VALUE.
+    stdin, files
+        Digests of standard input and of the files that the program may read; "" for none.
+    max_instructions
+        Its budget; None: none.
+    simprof, engine, cost_model
+        Version of simprof, digest of the code that makes results, version of the cost model.
+    """
+
+    program: str
+    kind: Kind
+    setting: str
+    name: str
+    arguments: tuple[str, ...]
+    environment: tuple[str, ...]
+    stdin: str
+    files: str
+    max_instructions: int | None
+    simprof: str
+    engine: str
+    cost_model: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """A cell with the files behind its names.
+
+    Attributes
+    ----------
+    cell
+        What it is called.
+    program
+        ELF file.
+    arguments, environment, stdin, root
+        Its input. `stdin`: None means empty. `root`: directory that it may read; None: an empty
+        one.
+    status
+        Exit status that it must end with; another one is an error. None: any.
+    expected
+        File with what it must write to standard output; None: anything.
+    max_instructions
+        Budget; a program that spends it is an error.
+    compiler
+        What built it, for the record ("" where unknown).
+    group, suite, position
+        "INT" or "FP", the suite's name, and the benchmark's place in it; "" outside of suites.
+    """
+
+    cell: Cell
+    program: Path
+    arguments: tuple[str, ...] = ()
+    environment: tuple[tuple[str, str], ...] = ()
+    stdin: Path | None = None
+    root: Path | None = None
+    status: int | None = None
+    expected: Path | None = None
+    max_instructions: int | None = None
+    compiler: str = ""
+    group: str = ""
+    suite: str = ""
+    position: int = 0
+
+
+@dataclass(frozen=True)
+class RoutineRow:
+    """One routine in one cell. Of RUN cells: entered routines; of PLAN cells: all.
+
+    Attributes
+    ----------
+    blocks, edges, back_edges, irreducible
+        The graph.
+    potential_paths
+        Acyclic potential paths before truncation (EPP 5.3).
+    num_paths
+        Static paths that the plan tells apart; None for modes that count no paths.
+    cut_edges
+        Edges cut by truncation.
+    table, addressing, path_register
+        As in `profile.RoutineProfile`.
+    instrumented_edges, no_jump_edges
+        Edges with code (and blocks with code: `qpt`'s counters in blocks); those of them whose
+        code needs no jump (BL94 table 2).
+    activations, instructions, added
+        Dynamic; `instructions` without callees. 0 in PLAN cells, like all that follow.
+    path_increments, hashed_increments, hashing
+        Increments of path counters; those by the hashing routine; instructions inside that.
+    edge_increments, jumps
+        Increments of edge and block counters; executed jumps that the code on edges needed (BL94
+        6.1).
+    inferred_paths
+        Path executions known without a counter (TPP's obvious paths).
+    executed_paths
+        Different whole paths executed.
+    """
+
+    name: str
+    address: int
+    blocks: int
+    edges: int
+    back_edges: int
+    irreducible: bool
+    potential_paths: int
+    num_paths: int | None
+    cut_edges: int
+    table: Table
+    addressing: Addressing | None
+    path_register: str | None
+    instrumented_edges: int
+    no_jump_edges: int
+    activations: int = 0
+    instructions: int = 0
+    added: int = 0
+    path_increments: int = 0
+    hashed_increments: int = 0
+    hashing: int = 0
+    edge_increments: int = 0
+    jumps: int = 0
+    inferred_paths: int = 0
+    executed_paths: int = 0
+
+
+@dataclass(frozen=True)
+class PredictedPaths:
+    """How well edge counts predict executed paths (EPP table 2).
+
+    A prediction starts where the path does and follows the edge crossed most often; of edges
+    crossed equally often the fall-through, then the first. Self-loops, which are on no path, are
+    not followed. A path is predicted as far as its blocks are those of the prediction.
+
+    Attributes
+    ----------
+    correct, correct_executions
+        Paths predicted to their very end, and how often these were executed.
+    edges, instructions
+        Sums over all executions, up to the first misprediction.
+    longest_edges, longest_instructions
+        The greatest of one path, up to the first misprediction.
+    """
+
+    correct: int
+    correct_executions: int
+    edges: int
+    instructions: int
+    longest_edges: int
+    longest_instructions: int
+
+
+@dataclass(frozen=True)
+class PathFacts:
+    """Characteristics of the executed whole paths of a program (EPP table 2).
+
+    Attributes
+    ----------
+    paths, executions
+        Different paths; their executions.
+    edges, instructions
+        Sums over all executions. A path's edges are those between its blocks.
+    longest_edges, longest_instructions
+        The greatest of one path (of two paths, possibly).
+    partial
+        Executions of unfinished paths, which are not among the others.
+    routines, most_paths
+        Routines with an executed path; the most paths that one has.
+    predicted
+        For `pp` only.
+    """
+
+    paths: int
+    executions: int
+    edges: int
+    instructions: int
+    longest_edges: int
+    longest_instructions: int
+    partial: int
+    routines: int
+    most_paths: int
+    predicted: PredictedPaths | None
+
+    @property
+    def average_edges(self) -> float:
+        """Edges of an executed path on average."""
+        return self.edges / self.executions if self.executions else 0.0
+
+    @property
+    def average_instructions(self) -> float:
+        """Instructions of an executed path on average."""
+        return self.instructions / self.executions if self.executions else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """One executed whole path of `pp`.
+
+    `key` is the same for the same path in every run of the same program; `instructions` are
+    those of one execution.
+    """
+
+    key: str
+    count: int
+    instructions: int
+
+
+TREES = ("redundant", "heuristic-max", "heuristic-min", "exact-max", "exact-min")
+"""Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a
+least spanning tree by BL94's heuristic and by this very run's edge counts."""
+
+
+@dataclass(frozen=True)
+class TreeCost:
+    """What a placement of edge counters would have counted in this run.
+
+    Attributes
+    ----------
+    counters
+        Places with a counter, in the routines that were entered.
+    increments
+        Executed increments.
+    """
+
+    counters: int
+    increments: int
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of wall-clock time: what differs from run to run, never compared.
+
+    Attributes
+    ----------
+    run
+        The cell's whole group (cells of one program and input are run together).
+    recovery, planning, generation
+        PLAN cells: recovering all graphs, planning all routines, generating their code; the
+        least of several repetitions.
+    peak_memory
+        Bytes that the worker had used at most until then.
+    """
+
+    run: float = 0.0
+    recovery: float = 0.0
+    planning: float = 0.0
+    generation: float = 0.0
+    peak_memory: int = 0
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell found: exact numbers, and an error instead where there is one.
+
+    Attributes
+    ----------
+    error
+        One line; None where all went well. A program that ended wrongly has its numbers all the
+        same.
+    base, added
+        Instructions of the uninstrumented run, and of the scheme's code.
+    reason, status
+        How the program ended, as in `profile.Ending`: its exit status, or 128 plus the signal;
+        "" and 0 in PLAN cells.
+    output
+        SHA-256 of what it wrote to standard output.
+    counts
+        As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
+        on edges needed) and `hashing` (instructions inside the hashing routine).
+    sizes, lost
+        As in `profile.Measurement`.
+    routines
+        By address.
+    facts, paths
+        Of modes that count paths; `paths` of `pp` only, by key.
+    trees
+        Of `qpt2`: by name (`TREES`).
+    warnings
+        One line each.
+    timing
+        Not part of the result: see there.
+    """
+
+    error: str | None = None
+    base: int = 0
+    added: int = 0
+    reason: str = ""
+    status: int = 0
+    output: str = ""
+    counts: Mapping[str, int] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+    routines: tuple[RoutineRow, ...] = ()
+    facts: PathFacts | None = None
+    paths: tuple[PathRow, ...] = ()
+    trees: Mapping[str, TreeCost] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    timing: Timing = field(default=Timing(), compare=False)
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is an error."""
+        return self.error is not None
+
+    @property
+    def overhead(self) -> float:
+        """Added instructions per instruction of the uninstrumented run."""
+        return self.added / self.base if self.base else 0.0
+
+    @property
+    def definite_flow(self) -> float | None:
+        """Attribution of definite flow, 0 to 1 (TPP 5); None where no mode judged it."""
+        flow = self.lost.get("flow_blocks", 0)
+        if not flow:
+            return None
+        wrong = self.lost["overcounted_blocks"] + self.lost["undercounted_blocks"]
+        return 1 - wrong / flow
+
+
+def failure(message: str) -> CellResult:
+    """Return the result of a cell that could not be run; `message` is made one line."""
+    return CellResult(error=" ".join(message.split()))
+
+
+@dataclass(frozen=True)
+class CommonPaths:
+    """Paths that two runs of one program have in common (EPP table 3).
+
+    Attributes
+    ----------
+    common, paths
+        Paths of the first run that the second executed too, and all of the first.
+    common_executions, executions
+        The same, each path as often as the first run executed it.
+    common_instructions, instructions
+        Instructions that the first run executed along them.
+    """
+
+    common: int
+    paths: int
+    common_executions: int
+    executions: int
+    common_instructions: int
+    instructions: int
+
+
+def common_paths(reference: CellResult, training: CellResult) -> CommonPaths:
+    """Compare the paths of two `pp` cells: `reference` is described, `training` looked into."""
+    known = {path.key for path in training.paths}
+    common = [path for path in reference.paths if path.key in known]
+    return CommonPaths(
+        len(common),
+        len(reference.paths),
+        sum(path.count for path in common),
+        sum(path.count for path in reference.paths),
+        sum(path.count * path.instructions for path in common),
+        sum(path.count * path.instructions for path in reference.paths),
+    )

@@ -1,0 +1,87 @@
+"""One observed run to the results of its cells."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from profiler.experiments.cells.cells import CellResult, PathFacts, PathRow, RoutineRow, TreeCost
+from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from profiler.experiments.cells.rows import has_trees, run_rows, tree_costs
+from profiler.graphs.loops import depth_first
+from profiler.plan.decoders import PathDecoder
+from profiler.profiles.profile import Measurement
+from profiler.request.request import Mode, RunRequest, Setting
+from profiler.schemes.registry import PATH_MODES
+from profiler.session.counters import Scheme
+from profiler.session.results import measure_all
+from profiler.session.session import Observation, observe
+
+
+def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
+    """Run a program and return a result for each setting.
+
+    Raises
+    ------
+    SimulatorError
+        As `session.run_program`. How the program ended is not judged here.
+    """
+    observation = observe(request, settings)
+    measurements = measure_all(observation, request)
+    trees = {}
+    if any(has_trees(setting.mode) for setting in settings):
+        trees = dict(tree_costs(observation))
+    pairs = zip(observation.schemes, measurements, strict=True)
+    return tuple(_result(observation, scheme, found, trees) for scheme, found in pairs)
+
+
+def _result(
+    observation: Observation, scheme: Scheme, found: Measurement, trees: Mapping[str, TreeCost]
+) -> CellResult:
+    rows = tuple(run_rows(observation, scheme, found))
+    facts, paths = _paths(observation, scheme, found)
+    return CellResult(
+        base=found.base,
+        added=found.added,
+        reason=found.ending.reason,
+        status=found.ending.status if found.ending.reason == "exit" else found.ending.code,
+        counts=_counts(found, rows),
+        sizes=dict(found.sizes),
+        lost=dict(found.lost),
+        routines=rows,
+        facts=facts,
+        paths=paths,
+        trees=trees if has_trees(scheme.setting.mode) else {},
+        warnings=found.warnings,
+    )
+
+
+def _counts(found: Measurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
+    """Totals by name; how often the program had to be run again is no property of the cell."""
+    counts = {name: count for name, count in found.counts.items() if name != "runs"}
+    counts["jumps"] = sum(row.jumps for row in rows)
+    counts["hashing"] = sum(row.hashing for row in rows)
+    return counts
+
+
+def _paths(
+    observation: Observation, scheme: Scheme, found: Measurement
+) -> tuple[PathFacts | None, tuple[PathRow, ...]]:
+    mode = scheme.setting.mode
+    if mode not in PATH_MODES:
+        return None, ()
+    routines = tuple(_routine_paths(observation, scheme, found))
+    exact = mode is Mode.PP
+    return path_facts(routines, predict=exact), path_rows(routines) if exact else ()
+
+
+def _routine_paths(
+    observation: Observation, scheme: Scheme, found: Measurement
+) -> Iterator[RoutinePaths]:
+    selected = [routine for routine in observation.events if scheme.selects(routine)]
+    for routine, profile in zip(selected, found.routines, strict=True):
+        events = observation.events[routine]
+        whole = scheme.routine_plan(routine)
+        cuts = whole.cut_edges if isinstance(whole, PathDecoder) else ()
+        dfs = depth_first(events.cfg)
+        removed = (dfs.back_edges - dfs.self_loops) | set(cuts)
+        yield RoutinePaths(events.cfg, profile.path_counts, events.edges, removed)

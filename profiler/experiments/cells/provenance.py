@@ -1,0 +1,141 @@
+"""What a cell's result depends on, as one key (see `cells.CellKey`)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+
+from profiler.code.cost_model import cost_model
+from profiler.experiments.cells.cells import CellKey, Job
+from simulator.errors import UsageError
+
+_PACKAGES = Path(__file__).resolve().parents[3]
+_PATTERNS = (
+    "simulator/**/*.py",
+    *(
+        f"profiler/{package}/**/*.py"
+        for package in (
+            *("request", "graphs", "plan", "recovery", "profiles", "code", "schemes"),
+            *("engine", "trace", "session"),
+        )
+    ),
+    "profiler/experiments/cells/*.py",
+)
+"""The code that makes results. Commands and reports only show them."""
+
+
+@dataclass(frozen=True)
+class Versions:
+    """What made a result, apart from the program and its input.
+
+    Attributes
+    ----------
+    simprof
+        Version of the distribution.
+    engine
+        Digest of the code that makes results, so that a checkout that was changed without a new
+        version never passes off old results as its own.
+    cost_model
+        Version of what instructions cost.
+    """
+
+    simprof: str
+    engine: str
+    cost_model: str
+
+
+@cache
+def versions() -> Versions:
+    """Return those of this simprof."""
+    return Versions(metadata.version("simprof"), engine_digest(), cost_model().version)
+
+
+@cache
+def engine_digest() -> str:
+    """Return a digest of the code that makes results."""
+    digest = hashlib.sha256()
+    for pattern in _PATTERNS:
+        for path in sorted(_PACKAGES.glob(pattern)):
+            digest.update(f"{path.relative_to(_PACKAGES)}\0".encode())
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+class Keys:
+    """Makes the keys of jobs; every file is read once.
+
+    A `Keys` must not outlive changes of the files.
+    """
+
+    def __init__(self) -> None:
+        self._files: dict[Path, str] = {}
+        self._directories: dict[Path, str] = {}
+
+    def key(self, job: Job) -> CellKey:
+        """Return the key of a job.
+
+        Raises
+        ------
+        UsageError
+            If one of its files cannot be read.
+        """
+        made = versions()
+        return CellKey(
+            program=self._file(job.program),
+            kind=job.cell.kind,
+            setting=job.cell.setting.name,
+            name=job.cell.benchmark,
+            arguments=job.arguments,
+            environment=tuple(f"{name}={value}" for name, value in job.environment),
+            stdin="" if job.stdin is None else self._file(job.stdin),
+            files="" if job.root is None else self._directory(job.root),
+            max_instructions=job.max_instructions,
+            simprof=made.simprof,
+            engine=made.engine,
+            cost_model=made.cost_model,
+        )
+
+    def _file(self, path: Path) -> str:
+        if path not in self._files:
+            try:
+                with path.open("rb") as file:
+                    self._files[path] = hashlib.file_digest(file, "sha256").hexdigest()
+            except OSError as error:
+                raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        return self._files[path]
+
+    def _directory(self, root: Path) -> str:
+        if root not in self._directories:
+            if not root.is_dir():
+                raise UsageError(f"{root} is not a directory: name one that exists")
+            names = (path for path in sorted(root.rglob("*")) if path.is_file())
+            facts = [(os.fsencode(p.relative_to(root)).hex(), self._file(p)) for p in names]
+            self._directories[root] = _digest(facts)
+        return self._directories[root]
+
+
+def missing_key(job: Job) -> CellKey:
+    """Return the key of a job whose program is not there: that of its failure."""
+    made = versions()
+    setting = job.cell.setting.name
+    return CellKey(
+        "", job.cell.kind, setting, job.cell.benchmark, (), (), "", "", None,
+        made.simprof, made.engine, made.cost_model,
+    )  # fmt: skip
+
+
+def row_key(job: Job, key: CellKey) -> str:
+    """Return the digest under which the result of a job is stored."""
+    cell = job.cell
+    names = (job.suite, cell.benchmark, cell.build, cell.input)
+    return _digest([*names, *(getattr(key, name) for name in CellKey.__dataclass_fields__)])
+
+
+def _digest(facts: object) -> str:
+    text = json.dumps(facts, separators=(",", ":"))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,173 @@
+"""From plans, code and counters of one program to the rows of a cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.code.block_code import fold_slot_blocks
+from profiler.code.codegen import RoutineCode
+from profiler.code.context import RoutineContext
+from profiler.code.places import Where, find_place
+from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first, is_reducible
+from profiler.graphs.numbering import number
+from profiler.graphs.weights import measured
+from profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
+from profiler.plan.plan import InstrumentationPlan
+from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.request.request import Mode, VertexPlacement
+from profiler.schemes.qpt.planner import plan_qpt, plan_qpt2
+from profiler.session.counters import RoutineEvents, Scheme
+from profiler.session.session import Observation
+
+
+@dataclass(frozen=True)
+class _Places:
+    """Where the code of a plan is: places, those that need no jump, jumps executed."""
+
+    places: int = 0
+    without_jump: int = 0
+    jumps: int = 0
+
+
+def run_rows(
+    observation: Observation, scheme: Scheme, measurement: Measurement
+) -> Iterator[RoutineRow]:
+    """Yield a row for each routine that a run entered, by address."""
+    selected = [routine for routine in observation.events if scheme.selects(routine)]
+    for routine, profile in zip(selected, measurement.routines, strict=True):
+        yield _run_row(observation, scheme, routine, profile)
+
+
+def find_jumps(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext
+) -> tuple[int, ...]:
+    """Return the edges whose code ends with a jump, as `codegen.generate` places it."""
+    actions, _, _ = fold_slot_blocks(cfg, plan, context.shared_slots)
+    places = {edge: find_place(cfg, edge, context) for edge in actions}
+    return tuple(
+        edge
+        for edge, place in places.items()
+        if place.where is Where.STUB and (place.edge == edge or place.edge not in places)
+    )
+
+
+def _places(
+    cfg: ControlFlowGraph,
+    plan: InstrumentationPlan | None,
+    context: RoutineContext,
+    edges: Sequence[int],
+) -> _Places:
+    if plan is None:
+        return _Places()
+    jumping = find_jumps(cfg, plan, context)
+    places = len(plan.pair_edges or plan.actions) + len(plan.blocks) + len(plan.block_ends)
+    return _Places(places, places - len(jumping), sum(edges[edge] for edge in jumping))
+
+
+def _run_row(
+    observation: Observation,
+    scheme: Scheme,
+    routine: int,
+    profile: RoutineProfile,
+) -> RoutineRow:
+    whole = scheme.routine_plan(routine)
+    events = observation.events[routine]
+    context = observation.contexts.of(routine)
+    places = _places(events.cfg, scheme.plan(routine), context, events.edges)
+    counters = observation.counters.of(scheme, routine)
+    paths = [path for path in profile.path_counts if path.count and not path.partial]
+    return RoutineRow(
+        name=profile.name,
+        address=profile.address,
+        blocks=profile.blocks,
+        edges=profile.edges,
+        back_edges=profile.back_edges,
+        irreducible=profile.irreducible,
+        potential_paths=profile.potential_paths,
+        num_paths=whole.num_paths if isinstance(whole, PathDecoder) else None,
+        cut_edges=profile.cut_edges,
+        table=profile.table,
+        addressing=profile.addressing,
+        path_register=profile.path_register,
+        instrumented_edges=places.places,
+        no_jump_edges=places.without_jump,
+        activations=profile.activations,
+        instructions=profile.instructions,
+        added=profile.added,
+        path_increments=counters.path_increments,
+        hashed_increments=counters.hashed,
+        hashing=counters.hashing,
+        edge_increments=0 if isinstance(whole, TraceWriter) else sum(counters.events),
+        jumps=places.jumps,
+        inferred_paths=_inferred(whole, paths),
+        executed_paths=len(paths),
+    )
+
+
+def _inferred(whole: RoutinePlan | None, paths: Sequence[PathCount]) -> int:
+    if not isinstance(whole, GuidedDecoder):
+        return 0
+    return sum(path.count for path in paths if path.id is not None and whole.is_obvious(path.id))
+
+
+def plan_row(
+    cfg: ControlFlowGraph, whole: RoutinePlan, code: RoutineCode, context: RoutineContext
+) -> RoutineRow:
+    """Return the row of a routine that was planned and not run."""
+    dfs = depth_first(cfg)
+    plan = whole.plan
+    places = _places(cfg, plan, context, (0,) * len(cfg.edges))
+    decoder = whole if isinstance(whole, PathDecoder) else None
+    potential = getattr(whole, "potential_paths", None)
+    return RoutineRow(
+        name=cfg.name,
+        address=cfg.address,
+        blocks=len(cfg.blocks),
+        edges=len(cfg.edges),
+        back_edges=len(dfs.back_edges),
+        irreducible=not is_reducible(cfg, dfs),
+        potential_paths=number(make_dag(cfg, dfs)).total if potential is None else potential,
+        num_paths=None if decoder is None else decoder.num_paths,
+        cut_edges=0 if decoder is None else len(decoder.cut_edges),
+        table=plan.table,
+        addressing=plan.addressing,
+        path_register=code.path_register,
+        instrumented_edges=places.places,
+        no_jump_edges=places.without_jump,
+    )
+
+
+def tree_costs(observation: Observation) -> Mapping[str, TreeCost]:
+    """Return what each placement of `cells.TREES` would have counted in an observed run.
+
+    An edge counter counts its edge, so exact counts tell that without a run (BL94 6.1 does the
+    same).
+    """
+    totals = dict.fromkeys(TREES, TreeCost(0, 0))
+    for events in observation.events.values():
+        for name, whole in _placements(events):
+            counts = whole.plan.event_counts(events.edges, events.block_counts)
+            old = totals[name]
+            totals[name] = TreeCost(old.counters + len(counts), old.increments + sum(counts))
+    return totals
+
+
+def _placements(events: RoutineEvents) -> Iterator[tuple[str, RoutinePlan]]:
+    """Yield the placements by name; a least spanning tree is a greatest of negated weights."""
+    cfg = events.cfg
+    yield "redundant", plan_qpt(cfg, placement=VertexPlacement.REDUNDANT)
+    greatest = plan_qpt2(cfg)
+    yield "heuristic-max", greatest
+    yield "heuristic-min", plan_qpt2(cfg, weights=[-weight for weight in greatest.weights])
+    exact = measured(cfg, events.edges)
+    yield "exact-max", plan_qpt2(cfg, weights=exact)
+    yield "exact-min", plan_qpt2(cfg, weights=[-weight for weight in exact])
+
+
+def has_trees(mode: Mode) -> bool:
+    """Whether cells of this mode carry `tree_costs`."""
+    return mode is Mode.QPT2

@@ -1,0 +1,191 @@
+"""Running cells: a group of jobs that share one program and input, in as few runs as possible.
+
+All settings of a group are measured in one emulation; two where one of them needs an edge profile
+first (`tpp`, exact weights). Whatever goes wrong becomes the error of the cells that it concerns:
+`run_group` does not raise.
+"""
+
+from __future__ import annotations
+
+import filecmp
+import hashlib
+import os
+import resource
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+
+from profiler.experiments.cells.cells import CellResult, Job, Kind, failure
+from profiler.experiments.cells.settings import WeightChoice, setting
+from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.schemes.registry import needs_edge_profile
+from simulator.errors import SimulatorError, UsageError
+
+Group = tuple[Job, ...]
+"""Jobs that `run_group` does together."""
+
+LARGE_PROGRAM = 256 << 10
+AT_ONCE = 8
+"""Bytes of a program file above which no more than so many settings share a run: each takes some
+60 MB with a program like SQLite, and a worker must stay below 2 GB."""
+
+_EDGES = Setting("edges", Mode.EDGES, SchemeOptions())
+_ANY = setting(Mode.EDGES)
+
+
+def groups(jobs: Iterable[Job]) -> tuple[Group, ...]:
+    """Put jobs together that one group of runs can do, in the order of their first members.
+
+    Settings with different path limits are kept apart: `tpp` is judged by a `pp` of the same run,
+    which must not depend on what else runs. Large programs have several groups (`AT_ONCE`).
+    """
+    found: dict[object, list[Job]] = {}
+    for job in jobs:
+        cell = job.cell
+        limit = cell.setting.path_limit if cell.kind is Kind.RUN else 0
+        shared = (replace(job, cell=replace(cell, setting=_ANY)), limit)
+        found.setdefault(shared, []).append(job)
+    made: list[Group] = []
+    for together in found.values():
+        size = AT_ONCE if _is_large(together[0].program) else len(together)
+        made += (tuple(together[at : at + size]) for at in range(0, len(together), size))
+    return tuple(made)
+
+
+def _is_large(program: Path) -> bool:
+    return program.is_file() and program.stat().st_size > LARGE_PROGRAM
+
+
+def run_group(group: Group) -> tuple[CellResult, ...]:
+    """Run the jobs of a group (see `groups`); results in their order, errors among them."""
+    started = time.perf_counter()
+    results = _attempt(group)
+    if len(group) > 1 and all(result.failed and not result.base for result in results):
+        results = tuple(_attempt((job,))[0] for job in group)
+    seconds, memory = time.perf_counter() - started, peak_memory()
+    return tuple(
+        replace(result, timing=replace(result.timing, run=seconds, peak_memory=memory))
+        for result in results
+    )
+
+
+def peak_memory() -> int:
+    """Return the most bytes of memory that this process has used so far.
+
+    `getrusage` would count what the parent used before this process was made of it.
+    """
+    with suppress(OSError):
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _attempt(group: Group) -> tuple[CellResult, ...]:
+    sys.set_int_max_str_digits(0)  # path counts may have any number of digits
+    try:
+        if group[0].cell.kind is Kind.PLAN:
+            from profiler.experiments.cells.plan import plan_group
+
+            return plan_group(group)
+        return _run(group)
+    except SimulatorError as error:
+        message = str(error)
+    except MemoryError:
+        message = "out of memory"
+    except Exception as error:
+        message = f"internal error: {type(error).__name__}: {error}"
+    return (failure(message),) * len(group)
+
+
+def _run(group: Group) -> tuple[CellResult, ...]:
+    from profiler.experiments.cells.measure import measure
+
+    job = group[0]
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simprof-cell-")))
+        errors = _output(stack, directory / "stderr")
+        profile = None
+        if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):
+            profile = directory / "edges.profile"
+            first = _output(stack, directory / "first")
+            _take_edge_profile(_request(job, directory, first, errors), profile)
+        written = directory / "stdout"
+        request = _request(job, directory, _output(stack, written), errors)
+        results = measure(request, [_scheme(each, profile) for each in group])
+        digest = _digest(written)
+        error = _wrong(job, results[0], written)
+        return tuple(replace(result, output=digest, error=error) for result in results)
+
+
+def _output(stack: ExitStack, path: Path) -> int:
+    """Open a new file for as long as `stack` lasts; return its descriptor."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
+    """Return the request for a run; what the program sees is the same wherever it is run."""
+    root = job.root
+    if root is None:
+        root = directory / "empty"
+        root.mkdir(exist_ok=True)
+    if not root.is_dir():
+        raise UsageError(f"the directory of input files {root} is missing: make it again")
+    guest = GuestOptions(
+        root=root,
+        stdin=job.stdin if job.stdin is not None else Path(os.devnull),
+        environment=tuple((os.fsencode(k), os.fsencode(v)) for k, v in job.environment),
+        argv0=os.fsencode(job.cell.benchmark),
+        stdout=stdout,
+        stderr=stderr,
+        max_instructions=job.max_instructions,
+    )
+    return RunRequest(job.program, guest, tuple(map(os.fsencode, job.arguments)))
+
+
+def _take_edge_profile(request: RunRequest, path: Path) -> None:
+    """Save the edge profile of a run: exact weights are its counts."""
+    from profiler.profiles.storage import save
+    from profiler.session.session import compare_program
+
+    save(compare_program(request, (_EDGES,)).measurements[0], path)
+
+
+def _scheme(job: Job, profile: Path | None) -> Setting:
+    """Return a job's setting; an edge profile that is there guides `tpp` too."""
+    made = job.cell.setting.scheme(profile)
+    if profile is None or not needs_edge_profile(made.mode):
+        return made
+    return replace(made, options=replace(made.options, edge_profile=profile))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _wrong(job: Job, result: CellResult, written: Path) -> str | None:
+    """Say what is wrong with how the program ended, or with what it wrote; None if nothing is."""
+    name = f"{job.cell.benchmark} ({job.cell.build}, {job.cell.input or 'no'} input)"
+    match result.reason:
+        case "exit" if job.status not in (None, result.status):
+            return f"{name} ended with status {result.status}, not {job.status}"
+        case "budget":
+            return f"{name} was not done after {result.base} instructions"
+        case "exit":
+            pass
+        case reason:
+            return f"{name} was ended by a {reason} (status {result.status})"
+    if job.expected is None:
+        return None
+    if not job.expected.is_file():
+        return f"{name}: {job.expected} is missing, which its output is compared with"
+    if not filecmp.cmp(job.expected, written, shallow=False):
+        return f"{name} wrote something else than {job.expected.name}"
+    return None

@@ -1,0 +1,350 @@
+"""Results of cells in one SQLite file.
+
+Rows of `cells` are facts: the same cell gives the same row on any machine at any time. When a row
+was written and how long it took is kept apart, in `times`. Every finished group of cells is one
+transaction, so that whatever ends the writer, what was finished is there and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import tempfile
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+
+from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
+from profiler.experiments.cells.provenance import Versions, row_key
+from profiler.experiments.cells.settings import parse
+from profiler.experiments.suites.directories import cache_directory
+from profiler.profiles.codec import big_integers, decode, encode
+from simulator.errors import UsageError
+
+APPLICATION = 0x53505246  # "SPRF"
+VERSION = 1
+PATIENCE = 60.0
+"""Seconds to wait for another process that writes to the file."""
+
+_FACTS = (
+    "key", "suite", "position", "category", "benchmark", "build", "input", "kind", "setting",
+    "program", "compiler", "arguments", "environment", "stdin", "files", "max_instructions",
+    "simprof", "engine", "cost_model", "error", "base", "added", "result",
+)  # fmt: skip
+
+_SCHEMA = f"""
+PRAGMA application_id = {APPLICATION};
+PRAGMA user_version = {VERSION};
+CREATE TABLE cells (
+    key TEXT PRIMARY KEY,             -- digest of everything that decides the result
+    suite TEXT NOT NULL, position INTEGER NOT NULL, category TEXT NOT NULL,
+    benchmark TEXT NOT NULL, build TEXT NOT NULL, input TEXT NOT NULL,
+    kind TEXT NOT NULL, setting TEXT NOT NULL,
+    program TEXT NOT NULL,            -- SHA-256 of the ELF file
+    compiler TEXT NOT NULL,
+    arguments TEXT NOT NULL, environment TEXT NOT NULL, stdin TEXT NOT NULL, files TEXT NOT NULL,
+    max_instructions INTEGER,
+    simprof TEXT NOT NULL, engine TEXT NOT NULL, cost_model TEXT NOT NULL,
+    error TEXT,                       -- NULL where all went well
+    base INTEGER NOT NULL, added INTEGER NOT NULL,
+    result BLOB NOT NULL              -- zlib'd JSON of a CellResult
+);
+CREATE TABLE times (
+    key TEXT PRIMARY KEY REFERENCES cells (key) ON DELETE CASCADE,
+    written REAL NOT NULL,            -- seconds since 1970
+    timing TEXT NOT NULL              -- JSON of a Timing
+);
+"""
+
+
+def default_store_path() -> Path:
+    """Return the file of results that commands share where none is named."""
+    return cache_directory() / "cells.sqlite"
+
+
+@dataclass(frozen=True)
+class Record:
+    """A result with the job that it is of."""
+
+    job: Job
+    key: CellKey
+    result: CellResult
+
+
+@dataclass(frozen=True)
+class StoredBenchmark:
+    """A benchmark of which a store has results; `group` is "INT", "FP" or ""."""
+
+    suite: str
+    name: str
+    group: str
+
+
+class Store:
+    """An open results file; a context manager.
+
+    Parameters
+    ----------
+    path
+        The file; it is made where there is none (or an empty one).
+    create
+        False: it must be there.
+
+    Raises
+    ------
+    UsageError
+        If it is not such a file, is damaged, or cannot be used. It is left as it is.
+    """
+
+    def __init__(self, path: Path, *, create: bool = True) -> None:
+        self.path = path
+        if not _exists(path):
+            if not create:
+                raise UsageError(f"{path} does not exist: make it with `simprof sweep -o {path}`")
+            _create(path)
+        _check_header(path)
+        self._connection = _connect(path)
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the file."""
+        self._connection.close()
+
+    def get(self, job: Job, key: CellKey) -> CellResult | None:
+        """Return the result of a job, None where there is none."""
+        query = "SELECT result, timing FROM cells LEFT JOIN times USING (key) WHERE cells.key = ?"
+        with self._guarded():
+            row = self._connection.execute(query, (row_key(job, key),)).fetchone()
+        return None if row is None else self._unpack(*row)
+
+    def put(self, records: Iterable[Record]) -> None:
+        """Add results in one transaction; those that are there already stay."""
+        rows = [(_facts(record), _times(record)) for record in records]
+        places = ",".join("?" * len(_FACTS))
+        with self._transaction():
+            for facts, times in rows:
+                self._connection.execute(f"INSERT OR IGNORE INTO cells VALUES ({places})", facts)
+                self._connection.execute("INSERT OR IGNORE INTO times VALUES (?,?,?)", times)
+
+    def forget(self, keys: Iterable[str]) -> None:
+        """Remove rows by their keys (`provenance.row_key`), so that they are made again."""
+        with self._transaction():
+            for key in keys:
+                self._connection.execute("DELETE FROM times WHERE key = ?", (key,))
+                self._connection.execute("DELETE FROM cells WHERE key = ?", (key,))
+
+    def latest(self) -> Versions | None:
+        """Return what made the row written last; None where there is none."""
+        query = (
+            "SELECT simprof, engine, cost_model FROM cells JOIN times USING (key) "
+            "ORDER BY written DESC, times.rowid DESC LIMIT 1"
+        )
+        with self._guarded():
+            row = self._connection.execute(query).fetchone()
+        return None if row is None else Versions(*row)
+
+    def cells(self, suite: str | None = None) -> Mapping[Cell, CellResult]:
+        """Return results by name, those of the latest versions; of equal names the newest.
+
+        Parameters
+        ----------
+        suite
+            Name of a suite; None: all.
+        """
+        query = (
+            "SELECT benchmark, setting, input, kind, build, result, timing "
+            "FROM cells JOIN times USING (key) WHERE (simprof, engine, cost_model) = (?, ?, ?) "
+            "AND (suite = ? OR ? IS NULL) ORDER BY written, times.rowid"
+        )
+        found = self.latest()
+        if found is None:
+            return {}
+        made = (found.simprof, found.engine, found.cost_model)
+        with self._guarded():
+            rows = self._connection.execute(query, (*made, suite, suite)).fetchall()
+        return {
+            Cell(benchmark, parse(setting), input_, Kind(kind), build): self._unpack(result, timing)
+            for benchmark, setting, input_, kind, build, result, timing in rows
+        }
+
+    def benchmarks(self) -> tuple[StoredBenchmark, ...]:
+        """Return the benchmarks that rows of the latest versions are of, in their suites' order."""
+        query = (
+            "SELECT suite, benchmark, category FROM cells "
+            "WHERE (simprof, engine, cost_model) = (?, ?, ?) "
+            "GROUP BY suite, benchmark ORDER BY suite, min(position), benchmark"
+        )
+        found = self.latest()
+        if found is None:
+            return ()
+        with self._guarded():
+            rows = self._connection.execute(
+                query, (found.simprof, found.engine, found.cost_model)
+            ).fetchall()
+        return tuple(StoredBenchmark(*row) for row in rows)
+
+    def rows(self) -> tuple[tuple[object, ...], ...]:
+        """Return all facts, sorted, results unpacked: equal for files with the same results."""
+        query = f"SELECT {','.join(_FACTS)} FROM cells ORDER BY key"
+        with self._guarded():
+            rows = self._connection.execute(query).fetchall()
+        return tuple((*row[:-1], zlib.decompress(row[-1])) for row in rows)
+
+    def _unpack(self, blob: bytes, timing: str | None) -> CellResult:
+        with big_integers():
+            try:
+                result = decode(CellResult, json.loads(zlib.decompress(blob)))
+                spent = Timing() if timing is None else decode(Timing, json.loads(timing))
+            except (ValueError, TypeError, zlib.error) as error:
+                raise _damaged(self.path, error) from None
+        return replace(result, timing=spent)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._guarded():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._connection.rollback()
+                raise
+            self._connection.execute("COMMIT")
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Turn SQLite's errors into ones that a user can act on."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise UsageError(f"{self.path} cannot be used: {error}") from None
+        except sqlite3.DatabaseError as error:
+            raise _damaged(self.path, error) from None
+
+
+def _exists(path: Path) -> bool:
+    """Whether there is something in the file; one that was only just opened has nothing in it."""
+    try:
+        return path.stat().st_size > 0 or not path.is_file()
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise UsageError(f"{path} cannot be used: {error.strerror}") from None
+
+
+def _create(path: Path) -> None:
+    """Make an empty results file, whole or not at all."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as directory:
+            new = Path(directory) / "new"
+            connection = sqlite3.connect(new)
+            connection.executescript(_SCHEMA)
+            connection.close()
+            mask = os.umask(0o077)
+            os.umask(mask)
+            new.chmod(0o666 & ~mask)
+            try:
+                path.hardlink_to(new)  # unlike a rename, never over what another process has made
+            except FileExistsError:
+                if not _exists(path):
+                    new.replace(path)
+    except (OSError, sqlite3.Error) as error:
+        raise UsageError(f"{path} cannot be written: {error}") from None
+
+
+_HEADER = 100
+"""Bytes of the header of an SQLite file (its documentation, "Database File Format")."""
+
+
+def _check_header(path: Path) -> None:
+    """Check that the file is one of ours before SQLite touches it."""
+    try:
+        with path.open("rb") as file:
+            header = file.read(_HEADER)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    application = int.from_bytes(header[68:72], "big")
+    if not header.startswith(b"SQLite format 3\0") or application != APPLICATION:
+        raise UsageError(f"{path} is no results file of simprof: name another file")
+    version = int.from_bytes(header[60:64], "big")
+    if version != VERSION:
+        raise UsageError(
+            f"{path} is a results file of version {version}, this simprof uses version {VERSION}: "
+            "name a new file"
+        )
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    try:
+        (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        connection.execute("PRAGMA foreign_keys = ON")
+        names = tuple(row[1] for row in connection.execute("PRAGMA table_info(cells)"))
+    except sqlite3.OperationalError as error:
+        connection.close()
+        raise UsageError(f"{path} cannot be used: {error}") from None
+    except sqlite3.DatabaseError as error:
+        connection.close()
+        raise _damaged(path, error) from None
+    if verdict != "ok" or names != _FACTS:
+        connection.close()
+        raise _damaged(path, verdict if verdict != "ok" else "its columns are others")
+    return connection
+
+
+def _damaged(path: Path, reason: object) -> UsageError:
+    text = str(reason).splitlines()[0] if str(reason) else type(reason).__name__
+    return UsageError(f"{path} is damaged ({text}): restore it, or name a new file")
+
+
+def _facts(record: Record) -> Sequence[object]:
+    job, key, result = record.job, record.key, record.result
+    cell = job.cell
+    with big_integers():
+        plain = encode(replace(result, timing=Timing()))
+        text = json.dumps(plain, separators=(",", ":"), sort_keys=True)
+    return (
+        row_key(job, key),
+        job.suite,
+        job.position,
+        job.group,
+        cell.benchmark,
+        cell.build,
+        cell.input,
+        cell.kind.value,
+        cell.setting.name,
+        key.program,
+        job.compiler,
+        json.dumps(key.arguments),
+        json.dumps(key.environment),
+        key.stdin,
+        key.files,
+        key.max_instructions,
+        key.simprof,
+        key.engine,
+        key.cost_model,
+        result.error,
+        result.base,
+        result.added,
+        zlib.compress(text.encode(), 6),
+    )
+
+
+def _times(record: Record) -> tuple[str, float, str]:
+    timing = json.dumps(encode(record.result.timing))
+    return row_key(record.job, record.key), time.time(), timing

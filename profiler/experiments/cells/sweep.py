@@ -1,0 +1,296 @@
+"""`simprof sweep`: a grid of programs x modes x options x weights as one experiment.
+
+A grid file is TOML; every key may be left out but one of `suite` and `[[program]]`:
+
+    suite = "micro"                   # name, or the path of a suite file
+    benchmarks = ["s*"]               # glob patterns; all by default
+    builds = ["v9-O2"]
+    inputs = ["train", "ref"]         # "ref" by default
+    kinds = ["run", "plan"]           # "run" by default
+    modes = ["pp", "tpp"]             # all that instrument by default
+    weights = ["heuristic", "exact"]  # "heuristic" by default
+    max_instructions = 1000000000     # a program that needs more is a failure
+
+    [[settings]]                      # one set of options each; the defaults by default
+    cold = 1
+    loop = 1
+
+    [[program]]                       # programs that belong to no suite
+    file = "a.elf"                    # paths are relative to the grid file
+    name = "a"                        # the file's stem by default
+    arguments = ["1"]
+    stdin = "a.txt"
+    root = "files"
+
+Options that a mode does not read make no cell of their own.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import fnmatch
+import os
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, Job, Kind, plan_cell
+from profiler.experiments.cells.obtain import (
+    CellProgress,
+    Order,
+    Outcome,
+    Runner,
+    carry_out,
+    suite_order,
+)
+from profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
+from profiler.experiments.cells.store import Store
+from profiler.experiments.suites.suite import BuildProgress, Suite, load_suite
+from profiler.request.request import Mode
+from simulator.errors import UsageError
+
+FILE_BUILD = "file"
+"""Name of the build of programs that belong to no suite."""
+
+DEFAULT_MODES = tuple(mode.value for mode in Mode if mode is not Mode.EDGES)
+
+
+@dataclass(frozen=True)
+class GridProgram:
+    """A program that belongs to no suite, with one input."""
+
+    file: Path
+    name: str
+    arguments: tuple[str, ...] = ()
+    stdin: Path | None = None
+    root: Path | None = None
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a sweep combines; see the module for the fields."""
+
+    suite: str | None = None
+    programs: tuple[GridProgram, ...] = ()
+    benchmarks: tuple[str, ...] = ()
+    builds: tuple[str, ...] = (DEFAULT_BUILD,)
+    inputs: tuple[str, ...] = ("ref",)
+    kinds: tuple[Kind, ...] = (Kind.RUN,)
+    modes: tuple[str, ...] = DEFAULT_MODES
+    options: tuple[Mapping[str, object], ...] = ({},)
+    weights: tuple[str, ...] = (WeightChoice.HEURISTIC.value,)
+    max_instructions: int | None = None
+
+    def settings(self) -> tuple[CellSetting, ...]:
+        """Return modes x options x weights, each once.
+
+        Raises
+        ------
+        UsageError
+            If one is not known, or has a value that it cannot have.
+        """
+        return tuple(combinations(self.modes, self.options, self.weights))
+
+
+def read_grid(path: Path) -> Grid:
+    """Read a grid file.
+
+    Raises
+    ------
+    UsageError
+        If it cannot be read or is not as the module says.
+    """
+    try:
+        table = tomllib.loads(path.read_text())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is no TOML file: {error}") from None
+    fields = _Table(table, str(path))
+    here = path.parent
+    programs = tuple(_program(each, here) for each in fields.tables("program"))
+    suite = fields.text("suite")
+    plain = Grid()
+    grid = Grid(
+        suite=suite if suite is None or not suite.endswith(".toml") else str(here / suite),
+        programs=programs,
+        benchmarks=fields.texts("benchmarks", ()),
+        builds=fields.texts("builds", plain.builds),
+        inputs=fields.texts("inputs", plain.inputs),
+        kinds=tuple(map(kind, fields.texts("kinds", (Kind.RUN.value,)))),
+        modes=fields.texts("modes", plain.modes),
+        options=tuple(each.rest() for each in fields.tables("settings")) or ({},),
+        weights=fields.texts("weights", plain.weights),
+        max_instructions=fields.number("max_instructions"),
+    )
+    fields.finish()
+    return grid
+
+
+def kind(name: str) -> Kind:
+    """Return a kind of cells by its name."""
+    try:
+        return Kind(name)
+    except ValueError:
+        raise UsageError(f"{name!r} is no kind of cells: write one of {', '.join(Kind)}") from None
+
+
+class _Table:
+    """A TOML table whose keys are taken one by one; what is left over is an error."""
+
+    def __init__(self, table: Mapping[str, Any], where: str) -> None:
+        self._left = dict(table)
+        self._where = where
+
+    def _take(self, key: str, kind: type, default: Any, what: str) -> Any:
+        value = self._left.pop(key, default)
+        if value is not default and (not isinstance(value, kind) or isinstance(value, bool)):
+            raise UsageError(f"{self._where}: {key} must be {what}")
+        return value
+
+    def text(self, key: str) -> str | None:
+        value: str | None = self._take(key, str, None, "a text")
+        return value
+
+    def number(self, key: str) -> int | None:
+        value: int | None = self._take(key, int, None, "a whole number above 0")
+        if value is not None and value < 1:
+            raise UsageError(f"{self._where}: {key} must be a whole number above 0")
+        return value
+
+    def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        value = self._take(key, list, default, "a list of texts")
+        if not all(isinstance(each, str) for each in value) or (not value and default):
+            raise UsageError(f"{self._where}: {key} must be a list of texts")
+        return tuple(value)
+
+    def tables(self, key: str) -> list[_Table]:
+        value = self._take(key, list, [], "a list of tables")
+        if not all(isinstance(each, dict) for each in value):
+            raise UsageError(f"{self._where}: {key} must be a list of tables")
+        return [_Table(each, f"{self._where}: {key}") for each in value]
+
+    def rest(self) -> dict[str, object]:
+        return dict(self._left)
+
+    def finish(self) -> None:
+        if self._left:
+            raise UsageError(f"{self._where}: {', '.join(self._left)} is not known: leave it out")
+
+
+def _program(table: _Table, here: Path) -> GridProgram:
+    file, stdin, root = (table.text(key) for key in ("file", "stdin", "root"))
+    if file is None:
+        raise UsageError("a [[program]] of the grid has no file: name its ELF file")
+    made = GridProgram(
+        here / file,
+        table.text("name") or Path(file).stem,
+        table.texts("arguments", ()),
+        None if stdin is None else here / stdin,
+        None if root is None else here / root,
+    )
+    table.finish()
+    return made
+
+
+def make_order(grid: Grid, *, building: Callable[[BuildProgress], None] | None = None) -> Order:
+    """Return the jobs of a grid, its programs built.
+
+    Raises
+    ------
+    UsageError
+        If the grid is empty, or names what is not there.
+    """
+    settings = grid.settings()
+    order = Order(tuple(_program_jobs(grid, settings)))
+    if grid.suite is not None:
+        suite = load_suite(grid.suite)
+        built = suite_order(suite, _suite_cells(grid, suite, settings), building=building)
+        order = Order((*built.jobs, *order.jobs), built.failures)
+    if not (order.jobs or order.failures):
+        raise UsageError("the grid has no programs: name a suite or some [[program]]")
+    limit = grid.max_instructions
+    return replace(order, jobs=tuple(replace(job, max_instructions=limit) for job in order.jobs))
+
+
+def _suite_cells(grid: Grid, suite: Suite, settings: Sequence[CellSetting]) -> Iterator[Cell]:
+    names = [each.name for each in suite.benchmarks]
+    for pattern in grid.benchmarks:
+        if not fnmatch.filter(names, pattern):
+            raise UsageError(f"suite {suite.name} has no benchmark {pattern!r}: see `suite list`")
+    patterns = grid.benchmarks or ("*",)
+    for name in names:
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns):
+            for build in grid.builds:
+                yield from _cells(grid, name, build, grid.inputs, settings)
+
+
+def _cells(
+    grid: Grid, name: str, build: str, inputs: Sequence[str], settings: Sequence[CellSetting]
+) -> Iterator[Cell]:
+    if Kind.RUN in grid.kinds:
+        for input_ in inputs:
+            for setting in settings:
+                yield Cell(name, setting, input_, Kind.RUN, build)
+    if Kind.PLAN in grid.kinds:
+        for setting in settings:
+            yield plan_cell(name, setting, build)
+
+
+def _program_jobs(grid: Grid, settings: Sequence[CellSetting]) -> Iterator[Job]:
+    seen: set[str] = set()
+    for place, program in enumerate(grid.programs):
+        if program.name in seen:
+            raise UsageError(f"two programs are called {program.name}: give each its own name")
+        seen.add(program.name)
+        for cell in _cells(grid, program.name, FILE_BUILD, ("ref",), settings):
+            job = Job(cell, program.file, status=0, position=place)
+            if cell.kind is Kind.RUN:
+                job = replace(
+                    job, arguments=program.arguments, stdin=program.stdin, root=program.root
+                )
+            yield job
+
+
+def sweep(
+    order: Order,
+    path: Path,
+    run: Runner,
+    *,
+    progress: Callable[[CellProgress], None] | None = None,
+    retry: bool = False,
+) -> Outcome:
+    """Run what of an order the file at `path` has not got yet, and put it there.
+
+    Started again after whatever ended it, it goes on where it was.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be used, is no results file, or another sweep writes to it.
+    """
+    with ExitStack() as stack:
+        with Store(path):
+            pass  # made where there was none; checked where there was one
+        stack.enter_context(_alone(path))
+        store = stack.enter_context(Store(path))
+        return carry_out(order, run, store=store, progress=progress, retry=retry)
+
+
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Keep other sweeps away from the file; the system forgets this when the process ends."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except OSError as error:
+        raise UsageError(f"{path} cannot be written: {error.strerror}") from None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    except BlockingIOError:
+        raise UsageError(f"{path} is being written by another sweep: wait for its end") from None
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,176 @@
+"""Worker processes on this machine.
+
+Each does one group of cells at a time. One that dies takes only its group with it, whose cells
+become failures; one that has grown large, or has done much, is replaced by a fresh one. Workers
+die with the process that started them, however that ends.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import multiprocessing
+import os
+import signal
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from types import TracebackType
+
+from profiler.experiments.cells.cells import CellResult, failure
+from profiler.experiments.cells.run import Group, peak_memory, run_group
+
+Finished = tuple[int, tuple[CellResult, ...]]
+"""Number of a group, and its results."""
+
+MEMORY = 1 << 30
+"""Bytes after whose use a worker is replaced; a group itself takes some hundred megabytes."""
+
+GROUPS = 25
+"""Groups after which it is replaced anyway."""
+
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
+
+
+def run_here(groups: Sequence[Group]) -> Iterator[Finished]:
+    """Run groups in this very process, one after the other."""
+    for number, group in enumerate(groups):
+        yield number, run_group(group)
+
+
+def run_processes(
+    groups: Sequence[Group],
+    workers: int,
+    run: Callable[[Group], tuple[CellResult, ...]] = run_group,
+) -> Iterator[Finished]:
+    """Run groups in so many processes; yield each as it is finished.
+
+    Parameters
+    ----------
+    run
+        What a worker does with a group; importable by its name.
+    """
+    with _Team(run) as team:
+        waiting = iter(enumerate(groups))
+        while True:
+            while len(team.busy) < workers and (next_ := next(waiting, None)) is not None:
+                team.give(*next_)
+            if not team.busy:
+                return
+            yield from team.collect()
+
+
+@dataclass
+class _Worker:
+    """A process, its pipe, and what it is doing: the number and size of a group."""
+
+    process: BaseProcess
+    pipe: Connection
+    number: int = -1
+    size: int = 0
+    done: int = 0
+
+
+class _Team:
+    """The workers, idle and busy."""
+
+    def __init__(self, run: Callable[[Group], tuple[CellResult, ...]]) -> None:
+        self._run = run
+        # Workers that are ended cannot remove their temporary files: they are all in here.
+        self._directory = tempfile.TemporaryDirectory(prefix="simprof-workers-")
+        self._context = multiprocessing.get_context("spawn")
+        self._idle: list[_Worker] = []
+        self.busy: list[_Worker] = []
+
+    def __enter__(self) -> _Team:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for worker in (*self._idle, *self.busy):
+            worker.process.kill()
+            worker.pipe.close()
+        for worker in (*self._idle, *self.busy):
+            worker.process.join()
+        self._directory.cleanup()
+
+    def give(self, number: int, group: Group) -> None:
+        """Have a worker do a group."""
+        worker = self._idle.pop() if self._idle else self._start()
+        worker.number, worker.size = number, len(group)
+        self.busy.append(worker)
+        with suppress(OSError):  # it has died: `collect` finds out
+            worker.pipe.send(group)
+
+    def _start(self) -> _Worker:
+        mine, other = self._context.Pipe()
+        process = self._context.Process(
+            target=_serve, args=(other, os.getpid(), self._directory.name, self._run), daemon=True
+        )
+        process.start()
+        other.close()
+        return _Worker(process, mine)
+
+    def collect(self) -> Iterator[Finished]:
+        """Wait until one or more workers are done; yield what they did."""
+        ready = wait([worker.pipe for worker in self.busy])
+        for worker in [worker for worker in self.busy if worker.pipe in ready]:
+            self.busy.remove(worker)
+            try:
+                results, memory = worker.pipe.recv()
+            except (EOFError, OSError):
+                yield worker.number, (failure(self._obituary(worker)),) * worker.size
+                continue
+            worker.done += 1
+            if memory > MEMORY or worker.done >= GROUPS:
+                self._dismiss(worker)
+            else:
+                self._idle.append(worker)
+            yield worker.number, results
+
+    def _dismiss(self, worker: _Worker) -> None:
+        worker.pipe.close()
+        worker.process.join()
+
+    def _obituary(self, worker: _Worker) -> str:
+        self._dismiss(worker)
+        code = worker.process.exitcode or 0
+        if code < 0:
+            return f"the worker process was ended by {signal.Signals(-code).name}"
+        return f"the worker process ended with status {code}"
+
+
+def _serve(
+    pipe: Connection,
+    parent: int,
+    directory: str,
+    run: Callable[[Group], tuple[CellResult, ...]],
+) -> None:
+    """Do groups as they come, until there is nobody left to do them for."""
+    _die_with(parent)
+    tempfile.tempdir = directory
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    from profiler.engine import kernel_cache
+
+    kernel_cache.ensure()
+    while True:
+        try:
+            group = pipe.recv()
+        except EOFError:
+            return
+        pipe.send((run(group), peak_memory()))
+
+
+def _die_with(parent: int) -> None:
+    """Have the system end this process when its parent ends, be it by SIGKILL."""
+    if Path("/proc/self").exists():
+        ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

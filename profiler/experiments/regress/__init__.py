@@ -1,0 +1,1 @@
+"""Baselines of counts, and what a difference from one says."""

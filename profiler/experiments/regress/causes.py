@@ -1,0 +1,247 @@
+"""What can explain that counts differ: everything they rest on that changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from profiler.experiments.regress.routines import PlanChange, RoutineChange
+from profiler.experiments.regress.values import Baseline, Fact, Facts, Run, SettingResult
+
+CauseKind = Literal[
+    "binary",
+    "input",
+    "simprof",
+    "emulator",
+    "cost model",
+    "setting",
+    "graphs",
+    "algorithm",
+    "plans",
+    "code",
+    "unexplained",
+]
+
+MOST = 8
+"""Details that a cause lists one by one."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One thing that changed.
+
+    Attributes
+    ----------
+    kind
+        "algorithm": same program, same input, same setting, another plan; "plans": other plans
+        that follow from another program, input or setting; "code": the same plan is other code
+        though no sample of the cost model is.
+    text
+        One line.
+    details
+        More lines: which parts, files, routines, edges.
+    """
+
+    kind: CauseKind
+    text: str
+    details: tuple[str, ...] = ()
+
+
+def unexplained() -> Cause:
+    """Return the cause of differences without one."""
+    return Cause(
+        "unexplained",
+        "nothing that was recorded changed: the program may depend on time or chance, or the "
+        "emulation did change",
+    )
+
+
+def run_causes(old: Baseline, new: Baseline, before: Run, after: Run) -> Iterator[Cause]:
+    """Yield what changed about a run, whatever the setting."""
+    yield from _binary(before.program, after.program)
+    details = tuple(_input_details(before.input, after.input))
+    if details:
+        yield Cause("input", "the program is given something else", details)
+    for name, kind in (("simprof", "simprof"), ("unicorn", "emulator")):
+        one, two = old.tool.get(name, "unknown"), new.tool.get(name, "unknown")
+        if one != two:
+            yield Cause(kind, f"{name} {one} -> {two}")  # type: ignore[arg-type]
+
+
+def _binary(old: Facts, new: Facts) -> Iterator[Cause]:
+    if old["sha256"] == new["sha256"]:
+        return
+    text = f"the program file changed: sha256 {_hash(old['sha256'])} -> {_hash(new['sha256'])}"
+    details = []
+    if old["compiler"] != new["compiler"]:
+        one, two = (dict.fromkeys(str(facts["compiler"]).split("; ")) for facts in (old, new))
+        gone, come = (note for note in one if note not in two), (n for n in two if n not in one)
+        details.append(f"compiler {', '.join(gone) or 'none'} -> {', '.join(come) or 'none'}")
+    else:
+        details.append(f"same compiler: {new['compiler'] or 'unknown'}")
+    for name in ("machine", "flags", "source_hash"):
+        if old.get(name) != new.get(name):
+            details.append(f"{name} {_shown(old.get(name))} -> {_shown(new.get(name))}")
+    yield Cause("binary", text, tuple(details))
+
+
+_PLACES = ("stdin_file", "root")  # where files are, which decides nothing
+
+
+def _input_details(old: Facts, new: Facts) -> Iterator[str]:
+    for name in sorted({*old, *new}.difference(_PLACES)):
+        if name in old and name in new and old[name] == new[name]:
+            continue
+        if not name.startswith("file "):
+            one, two = old.get(name), new.get(name)
+            shown = (_hash(one), _hash(two)) if name == "stdin" else (_shown(one), _shown(two))
+            yield f"{name} {shown[0]} -> {shown[1]}"
+        elif name not in new:
+            yield f"{name} is gone"
+        else:
+            yield f"{name} {'is other' if name in old else 'is new'}"
+
+
+def setting_causes(
+    setting: str,
+    old: Baseline,
+    new: Baseline,
+    results: tuple[SettingResult, SettingResult],
+    routines: Sequence[RoutineChange],
+    above: Sequence[Cause],
+) -> Iterator[Cause]:
+    """Yield what changed for one setting of a run; `above` is what changed for the whole run."""
+    parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
+    if parts:
+        yield Cause("cost model", "instrumentation is other code", parts)
+    options = tuple(_option_changes(old.settings[setting], new.settings[setting]))
+    if options:
+        yield Cause("setting", "options changed", options)
+    given = any(cause.kind in ("binary", "input") for cause in above) or bool(options)
+    graphs = [routine for routine in routines if routine.graph]
+    if graphs:
+        why = "" if any(cause.kind == "binary" for cause in above) else " of the same program"
+        yield Cause("graphs", f"other control-flow graphs{why}", _names(graphs))
+    plans = [routine for routine in routines if routine.plan is not None]
+    if plans:
+        yield _plan_cause(plans, given)
+    alone = [routine for routine in routines if routine.costs_alone]
+    if alone and not parts:
+        text = "the same plans are other code: registers, places or addresses differ"
+        yield Cause("code", text, _names(alone))
+
+
+def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
+    count = f"{len(plans)} routine{'' if len(plans) == 1 else 's'}"
+    if given:
+        return Cause("plans", f"other plans follow in {count}", _names(plans))
+    details = tuple(
+        _limited(f"{each.name}: {plan_text(each.plan)}" for each in plans if each.plan is not None)
+    )
+    return Cause("algorithm", f"same program and setting, other plans in {count}", details)
+
+
+def plan_text(plan: PlanChange) -> str:
+    """Describe how a plan differs in one line."""
+    parts = [
+        f"{title} {' '.join(_limited(map(place_text, places)))}"
+        for title, places in (
+            ("now on", plan.added),
+            ("no longer on", plan.removed),
+            ("other actions on", plan.changed),
+        )
+        if places
+    ]
+    return "; ".join(parts) or "other tables of counters"
+
+
+def place_text(place: str) -> str:
+    """Return a place for people: "+0x1c->+0x40", "ENTRY->+0x0"."""
+    if place[-1:] in ("^", "$"):
+        return f"{_vertex(place[:-1], '')}{'(top)' if place[-1] == '^' else '(end)'}"
+    ends, _, kind = place.partition(":")
+    source, _, target = ends.partition(">")
+    suffix = f"({kind})" if kind else ""
+    return f"{_vertex(source, 'ENTRY')}->{_vertex(target, 'EXIT')}{suffix}"
+
+
+def _vertex(name: str, outside: str) -> str:
+    if not name:
+        return outside
+    slot = "(slot)" if name.endswith("s") else ""
+    offset = name.removesuffix("s")
+    sign = "" if offset.startswith("-") else "+"
+    return f"{sign}{offset[:1] if not sign else ''}0x{offset.removeprefix('-')}{slot}"
+
+
+def cost_changes(
+    old: Mapping[str, str], new: Mapping[str, str], kinds: Iterable[str] | None = None
+) -> Iterator[str]:
+    """Yield the parts of the cost model that differ.
+
+    Parameters
+    ----------
+    kinds
+        Kinds of actions whose snippets matter; None: all.
+    """
+    used = None if kinds is None else frozenset(kinds)
+    for part in sorted({*old, *new}):
+        if old.get(part) != new.get(part) and (used is None or _matters(part, used)):
+            yield part if part in old and part in new else f"{part} ({_presence(part, new)})"
+
+
+_COUNTING = frozenset(
+    {"CountPath", "CountConstantPath", "CountHotPath", "CountIterations", "CountWords"}
+)
+_CALLERS: Mapping[str, frozenset[str]] = {
+    "hash_count": _COUNTING,
+    "log": frozenset({"LogSource", "LogDestination", "LogDisrupt"}),
+    "trace_flush": frozenset({"WriteTrace", "WriteTarget"}),
+}
+"""Beginning of a run-time routine's name -> the kinds of actions whose code may call it."""
+
+
+def _matters(part: str, kinds: frozenset[str]) -> bool:
+    """Whether a part of the cost model prices anything in plans of these kinds of actions."""
+    sort, _, name = part.partition(" ")
+    if sort == "snippet":
+        return name in kinds
+    if sort == "routine":
+        callers = [known for prefix, known in _CALLERS.items() if name.startswith(prefix)]
+        return bool(kinds.intersection(*callers)) if callers else bool(kinds)
+    return sort == "generation" or bool(kinds)
+
+
+def _presence(part: str, new: Mapping[str, str]) -> str:
+    return "new" if part in new else "gone"
+
+
+def _option_changes(old: Facts, new: Facts) -> Iterator[str]:
+    for name in sorted({*old, *new}):
+        if old.get(name) != new.get(name):
+            yield f"{name} {_shown(old.get(name))} -> {_shown(new.get(name))}"
+
+
+def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
+    """Return one line with the names of routines."""
+    return (", ".join(_limited(routine.name for routine in routines)),)
+
+
+def _limited(items: Iterable[str]) -> Iterator[str]:
+    found = list(items)
+    yield from found[:MOST]
+    if len(found) > MOST:
+        yield f"and {len(found) - MOST} more"
+
+
+def _hash(value: Fact) -> str:
+    return str(value)[:12] if value else "none"
+
+
+def _shown(value: Fact) -> str:
+    if value is None or value == ():
+        return "none"
+    if isinstance(value, tuple):
+        return " ".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)

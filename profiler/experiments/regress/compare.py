@@ -1,0 +1,323 @@
+"""Two baselines compared: what differs, whether that is beyond the limits, and why it differs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Literal
+
+from profiler.experiments.regress.causes import Cause, run_causes, setting_causes, unexplained
+from profiler.experiments.regress.routines import RoutineChange, routine_changes
+from profiler.experiments.regress.values import OVERHEAD, Baseline, Run, SettingResult
+from simulator.errors import UsageError
+
+Number = int | Fraction
+State = Literal["same", "within limits", "changed", "error"]
+
+
+@dataclass(frozen=True)
+class Limit:
+    """How far metrics may move.
+
+    Attributes
+    ----------
+    pattern
+        Glob of "METRIC", "SETTING/METRIC" or "RUN/SETTING/METRIC".
+    percent
+        Of the baseline's value.
+    growth
+        Whether only growth is limited.
+    """
+
+    pattern: str
+    percent: Fraction
+    growth: bool = False
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """What metrics that match `pattern` (as in `Limit`) may never exceed."""
+
+    pattern: str
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Limits:
+    """All limits of a check.
+
+    Attributes
+    ----------
+    tolerance
+        Percentage for metrics without a limit of their own.
+    limits
+        The last that matches counts.
+    strict
+        Whether a changed program, input, cost model, setting or plan is a difference in itself.
+    """
+
+    tolerance: Fraction = Fraction(0)
+    limits: tuple[Limit, ...] = ()
+    ceilings: tuple[Ceiling, ...] = ()
+    strict: bool = False
+
+    @property
+    def exact(self) -> bool:
+        """Whether nothing may move, so that routines are compared as well."""
+        return not self.tolerance and not self.limits
+
+    def of(self, names: Sequence[str]) -> Limit | None:
+        """Return the limit of the metric with these names, None where it has none.
+
+        The overhead follows from two other metrics, so `tolerance` is not about it.
+        """
+        for limit in reversed(self.limits):
+            if any(fnmatchcase(name, limit.pattern) for name in names):
+                return limit
+        return None if names[0] == OVERHEAD else Limit("*", self.tolerance)
+
+    def ceiling(self, names: Sequence[str]) -> Fraction | None:
+        """Return the least ceiling of the metric with these names."""
+        found = [
+            each.value
+            for each in self.ceilings
+            if any(fnmatchcase(name, each.pattern) for name in names)
+        ]
+        return min(found, default=None)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A metric that moved or is above its ceiling, or a fact that changed.
+
+    Attributes
+    ----------
+    metric
+        Its name: of `SettingResult.metrics`, "overhead", "reason", "status", "output".
+    old, new
+        None where there was or is no such metric.
+    allowed
+        For people: "exact", "1 %", "at most 5".
+    exceeded
+        Whether it is beyond that.
+    """
+
+    metric: str
+    old: Number | str | None
+    new: Number | str | None
+    allowed: str
+    exceeded: bool
+
+    @property
+    def percent(self) -> Fraction | None:
+        """By how much it grew, in percent of the old value; None where that means nothing."""
+        if isinstance(self.old, str) or isinstance(self.new, str) or not self.old:
+            return None
+        return None if self.new is None else Fraction(100 * (self.new - self.old)) / self.old
+
+
+@dataclass(frozen=True)
+class SettingCheck:
+    """One run under one setting, compared.
+
+    Attributes
+    ----------
+    differences
+        Totals.
+    routines
+        Routines that differ.
+    causes
+        What changed that can explain it: also where nothing differs.
+    """
+
+    name: str
+    differences: tuple[Difference, ...]
+    routines: tuple[RoutineChange, ...]
+    causes: tuple[Cause, ...]
+    failed: bool
+
+    @property
+    def state(self) -> State:
+        """In a word."""
+        if self.failed:
+            return "changed"
+        return "within limits" if self.differences or self.counts_moved else "same"
+
+    @property
+    def counts_moved(self) -> bool:
+        """Whether routines' counts differ."""
+        return any(routine.counts_differ for routine in self.routines)
+
+
+@dataclass(frozen=True)
+class RunCheck:
+    """One run compared.
+
+    Attributes
+    ----------
+    error
+        Why it could not be; nothing else is there then.
+    budget
+        Whether that is a spent budget.
+    ending
+        How it ended and what it wrote, where that differs.
+    causes
+        What changed about program, input and tools.
+    """
+
+    name: str
+    error: str | None = None
+    budget: bool = False
+    ending: tuple[Difference, ...] = ()
+    settings: tuple[SettingCheck, ...] = ()
+    causes: tuple[Cause, ...] = ()
+
+    @property
+    def state(self) -> State:
+        """In a word."""
+        if self.error is not None:
+            return "error"
+        if self.ending or any(each.failed for each in self.settings):
+            return "changed"
+        moved = any(each.state != "same" for each in self.settings)
+        return "within limits" if moved else "same"
+
+
+@dataclass(frozen=True)
+class Check:
+    """A baseline compared with what its programs count now.
+
+    Attributes
+    ----------
+    baseline
+        Its file, for people.
+    """
+
+    baseline: str
+    runs: tuple[RunCheck, ...]
+
+    @property
+    def status(self) -> int:
+        """Exit status: 0 same, 1 changed, 124 a budget was spent, 125 error."""
+        errors = [run for run in self.runs if run.error is not None]
+        if errors:
+            return 124 if all(run.budget for run in errors) else 125
+        return int(any(run.state == "changed" for run in self.runs))
+
+    @property
+    def compared(self) -> int:
+        """How many results were compared."""
+        return sum(len(run.settings) for run in self.runs)
+
+
+def compare_runs(old: Baseline, new: Baseline, limits: Limits) -> Iterator[RunCheck]:
+    """Compare the runs of `new` with those of the same names in `old`."""
+    for name, run in new.runs.items():
+        yield _compare_run(name, old, new, run, limits)
+
+
+def _compare_run(name: str, old: Baseline, new: Baseline, run: Run, limits: Limits) -> RunCheck:
+    before = old.runs[name]
+    causes = tuple(run_causes(old, new, before, run))
+    ending = tuple(_ending(before, run))
+    settings = tuple(
+        _compare_setting((name, setting), old, new, causes, limits) for setting in run.results
+    )
+    if ending and not causes:
+        causes = (unexplained(),)
+    return RunCheck(name, ending=ending, settings=settings, causes=causes)
+
+
+def _ending(old: Run, new: Run) -> Iterator[Difference]:
+    for fact in ("reason", "status", "output"):
+        before, after = old.ending[fact], new.ending[fact]
+        if before != after:
+            yield Difference(fact, str(before), str(after), "exact", True)
+
+
+def _compare_setting(
+    names: tuple[str, str], old: Baseline, new: Baseline, causes: tuple[Cause, ...], limits: Limits
+) -> SettingCheck:
+    run, setting = names
+    before, after = old.runs[run], new.runs[run]
+    one, two = before.results[setting], after.results[setting]
+    differences = tuple(_differences(one, two, names, limits))
+    same_program = before.program["sha256"] == after.program["sha256"]
+    routines = tuple(routine_changes(one, two, same_program))
+    found = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
+    moved = bool(differences) or any(routine.counts_differ for routine in routines)
+    if moved and not found:
+        found = (unexplained(),)
+    failed = (
+        any(each.exceeded for each in differences)
+        or (limits.exact and any(routine.counts_differ for routine in routines))
+        or (limits.strict and bool(found))
+    )
+    return SettingCheck(setting, differences, routines, found, failed)
+
+
+def _differences(
+    old: SettingResult, new: SettingResult, names: tuple[str, str], limits: Limits
+) -> Iterator[Difference]:
+    known = dict.fromkeys([*sorted({*old.metrics, *new.metrics}, key=_order), OVERHEAD])
+    for metric in known:
+        before, after = old.metric(metric), new.metric(metric)
+        aliases = metric_names(names[0], names[1], metric)
+        limit, ceiling = limits.of(aliases), limits.ceiling(aliases)
+        if ceiling is not None and after is not None and after > ceiling:
+            yield Difference(metric, before, after, f"at most {float(ceiling):.15g}", True)
+        elif before != after and limit is not None:
+            yield Difference(metric, before, after, _shown(limit), _beyond(before, after, limit))
+
+
+def _order(metric: str) -> tuple[int, str]:
+    first = ("base", "added")
+    return (first.index(metric) if metric in first else len(first), metric)
+
+
+def metric_names(run: str, setting: str, metric: str) -> tuple[str, str, str]:
+    """Return the names that patterns of limits are compared with."""
+    return metric, f"{setting}/{metric}", f"{run}/{setting}/{metric}"
+
+
+def _shown(limit: Limit) -> str:
+    if not limit.percent:
+        return "no growth" if limit.growth else "exact"
+    return f"{'+' if limit.growth else ''}{float(limit.percent):.15g} %"
+
+
+def _beyond(old: Number | None, new: Number | None, limit: Limit) -> bool:
+    before, after = Fraction(old or 0), Fraction(new or 0)
+    change = after - before
+    if limit.growth and change <= 0:
+        return False
+    appeared = not change and old != new  # a metric of 0, and no such metric
+    return appeared or abs(change) * 100 > limit.percent * abs(before)
+
+
+def check_patterns(baseline: Baseline, limits: Limits) -> None:
+    """Check that every limit is about something.
+
+    Raises
+    ------
+    UsageError
+        Naming a pattern that matches no metric of the baseline.
+    """
+    names = set(_all_names(baseline.runs))
+    patterns = [each.pattern for each in limits.limits]
+    patterns += [each.pattern for each in limits.ceilings]
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in names):
+            raise UsageError(
+                f"{pattern!r} matches no metric of the baseline: name one such as added, "
+                "overhead, pp/counts.path_increments or 'counts.*'"
+            )
+
+
+def _all_names(runs: Mapping[str, Run]) -> Iterator[str]:
+    for name, run in runs.items():
+        for setting, result in run.results.items():
+            for metric in (*result.metrics, OVERHEAD):
+                yield from metric_names(name, setting, metric)

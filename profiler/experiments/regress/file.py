@@ -1,0 +1,270 @@
+"""Baseline files: text with one fact a line, sorted, so that differences are easy to read in git.
+
+The first line is ``simprof-baseline VERSION``, the last one ``end``. Every line between is a JSON
+list whose last element is a value and whose other elements say of what, so that a line needs no
+context to be understood:
+
+=============================================================  ==============================
+["tool", NAME, VERSION]                                        `Baseline.tool`
+["cost", PART, DIGEST]                                         `Baseline.costs`
+["setting", SETTING, OPTION, VALUE]                            `Baseline.settings`
+["run", RUN, "program" or "input" or "ending", FACT, VALUE]    `Run`
+["run", RUN, "uses", SETTING, [KIND, ...]]                     `SettingResult.kinds`
+["run", RUN, "count", SETTING, METRIC, NUMBER]                 `SettingResult.metrics`
+["run", RUN, "routine", SETTING, ADDRESS, NAME, {...}]         `RoutineFacts`
+=============================================================  ==============================
+
+The reader takes the lines in any order (git may have merged them) and nothing else.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from profiler.experiments.regress.values import Baseline, Fact, RoutineFacts, Run, SettingResult
+from profiler.profiles.codec import big_integers
+from profiler.profiles.output import write_atomically
+from simulator.errors import UsageError
+
+MAGIC = "simprof-baseline"
+VERSION = 1
+END = "end"
+LARGEST = 1 << 30  # bytes; a damaged or hostile file must not fill the memory
+
+_REQUIRED = {
+    "program": {"sha256", "compiler", "machine"},
+    "input": {"arguments", "stdin", "argv0"},
+    "ending": {"reason", "status", "output"},
+}
+_ROUTINE_TEXTS = ("graph", "plan", "profile", "register", "table")
+
+
+def save(baseline: Baseline, path: Path) -> None:
+    """Write a baseline, whole or not at all.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be written.
+    """
+    write_atomically(path, to_text(baseline).encode("ascii"))
+
+
+def load(path: Path) -> Baseline:
+    """Read a baseline.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read, is no baseline, is damaged, or has another version.
+    """
+    try:
+        if path.stat().st_size > LARGEST:
+            raise UsageError(f"{path} is too large for a baseline: name the right file")
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+    return from_text(data.decode("ascii", "replace"), str(path))
+
+
+def to_text(baseline: Baseline) -> str:
+    """Return the content of a baseline's file."""
+    with big_integers():
+        lines = [json.dumps(fact, sort_keys=True) for fact in _facts(baseline)]
+    return "\n".join([f"{MAGIC} {VERSION}", *lines, END, ""])
+
+
+def _facts(baseline: Baseline) -> Iterator[list[Any]]:
+    for title, facts in (("tool", baseline.tool), ("cost", baseline.costs)):
+        yield from ([title, name, facts[name]] for name in sorted(facts))
+    for setting, options in sorted(baseline.settings.items()):
+        yield from (["setting", setting, name, options[name]] for name in sorted(options))
+    for name, run in sorted(baseline.runs.items()):
+        yield from (["run", name, *fact] for fact in _run_facts(run))
+
+
+def _run_facts(run: Run) -> Iterator[list[Any]]:
+    for title, facts in (("program", run.program), ("input", run.input), ("ending", run.ending)):
+        yield from ([title, name, facts[name]] for name in sorted(facts))
+    for setting, result in sorted(run.results.items()):
+        yield ["uses", setting, result.kinds]
+        metrics = result.metrics
+        yield from (["count", setting, name, metrics[name]] for name in sorted(metrics))
+        for routine in sorted(result.routines, key=lambda each: each.key):
+            yield ["routine", setting, hex(routine.address), routine.name, _routine(routine)]
+
+
+def _routine(routine: RoutineFacts) -> dict[str, Any]:
+    texts = {name: getattr(routine, name) for name in _ROUTINE_TEXTS}
+    places = " ".join(f"{place}={digest}" for place, digest in routine.places.items())
+    return {**texts, **routine.numbers, "places": places}
+
+
+class _Damage(Exception):  # noqa: N818 - never leaves this module
+    """What is wrong with a line, or with the whole."""
+
+
+def from_text(text: str, name: str) -> Baseline:
+    """Return the baseline in the content of a file; `name` is for messages.
+
+    Raises
+    ------
+    UsageError
+        As `load` does.
+    """
+    first, _, rest = text.partition("\n")
+    if not first.startswith(f"{MAGIC} "):
+        raise UsageError(
+            f"{name} is not a baseline: give a file that `simprof regress record` wrote"
+        )
+    if first != f"{MAGIC} {VERSION}":
+        raise UsageError(
+            f"{name} is a baseline of version {first.removeprefix(MAGIC).strip()!r}, this simprof "
+            f"reads version {VERSION}: record it again"
+        )
+    *lines, last, after = rest.split("\n") if rest.count("\n") else ("", "")
+    if last != END or after:
+        raise _damaged(name, "its last line is not `end`, so it is cut short or was changed")
+    reader = _Reader()
+    for number, line in enumerate(lines, start=2):
+        try:
+            with big_integers():
+                reader.take(json.loads(line))
+        except (_Damage, ValueError, TypeError, RecursionError) as error:
+            reason = " ".join(str(error).split()) or "no JSON"
+            raise _damaged(name, f"line {number}: {reason}") from None
+    try:
+        return reader.finish()
+    except _Damage as error:
+        raise _damaged(name, str(error)) from None
+
+
+def _damaged(name: str, reason: str) -> UsageError:
+    return UsageError(
+        f"{name} is a damaged baseline ({reason}): restore it from version control, or record it "
+        "again"
+    )
+
+
+class _Reader:
+    """Puts the facts of a file together."""
+
+    def __init__(self) -> None:
+        self._tool: dict[str, str] = {}
+        self._costs: dict[str, str] = {}
+        self._settings: dict[str, dict[str, Fact]] = {}
+        self._facts: dict[str, dict[str, dict[str, Fact]]] = {}
+        self._kinds: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._metrics: dict[tuple[str, str], dict[str, int]] = {}
+        self._routines: dict[tuple[str, str], dict[tuple[int, str], RoutineFacts]] = {}
+
+    def take(self, fact: object) -> None:
+        """Note one line."""
+        if not isinstance(fact, list) or len(fact) < 3:
+            raise _Damage("it is no list of what and value")
+        *what, value = fact
+        if not all(isinstance(word, str) for word in what):
+            raise _Damage("what it is about is no text")
+        match what:
+            case ["tool", name]:
+                _put(self._tool, name, _text(value))
+            case ["cost", name]:
+                _put(self._costs, name, _text(value))
+            case ["setting", setting, name]:
+                _put(self._settings.setdefault(setting, {}), name, _fact(value))
+            case ["run", run, "program" | "input" | "ending" as title, name]:
+                facts = self._facts.setdefault(run, {}).setdefault(title, {})
+                _put(facts, name, _fact(value))
+            case ["run", run, "uses", setting]:
+                _put(self._kinds, (run, setting), _texts(value))
+            case ["run", run, "count", setting, name]:
+                _put(self._metrics.setdefault((run, setting), {}), name, _integer(value))
+            case ["run", run, "routine", setting, address, name]:
+                routine = _parse_routine(address, name, value)
+                _put(self._routines.setdefault((run, setting), {}), routine.key, routine)
+            case _:
+                raise _Damage("it is about nothing that a baseline holds")
+
+    def finish(self) -> Baseline:
+        """Return the whole, which must be complete."""
+        for title, facts in (("tool", self._tool), ("cost", self._costs)):
+            if not facts:
+                raise _Damage(f"it has no {title} lines")
+        for setting, options in self._settings.items():
+            if "mode" not in options:
+                raise _Damage(f"setting {setting} has no mode")
+        expected = {(run, setting) for run in self._facts for setting in self._settings}
+        for found in (self._kinds, self._metrics):
+            if set(found) != expected:
+                raise _Damage("runs and settings do not fit together")
+        if not expected or not set(self._routines) <= expected:
+            raise _Damage("runs and settings do not fit together")
+        runs = {run: self._run(run, facts) for run, facts in self._facts.items()}
+        return Baseline(self._tool, self._costs, self._settings, runs)
+
+    def _run(self, run: str, facts: Mapping[str, Mapping[str, Fact]]) -> Run:
+        for title, names in _REQUIRED.items():
+            if absent := names - set(facts.get(title, {})):
+                raise _Damage(f"run {run} has no {title} {sorted(absent)[0]}")
+        program = facts["program"]
+        if "file" not in program and not {"suite", "benchmark", "build", "input"} <= set(program):
+            raise _Damage(f"run {run} has no program file")
+        results = {setting: self._result(run, setting) for setting in self._settings}
+        return Run(program, facts["input"], facts["ending"], results)
+
+    def _result(self, run: str, setting: str) -> SettingResult:
+        metrics = self._metrics[run, setting]
+        if not {"base", "added"} <= set(metrics):
+            raise _Damage(f"run {run} has no base and added of {setting}")
+        routines = self._routines.get((run, setting), {})
+        ordered = tuple(routines[key] for key in sorted(routines))
+        return SettingResult(metrics, self._kinds[run, setting], ordered)
+
+
+def _put(facts: dict[Any, Any], name: object, value: object) -> None:
+    if name in facts:
+        raise _Damage("it is there twice")
+    facts[name] = value
+
+
+def _parse_routine(address: str, name: str, value: object) -> RoutineFacts:
+    if not isinstance(value, dict) or not {*_ROUTINE_TEXTS, "places"} <= set(value):
+        raise _Damage("a routine lacks something")
+    texts = {key: _text(value.pop(key)) for key in (*_ROUTINE_TEXTS, "places")}
+    places: dict[str, str] = {}
+    for word in texts.pop("places").split():
+        place, equals, digest = word.rpartition("=")
+        if not equals:
+            raise _Damage(f"{word!r} is no place")
+        _put(places, place, digest)
+    numbers = {key: _integer(number) for key, number in value.items()}
+    if int(address, 16) < 0:
+        raise _Damage("an address is negative")
+    return RoutineFacts(name, int(address, 16), places=places, numbers=numbers, **texts)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise _Damage(f"{value!r} is no text")
+    return value
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list):
+        raise _Damage(f"{value!r} is no list")
+    return tuple(map(_text, value))
+
+
+def _integer(value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _Damage(f"{value!r} is no whole number")
+    return value
+
+
+def _fact(value: object) -> Fact:
+    if value is None or isinstance(value, str | int | float):
+        return value
+    return _texts(value)

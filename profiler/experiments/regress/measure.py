@@ -1,0 +1,310 @@
+"""Running a target under the settings of a baseline: what it counts, and what that rests on."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from profiler.experiments.regress.targets import Target, input_files, relative
+from profiler.experiments.regress.values import (
+    Fact,
+    Facts,
+    RoutineFacts,
+    Run,
+    SettingResult,
+    short_digest,
+)
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.plan import Action, InstrumentationPlan, Table
+from profiler.profiles.profile import Measurement, RoutineProfile
+from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
+from profiler.session.counters import Scheme
+from profiler.session.results import measure_all
+from profiler.session.session import Observation, observe
+from simulator.binary.compiler_note import compiler_note
+from simulator.errors import SimulatorError, UsageError
+
+PLACE_DIGITS = 4
+
+Show = Callable[[Progress], None] | None
+
+
+class TimeSpentError(SimulatorError):
+    """A program took longer than its limit."""
+
+    exit_status = 124
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all measurements of one command share.
+
+    Attributes
+    ----------
+    settings
+        In order.
+    directory
+        The baseline's: files are recorded as they are found from there.
+    timeout
+        Seconds for each program; None: any time.
+    progress
+        Called as the programs run.
+    """
+
+    settings: tuple[Setting, ...]
+    directory: Path
+    timeout: float | None = None
+    progress: Show = None
+
+
+def measure(target: Target, context: Context) -> Run:
+    """Run a target under all settings.
+
+    Raises
+    ------
+    SimulatorError
+        If it cannot be run, or takes too long.
+    KeyboardInterrupt
+        If the user ended it.
+    """
+    started = time.monotonic()
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simprof-regress-")))
+        outputs = [_output(stack, scratch / name) for name in ("stdout", "stderr")]
+        given = input_facts(target, context.directory)
+        request = _request(target, scratch, outputs, context)
+        observation = observe(request, context.settings)
+        measurements = measure_all(observation, request)
+        output = _digest(*(scratch / name for name in ("stdout", "stderr")))
+    ending = measurements[0].ending
+    if ending.reason == "interrupted":
+        raise KeyboardInterrupt
+    if ending.reason == "budget" and _is_late(started, context):
+        raise TimeSpentError(
+            f"{target.name} was not done after {context.timeout:g} seconds: raise --timeout"
+        )
+    return Run(
+        program=program_facts(target, observation, context.directory),
+        input=given,
+        ending={"reason": ending.reason, "status": ending.code, "output": output},
+        results={
+            scheme.name: setting_result(observation, scheme, found)
+            for scheme, found in zip(observation.schemes, measurements, strict=True)
+        },
+    )
+
+
+def _is_late(started: float, context: Context) -> bool:
+    return context.timeout is not None and time.monotonic() - started >= context.timeout
+
+
+def _output(stack: ExitStack, path: Path) -> int:
+    """Open a new file for as long as `stack` lasts; return its descriptor."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _request(target: Target, scratch: Path, outputs: Sequence[int], context: Context) -> RunRequest:
+    """Return the request; what the program sees is the same wherever it is checked."""
+    root = scratch / "root"
+    if target.root is None:
+        root.mkdir()
+    elif target.writable:
+        shutil.copytree(target.root, root, symlinks=True)
+    else:
+        root = target.root
+    variables = (variable.partition("=") for variable in target.environment)
+    guest = GuestOptions(
+        root=root,
+        writable=root if target.writable else None,
+        stdin=Path(os.devnull) if target.stdin is None else target.stdin,
+        environment=tuple((os.fsencode(n), os.fsencode(value)) for n, _, value in variables),
+        argv0=os.fsencode(target.argv0),
+        stdout=outputs[0],
+        stderr=outputs[1],
+        max_instructions=target.max_instructions,
+        timeout=context.timeout,
+        memory_limit=target.memory_limit,
+        stack_size=target.stack_size,
+    )
+    arguments = tuple(map(os.fsencode, target.arguments))
+    return RunRequest(
+        target.program, guest, arguments, routines=target.routines, progress=context.progress
+    )
+
+
+def _digest(*paths: Path) -> str:
+    total = hashlib.sha256()
+    for path in paths:
+        total.update(hashlib.sha256(path.read_bytes()).digest())
+    return total.hexdigest()
+
+
+def input_facts(target: Target, directory: Path) -> Facts:
+    """Return everything that a program is given.
+
+    Files are told by their digests: `stdin` ("" for none), and "file NAME" for each below `root`.
+    `stdin_file` and `root` say where they were found; they decide nothing. Those of a suite are
+    not recorded, since the suite knows.
+
+    Raises
+    ------
+    UsageError
+        If a file or directory cannot be read.
+    """
+    facts: dict[str, Fact] = {
+        "arguments": target.arguments,
+        "argv0": target.argv0,
+        "environment": target.environment,
+        "max_instructions": target.max_instructions,
+        "memory_limit": target.memory_limit,
+        "routines": target.routines,
+        "stack_size": target.stack_size,
+        "stdin": "" if target.stdin is None else _file_digest(target.stdin),
+        "writable": target.writable,
+    }
+    if target.root is not None:
+        if not target.root.is_dir():
+            raise UsageError(f"{target.root} is not a directory: {target.name} reads files there")
+        for path in input_files(target.root):
+            facts[f"file {path.relative_to(target.root)}"] = _file_digest(path)
+    if not target.facts:
+        for name, found in (("stdin_file", target.stdin), ("root", target.root)):
+            if found is not None:
+                facts[name] = relative(found, directory)
+    return facts
+
+
+def _file_digest(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+def program_facts(target: Target, observation: Observation, directory: Path) -> Facts:
+    """Return what identifies a program."""
+    program = observation.program
+    facts: dict[str, Fact] = {
+        "sha256": program.sha256,
+        "compiler": compiler_note(target.program),
+        "machine": program.machine.value,
+    }
+    place = dict(target.facts) or {"file": relative(target.program, directory)}
+    return facts | place
+
+
+def setting_result(observation: Observation, scheme: Scheme, found: Measurement) -> SettingResult:
+    """Return what one scheme counted.
+
+    How often the program had to be run again is no property of the scheme, and left out.
+    """
+    metrics = {"base": found.base, "added": found.added}
+    for title, numbers in (("counts", found.counts), ("sizes", found.sizes), ("lost", found.lost)):
+        metrics |= {f"{title}.{name}": numbers[name] for name in numbers}
+    metrics.pop("counts.runs", None)
+    selected = [routine for routine in observation.events if scheme.selects(routine)]
+    kinds: set[str] = set()
+    routines = []
+    for routine, profile in zip(selected, found.routines, strict=True):
+        plan = scheme.plan(routine)
+        if plan is not None:
+            kinds.update(_kinds(plan))
+        routines.append(_routine(observation.events[routine].cfg, plan, profile))
+    ordered = sorted(routines, key=lambda each: each.key)
+    return SettingResult(metrics, tuple(sorted(kinds)), tuple(ordered))
+
+
+def _kinds(plan: InstrumentationPlan) -> Iterator[str]:
+    for actions_at in (plan.actions, plan.blocks, plan.block_ends):
+        yield from (type(action).__name__ for actions in actions_at.values() for action in actions)
+
+
+def _routine(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan | None, profile: RoutineProfile
+) -> RoutineFacts:
+    names = _edge_names(cfg)
+    places = {} if plan is None else dict(_places(cfg, plan, names))
+    return RoutineFacts(
+        name=profile.name,
+        address=profile.address,
+        graph=short_digest("\n".join(_graph_lines(cfg, names))),
+        plan="" if plan is None else _plan_digest(plan, places),
+        places={place: short_digest(text, PLACE_DIGITS) for place, text in places.items()},
+        table=str(Table.NONE if plan is None else plan.table),
+        register=profile.path_register or "",
+        profile=short_digest("\n".join(_counts(profile))),
+        numbers={
+            "activations": profile.activations,
+            "added": profile.added,
+            "instructions": profile.instructions,
+            "paths": len(profile.path_counts),
+            "cut_edges": profile.cut_edges,
+        },
+    )
+
+
+def _edge_names(cfg: ControlFlowGraph) -> tuple[str, ...]:
+    """Return a name for every edge (see `RoutineFacts`)."""
+    vertices = [_block_name(cfg, block) for block in range(len(cfg.blocks))] + ["", ""]
+    plain = [f"{vertices[edge.source]}>{vertices[edge.target]}" for edge in cfg.edges]
+    often = Counter(plain)
+    seen: Counter[str] = Counter()
+    names = []
+    for name, edge in zip(plain, cfg.edges, strict=True):
+        if often[name] > 1:
+            name = f"{name}:{edge.kind}"
+            seen[name] += 1
+            name += f".{seen[name]}" if seen[name] > 1 else ""
+        names.append(name)
+    return tuple(names)
+
+
+def _block_name(cfg: ControlFlowGraph, number: int) -> str:
+    block = cfg.blocks[number]
+    return f"{block.start - cfg.address:x}{'s' if block.is_slot else ''}"
+
+
+def _graph_lines(cfg: ControlFlowGraph, names: Sequence[str]) -> Iterator[str]:
+    for block in cfg.blocks:
+        yield f"{_block_name(cfg, block.id)} {block.instructions}"
+    yield from (f"{name} {edge.kind}" for name, edge in zip(names, cfg.edges, strict=True))
+
+
+def _places(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, names: Sequence[str]
+) -> Iterator[tuple[str, str]]:
+    """Yield the instrumented places and what is done there."""
+    yield from ((names[edge], _shown(plan.actions[edge])) for edge in sorted(plan.actions))
+    for mark, actions_at in (("^", plan.blocks), ("$", plan.block_ends)):
+        for block in sorted(actions_at):
+            yield f"{_block_name(cfg, block)}{mark}", _shown(actions_at[block])
+
+
+@cache
+def _shown(actions: tuple[Action, ...]) -> str:
+    return "; ".join(map(repr, actions))
+
+
+def _plan_digest(plan: InstrumentationPlan, places: Mapping[str, str]) -> str:
+    facts = (plan.table, plan.addressing, plan.path_counters, plan.edge_counters, plan.registers)
+    actions = "\n".join(f"{place} {text}" for place, text in places.items())
+    return short_digest(f"{facts}\n{actions}")
+
+
+def _counts(profile: RoutineProfile) -> Iterator[str]:
+    """Yield the counts of all edges and paths; edges have the same order in the same graph."""
+    yield " ".join(str(edge.count) for edge in profile.edge_counts)
+    for path in profile.path_counts:
+        yield f"{path.id} {path.count} {path.partial} {path.edges}"

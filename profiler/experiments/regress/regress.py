@@ -1,0 +1,260 @@
+"""`simprof regress` as functions: record a baseline, check one.
+
+Simulated counts are exact and repeatable, so a difference is a change of the program, of what it
+is given, of the cost model, or of an algorithm; `regress_causes` says which.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from enum import Enum
+from importlib import metadata
+from pathlib import Path
+
+from profiler.code.cost_model import cost_model
+from profiler.experiments.cells.settings import reads
+from profiler.experiments.regress.compare import (
+    Check,
+    Limits,
+    RunCheck,
+    check_patterns,
+    compare_runs,
+)
+from profiler.experiments.regress.measure import Context, Show, TimeSpentError, measure
+from profiler.experiments.regress.targets import Failures, Target, Watch, recorded_targets, relative
+from profiler.experiments.regress.values import Baseline, Fact, Facts, Run
+from profiler.request.request import (
+    Mode,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+    VertexPlacement,
+    Weights,
+)
+from profiler.schemes.registry import needs_edge_profile
+from simulator.errors import SimulatorError, UsageError
+
+_FILES = ("weights", "edge_profile")
+_SHA = "_sha256"
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What `record` made.
+
+    Attributes
+    ----------
+    baseline
+        Of the programs that ran.
+    failures
+        Name -> one line, of those that did not.
+    warnings
+        One line each, on programs that ended otherwise than they should.
+    error
+        What kept a lone program from being run, None where there were more or it was.
+    """
+
+    baseline: Baseline
+    failures: Failures
+    warnings: tuple[str, ...]
+    error: SimulatorError | None = None
+
+
+def record(
+    targets: Sequence[Target],
+    settings: Sequence[Setting],
+    directory: Path,
+    show: Show = None,
+    timeout: float | None = None,
+) -> Recording:
+    """Run all targets under all settings.
+
+    Parameters
+    ----------
+    directory
+        Where the baseline will be.
+    show
+        Called as the programs run.
+    timeout
+        Seconds for each program.
+
+    Raises
+    ------
+    UsageError
+        If there is nothing to record.
+    """
+    described = {each.name: describe(each, directory) for each in settings}
+    context = Context(tuple(settings), directory, timeout, show)
+    runs, failures = _measure_all(targets, context)
+    warnings = tuple(
+        f"{name} ended by {run.ending['reason']}, status {run.ending['status']}"
+        for name, run in runs.items()
+        if run.ending["reason"] != "exit"
+    )
+    reasons = {name: str(error) for name, error in failures.items()}
+    lone = next(iter(failures.values())) if len(targets) == len(failures) == 1 else None
+    return Recording(_baseline(described, runs), reasons, warnings, lone)
+
+
+def _measure_all(
+    targets: Iterable[Target], context: Context
+) -> tuple[dict[str, Run], dict[str, SimulatorError]]:
+    runs, failures = {}, {}
+    for target in targets:
+        try:
+            run = measure(target, context)
+            _check_status(target, run)
+            runs[target.name] = run
+        except SimulatorError as error:
+            failures[target.name] = error
+    return runs, failures
+
+
+def _check_status(target: Target, run: Run) -> None:
+    """Refuse a suite's program that did not end as it should.
+
+    Raises
+    ------
+    SimulatorError
+        Saying how it ended.
+    """
+    reason, status = run.ending["reason"], run.ending["status"]
+    if target.status is not None and (reason == "exit") and status != target.status:
+        raise SimulatorError(f"it ended with status {status}, not {target.status}")
+    if target.status is not None and reason in ("signal", "fault"):
+        raise SimulatorError(f"it was ended by a {reason} (status {status})")
+
+
+def _baseline(settings: Mapping[str, Facts], runs: Mapping[str, Run]) -> Baseline:
+    tool = {name: metadata.version(name) for name in ("simprof", "unicorn")}
+    model = cost_model()
+    costs = {"generation": str(model.generation), **model.parts}
+    return Baseline(tool, costs, settings, runs)
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """How a baseline is checked.
+
+    Attributes
+    ----------
+    weights
+        Source of edge weights in place of the recorded one; None: that.
+    timeout
+        Seconds for each program.
+    """
+
+    limits: Limits = field(default_factory=Limits)
+    weights: Weights | Path | None = None
+    timeout: float | None = None
+
+
+def check(
+    old: Baseline, path: Path, options: CheckOptions, show: Show = None, watch: Watch = None
+) -> Check:
+    """Run the programs of the baseline at `path` again and compare.
+
+    Raises
+    ------
+    UsageError
+        If a limit is about nothing, or a file that a setting names is not there.
+    """
+    check_patterns(old, options.limits)
+    directory = path.resolve().parent
+    settings = tuple(restore(name, facts, directory) for name, facts in old.settings.items())
+    if options.weights is not None:
+        settings = tuple(_weighted(each, options.weights) for each in settings)
+    described = {each.name: describe(each, directory) for each in settings}
+    targets, missing = recorded_targets(old.runs, directory, watch)
+    context = Context(settings, directory, options.timeout, show)
+    runs, failures = _measure_all(targets, context)
+    new = _baseline(described, runs)
+    found = {run.name: run for run in compare_runs(old, new, options.limits)}
+    errors = {name: RunCheck(name, error=reason) for name, reason in missing.items()} | {
+        name: RunCheck(name, error=str(error), budget=isinstance(error, TimeSpentError))
+        for name, error in failures.items()
+    }
+    return Check(str(path), tuple((found | errors)[name] for name in old.runs))
+
+
+def _weighted(setting: Setting, weights: Weights | Path) -> Setting:
+    return replace(setting, options=replace(setting.options, weights=weights))
+
+
+def describe(setting: Setting, directory: Path) -> Facts:
+    """Return a setting as facts: the options that its mode reads.
+
+    Files are told as they are found from `directory`, with their digests.
+
+    Raises
+    ------
+    UsageError
+        If a file cannot be read.
+    """
+    facts: dict[str, Fact] = {"mode": setting.mode.value}
+    read = {*reads(setting.mode), *(("edge_profile",) if needs_edge_profile(setting.mode) else ())}
+    for each in fields(SchemeOptions):
+        if each.name not in read:
+            continue
+        value = getattr(setting.options, each.name)
+        if isinstance(value, Path):
+            facts[each.name] = f"file {relative(value, directory)}"
+            facts[each.name + _SHA] = _digest(value)
+        else:
+            facts[each.name] = value.value if isinstance(value, Enum) else value
+    return facts
+
+
+def _digest(path: Path) -> str:
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+
+
+_MAKE: Mapping[str, Callable[[str], object]] = {
+    "weights": Weights,
+    "table": TableChoice,
+    "placement": VertexPlacement,
+}
+_DEFAULTS = SchemeOptions()
+
+
+def restore(name: str, facts: Facts, directory: Path) -> Setting:
+    """Return the setting that `describe` described.
+
+    Raises
+    ------
+    UsageError
+        If this simprof knows no such mode or option, or a file that it names is not there.
+    """
+    try:
+        mode = Mode(str(facts["mode"]))
+        known = {each.name for each in fields(SchemeOptions)}
+        chosen = {
+            option: _restored(option, value, directory)
+            for option, value in facts.items()
+            if option != "mode" and not option.endswith(_SHA)
+        }
+        if unknown := set(chosen) - known:
+            raise ValueError(f"there is no option {sorted(unknown)[0]}")
+        return Setting(name, mode, SchemeOptions(**chosen))  # type: ignore[arg-type]
+    except ValueError as error:
+        raise UsageError(
+            f"setting {name} of the baseline cannot be restored ({error}): record it again"
+        ) from None
+
+
+def _restored(option: str, value: Fact, directory: Path) -> object:
+    if option in _FILES and isinstance(value, str) and value.startswith("file "):
+        return directory / value.removeprefix("file ")
+    if option in _MAKE and isinstance(value, str):
+        return _MAKE[option](value)
+    default = getattr(_DEFAULTS, option, None)
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if type(value) is not type(default):
+        raise ValueError(f"{option} is {value!r}")
+    return value

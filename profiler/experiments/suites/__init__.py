@@ -1,0 +1,1 @@
+"""Sets of programs: described, fetched, built, given inputs."""

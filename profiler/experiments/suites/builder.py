@@ -1,0 +1,329 @@
+"""Building suites: sources to programs, in parallel, each program once.
+
+A built program is kept in the cache under a key made of the compiler's version, its flags and a
+digest of all that it is built from. Source trees are shared by the widths; several processes may
+build at the same time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shlex
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from threading import Lock
+
+from profiler.experiments.suites import directories as places
+from profiler.experiments.suites import fetch, inputs, toolchain
+from profiler.experiments.suites.suite import (
+    BUILDS,
+    Benchmark,
+    BuildProgress,
+    BuildReport,
+    BuiltProgram,
+    Recipe,
+    State,
+    Suite,
+    Width,
+)
+from profiler.experiments.suites.toolchain import BuildError
+from simulator.errors import SimulatorError, UsageError
+
+CLOCK = places.ROOT / "suites" / "src" / "support" / "clock.c"
+CLOCK_FLAGS = ("-Wl,--wrap=gettimeofday,--wrap=time",)
+RECORD = "BUILD.txt"
+KEY_DIGITS = 20
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program to build in one width."""
+
+    benchmark: Benchmark
+    width: Width
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Its key in the report."""
+        return (self.benchmark.name, BUILDS[self.width])
+
+
+def build(
+    suite: Suite,
+    widths: Sequence[Width],
+    jobs: int,
+    progress: Callable[[BuildProgress], None] | None = None,
+    cache: Path | None = None,
+) -> BuildReport:
+    """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
+    builder = Builder(cache or places.suite_cache())
+    wanted = [Job(each, width) for each in suite.benchmarks for width in widths]
+    programs: dict[tuple[str, str], BuiltProgram] = {}
+    failures: dict[tuple[str, str], str] = {}
+    teller = _Teller(progress, len(wanted))
+    with ThreadPoolExecutor(max_workers=max(1, jobs)) as pool:
+        running = {pool.submit(builder.build, job, teller): job for job in wanted}
+        try:
+            for future in as_completed(running):
+                job = running[future]
+                try:
+                    programs[job.key] = future.result()
+                except SimulatorError as error:
+                    failures[job.key] = " ".join(str(error).split())
+                    teller.tell(job, "failed")
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+    order = [job.key for job in wanted]
+    return BuildReport(
+        suite.name,
+        {key: programs[key] for key in order if key in programs},
+        {key: failures[key] for key in order if key in failures},
+    )
+
+
+class _Teller:
+    """Tells progress, one call at a time."""
+
+    def __init__(self, progress: Callable[[BuildProgress], None] | None, total: int) -> None:
+        self._progress = progress
+        self._total = total
+        self._done = 0
+        self._lock = Lock()
+
+    def tell(self, job: Job, state: State) -> None:
+        """Tell what happens to `job`."""
+        with self._lock:
+            self._done += state in ("built", "cached", "failed")
+            if self._progress is not None:
+                name, build_name = job.key
+                self._progress(BuildProgress(name, build_name, state, self._done, self._total))
+
+
+class Builder:
+    """Makes programs and inputs below one cache directory."""
+
+    def __init__(self, cache: Path) -> None:
+        self._cache = cache
+        try:
+            for name in ("bin", "trees", "locks", "logs"):
+                (cache / name).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"{cache} cannot be written ({error.strerror}): set XDG_CACHE_HOME"
+            ) from None
+
+    def build(self, job: Job, teller: _Teller) -> BuiltProgram:
+        """Return the program, built unless the cache has it, with its inputs written.
+
+        Raises
+        ------
+        BuildError
+            If it cannot be built.
+        """
+        recipe = job.benchmark.recipe
+        if recipe.committed is not None:
+            inputs.prepare(job.benchmark, lambda: Path())
+            program = committed_program(job)
+            teller.tell(job, "cached")
+            return program
+        toolchain.check(recipe.language, job.width)
+        made = self._described(job)
+        with self._locked(f"{job.benchmark.name}-{job.key[1]}"):
+            known = load_record(made)
+            if known is None:
+                tree = self._tree(job, teller)
+                inputs.prepare(job.benchmark, lambda: tree)
+                teller.tell(job, "building")
+                known = self._compile(job, tree, made)
+                teller.tell(job, "built")
+            else:
+                inputs.prepare(job.benchmark, lambda: self._tree(job, teller))
+                teller.tell(job, "cached")
+        return known
+
+    def _described(self, job: Job) -> BuiltProgram:
+        """The program as it will be, its own checksum left out."""
+        recipe = job.benchmark.recipe
+        compiler, flags = toolchain.version(recipe.language), flags_of(recipe, job.width)
+        source = source_hash(recipe)
+        key = hashlib.sha256(repr((compiler, flags, source, job.key)).encode()).hexdigest()
+        name, build_name = job.key
+        path = self._cache / "bin" / f"{name}-{build_name}-{key[:KEY_DIGITS]}.elf"
+        return BuiltProgram(name, build_name, path, "", compiler, flags, source)
+
+    def _tree(self, job: Job, teller: _Teller) -> Path:
+        """Return the directory of the prepared sources of a benchmark."""
+        recipe = job.benchmark.recipe
+        tree = self._cache / "trees" / f"{job.benchmark.name}-{tree_hash(recipe)[:KEY_DIGITS]}"
+        with self._locked(tree.name):
+            if tree.is_dir():
+                return tree
+            teller.tell(job, "fetching")
+            scratch = tree.with_name(f"{tree.name}.new")
+            shutil.rmtree(scratch, ignore_errors=True)
+            if recipe.package is None:
+                scratch.mkdir()
+            else:
+                with self._locked("archives"):
+                    archive = fetch.archive(recipe.package, self._cache)
+                fetch.unpack(archive, scratch, recipe.package.directory)
+            work = scratch / recipe.directory
+            for file in [*recipe.files, *([CLOCK] if recipe.constant_clock else [])]:
+                shutil.copy(file, work)
+            log = self._log(f"{job.benchmark.name}-sources")
+            for command in recipe.prepare:
+                toolchain.run(shlex.split(command), work, log)
+            scratch.replace(tree)
+        return tree
+
+    def _log(self, name: str) -> Path:
+        log = self._cache / "logs" / f"{name}.log"
+        log.unlink(missing_ok=True)
+        return log
+
+    def _compile(self, job: Job, tree: Path, made: BuiltProgram) -> BuiltProgram:
+        """Build the program in a copy of the tree, or outside of it, and record it."""
+        log = self._log(f"{job.benchmark.name}-{made.build}")
+        with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
+            if job.benchmark.recipe.commands:
+                product = execute_commands(job, tree, Path(scratch) / "source", log)
+            else:
+                product = compile_sources(job, tree, Path(scratch) / "program", log)
+            check_program(product, job.width)
+            product.chmod(0o755)
+            result = BuiltProgram(**(vars(made) | {"sha256": fetch.digest(product)}))
+            product.replace(made.path)
+        record = asdict(result) | {"path": made.path.name}
+        record_path(made.path).write_text(json.dumps(record, indent=1) + "\n")
+        return result
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Keep other threads and processes from making the same thing meanwhile."""
+        with (self._cache / "locks" / name).open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+
+def record_path(program: Path) -> Path:
+    """Return the file that says how a program in the cache was built."""
+    return program.with_suffix(".json")
+
+
+def load_record(made: BuiltProgram) -> BuiltProgram | None:
+    """Return the program with its checksum if the cache has it undamaged, otherwise None."""
+    try:
+        record = json.loads(record_path(made.path).read_text())
+        sha256 = record["sha256"]
+        if fetch.digest(made.path) != sha256:
+            return None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return BuiltProgram(**(vars(made) | {"sha256": sha256}))
+
+
+def flags_of(recipe: Recipe, width: Width) -> tuple[str, ...]:
+    """Return the compiler's flags, without those that only name directories."""
+    clock = CLOCK_FLAGS if recipe.constant_clock else ()
+    return (*toolchain.WIDTH_FLAGS[width], *toolchain.FLAGS, *recipe.flags, *clock)
+
+
+def tree_hash(recipe: Recipe) -> str:
+    """Return a digest of what a tree is made from: archive, committed files, preparation."""
+    total = hashlib.sha256()
+    parts = [recipe.package and recipe.package.sha256, recipe.directory, recipe.prepare]
+    total.update(repr(parts).encode())
+    for file in [*recipe.files, *([CLOCK] if recipe.constant_clock else [])]:
+        total.update(f"{file.name} {fetch.digest(file)}\n".encode())
+    return total.hexdigest()
+
+
+def source_hash(recipe: Recipe) -> str:
+    """Return a digest of the tree and of the recipe's other parts, without machine paths."""
+    parts = (
+        tree_hash(recipe),
+        recipe.commands,
+        recipe.sources,
+        recipe.exclude,
+        recipe.language,
+        recipe.product,
+    )
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def compile_sources(job: Job, tree: Path, product: Path, log: Path) -> Path:
+    """Compile and link the recipe's sources in one call of the compiler."""
+    recipe = job.benchmark.recipe
+    work = tree / recipe.directory
+    left_out = {path for pattern in recipe.exclude for path in work.glob(pattern)}
+    found = []
+    for pattern in recipe.sources:
+        matching = sorted(path for path in work.glob(pattern) if path not in left_out)
+        if not matching:
+            raise BuildError(f"{job.benchmark.name}: no source matches {pattern}")
+        found += [str(path.relative_to(work)) for path in matching]
+    if recipe.constant_clock:
+        found.append(CLOCK.name)
+    command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width)]
+    command += mapped(tree)
+    if recipe.language == "fortran":
+        # Module files, which only the compiler reads; their place is not to stand in the program.
+        command += ["-J", str(product.parent), "-gno-record-gcc-switches"]
+    toolchain.run([*command, "-o", str(product), *dict.fromkeys(found), "-lm"], work, log)
+    return product
+
+
+def mapped(tree: Path) -> list[str]:
+    """Return flags that keep the directory's name out of what is built."""
+    return [f"-ffile-prefix-map={tree}=."]
+
+
+def execute_commands(job: Job, tree: Path, copy: Path, log: Path) -> Path:
+    """Build with the recipe's commands in a copy of the tree; return the product."""
+    recipe = job.benchmark.recipe
+    shutil.copytree(tree, copy, symlinks=True)
+    work = copy / recipe.directory
+    width = toolchain.WIDTH_FLAGS[job.width]
+    words = {
+        "cc": " ".join([toolchain.COMPILERS["c"], *width]),
+        "fc": " ".join([toolchain.COMPILERS["fortran"], *width]),
+        "flags": " ".join(["-O2", "-g", *recipe.flags, *mapped(copy)]),
+        "host": "sparc64-linux-gnu",
+    }
+    for command in recipe.commands:
+        toolchain.run([word.format(**words) for word in shlex.split(command)], work, log)
+    product = work / (recipe.product or "")
+    if not product.is_file():
+        raise BuildError(f"{job.benchmark.name}: its commands made no {recipe.product}")
+    return product
+
+
+def check_program(path: Path, width: Width) -> None:
+    """Raise BuildError unless the file is a SPARC program of this width."""
+    header = path.read_bytes()[:20]
+    machine = int.from_bytes(header[18:20], "big")
+    if (header[:5], machine) != ((b"\x7fELF\x02", 43) if width == 64 else (b"\x7fELF\x01", 18)):
+        raise BuildError(f"{path.name}: not a {width}-bit SPARC program: another compiler made it")
+
+
+def committed_program(job: Job) -> BuiltProgram:
+    """Describe a program that is committed, with the compiler that its directory's record names."""
+    name, build_name = job.key
+    directory = build_name.partition("-")[0]
+    template = job.benchmark.recipe.committed or ""
+    path = Path(template.replace("{width}", directory))
+    try:
+        sha256 = fetch.digest(path)
+        record = path.parent.parent / RECORD
+        compiler = record.read_text().splitlines()[0] if record.is_file() else "unknown"
+    except (OSError, IndexError) as error:
+        raise BuildError(f"{path} cannot be read: {error}") from None
+    return BuiltProgram(name, build_name, path, sha256, compiler, (), sha256)

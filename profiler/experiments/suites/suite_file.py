@@ -1,0 +1,341 @@
+"""Suite files: TOML in, `Suite` out.
+
+A file has `title`, `[[benchmark]]` tables, `[package.NAME]` tables for the Debian source packages
+that its programs come from, and `[[manifest]]` tables. All paths are relative to the suite file's
+directory, and the files that they name must exist.
+
+A manifest describes programs that are written here: one table a program, called like it, with the
+keys of a `[[benchmark]]` but for paths, which are relative to the manifest. `[[manifest]]` has
+`file`, its path; `expected`, a template of the paths of recorded outputs; and `committed`, a
+template of the paths of programs that need not be built.
+
+Every key that is not known is an error, so that a misspelt one is not simply without effect.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, cast
+
+from profiler.experiments.suites import directories as places
+from profiler.experiments.suites import generate
+from profiler.experiments.suites.suite import (
+    GROUPS,
+    INPUT_NAMES,
+    Benchmark,
+    Group,
+    Input,
+    InputFile,
+    InputName,
+    Package,
+    Recipe,
+    Suite,
+)
+from simulator.errors import UsageError
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
+SHA256 = re.compile(r"[0-9a-f]{64}")
+LANGUAGES = ("c", "fortran")
+
+
+class Fields:
+    """The keys of one table, taken one after the other; `finish` refuses what is left."""
+
+    def __init__(self, table: object, where: str) -> None:
+        if not isinstance(table, dict):
+            raise UsageError(f"{where} is not a table: see docs/EXPERIMENTS.md")
+        self._left = dict(table)
+        self.where = where
+
+    def fail(self, message: str) -> UsageError:
+        """Return the error that says `message` about this table."""
+        return UsageError(f"{self.where}: {message}")
+
+    def text(self, key: str, default: str | None = None) -> str:
+        """Return a text; without `default` it must be there."""
+        value = self._left.pop(key, default)
+        if value is None:
+            raise self.fail(f"{key} is missing")
+        if not isinstance(value, str) or not value:
+            raise self.fail(f"{key} must be a text that is not empty")
+        return value
+
+    def optional(self, key: str) -> str | None:
+        """Return a text, or None where it is not there."""
+        return self.text(key) if key in self._left else None
+
+    def one_of(self, key: str, choices: tuple[str, ...], default: str | None = None) -> str:
+        """Return a text that is one of `choices`."""
+        value = self.text(key, default)
+        if value not in choices:
+            raise self.fail(f"{key} is {value!r}: write one of {', '.join(choices)}")
+        return value
+
+    def matching(self, key: str, pattern: re.Pattern[str], what: str) -> str:
+        """Return a text that `pattern` matches whole."""
+        value = self.text(key)
+        if not pattern.fullmatch(value):
+            raise self.fail(f"{key} {value!r} is not {what}")
+        return value
+
+    def texts(self, key: str) -> tuple[str, ...]:
+        """Return a list of texts, empty where it is not there."""
+        value = self._left.pop(key, [])
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            raise self.fail(f"{key} must be a list of texts")
+        return tuple(value)
+
+    def flag(self, key: str) -> bool:
+        """Return a truth value, false where it is not there."""
+        value = self._left.pop(key, False)
+        if not isinstance(value, bool):
+            raise self.fail(f"{key} must be true or false")
+        return value
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """Return an integer that is not negative."""
+        value = self._left.pop(key, default)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self.fail(f"{key} must be a whole number, not negative")
+        return value
+
+    def tables(self, key: str) -> list[object]:
+        """Return a list of tables, empty where it is not there."""
+        value = self._left.pop(key, [])
+        if not isinstance(value, list):
+            raise self.fail(f"{key} must be a list of tables")
+        return value
+
+    def table(self, key: str) -> Mapping[str, object]:
+        """Return a table, empty where it is not there."""
+        value = self._left.pop(key, {})
+        if not isinstance(value, dict):
+            raise self.fail(f"{key} must be a table")
+        return value
+
+    def left(self) -> tuple[str, ...]:
+        """Return the keys that are left, in the file's order."""
+        return tuple(self._left)
+
+    def finish(self) -> None:
+        """Refuse keys that nobody took."""
+        for key in self._left:
+            raise self.fail(f"unknown key {key!r}")
+
+
+def read_suite(path: Path) -> Suite:
+    """Read the suite file at `path`.
+
+    Raises
+    ------
+    UsageError
+        In one line, what is wrong in which table.
+    """
+    fields = Fields(_load(path), str(path))
+    reader = _Reader(path)
+    title = fields.text("title")
+    for name, table in fields.table("package").items():
+        reader.packages[name] = _package(name, table, f"{path}: package {name}")
+    found = list(reader.benchmarks(fields, str(path)))
+    for number, table in enumerate(fields.tables("manifest"), 1):
+        found += reader.listed(Fields(table, f"{path}: manifest {number}"))
+    fields.finish()
+    if not found:
+        raise UsageError(f"{path}: no [[benchmark]] in it")
+    names = [each.name for each in found]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"{path}: two benchmarks are called {name}: rename one")
+    return Suite(path.stem, title, tuple(found), path)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_bytes().decode())
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read ({error.strerror}): name a suite file") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path} is not TOML: {error}") from None
+
+
+def _package(name: str, table: object, where: str) -> Package:
+    fields = Fields(table, where)
+    package = Package(
+        name=name,
+        archive=fields.text("archive"),
+        sha256=fields.matching("sha256", SHA256, "64 hexadecimal digits"),
+        directory=fields.text("directory"),
+    )
+    fields.finish()
+    for part in (package.name, package.archive, package.directory):
+        if "/" in part or part.startswith((".", "-")):
+            raise fields.fail(f"{part!r} must be a plain name")
+    return package
+
+
+class _Reader:
+    """Reads the tables of one suite file and of those that it includes."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._base = path.parent
+        self.packages: dict[str, Package] = {}
+
+    def listed(self, fields: Fields) -> Iterator[Benchmark]:
+        """Yield the benchmarks of the manifest that a table names, in the manifest's order."""
+        path = self._file(fields, fields.text("file"))
+        committed, expected = fields.optional("committed"), fields.optional("expected")
+        fields.finish()
+        for name, table in _load(path).items():
+            if not isinstance(table, dict):
+                raise UsageError(f"{path}: {name} is not a table")
+            completed = self._completed(name, table, path.parent, committed)
+            benchmark = self._benchmark(Fields(completed, f"{path}: {name}"))
+            inputs = {
+                key: self._with_output(fields, benchmark.name, each, expected)
+                for key, each in benchmark.inputs.items()
+            }
+            yield replace(benchmark, inputs=inputs)
+
+    def _completed(
+        self, name: str, table: dict[str, Any], directory: Path, committed: str | None
+    ) -> dict[str, Any]:
+        """A program's table in a manifest, as the table of a benchmark."""
+        found = table | {"name": name}
+        if committed is not None:
+            for key in ("sources", "flags"):
+                found.pop(key, None)
+            found["committed"] = committed.replace("{name}", name)
+            return found
+        for key in ("sources", "copy"):
+            if isinstance(found.get(key), list):
+                found[key] = [_below(directory, self._base, each) for each in found[key]]
+        return found
+
+    def _with_output(
+        self, fields: Fields, benchmark: str, given: Input, expected: str | None
+    ) -> Input:
+        """The input with the recorded output that `expected` is the template of."""
+        if expected is None:
+            return given
+        name = expected.replace("{name}", benchmark).replace("{input}", given.name)
+        return replace(given, expected=self._file(fields, name))
+
+    def benchmarks(self, fields: Fields, where: str) -> Iterator[Benchmark]:
+        """Yield the benchmarks of a file in order."""
+        for number, table in enumerate(fields.tables("benchmark"), 1):
+            yield self._benchmark(Fields(table, f"{where}: benchmark {number}"))
+
+    def _benchmark(self, fields: Fields) -> Benchmark:
+        name = fields.matching("name", NAME, "a name of small letters, digits and _.+-")
+        fields.where += f" ({name})"
+        inputs = Fields(fields.table("inputs"), f"{fields.where}: inputs")
+        benchmark = Benchmark(
+            name=name,
+            group=cast(Group, fields.one_of("group", GROUPS)),
+            stands_for=fields.text("stands_for"),
+            why=fields.text("why"),
+            recipe=self._recipe(fields),
+            inputs={each: self._input(name, each, inputs) for each in INPUT_NAMES},
+        )
+        inputs.finish()
+        fields.finish()
+        return benchmark
+
+    def _recipe(self, fields: Fields) -> Recipe:
+        recipe = Recipe(
+            committed=fields.optional("committed"),
+            package=self._chosen_package(fields),
+            files=tuple(self._file(fields, name) for name in fields.texts("copy")),
+            directory=fields.text("directory", "."),
+            prepare=fields.texts("prepare"),
+            commands=fields.texts("commands"),
+            sources=fields.texts("sources"),
+            exclude=fields.texts("exclude"),
+            language=cast(Any, fields.one_of("language", LANGUAGES, "c")),
+            flags=fields.texts("flags"),
+            constant_clock=fields.flag("constant_clock"),
+            product=fields.optional("product"),
+        )
+        if recipe.committed is not None:
+            for build in ("v9", "v8plus"):
+                self._file(fields, recipe.committed.replace("{width}", build))
+            return replace(recipe, committed=str(self._base / recipe.committed))
+        if bool(recipe.commands) == bool(recipe.sources):
+            raise fields.fail("write one of committed, sources, commands")
+        if recipe.commands and recipe.product is None:
+            raise fields.fail("commands need product, the file that they make")
+        if recipe.package is None and recipe.sources and not recipe.files:
+            return _own(recipe, tuple(self._file(fields, name) for name in recipe.sources))
+        return recipe
+
+    def _chosen_package(self, fields: Fields) -> Package | None:
+        name = fields.optional("package")
+        if name is None:
+            return None
+        if name not in self.packages:
+            raise fields.fail(f"package {name!r} has no [package.{name}] table")
+        return self.packages[name]
+
+    def _input(self, benchmark: str, name: InputName, all_inputs: Fields) -> Input:
+        table = all_inputs.table(name)
+        fields = Fields(table, f"{all_inputs.where}: {name}")
+        files = tuple(self._input_file(fields, each) for each in fields.tables("files"))
+        root = places.input_directory(self._path, benchmark, name)
+        stdin = fields.optional("stdin")
+        if stdin is not None and stdin not in [each.name for each in files]:
+            raise fields.fail(f"stdin {stdin!r} is none of its files")
+        expected = fields.optional("expected")
+        environment = Fields(fields.table("environment"), f"{fields.where}: environment")
+        result = Input(
+            name=name,
+            arguments=fields.texts("arguments"),
+            stdin=None if stdin is None else root / stdin,
+            root=root if files else None,
+            environment=tuple((key, environment.text(key)) for key in environment.left()),
+            files=files,
+            status=fields.number("status", 0),
+            expected=None if expected is None else self._file(fields, expected),
+        )
+        fields.finish()
+        return result
+
+    def _input_file(self, outer: Fields, table: object) -> InputFile:
+        fields = Fields(table, f"{outer.where}: files")
+        name = fields.text("name")
+        if name.startswith("/") or ".." in Path(name).parts:
+            raise fields.fail(f"{name!r} is not below the input's directory")
+        source, generator = fields.optional("copy"), fields.optional("make")
+        unpacked = fields.optional("unpacked")
+        if [source, generator, unpacked].count(None) != 2:
+            raise fields.fail(f"{name!r} needs one of copy, make, unpacked")
+        path = None if source is None else self._file(fields, source)
+        parameters = () if generator is None else self._parameters(fields, generator)
+        fields.finish()
+        return InputFile(name, path, generator, parameters, unpacked)
+
+    def _parameters(self, fields: Fields, generator: str) -> tuple[tuple[str, int], ...]:
+        known = generate.PARAMETERS.get(generator)
+        if known is None:
+            raise fields.fail(f"make {generator!r}: write one of {', '.join(generate.PARAMETERS)}")
+        return tuple((key, fields.number(key)) for key in known)
+
+    def _file(self, fields: Fields, name: str) -> Path:
+        path = self._base / name
+        if not path.is_file():
+            raise fields.fail(f"{path} is missing")
+        return path
+
+
+def _below(directory: Path, base: Path, name: object) -> str:
+    """A path in a manifest, from the suite file's directory."""
+    return str((directory / str(name)).relative_to(base))
+
+
+def _own(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
+    """The recipe of a program whose sources are committed: copied, then compiled by name."""
+    return replace(recipe, files=files, sources=tuple(path.name for path in files))

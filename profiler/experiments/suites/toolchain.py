@@ -1,0 +1,116 @@
+"""The cross compilers that suites are built with: names, flags, versions, what is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from profiler.experiments.suites.suite import BUILDS, Width
+from simulator.errors import SimulatorError
+
+COMPILERS: Mapping[str, str] = MappingProxyType(
+    {"c": "sparc64-linux-gnu-gcc-12", "fortran": "sparc64-linux-gnu-gfortran-12"}
+)
+LIBRARIES: Mapping[str, str] = MappingProxyType({"c": "libc.a", "fortran": "libgfortran.a"})
+WIDTH_FLAGS: Mapping[Width, tuple[str, ...]] = MappingProxyType(
+    {64: ("-m64",), 32: ("-m32", "-mcpu=v9")}
+)
+FLAGS = ("-O2", "-g", "-static")
+INSTALL = "run tools/install_toolchain.sh"
+BUILD_TIME = "1000000000"
+"""What __DATE__ and __TIME__ say in built programs (SOURCE_DATE_EPOCH)."""
+
+COMPLAINT = re.compile(
+    r"\b(error: |undefined reference|multiple definition|Error \d|\*\*\* )|^E: |not found$"
+)
+
+
+class BuildError(SimulatorError):
+    """A program cannot be fetched or built; the message says which step failed and how."""
+
+
+def width_of(build: str) -> Width:
+    """Return the width of a build by its name."""
+    return next(width for width, name in BUILDS.items() if name == build)
+
+
+def run(command: Sequence[str | Path], directory: Path, log: Path | None = None) -> str:
+    """Run `command` in `directory`; return what it writes.
+
+    Parameters
+    ----------
+    log
+        File that the command and all that it writes are appended to.
+
+    Raises
+    ------
+    BuildError
+        If it is not installed or fails: in one line, with the first complaint in its output.
+    """
+    words = [str(word) for word in command]
+    try:
+        done = subprocess.run(
+            words,
+            cwd=directory,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+    except FileNotFoundError:
+        known = words[0] in (*COMPILERS.values(), "make")
+        remedy = INSTALL if known else "install it"
+        raise BuildError(f"{words[0]} is not installed: {remedy}") from None
+    except OSError as error:
+        raise BuildError(f"{words[0]} cannot be started ({error.strerror})") from None
+    output = done.stdout.decode(errors="replace")
+    if log is not None:
+        with log.open("a") as file:
+            file.write(f"$ {shlex.join(words)}\n{output}")
+    if done.returncode != 0:
+        where = "" if log is None else f" (all of it: {log})"
+        raise BuildError(f"{words[0]} failed: {first_complaint(output)}{where}")
+    return output
+
+
+def environment() -> dict[str, str]:
+    """Return the variables that builds see: nothing of the user's that could change the result."""
+    kept = ("PATH", "HOME", "TMPDIR", "http_proxy", "https_proxy", "no_proxy")
+    return {name: os.environ[name] for name in kept if name in os.environ} | {
+        "LC_ALL": "C",
+        "SOURCE_DATE_EPOCH": BUILD_TIME,
+    }
+
+
+def first_complaint(output: str) -> str:
+    """Return the line of a build's output that says what is wrong: the first error, or the last."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    errors = [line for line in lines if COMPLAINT.search(line)]
+    chosen = (errors or lines[-1:] or ["without a message"])[0]
+    return chosen[:300]
+
+
+@cache
+def version(language: str) -> str:
+    """Return the first line of the compiler's version. Raises BuildError if there is none."""
+    return run([COMPILERS[language], "--version"], Path("/")).splitlines()[0]
+
+
+@cache
+def check(language: str, width: Width) -> None:
+    """Raise BuildError unless programs of this language and width can be linked."""
+    version(language)
+    library = LIBRARIES[language]
+    found = run(
+        [COMPILERS[language], *WIDTH_FLAGS[width], f"-print-file-name={library}"], Path("/")
+    ).strip()
+    other = run([COMPILERS[language], f"-print-file-name={library}"], Path("/")).strip()
+    if not Path(found).is_absolute() or (width == 32 and found == other):
+        raise BuildError(f"the {width}-bit {library} for SPARC is not installed: {INSTALL}")

@@ -1,0 +1,247 @@
+"""BL94 tables 1 to 3 (Ball and Larus, "Optimally Profiling and Tracing Programs", 1994, 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from profiler.experiments.cells.cells import Kind
+from profiler.experiments.cells.settings import setting
+from profiler.experiments.tables.claims import (
+    bottom,
+    extremes,
+    judge,
+    number,
+    share_of,
+    top,
+    untestable,
+)
+from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    Form,
+    Table,
+    Value,
+    percentage,
+    ratio,
+)
+
+PAPER = "T. Ball and J. R. Larus, Optimally Profiling and Tracing Programs, TOPLAS 16(4), 1994"
+PLAN_REDUNDANT = Need(setting("qpt"), kind=Kind.PLAN)
+PLAN_OPTIMAL = Need(setting("qpt2"), kind=Kind.PLAN)
+BITS, WITNESS = Need(setting("bits")), Need(setting("witness"))
+
+
+# -- table 1 --------------------------------------------------------------------------------------
+
+
+def times(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return a row of BL94 table 1: seconds to place all counters and to generate their code.
+
+    Reading the file and recovering graphs is the same for both and counted in both.
+    """
+    spent = {name: result.timing for name, result in found.items()}
+    redundant, optimal = (
+        spent[name].recovery + spent[name].planning + spent[name].generation
+        for name in ("redundant", "optimal")
+    )
+    parts = (
+        getattr(spent[name], part)
+        for part in ("planning", "generation")
+        for name in ("redundant", "optimal")
+    )
+    yield (program.name, redundant, optimal, ratio(optimal, redundant), *parts)
+
+
+def judge_times(table: Table) -> Iterator[Claim]:
+    """Judge section 6.1's claim about table 1."""
+    mean = table.mean("increase")
+    yield judge(
+        "Instrumenting for optimal profiling is slightly (22-38 %) slower than for redundant "
+        "profiling.",
+        None if mean is None else 1 < mean <= 1.5,
+        f"mean optimal/redundant {number(mean)} ({extremes(table.values('increase'))}); rule: "
+        "above 1, at most 1.5",
+        lambda: (
+            "mean seconds of placing counters: redundant "
+            f"{number(table.mean('plan_redundant'))}, optimal {number(table.mean('plan_optimal'))}"
+            f"; of generating code: {number(table.mean('code_redundant'))} and "
+            f"{number(table.mean('code_optimal'))}: optimal has fewer counters to generate for"
+        ),
+    )
+
+
+TABLE1 = TableSpec(
+    "bl94-table1",
+    "BL94 table 1: time to instrument",
+    f"{PAPER}, table 1",
+    "Wall-clock seconds of this machine to recover the graphs of all routines, place counters and "
+    "generate their code: in every block (redundant), on the chords of a spanning tree (optimal).",
+    (
+        Column("program", "program"),
+        Column("redundant", "redundant (s)", Form.SECONDS),
+        Column("optimal", "optimal (s)", Form.SECONDS),
+        Column("increase", "optimal/redundant", Form.RATIO),
+        Column("plan_redundant", "placing: redundant", Form.SECONDS),
+        Column("plan_optimal", "optimal", Form.SECONDS),
+        Column("code_redundant", "code: redundant", Form.SECONDS),
+        Column("code_optimal", "optimal", Form.SECONDS),
+    ),
+    {"redundant": PLAN_REDUNDANT, "optimal": PLAN_OPTIMAL},
+    times,
+    judge_times,
+    notes=("The only times in these tables: they differ from run to run.",),
+    bars=Bars(("redundant", "optimal"), "seconds to instrument"),
+    compared=("increase",),
+)
+
+
+# -- table 2 --------------------------------------------------------------------------------------
+
+
+def edges(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return a row of BL94 table 2, over all routines of the program file."""
+    rows = found["plan"].routines
+    total = sum(row.edges for row in rows)
+    profiled = sum(row.instrumented_edges or 0 for row in rows)
+    no_jump = sum(row.no_jump_edges or 0 for row in rows)
+    yield (
+        program.name,
+        total,
+        profiled,
+        percentage(profiled, total),
+        no_jump,
+        percentage(no_jump, profiled),
+        ratio(total, sum(row.blocks for row in rows)),
+    )
+
+
+def judge_edges(table: Table) -> Iterator[Claim]:
+    """Judge section 6.1's observations about table 2."""
+    shares = table.values("profiled_share")
+    mean = table.mean("profiled_share")
+    yield judge(
+        "The share of edges that are profiled is in the narrow range of 39-46 %.",
+        None if mean is None else 35 <= mean <= 50 and max(shares) - min(shares) <= 15,
+        f"mean {number(mean)} % ({extremes(shares, ' %')}); rule: mean 35-50 %, range of at most "
+        "15",
+        lambda: (
+            "a routine has |E| - (|V| - 1) counters, and calls and annulled delay slots end blocks "
+            "here, which adds edges that need none: edges by blocks "
+            f"{number(table.mean('density'))}, where the paper has almost 2; greatest: "
+            + top(table, "profiled_share", ("density", "edges"))
+        ),
+    )
+    free = table.values("no_jump_share")
+    most, count = share_of(share > 50 for share in free)
+    yield judge(
+        "Less than half of the profiled edges need an unconditional jump.",
+        most == count if free else None,
+        f"{most} of {count} programs; edges without a jump: {extremes(free, ' %')}",
+        lambda: "fewest without a jump: " + bottom(table, "no_jump_share", ("profiled", "no_jump")),
+    )
+
+
+TABLE2 = TableSpec(
+    "bl94-table2",
+    "BL94 table 2: edges with counters",
+    f"{PAPER}, table 2",
+    "Edges of all routines of the program file, library included; those with a counter; those of "
+    "them whose code needs no unconditional jump.",
+    (
+        Column("program", "program"),
+        Column("edges", "edges", Form.COUNT),
+        Column("profiled", "profiled", Form.COUNT),
+        Column("profiled_share", "% of edges", Form.PERCENT),
+        Column("no_jump", "no jump", Form.COUNT),
+        Column("no_jump_share", "% of profiled", Form.PERCENT),
+        Column("density", "edges/block", Form.RATIO),
+    ),
+    {"plan": PLAN_OPTIMAL},
+    edges,
+    judge_edges,
+    notes=("The paper's programs are MIPS code; ours have SPARC's delay slots as edges' blocks.",),
+    bars=Bars(("profiled_share", "no_jump_share"), "%"),
+    compared=("profiled_share", "no_jump_share"),
+)
+
+
+# -- table 3 --------------------------------------------------------------------------------------
+
+
+def traces(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return a row of BL94 table 3.
+
+    Old: AE's first way, the outcome of every conditional branch, a byte each: the tokens of
+    `bits`. New: the witnesses. Bit tracing (6.2): as few bits as the outcomes need.
+    """
+    bits, witness = found["bits"], found["witness"]
+    old = bits.counts.get("trace_tokens", 0)
+    new = (witness.sizes["trace_bits"] + 7) // 8
+    fewest = (witness.sizes["minimal_trace_bits"] + 7) // 8
+    bit = (bits.sizes["trace_bits"] + 7) // 8
+    added = tuple(percentage(each.added, each.base) for each in (bits, witness))
+    yield (program.name, old, new, ratio(old, new), fewest, bit, ratio(new, bit), *added)
+
+
+def judge_traces(table: Table) -> Iterator[Claim]:
+    """Judge section 6.2's claims."""
+    factors = table.values("old_new")
+    mean = table.mean("old_new")
+    yield judge(
+        "Witness placement makes traces smaller: 1.2 to 3.0 times.",
+        min(factors) >= 1 and (mean or 0) >= 1.2 if factors else None,
+        f"mean {number(mean)} ({extremes(factors)}); rule: mean at least 1.2, none below 1",
+        lambda: (
+            "where witnesses take more bytes than outcomes: "
+            + bottom(table, "old_new", ("old", "new", "fewest"))
+        ),
+    )
+    bit = table.values("new_bit")
+    yield judge(
+        "Bit tracing makes traces 3-7 times smaller than witnesses of a byte and more.",
+        3 <= (table.mean("new_bit") or 0) <= 8 if bit else None,
+        f"mean {number(table.mean('new_bit'))} ({extremes(bit)}); rule: mean of 3 to 8",
+        lambda: "least advantage: " + bottom(table, "new_bit", ("new", "bit", "old")),
+    )
+    yield untestable(
+        "Files with data addresses become 1.0 to 1.3 times smaller.",
+        "no addresses of data are traced here",
+    )
+    one, two = table.mean("bits_overhead"), table.mean("witness_overhead")
+    yield judge(
+        "Recording witnesses runs up to 1.2 times faster than recording every conditional.",
+        None if one is None or two is None else two < one,
+        f"mean overhead of witnesses {number(two)} %, of bits {number(one)} % (the old way wrote a "
+        "byte, not a bit)",
+        lambda: "dearest witnesses: " + top(table, "witness_overhead", ("bits_overhead", "new")),
+    )
+
+
+TABLE3 = TableSpec(
+    "bl94-table3",
+    "BL94 table 3: traces of every conditional (old) and of witnesses (new)",
+    f"{PAPER}, table 3",
+    "Bytes of trace. Old: the outcome of every predicate in a byte. New: witnesses. Fewest: "
+    "witnesses of as few bits as their number allows. Bits: bit tracing. Overheads in percent of "
+    "base instructions, writing the trace to memory.",
+    (
+        Column("program", "program"),
+        Column("old", "old (bytes)", Form.COUNT, average=False),
+        Column("new", "new (bytes)", Form.COUNT, average=False),
+        Column("old_new", "old/new", Form.DECIMAL),
+        Column("fewest", "fewest (bytes)", Form.COUNT, average=False),
+        Column("bit", "bits (bytes)", Form.COUNT, average=False),
+        Column("new_bit", "new/bits", Form.DECIMAL),
+        Column("bits_overhead", "bits %", Form.PERCENT),
+        Column("witness_overhead", "witness %", Form.PERCENT),
+    ),
+    {"bits": BITS, "witness": WITNESS},
+    traces,
+    judge_traces,
+    bars=Bars(("old_new", "new_bit"), "times smaller", baseline=1.0),
+    compared=("old_new",),
+)
+
+TABLES = (TABLE1, TABLE2, TABLE3)

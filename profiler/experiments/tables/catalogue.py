@@ -1,0 +1,44 @@
+"""All tables and graphs that `simprof table` makes, in the order of the papers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from profiler.experiments.tables import bl94 as tables_bl94
+from profiler.experiments.tables import bl94_graphs as tables_bl94_graphs
+from profiler.experiments.tables import cs6120 as tables_cs6120
+from profiler.experiments.tables import epp as tables_epp
+from profiler.experiments.tables import kiter as tables_kiter
+from profiler.experiments.tables import tpp as tables_tpp
+from profiler.experiments.tables import tpp_paths as tables_tpp_paths
+from profiler.experiments.tables.spec import TableSpec
+from simulator.errors import UsageError
+
+_ALL = (
+    *tables_epp.TABLES,
+    *tables_tpp.TABLES,
+    *tables_tpp_paths.TABLES,
+    *tables_bl94.TABLES,
+    *tables_bl94_graphs.TABLES,
+    *tables_kiter.TABLES,
+    *tables_cs6120.TABLES,
+)
+TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in _ALL})
+"""By name."""
+
+
+def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
+    """Return tables by their names, each once.
+
+    Raises
+    ------
+    UsageError
+        If there is no such table.
+    """
+    found = {}
+    for name in names:
+        if name not in TABLES:
+            raise UsageError(f"there is no table {name!r}: name some of {', '.join(TABLES)}")
+        found[name] = TABLES[name]
+    return tuple(found.values())

@@ -1,0 +1,396 @@
+"""EPP tables 1, 2 and 3 (Ball and Larus, "Efficient Path Profiling", 1996, section 6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean, median
+
+from profiler.experiments.cells.cells import (
+    CellResult,
+    PathFacts,
+    PredictedPaths,
+    RoutineRow,
+    common_paths,
+)
+from profiler.experiments.cells.settings import setting
+from profiler.experiments.tables.claims import (
+    bottom,
+    compare_groups,
+    extremes,
+    judge,
+    number,
+    pairs,
+    share_of,
+    top,
+    untestable,
+)
+from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    Form,
+    Table,
+    Value,
+    percentage,
+    ratio,
+)
+
+PP, QPT2 = Need(setting("pp")), Need(setting("qpt2"))
+TRAIN = Need(setting("pp"), "train")
+
+LITTLE, CONSIDERABLE = 2.0, 20.0
+"""Percent of hashed increments: "little" holds for EPP's compress, li, ijpeg, swim and turb3d;
+"considerable" for its tomcatv, fpppp and wave5."""
+COMPARABLE = 1.5
+"""PP/QPT2 up to which overheads are called comparable."""
+
+
+def overhead(result: CellResult) -> float | None:
+    """Added instructions in percent of the uninstrumented run's."""
+    return percentage(result.added, result.base)
+
+
+def increments(result: CellResult | RoutineRow) -> int:
+    """Return increments of path counters, those of self-loops (EPP 4.1) among them.
+
+    The paper does not say whether it counts the latter. That its instructions by increment
+    (table 1) agree with the length of an average path (table 2), and that even programs of
+    one-block loops execute hardly more edge than path increments, says that it does.
+    """
+    if isinstance(result, RoutineRow):
+        return result.path_increments + result.edge_increments
+    return result.counts["path_increments"] + result.counts["edge_increments"]
+
+
+# -- table 1 --------------------------------------------------------------------------------------
+
+
+def costs(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return a row of EPP table 1.
+
+    PP/QPT2 is the ratio of the overheads. Edge increments are QPT2's, by PP's path increments.
+    Hashed is the share of path increments that call the hashing routine. Inst/inc divides the
+    instructions of the uninstrumented run by the path increments.
+    """
+    pp, qpt2 = found["pp"], found["qpt2"]
+    counted = increments(pp)
+    yield (
+        program.name,
+        pp.base,
+        overhead(pp),
+        overhead(qpt2),
+        ratio(overhead(pp), overhead(qpt2)),
+        counted,
+        ratio(qpt2.counts["edge_increments"], counted),
+        percentage(pp.counts["hashed_increments"], counted),
+        ratio(pp.base, counted),
+    )
+
+
+def judge_costs(table: Table) -> Iterator[Claim]:
+    """Judge section 6's claims about table 1."""
+    mean = table.mean("pp_qpt2")
+    ratios = table.values("pp_qpt2")
+
+    def why() -> str:
+        return "greatest ratios: " + top(table, "pp_qpt2", ("pp", "qpt2", "hashed", "spacing"))
+
+    yield judge(
+        "PP's overhead averages 2.8 times QPT2's (0.7-14.5): less than 3 times on average.",
+        None if mean is None else mean < 3,
+        f"mean PP/QPT2 {number(mean)} ({extremes(ratios)}); rule: below 3",
+        why,
+    )
+    yield compare_groups(
+        "PP's overhead is higher for integer programs (44.8 %) than for FP programs (19.8 %).",
+        table,
+        "pp",
+        " %",
+        lambda: "highest overheads: " + top(table, "pp", ("spacing", "hashed")),
+    )
+    yield from _judge_hashing(table)
+    fewer = table.mean("edge_ratio")
+    yield judge(
+        "Path profiling executes fewer increments than edge profiling (1.3 edge increments to a "
+        "path increment).",
+        None if fewer is None else fewer > 1,
+        f"mean {number(fewer)}; rule: above 1",
+        lambda: "fewest: " + bottom(table, "edge_ratio", ("hashed", "spacing")),
+    )
+    yield untestable(
+        "Part of the overhead is interference in the caches.",
+        "instructions are counted, not cycles: there are no caches in the model",
+    )
+
+
+def _judge_hashing(table: Table) -> Iterator[Claim]:
+    hashed = pairs(table, "hashed", "pp_qpt2")
+    little = [quotient for _, share, quotient in hashed if share < LITTLE]
+    middle = median(little) if little else None
+    yield judge(
+        "Programs with little hashing have PP overhead comparable to QPT2's or lower.",
+        None if middle is None else middle <= COMPARABLE,
+        f"{len(little)} programs with less than {number(LITTLE)} % hashed: median PP/QPT2 "
+        f"{number(middle)} ({extremes(little)}); rule: at most {number(COMPARABLE)}",
+        lambda: (
+            "PP pays for every path, QPT2 for chords that are executed; greatest ratios: "
+            + top(table, "pp_qpt2", ("edge_ratio", "hashed", "spacing"))
+        ),
+    )
+    many = [
+        (name, cost)
+        for (name, share, cost) in pairs(table, "hashed", "pp")
+        if share >= CONSIDERABLE
+    ]
+    mean = table.mean("pp")
+    below, all_of = share_of(mean is not None and cost < mean for _, cost in many)
+    yield judge(
+        "Programs with considerable hashing can still have low overhead, where path increments "
+        "are rare.",
+        None if not many else below > 0,
+        f"{below} of {all_of} programs with at least {number(CONSIDERABLE)} % hashed are below the "
+        f"mean overhead of {number(mean)} %"
+        if many
+        else f"no program hashes {number(CONSIDERABLE)} % of its increments",
+        lambda: "those programs: " + "; ".join(f"{name} {number(cost)} %" for name, cost in many),
+    )
+
+
+EPP1 = TableSpec(
+    "epp1",
+    "EPP table 1: path profiling (PP) against edge profiling (QPT2)",
+    "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 1",
+    "Base: instructions of the uninstrumented run. Overheads in percent of them. Path inc: "
+    "increments of path counters, of self-loops' counters too. Edge inc: QPT2's increments by "
+    "PP's. Hashed: share of path increments that are hashed. Inst/inc: base instructions by path "
+    "increments.",
+    (
+        Column("program", "program"),
+        Column("base", "base", Form.COUNT, average=False),
+        Column("pp", "PP %", Form.PERCENT),
+        Column("qpt2", "QPT2 %", Form.PERCENT),
+        Column("pp_qpt2", "PP/QPT2", Form.RATIO),
+        Column("path_increments", "path inc", Form.COUNT, average=False),
+        Column("edge_ratio", "edge inc/path inc", Form.RATIO),
+        Column("hashed", "hashed %", Form.PERCENT),
+        Column("spacing", "inst/inc", Form.DECIMAL),
+    ),
+    {"pp": PP, "qpt2": QPT2},
+    costs,
+    judge_costs,
+    notes=(
+        "The paper's overheads are elapsed times on an UltraSPARC with caches; ours are "
+        "instructions.",
+    ),
+    bars=Bars(("pp", "qpt2"), "overhead, % of base instructions"),
+    compared=("pp", "qpt2", "pp_qpt2", "edge_ratio", "hashed", "spacing"),
+)
+
+
+# -- table 2 --------------------------------------------------------------------------------------
+
+
+def characteristics(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return a row of EPP table 2; averages are weighted by execution frequency.
+
+    Predictions follow the most frequent edge, of equal ones the branch that is not taken; their
+    lengths are up to the first misprediction. Correct: the share of executed paths (not of
+    executions) that are predicted to their end. The potential paths are those before truncation.
+    """
+    result = found["pp"]
+    facts = result.facts
+    if facts is None or facts.predicted is None:
+        return
+    potential = sum(row.potential_paths for row in result.routines)
+    yield (program.name, *_lengths(facts, facts.predicted), potential)
+
+
+def _lengths(facts: PathFacts, predicted: PredictedPaths) -> tuple[Value, ...]:
+    return (
+        facts.paths,
+        facts.longest_edges,
+        facts.longest_instructions,
+        facts.average_edges,
+        facts.average_instructions,
+        percentage(predicted.correct, facts.paths),
+        predicted.longest_edges,
+        predicted.longest_instructions,
+        ratio(predicted.edges, facts.executions),
+        ratio(predicted.instructions, facts.executions),
+        facts.routines,
+        facts.most_paths,
+        ratio(facts.paths, facts.routines),
+    )
+
+
+def judge_characteristics(table: Table) -> Iterator[Claim]:
+    """Judge section 6's claims about table 2."""
+    shares = [100 * paths / potential for _, paths, potential in pairs(table, "paths", "potential")]
+    yield judge(
+        "Few paths are executed, and they are dwarfed by the potential paths.",
+        max(shares) < 50 and median(shares) < 1 if shares else None,
+        f"executed paths are {extremes(shares)} % of the potential ones of the routines executed; "
+        "rule: median below 1 %, each below 50 %",
+        lambda: (
+            "programs of small routines have few potential paths: executed / potential "
+            + "; ".join(
+                f"{name} {number(paths)} / {number(potential)}"
+                for name, paths, potential in sorted(
+                    pairs(table, "paths", "potential"), key=lambda each: -each[1] / max(each[2], 1)
+                )[:3]
+            )
+        ),
+    )
+    yield compare_groups(
+        "Paths of FP programs are longer (91.7 instructions by the text, 142.1 by the table) than "
+        "those of integer programs (21.4).",
+        table,
+        "average_instructions",
+        " instructions",
+        lambda: "longest: " + top(table, "average_instructions", ("average_edges",)),
+        higher="FP",
+    )
+    yield from _judge_predictions(table)
+
+
+def _judge_predictions(table: Table) -> Iterator[Claim]:
+    correct = table.mean("correct")
+    yield judge(
+        "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
+        None if correct is None else correct < 50,
+        f"mean {number(correct)} % ({extremes(table.values('correct'), ' %')}); rule: below 50 %",
+        lambda: (
+            "programs that execute few paths a routine are predicted best: "
+            + top(table, "correct", ("average_paths", "paths"))
+        ),
+    )
+    edges = ratio(table.mean("predicted_edges"), table.mean("average_edges"))
+    code = ratio(table.mean("predicted_instructions"), table.mean("average_instructions"))
+    yield judge(
+        "Predicted paths are nearly as long as measured ones in edges (5.1 of 6.9), but hold "
+        "significantly fewer instructions (33.6 of 88.4).",
+        None if edges is None or code is None else edges >= 0.6 and code < edges,
+        f"edges {number(edges and 100 * edges)} %, instructions {number(code and 100 * code)} % of "
+        "measured paths; rule: edges at least 60 %, instructions a smaller share",
+        lambda: (
+            "mispredicted soonest: "
+            + bottom(table, "predicted_edges", ("average_edges", "correct", "average_paths"))
+        ),
+    )
+    few = table.values("average_paths")
+    yield judge(
+        "Routines execute few paths: 7.7 on average (2.6-60.0).",
+        fmean(few) <= 20 if few else None,
+        f"mean {number(fmean(few) if few else None)} ({extremes(few)}); rule: at most 20",
+        lambda: "most: " + top(table, "average_paths", ("paths", "routines")),
+    )
+
+
+EPP2 = TableSpec(
+    "epp2",
+    "EPP table 2: characteristics of executed acyclic paths",
+    "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 2",
+    "Paths: different ones executed. Averages are weighted by execution frequency. Predicted "
+    "paths follow the most frequent edges (of equal ones the branch not taken); their lengths are "
+    "up to the first misprediction. Routines: those with an executed path. Potential: paths of "
+    "the routines executed, before truncation.",
+    (
+        Column("program", "program"),
+        Column("paths", "paths", Form.COUNT),
+        Column("longest_edges", "longest: edges", Form.COUNT),
+        Column("longest_instructions", "longest: inst", Form.COUNT),
+        Column("average_edges", "average: edges", Form.DECIMAL),
+        Column("average_instructions", "average: inst", Form.DECIMAL),
+        Column("correct", "correct %", Form.PERCENT),
+        Column("predicted_longest_edges", "pred. longest: edges", Form.COUNT),
+        Column("predicted_longest_instructions", "pred. longest: inst", Form.COUNT),
+        Column("predicted_edges", "pred. average: edges", Form.DECIMAL),
+        Column("predicted_instructions", "pred. average: inst", Form.DECIMAL),
+        Column("routines", "routines", Form.COUNT),
+        Column("most_paths", "most paths", Form.COUNT),
+        Column("average_paths", "paths/routine", Form.DECIMAL),
+        Column("potential", "potential", Form.COUNT, average=False),
+    ),
+    {"pp": PP},
+    characteristics,
+    judge_characteristics,
+    bars=Bars(("correct",), "paths predicted completely by edges, %"),
+    compared=("paths", "average_edges", "average_instructions", "correct", "average_paths"),
+)
+
+
+# -- table 3 --------------------------------------------------------------------------------------
+
+
+def common(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return a row of EPP table 3: what of the ref run's paths the train run executed too."""
+    both = common_paths(found["ref"], found["train"])
+    yield (
+        program.name,
+        both.common,
+        percentage(both.common, both.paths),
+        percentage(both.common_executions, both.executions),
+        both.common_instructions,
+        percentage(both.common_instructions, both.instructions),
+    )
+
+
+def judge_common(table: Table) -> Iterator[Claim]:
+    """Judge section 6's claims about table 3."""
+    integer, floating = table.values("static", "INT"), table.values("static", "FP")
+    yield judge(
+        "For integer programs train finds 41.8-96.0 % of the paths of ref.",
+        min(integer) >= 41.8 if integer else None,
+        f"{extremes(integer, ' %')}; rule: at least 41.8 % in each" if integer else "",
+        lambda: "lowest: " + bottom(table, "static", ("common", "dynamic")),
+    )
+    dynamic = table.values("dynamic")
+    yield judge(
+        "The common paths are the important ones: 71.9-100 % of path executions.",
+        min(dynamic) >= 70 if dynamic else None,
+        f"{extremes(dynamic, ' %')}; rule: at least 70 % in each",
+        lambda: "lowest: " + bottom(table, "dynamic", ("static", "instructions_share")),
+    )
+    yield judge(
+        "For FP programs train finds at least 87.5 % of the paths of ref.",
+        min(floating) >= 87.5 if floating else None,
+        f"{extremes(floating, ' %')}; rule: at least 87.5 % in each" if floating else "",
+        lambda: "lowest: " + bottom(table, "static", ("common", "dynamic")),
+    )
+    shares = table.values("instructions_share", "FP")
+    most, count = share_of(share >= 95 for share in shares)
+    yield judge(
+        "In FP programs the common paths account for 99 % and more of instructions, but in one.",
+        most >= count - 1 if shares else None,
+        f"{most} of {count} at 95 % or more ({extremes(shares, ' %')}); rule: all but one"
+        if shares
+        else "",
+        lambda: "lowest: " + bottom(table, "instructions_share", ("static", "dynamic")),
+    )
+
+
+EPP3 = TableSpec(
+    "epp3",
+    "EPP table 3: paths that ref and train have in common",
+    "T. Ball and J. R. Larus, Efficient Path Profiling, MICRO-29, 1996, table 3",
+    "Common: paths executed with both inputs. Static: share of the ref run's paths that the train "
+    "run executes too; dynamic: the same, weighted by executions. Common instructions: those that "
+    "the ref run executes along common paths, and their share of all along paths.",
+    (
+        Column("program", "program"),
+        Column("common", "common paths", Form.COUNT),
+        Column("static", "static %", Form.PERCENT),
+        Column("dynamic", "dynamic %", Form.PERCENT),
+        Column("instructions", "common instructions", Form.COUNT, average=False),
+        Column("instructions_share", "instructions %", Form.PERCENT),
+    ),
+    {"ref": PP, "train": TRAIN},
+    common,
+    judge_common,
+    notes=("A program with one input only has everything in common with itself.",),
+    bars=Bars(("static", "dynamic"), "paths of ref found by train, %"),
+    compared=("static", "dynamic", "instructions_share"),
+)
+
+TABLES = (EPP1, EPP2, EPP3)

@@ -1,0 +1,56 @@
+"""Tables with what they rest on: what `reports` render."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.experiments.tables.spec import Program, View
+from profiler.experiments.tables.table import Table
+
+
+@dataclass(frozen=True)
+class TableReport:
+    """Tables with what they were made of.
+
+    Attributes
+    ----------
+    suite, title
+        Name of the suite and its title ("" where only results of it are there).
+    view
+        Input and build.
+    simprof, engine, cost_model
+        What made the results (see `provenance.Versions`).
+    programs
+        Those that the tables are of.
+    tables
+        In the order asked for.
+    left_out
+        Names of tables that the results file has nothing for.
+    command
+        What makes this report again; "" where nobody said.
+    """
+
+    suite: str
+    title: str
+    view: View
+    simprof: str
+    engine: str
+    cost_model: str
+    programs: tuple[Program, ...]
+    tables: tuple[Table, ...]
+    left_out: tuple[str, ...] = ()
+    command: str = ""
+
+    @property
+    def failures(self) -> tuple[tuple[str, str], ...]:
+        """Programs with a row that could not be made and the reason, each once."""
+        found = (failure for table in self.tables for failure in table.failures)
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def basis(self) -> str:
+        """What all numbers rest on, in one line."""
+        return (
+            f"suite {self.suite}, input {self.view.input}, build {self.view.build}, "
+            f"simprof {self.simprof}, cost model {self.cost_model}"
+        )

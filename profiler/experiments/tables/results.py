@@ -1,0 +1,164 @@
+"""Tables of a suite: which cells are needed, where their results come from, what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from profiler.experiments.cells.cells import Cell, CellResult
+from profiler.experiments.cells.obtain import CellProgress, obtain
+from profiler.experiments.cells.provenance import Versions, versions
+from profiler.experiments.cells.store import Store
+from profiler.experiments.cells.sweep import FILE_BUILD
+from profiler.experiments.suites.suite import BuildProgress, Suite, load_suite
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.spec import Program, TableSpec, View, make
+from profiler.experiments.tables.table import Form, Table
+from simulator.errors import UsageError
+
+NO_SUITE = "(none)"
+"""What programs of a sweep that belong to no suite go under."""
+
+
+def run_tables(
+    suite: Suite,
+    specs: Sequence[TableSpec],
+    view: View,
+    *,
+    store: Store | None = None,
+    workers: int = 2,
+    only: Sequence[str] = (),
+    progress: Callable[[CellProgress], None] | None = None,
+    building: Callable[[BuildProgress], None] | None = None,
+) -> TableReport:
+    """Make tables of a suite; what `store` lacks is run.
+
+    Parameters
+    ----------
+    only
+        Glob patterns of benchmarks; empty: all.
+
+    Raises
+    ------
+    UsageError
+        If no benchmark matches, the build is unknown, or the store cannot be used. A program
+        that cannot be built or run is a row that says so.
+    """
+    programs = _matching(
+        [Program(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
+    )
+    cells = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
+    results = obtain(
+        suite, cells, store=store, workers=workers, progress=progress, building=building
+    )
+    made = versions()
+    return _report(suite.name, suite.title, specs, programs, results, view, made)
+
+
+def stored_tables(
+    path: Path,
+    suite: str | None,
+    specs: Sequence[TableSpec],
+    view: View,
+    *,
+    only: Sequence[str] = (),
+    partial: bool = False,
+) -> TableReport:
+    """Make tables of a file of results, running nothing.
+
+    Parameters
+    ----------
+    suite
+        Which suite of the file, `NO_SUITE` for programs outside of suites; None: the only one.
+    partial
+        Leave out tables that the file has no cell for.
+
+    Raises
+    ------
+    UsageError
+        If the file is none of simprof's, is damaged, or has no results of the suite.
+    """
+    with Store(path, create=False) as store:
+        known = store.benchmarks()
+        name = _only_suite(path, suite, tuple(dict.fromkeys(each.suite for each in known)))
+        results = store.cells(name)
+        made = store.latest() or versions()
+    if not name:
+        view = replace(view, build=FILE_BUILD)
+    title, stands_for = _description(name)
+    programs = _matching(
+        [
+            Program(each.name, each.group, stands_for.get(each.name, ""))
+            for each in known
+            if each.suite == name
+        ],
+        only,
+    )
+    kept = [spec for spec in specs if not partial or _has_any(spec, programs, results, view)]
+    report = _report(name or NO_SUITE, title, kept, programs, results, view, made)
+    return replace(report, left_out=tuple(spec.name for spec in specs if spec not in kept))
+
+
+def _only_suite(path: Path, suite: str | None, known: Sequence[str]) -> str:
+    names = ", ".join(each or NO_SUITE for each in known)
+    if suite == NO_SUITE and "" in known:
+        return ""
+    if suite is None:
+        if len(known) == 1:
+            return known[0]
+        if not known:
+            raise UsageError(f"{path} holds no results: run `simprof sweep -o {path}` first")
+        raise UsageError(f"{path} has results of several suites: choose one of {names} by --suite")
+    if suite not in known:
+        raise UsageError(f"{path} has no results of suite {suite}, but of {names or 'none'}")
+    return suite
+
+
+def _description(suite: str) -> tuple[str, Mapping[str, str]]:
+    """Return title and "stands for" of a suite; nothing where it is not at hand."""
+    try:
+        found = load_suite(suite)
+    except UsageError:
+        return "", {}
+    return found.title, {each.name: each.stands_for for each in found.benchmarks}
+
+
+def _has_any(
+    spec: TableSpec, programs: Sequence[Program], results: Mapping[Cell, CellResult], view: View
+) -> bool:
+    return any(all(cell in results for cell in spec.cells([program], view)) for program in programs)
+
+
+def _matching(programs: Sequence[Program], only: Sequence[str]) -> tuple[Program, ...]:
+    kept = tuple(
+        each for each in programs if not only or any(fnmatchcase(each.name, g) for g in only)
+    )
+    if programs and not kept:
+        raise UsageError(f"no benchmark matches {', '.join(only)}: see `simprof suite list`")
+    return kept
+
+
+def _report(
+    suite: str,
+    title: str,
+    specs: Sequence[TableSpec],
+    programs: tuple[Program, ...],
+    results: Mapping[Cell, CellResult],
+    view: View,
+    made: Versions,
+) -> TableReport:
+    report = TableReport(
+        suite, title, view, made.simprof, made.engine, made.cost_model, programs, ()
+    )
+    tables = (make(spec, programs, results, view) for spec in specs)
+    return replace(report, tables=tuple(_with_basis(table, report) for table in tables))
+
+
+def _with_basis(table: Table, report: TableReport) -> Table:
+    """Say in the caption what the numbers rest on."""
+    unit = "Costs are simulated instructions, not times"
+    if any(column.form is Form.SECONDS for column in table.columns):
+        unit = "These are the only numbers that are no simulated instructions"
+    return replace(table, caption=f"{table.caption} {unit} ({report.basis}).")

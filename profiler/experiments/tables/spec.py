@@ -1,0 +1,176 @@
+"""How a table is made: which cells it needs, and how their results become rows and verdicts.
+
+A `TableSpec` is declarative; `make` does the same for all: a row for each program, the row of
+one that failed, averages, the paper's numbers, and the verdicts on its claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
+from profiler.experiments.cells.settings import CellSetting
+from profiler.experiments.tables.published import published
+from profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    Row,
+    Table,
+    Value,
+    beside,
+    failed_row,
+    with_averages,
+)
+
+MAELARDALEN = "Mälardalen"
+"""The benchmarks of worst-case execution times that KITER uses."""
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program of a suite, as tables know it.
+
+    Attributes
+    ----------
+    stands_for
+        As in `suite.Benchmark`, e.g. "129.compress (SPEC95), 164.gzip (SPEC2000)".
+    """
+
+    name: str
+    group: str = ""
+    stands_for: str = ""
+
+    def partners(self, family: str) -> tuple[str, ...]:
+        """Return the names of a family's programs that it stands in for.
+
+        Those of SPEC are written "129.compress", with or without "(SPEC95)", those of Mälardalen
+        "Mälardalen crc".
+        """
+        found = []
+        for part in self.stands_for.split(","):
+            words = part.split()
+            if words and words[0] == MAELARDALEN:
+                found.append((MAELARDALEN, words[-1]))
+            elif words and words[0].partition(".")[0].isdigit():
+                found.append(("SPEC", words[0]))
+        return tuple(name for its, name in found if its == family)
+
+
+@dataclass(frozen=True)
+class Need:
+    """A cell that a table needs of each program."""
+
+    setting: CellSetting
+    input: str = "ref"
+    kind: Kind = Kind.RUN
+
+    def cell(self, program: str, build: str = DEFAULT_BUILD) -> Cell:
+        """Return the cell of a program; that of an input other than "ref" keeps its input."""
+        name = "" if self.kind is Kind.PLAN else self.input
+        return Cell(program, self.setting, name, self.kind, build)
+
+
+Found = Mapping[str, CellResult]
+"""Results of one program by the table's own name of each need."""
+
+Rows = Callable[[Program, Found], Iterable[Sequence[Value]]]
+Claims = Callable[[Table], Iterable[Claim]]
+
+
+@dataclass(frozen=True)
+class TableSpec:
+    """What `make` makes a table of. Names are as in `Table`.
+
+    Attributes
+    ----------
+    needs
+        Our name -> the cell of each program.
+    rows
+        Values of the rows of one program, its name first; none where it has nothing to tell.
+    claims
+        Judge the paper's claims by the finished table.
+    averaged
+        Whether rows of averages are added.
+    """
+
+    name: str
+    title: str
+    source: str
+    caption: str
+    columns: tuple[Column, ...]
+    needs: Mapping[str, Need]
+    rows: Rows
+    claims: Claims
+    notes: tuple[str, ...] = ()
+    bars: Bars | None = None
+    compared: tuple[str, ...] = ()
+    averaged: bool = True
+
+    def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
+        """Yield the cells that it needs."""
+        for program in programs:
+            for need in self.needs.values():
+                yield view.cell(need, program.name)
+
+
+@dataclass(frozen=True)
+class View:
+    """Which input and build tables are made of.
+
+    Attributes
+    ----------
+    input
+        The input that stands where papers have "ref"; needs of "train" keep that.
+    """
+
+    input: str = "ref"
+    build: str = DEFAULT_BUILD
+
+    def cell(self, need: Need, program: str) -> Cell:
+        """Return the cell that meets a need."""
+        chosen = self.input if need.input == "ref" else need.input
+        return Need(need.setting, chosen, need.kind).cell(program, self.build)
+
+
+def make(
+    spec: TableSpec,
+    programs: Sequence[Program],
+    results: Mapping[Cell, CellResult],
+    view: View,
+) -> Table:
+    """Make a table of results; a cell that is missing among them is a failure of its program."""
+    rows = [row for program in programs for row in _rows(spec, program, results, view)]
+    table = Table(
+        spec.name,
+        spec.title,
+        spec.source,
+        spec.caption,
+        spec.columns,
+        with_averages(spec.columns, rows) if spec.averaged else tuple(rows),
+        published(spec.name),
+        (),
+        spec.notes,
+        spec.bars,
+        spec.compared,
+    )
+    claims = tuple(spec.claims(table))
+    family = table.published.family if table.published else ""
+    made = beside(table, {program.name: program.partners(family) for program in programs})
+    return replace(made, claims=claims)
+
+
+def _rows(
+    spec: TableSpec, program: Program, results: Mapping[Cell, CellResult], view: View
+) -> Iterator[Row]:
+    found: dict[str, CellResult] = {}
+    for name, need in spec.needs.items():
+        cell = view.cell(need, program.name)
+        result = results.get(cell, failure(f"no result of {cell.name}"))
+        if result.error is not None:
+            yield failed_row(program.name, program.group, len(spec.columns), result.error)
+            return
+        found[name] = result
+    for values in spec.rows(program, found):
+        yield Row(tuple(values), "program", program.group)

@@ -1,0 +1,1 @@
+"""The schemes on graphs written by hand."""

@@ -1,0 +1,210 @@
+"""`simprof graph`: a scheme applied to a graph file, as one JSON-ready object (DESIGN section 9).
+
+Steps: `graph_files.load` reads the file; `graph_inputs` finds weights and edge profile;
+`scheme_registry` applies the scheme; `execution.execute` runs the plan's actions on the file's
+runs; the profile is then derived from the counters alone, as for a program. `graph_answer` puts
+the answer together, `graph_static` the part that no run is needed for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from profiler.graphfiles import inputs as graph_inputs
+from profiler.graphfiles import static as graph_static
+from profiler.graphfiles.answer import GraphRun, assemble, path_object
+from profiler.graphfiles.execution import execute
+from profiler.graphfiles.pricing import price
+from profiler.graphfiles.reader import GraphDocument, load
+from profiler.graphs import flow
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import PathNumbering
+from profiler.plan import interpret
+from profiler.plan.decoders import PathDecoder, PathRecord, Reading, RoutinePlan
+from profiler.request.errors import CountError
+from profiler.request.request import Mode, SchemeOptions, Weights
+from profiler.schemes.registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile
+from simulator.errors import UsageError
+
+ENUMERATION_LIMIT = 1_000_000
+LISTED_BLOCKS_LIMIT = 50_000_000
+"""Blocks that enumerated paths may have together: an answer that fits memory."""
+
+
+DEFAULT_SCHEME = SchemeOptions()
+
+
+@dataclass(frozen=True)
+class GraphOptions:
+    """What the user asks of `simprof graph`.
+
+    Attributes
+    ----------
+    mode
+        Any but EDGES.
+    enumerate
+        List every potential path (modes that count paths).
+    weights
+        None for the file's own, completed by the heuristic's.
+    scheme
+        What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an
+        answer of `simprof graph`, see `graph_inputs.edge_profile`.
+    """
+
+    mode: Mode = Mode.PP
+    enumerate: bool = False
+    weights: Weights | None = None
+    scheme: SchemeOptions = DEFAULT_SCHEME
+
+
+DEFAULT_OPTIONS = GraphOptions()
+
+
+def analyse_file(path: Path, options: GraphOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
+    """Return the answer for the graph file `path`; see `analyse`."""
+    return analyse(load(path), options)
+
+
+def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) -> dict[str, Any]:
+    """Apply a scheme to a graph and its runs.
+
+    Parameters
+    ----------
+    document, options
+        The graph and what to do with it.
+
+    Returns
+    -------
+    dict
+        The run object with block names in place of addresses, `static`, and `all_paths` if
+        asked for.
+
+    Raises
+    ------
+    UsageError
+        If the options do not fit the graph.
+    CountError, FlowError
+        If counts contradict each other: defects of simprof.
+    """
+    run = _run(document, options)
+    answer = assemble(document, run, _options(options))
+    answer["static"] = graph_static.describe(run)
+    if options.enumerate:
+        answer["all_paths"] = _all_paths(document, cast(PathDecoder, run.plan))
+    return answer
+
+
+def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
+    """Plan, execute and read."""
+    cfg = document.cfg
+    plan = _plan(document, options)
+    if options.enumerate:
+        _check_enumeration(document, options, plan)
+    prices = price(cfg, plan.plan)
+    counters = execute(cfg, plan.plan, document.walks, prices.hash_costs)
+    crossed = graph_inputs.crossings(document)
+    reading = plan.read(counters)
+    _check(document, options, reading, crossed)
+    flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
+    return GraphRun(options.mode, depth_first(cfg), plan, prices, counters, reading, crossed)
+
+
+def _check(
+    document: GraphDocument, options: GraphOptions, reading: Reading, crossed: Sequence[int]
+) -> None:
+    """Compare what the scheme derives with what the runs did."""
+    executed = interpret.executions(document.cfg, crossed)
+    wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
+    wrong_blocks = reading.blocks is not None and tuple(reading.blocks) != executed
+    if wrong_edges or wrong_blocks:
+        what = "edges" if wrong_edges else "blocks"
+        raise CountError(
+            f"{document.file}: {options.mode} counts {what} wrongly: this is a defect of simprof, "
+            "please report the graph"
+        )
+
+
+def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
+    if options.mode not in PLANNED_MODES:
+        modes = ", ".join(PLANNED_MODES)
+        raise UsageError(f"simprof graph has no mode {options.mode}; use one of {modes}")
+    weights = graph_inputs.edge_weights(document, options.weights)
+    profile = None
+    if needs_edge_profile(options.mode):
+        profile = graph_inputs.edge_profile(document, options.scheme.edge_profile)
+    return make_plan(document.cfg, options.mode, options.scheme, weights, profile)
+
+
+def _options(options: GraphOptions) -> dict[str, Any]:
+    """Return the options that the mode looks at."""
+    scheme = options.scheme
+    profile = scheme.edge_profile
+    shown: dict[str, Any] = {
+        "path_limit": scheme.path_limit,
+        "weights": None if options.weights is None else str(options.weights),
+        "table": str(scheme.table),
+    }
+    if options.mode is Mode.TPP:
+        shown |= {"cold": scheme.cold, "loop": scheme.loop, "cold_always": scheme.cold_always}
+        shown["edge_profile"] = None if profile is None else str(profile)
+    if options.mode is Mode.KITER:
+        shown["iterations"] = scheme.iterations
+    if options.mode is Mode.QPT:
+        shown["placement"] = str(scheme.placement)
+    return shown
+
+
+def _check_enumeration(
+    document: GraphDocument, options: GraphOptions, plan: RoutinePlan
+) -> PathDecoder:
+    """Refuse to list the paths of plans that have none, or too many to write down."""
+    if options.mode not in PATH_MODES:
+        modes = ", ".join(PATH_MODES)
+        raise UsageError(f"{document.file}: --enumerate lists paths; use it with --mode {modes}")
+    decoder = cast(PathDecoder, plan)
+    if decoder.num_paths > ENUMERATION_LIMIT:
+        raise UsageError(
+            f"{document.file}: {decoder.num_paths} paths are too many to enumerate "
+            f"(limit {ENUMERATION_LIMIT}); lower --path-limit"
+        )
+    numbering = getattr(plan, "numbering", None)
+    if isinstance(numbering, PathNumbering):
+        blocks = numbering.blocks_of_all_paths()
+        _check_blocks(document, decoder, blocks, str(blocks))
+    return decoder
+
+
+def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size: str) -> None:
+    if blocks > LISTED_BLOCKS_LIMIT:
+        raise UsageError(
+            f"{document.file}: {plan.num_paths} paths of {size} blocks in all are too much to "
+            f"enumerate (limit {LISTED_BLOCKS_LIMIT} blocks); lower --path-limit"
+        )
+
+
+def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any]]:
+    listed = []
+    blocks = 0
+    for path_id, record in numbered_paths(plan):
+        blocks += len(record.blocks)
+        _check_blocks(document, plan, blocks, f"more than {LISTED_BLOCKS_LIMIT}")
+        path = path_object(document.cfg, path_id, record)
+        listed.append({key: path[key] for key in ("id", "blocks", "edges")})
+    return listed
+
+
+def numbered_paths(plan: PathDecoder) -> Iterator[tuple[int, PathRecord]]:
+    """Yield every path that a plan tells apart with its number.
+
+    Plans whose numbers are not 0 .. num_paths - 1 list their paths and number each.
+    """
+    listed, encode = getattr(plan, "all_paths", None), getattr(plan, "encode", None)
+    if listed is None or encode is None:
+        for path_id in range(plan.num_paths):
+            yield path_id, plan.decode(path_id)
+        return
+    for record in listed():
+        yield encode(record.blocks, record.edges), record

@@ -1,0 +1,223 @@
+"""The answer of `simprof graph`: the run object of DESIGN section 8, with block names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from profiler.code import pricing
+from profiler.code.sizes import counter_bytes
+from profiler.graphfiles.pricing import MACHINE, Prices
+from profiler.graphfiles.reader import GraphDocument
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import DepthFirst, is_reducible
+from profiler.graphs.numbering import number
+from profiler.plan import interpret
+from profiler.plan.decoders import (
+    PathDecoder,
+    PathRecord,
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    TraceWriter,
+)
+from profiler.request.request import Mode
+from profiler.schemes.registry import PATH_MODES, TRACE_MODES
+from profiler.schemes.tracing.flush import flush_cost
+
+
+@dataclass(frozen=True)
+class GraphRun:
+    """One scheme on the runs of one graph.
+
+    Attributes
+    ----------
+    mode, plan, prices
+        The scheme, what it does and what that costs.
+    dfs
+        The graph's depth-first search.
+    counters, reading
+        What the runs left in the counters, and the profile that these give.
+    crossings
+        By edge id: how often the runs crossed it.
+    """
+
+    mode: Mode
+    dfs: DepthFirst
+    plan: RoutinePlan
+    prices: Prices
+    counters: RoutineCounters
+    reading: Reading
+    crossings: tuple[int, ...]
+
+    @property
+    def cfg(self) -> ControlFlowGraph:
+        """The graph."""
+        return self.plan.cfg
+
+    @property
+    def executions(self) -> tuple[int, ...]:
+        """By block id: how often the runs executed it."""
+        return interpret.executions(self.cfg, self.crossings)
+
+    @property
+    def decoder(self) -> PathDecoder | None:
+        """The plan where it counts paths."""
+        return cast(PathDecoder, self.plan) if self.mode in PATH_MODES else None
+
+
+def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
+    """Return the run object.
+
+    Edge counts are those of the runs; where the scheme's counters tell them they are the same,
+    else `lost` says what it lost. Schemes that count blocks list these in `block_counts`. What
+    flushing a trace costs is added to no routine.
+    """
+    cfg, executed = run.cfg, run.executions
+    base = sum(
+        count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
+    )
+    added = run.counters.hashing + pricing.added(
+        run.prices.code, run.crossings, executed, run.counters.taken
+    )
+    sizes = _sizes(run)
+    whole = added + flush_cost(MACHINE, sizes.get("trace_bits", 0))
+    answer = _header(document, run.mode, options) | {
+        "warnings": _warnings(cfg, run.dfs),
+        "instructions": {"base": base, "added": whole},
+        "overhead": whole / base if base else 0.0,
+        "counts": _counts(run),
+        "routines": [_routine(document, run) | {"added": added, "instructions": base}],
+        "edges": _edges(run),
+        "sizes": sizes,
+    }
+    if run.reading.blocks is not None:
+        answer["block_counts"] = _blocks(cfg, run.reading.blocks)
+    if run.reading.lost:
+        answer["lost"] = dict(run.reading.lost)
+    if run.decoder is not None:
+        answer["paths"] = _paths(cfg, run.decoder, run.reading)
+    return answer
+
+
+def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "schema": "simprof/run/1",
+        "program": {
+            "file": document.file,
+            "sha256": document.sha256,
+            "machine": None,
+            "arguments": [],
+        },
+        "mode": str(mode),
+        "options": options,
+        "exit": {"status": 0, "reason": "exit"},
+        "partial": False,
+    }
+
+
+def _counts(run: GraphRun) -> dict[str, int]:
+    counters = run.counters
+    traced = run.mode in TRACE_MODES  # its events are tokens, which nothing increments
+    return {
+        "path_increments": counters.path_increments,
+        "hashed_increments": counters.hashed,
+        "edge_increments": 0 if traced else sum(counters.events),
+        "blocks": sum(run.executions),
+        "transfers": sum(run.crossings),
+        "unattributed_transfers": 0,
+        "unattributed_instructions": 0,
+    }
+
+
+def _edges(run: GraphRun) -> list[dict[str, Any]]:
+    cfg, counts, plan = run.cfg, run.crossings, run.plan.plan
+    instrumented = frozenset(plan.pair_edges or plan.actions)
+    return [
+        {
+            "routine": cfg.name,
+            "source": cfg.vertex_name(edge.source),
+            "target": cfg.vertex_name(edge.target),
+            "kind": str(edge.kind),
+            "count": counts[edge.id],
+            "instrumented": edge.id in instrumented,
+        }
+        for edge in cfg.edges
+    ]
+
+
+def _blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> list[dict[str, Any]]:
+    return [
+        {"routine": cfg.name, "block": cfg.vertex_name(block.id), "count": counts[block.id]}
+        for block in cfg.blocks
+    ]
+
+
+def _sizes(run: GraphRun) -> dict[str, int]:
+    """Bytes and instructions that the scheme takes."""
+    code, plan = run.prices.code, run.plan
+    sizes = {
+        "counter_bytes": counter_bytes(plan.plan, len(run.counters.paths)),
+        "snippets": code.static_instructions,
+        "code_bytes": code.code_bytes,
+    }
+    if isinstance(plan, TraceWriter):
+        sizes["trace_bits"] = plan.standard_bits(run.crossings)
+        sizes["minimal_trace_bits"] = plan.minimal_bits(run.crossings)
+    return sizes
+
+
+def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
+    cfg, plan = run.cfg, run.plan.plan
+    decoder = run.decoder
+    return {
+        "name": cfg.name,
+        "address": 0,
+        "blocks": len(cfg.blocks),
+        "edges": len(cfg.edges),
+        "back_edges": len(run.dfs.back_edges),
+        "irreducible": not is_reducible(cfg, run.dfs),
+        "potential_paths": number(make_dag(cfg, run.dfs)).total,
+        "cut_edges": 0 if decoder is None else len(decoder.cut_edges),
+        "table": str(plan.table),
+        "addressing": None if plan.addressing is None else str(plan.addressing),
+        "path_register": run.prices.path_register,
+        "activations": sum(walk.count for walk in document.walks),
+    }
+
+
+def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
+    names = [str(cfg.vertex_name(block.id)) for block in cfg.blocks]
+    unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
+    stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
+    found = []
+    if unreached:
+        found.append(f"no way leads from the entry to {', '.join(unreached)}")
+    if stuck:
+        found.append(f"no edge leaves {', '.join(stuck)}")
+    return found
+
+
+def _paths(cfg: ControlFlowGraph, plan: PathDecoder, reading: Reading) -> list[dict[str, Any]]:
+    """List the executed paths, the most frequent first."""
+    order = sorted(reading.paths.items(), key=lambda entry: (-entry[1], entry[0]))
+    return [
+        path_object(cfg, path_id, plan.decode(path_id)) | {"count": count}
+        for path_id, count in order
+        if count
+    ]
+
+
+def path_object(cfg: ControlFlowGraph, path_id: int, record: PathRecord) -> dict[str, Any]:
+    """Return one entry of `paths`, without its count."""
+    return {
+        "routine": cfg.name,
+        "id": path_id,
+        "instructions": record.instructions(cfg),
+        "blocks": [cfg.vertex_name(block) for block in record.blocks],
+        "partial": False,
+        "slots": [],
+        "edges": list(record.inner_edges(cfg)),
+    }

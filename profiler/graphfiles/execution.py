@@ -1,0 +1,92 @@
+"""Plans executed on the runs of a graph file: `interpret`, and what hashing costs.
+
+A walk is executed at most twice, however often it happens: it adds the same to every counter each
+time, and after the first time the hash table holds its paths and remembers what the walk leaves,
+so every later time costs what the second did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from profiler.code.runtime.hash_routine import HashCosts, HashTableModel
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan import interpret
+from profiler.plan.decoders import RoutineCounters
+from profiler.plan.interpret import ExecutedWalk
+from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, PathCount, Table
+from profiler.request.errors import CountError
+
+
+def execute(
+    cfg: ControlFlowGraph,
+    plan: InstrumentationPlan,
+    walks: Iterable[ExecutedWalk],
+    costs: HashCosts,
+) -> RoutineCounters:
+    """Execute the plan's actions along `walks`.
+
+    Parameters
+    ----------
+    cfg, plan
+        A routine and any plan for it.
+    walks
+        In the order in which they happen, each any number of times.
+    costs
+        What the hashing routine costs.
+
+    Raises
+    ------
+    CountError
+        If a count falls outside the plan's counters: a defect of simprof.
+    """
+    happened = [walk for walk in walks if walk.count]
+    counters = interpret.execute(cfg, plan, happened)
+    check_counters(cfg, plan, counters.paths)
+    if plan.table is not Table.HASH:
+        return counters
+    return replace(counters, hashing=hash_instructions(plan, happened, costs))
+
+
+def hash_instructions(
+    plan: InstrumentationPlan, walks: Iterable[ExecutedWalk], costs: HashCosts
+) -> int:
+    """Return the instructions that the hashing routine executes along `walks`."""
+    table = HashTableModel(costs)
+    spent = 0
+    for walk in walks:
+        execution = interpret.begin(plan)
+        interpret.follow(plan, walk.edges, execution)
+        spent += _count(table, execution.counted)
+        if walk.count > 1:
+            spent += (walk.count - 1) * _count(table, execution.counted)
+    return spent
+
+
+def _count(table: HashTableModel, counted: Sequence[PathCount]) -> int:
+    return sum(
+        table.count(counter, on_back_edge)
+        for counter, on_back_edge in counted
+        if counter != COLD_COUNTER
+    )
+
+
+def check_counters(
+    cfg: ControlFlowGraph, plan: InstrumentationPlan, counted: Iterable[int]
+) -> None:
+    """Check that every path counter is one that the plan has.
+
+    Raises
+    ------
+    CountError
+        Naming the first that is not.
+    """
+    first = COLD_COUNTER if plan.has_cold_counter else 0
+    for counter in counted:
+        beyond = plan.table is Table.ARRAY and counter >= plan.path_counters
+        if counter < first or beyond:
+            raise CountError(
+                f"{cfg.name}: path counter {counter} does not exist: this is a defect of simprof, "
+                "please report the graph"
+            )

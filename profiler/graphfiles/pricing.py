@@ -1,0 +1,62 @@
+"""What a plan's code costs on a graph without a program.
+
+The code is generated as for a 64-bit routine with every register free (DESIGN section 7).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
+from profiler.code.runtime.hash_routine import HashCosts, hash_costs
+from profiler.code.runtime.word_hash_routine import word_hash_costs
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.plan import InstrumentationPlan
+from simulator.binary.program import MachineKind
+from simulator.errors import UsageError
+
+MACHINE = MachineKind.SPARCV9
+"""Whose code it is."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """Generated code of a plan.
+
+    Attributes
+    ----------
+    code
+        The code; what it adds to a run is `pricing.added`.
+    hash_costs
+        What a call of the hashing routine costs.
+    """
+
+    code: RoutineCode
+    hash_costs: HashCosts
+
+    @property
+    def path_register(self) -> str | None:
+        """Where path numbers live, None where there are none."""
+        return self.code.path_register
+
+
+def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
+    """Generate the code of `plan` and return what it costs.
+
+    Raises
+    ------
+    UsageError
+        If the counters do not fit the memory set aside for them.
+    """
+    try:
+        layout = CounterSpace().place(plan)
+    except UsageError as error:
+        raise UsageError(
+            f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
+            "--table at its default"
+        ) from error
+    code = generate(cfg, plan, RoutineContext.free(), layout)
+    several = plan.key_words > 1
+    return Prices(
+        code, word_hash_costs(MACHINE, plan.key_words) if several else hash_costs(MACHINE)
+    )

@@ -1,0 +1,331 @@
+"""Graph files: control-flow graphs and activations written by hand (DESIGN section 9).
+
+A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by block, 1 where not
+given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed) and `runs`
+([block names in order, count] or [{"edges": [indices]}, count]). Other keys are left alone.
+
+Steps: `load` reads and checks a file -> `GraphDocument`; `_runs` checks that every run is a walk
+from the entry to the exit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.interpret import ExecutedWalk
+from simulator.errors import SimulatorError
+
+RESERVED = ("ENTRY", "EXIT")
+GREATEST_WEIGHT = 1e300  # sums of weights stay finite
+
+GREATEST_SIZE = 128 << 20
+"""Bytes of a graph file; more would be a device or a mistake."""
+
+GREATEST_CROSSINGS = 10**300
+"""Edges that all runs together may cross, so that shares of them are finite."""
+
+
+class GraphFileError(SimulatorError):
+    """A graph file that does not say what a graph file must say."""
+
+
+@dataclass(frozen=True)
+class GraphDocument:
+    """A graph file's content.
+
+    Attributes
+    ----------
+    file, sha256
+        Where it comes from.
+    cfg
+        The graph; its edges are the file's, in order, then one from ENTRY and one to EXIT.
+    weights
+        The file's weights by file edge, None where it gives none.
+    walks
+        The runs as edge sequences from ENTRY to EXIT.
+    """
+
+    file: str
+    sha256: str
+    cfg: ControlFlowGraph
+    weights: tuple[float | None, ...]
+    walks: tuple[ExecutedWalk, ...]
+
+
+def load(path: Path) -> GraphDocument:
+    """Read the graph file `path`.
+
+    Raises
+    ------
+    GraphFileError
+        Naming the file and the place in it, if it cannot be read or is no graph file.
+    """
+    data = read_file(path)
+    try:
+        document = json.loads(data, object_pairs_hook=_unique)
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}"
+        raise GraphFileError(f"{path}: {where}: not JSON: {error.msg}") from error
+    except RecursionError as error:
+        raise GraphFileError(f"{path}: nested too deeply for a graph file") from error
+    except ValueError as error:
+        raise GraphFileError(f"{path}: not a graph file: {error}") from error
+    return parse(document, str(path), hashlib.sha256(data).hexdigest())
+
+
+def read_file(path: Path) -> bytes:
+    """Return a file's content.
+
+    Raises
+    ------
+    GraphFileError
+        If it cannot be read, or is too long.
+    """
+    try:
+        with path.open("rb") as file:
+            data = file.read(GREATEST_SIZE + 1)
+    except OSError as error:
+        raise GraphFileError(f"{path}: cannot be read: {error.strerror}") from error
+    if len(data) > GREATEST_SIZE:
+        raise GraphFileError(f"{path}: more than {GREATEST_SIZE >> 20} MiB is no graph file")
+    return data
+
+
+def _unique(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise ValueError(f"{key!r} is given twice")
+        result[key] = value
+    return result
+
+
+def parse(document: object, file: str, sha256: str = "") -> GraphDocument:
+    """Check a graph document that has been read from `file`.
+
+    Raises
+    ------
+    GraphFileError
+        Naming the file and the place in it.
+    """
+    if not isinstance(document, Mapping):
+        raise GraphFileError(f"{file}: the file must hold one JSON object")
+    cfg, weights = _graph(document, file)
+    walks = _Walks(cfg, len(weights), file).parse(document.get("runs", []))
+    return GraphDocument(file, sha256, cfg, weights, walks)
+
+
+def _graph(
+    document: Mapping[str, Any], file: str
+) -> tuple[ControlFlowGraph, tuple[float | None, ...]]:
+    name = document.get("name", Path(file).stem)
+    if not isinstance(name, str) or not name.isprintable():
+        raise GraphFileError(f"{file}: name: must be a string of printable characters")
+    sizes = _sizes(document.get("blocks", {}), file)
+    edges = _edges(document.get("edges"), file)
+    ends = [_end(document, key, file) for key in ("entry", "exit")]
+    mentioned = [vertex for source, target, _ in edges for vertex in (source, target)]
+    names = list(dict.fromkeys([*sizes, *mentioned]))
+    if not names and ends[0] == ends[1]:
+        names = [ends[0]]  # a graph of one block needs neither blocks nor edges
+    ids = {label: index for index, label in enumerate(names)}
+    for key, label in zip(("entry", "exit"), ends, strict=True):
+        if label not in ids:
+            raise GraphFileError(f"{file}: {key}: block {label!r} is not in blocks or edges")
+    blocks = tuple(Block(ids[label], ids[label], sizes.get(label, 1), False, label)
+                   for label in names)  # fmt: skip
+    pairs = [(ids[source], ids[target]) for source, target, _ in edges]
+    made = _make_edges(pairs, len(blocks), ids[ends[0]], ids[ends[1]])
+    weights = tuple(weight for _, _, weight in edges)
+    return ControlFlowGraph(name, 0, 0, blocks, made), weights
+
+
+def _end(document: Mapping[str, Any], key: str, file: str) -> str:
+    if key not in document:
+        raise GraphFileError(f"{file}: {key!r} is missing; name the block there")
+    return _label(document[key], f"{file}: {key}")
+
+
+def _label(value: object, where: str) -> str:
+    if not isinstance(value, str) or value.split() != [value] or not value.isprintable():
+        raise GraphFileError(
+            f"{where}: a block name is a string of printable characters without spaces, "
+            f"not {_short(value)}"
+        )
+    if value in RESERVED:
+        raise GraphFileError(f"{where}: {value} is not a block; give the block another name")
+    return value
+
+
+def _sizes(blocks: object, file: str) -> dict[str, int]:
+    if not isinstance(blocks, Mapping):
+        raise GraphFileError(f"{file}: blocks: must be an object of block name: instructions")
+    sizes = {}
+    for label, size in blocks.items():
+        _label(label, f"{file}: blocks")
+        if not _is_count(size):
+            raise GraphFileError(
+                f"{file}: blocks: {label!r}: instructions must be a whole number, not {size!r}"
+            )
+        sizes[label] = size
+    return sizes
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _edges(edges: object, file: str) -> list[tuple[str, str, float | None]]:
+    if not isinstance(edges, list):
+        raise GraphFileError(f"{file}: edges: must be a list of [source, target]")
+    return [_edge(edge, f"{file}: edge {index}") for index, edge in enumerate(edges)]
+
+
+def _edge(edge: object, where: str) -> tuple[str, str, float | None]:
+    if not isinstance(edge, list) or len(edge) not in (2, 3):
+        raise GraphFileError(
+            f"{where}: must be [source, target] or [source, target, weight], not {edge!r}"
+        )
+    source, target = _label(edge[0], where), _label(edge[1], where)
+    if len(edge) == 2:
+        return source, target, None
+    weight = edge[2]
+    usable = isinstance(weight, int | float) and not isinstance(weight, bool)
+    if not usable or not 0 <= weight <= GREATEST_WEIGHT:  # not a number fails this too
+        raise GraphFileError(
+            f"{where}: a weight is a number from 0 to {GREATEST_WEIGHT:g}, not {_short(weight)}"
+        )
+    return source, target, weight
+
+
+def _make_edges(
+    pairs: Sequence[tuple[int, int]], blocks: int, entry: int, exit_block: int
+) -> tuple[Edge, ...]:
+    """Number the edges. Of two that leave a block the first falls through; more are a switch."""
+    outgoing: dict[int, int] = {}
+    for source, _ in pairs:
+        outgoing[source] = outgoing.get(source, 0) + 1
+    seen: set[int] = set()
+    made: list[Edge] = []
+    for source, target in pairs:
+        kind = EdgeKind.TAKEN if source in seen else EdgeKind.FALL_THROUGH
+        if outgoing[source] > 2:
+            kind = EdgeKind.SWITCH
+        seen.add(source)
+        made.append(Edge(len(made), source, target, kind))
+    made.append(Edge(len(made), blocks, entry, EdgeKind.ENTRY))
+    made.append(Edge(len(made), exit_block, blocks + 1, EdgeKind.EXIT))
+    return tuple(made)
+
+
+class _Walks:
+    """Turns runs into walks."""
+
+    def __init__(self, cfg: ControlFlowGraph, file_edges: int, file: str) -> None:
+        self.cfg = cfg
+        self.file = file
+        self.inner = cfg.edges[:file_edges]
+        self.first, self.last = cfg.edges[file_edges:]
+        self.ids = {block.label: block.id for block in cfg.blocks}
+        self.between: dict[tuple[int, int], list[int]] = {}
+        for edge in self.inner:
+            self.between.setdefault((edge.source, edge.target), []).append(edge.id)
+
+    def parse(self, runs: object) -> tuple[ExecutedWalk, ...]:
+        if not isinstance(runs, list):
+            raise GraphFileError(f"{self.file}: runs: must be a list of [blocks, count]")
+        walks, crossings = [], 0
+        for index, run in enumerate(runs):
+            walk = self._run(run, index)
+            crossings += walk.count * len(walk.edges)
+            if crossings > GREATEST_CROSSINGS:
+                raise GraphFileError(
+                    f"{self.file}: run {index}: with this run edges are crossed more than 10^300 "
+                    "times in all; lower the counts"
+                )
+            walks.append(walk)
+        return tuple(walks)
+
+    def _run(self, run: object, index: int) -> ExecutedWalk:
+        where = f"{self.file}: run {index}"
+        if not isinstance(run, list) or len(run) != 2:
+            raise GraphFileError(f"{where}: must be [blocks, count], not {_short(run)}")
+        what, count = run
+        if not _is_count(count):
+            raise GraphFileError(f"{where}: the count must be a whole number, not {count!r}")
+        if isinstance(what, str):
+            edges = tuple(self._named(what, f"{where} ({_short(what)})"))
+        elif isinstance(what, dict) and set(what) == {"edges"}:
+            edges = tuple(self._numbered(what["edges"], where))
+        else:
+            raise GraphFileError(
+                f'{where}: must name blocks in a string or hold {{"edges": [indices]}}, '
+                f"not {_short(what)}"
+            )
+        return ExecutedWalk((self.first.id, *edges, self.last.id), count)
+
+    def _named(self, text: str, where: str) -> Iterator[int]:
+        labels = text.split()
+        if not labels:
+            raise GraphFileError(f"{where}: names no block")
+        for place, label in enumerate(labels):
+            if label not in self.ids:
+                raise GraphFileError(f"{where}: position {place}: there is no block {label!r}")
+        vertices = [self.ids[label] for label in labels]
+        self._check_end(vertices[0], self.first.target, "starts", "entry", where)
+        self._check_end(vertices[-1], self.last.source, "ends", "exit", where)
+        for place in range(len(vertices) - 1):
+            pair = (vertices[place], vertices[place + 1])
+            yield self._only_edge(pair, f"{where}: position {place}")
+
+    def _only_edge(self, pair: tuple[int, int], where: str) -> int:
+        found = self.between.get(pair, [])
+        names = " to ".join(str(self.cfg.vertex_name(vertex)) for vertex in pair)
+        if not found:
+            raise GraphFileError(f"{where}: not a walk: no edge leads from {names}")
+        if len(found) > 1:
+            numbers = ", ".join(map(str, found))
+            raise GraphFileError(
+                f"{where}: edges {numbers} all lead from {names}; "
+                'write the run as {"edges": [indices]}'
+            )
+        return found[0]
+
+    def _check_end(self, vertex: int, wanted: int, verb: str, role: str, where: str) -> None:
+        if vertex != wanted:
+            name, needed = self.cfg.vertex_name(vertex), self.cfg.vertex_name(wanted)
+            raise GraphFileError(
+                f"{where}: not a walk: it {verb} in {name}, but the {role} is {needed}"
+            )
+
+    def _numbered(self, indices: object, where: str) -> Iterator[int]:
+        if not isinstance(indices, list):
+            raise GraphFileError(f"{where}: edges must be a list of indices")
+        vertex = self.first.target
+        for place, index in enumerate(indices):
+            if not _is_count(index) or index >= len(self.inner):
+                raise GraphFileError(
+                    f"{where}: position {place}: there is no edge {index!r} "
+                    f"(the file's edges: {len(self.inner)})"
+                )
+            edge = self.inner[index]
+            if edge.source != vertex:
+                names = [self.cfg.vertex_name(each) for each in (edge.source, vertex)]
+                raise GraphFileError(
+                    f"{where}: position {place}: not a walk: edge {index} leaves {names[0]}, "
+                    f"but the run is in {names[1]}"
+                )
+            vertex = edge.target
+            yield index
+        self._check_end(vertex, self.last.source, "ends", "exit", where)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."

@@ -1,0 +1,1 @@
+"""Control-flow graphs and the algorithms on them: loops, numbering, trees, weights, flow."""

@@ -1,0 +1,156 @@
+"""Flow through control-flow graphs: counts of uninstrumented edges, and conservation.
+
+Kirchhoff's law: as often as control enters a block it leaves it, where an activation that ends
+early in block v counts as leaving over a virtual edge v -> EXIT (BL94 3.2, figure 7).
+
+Steps: `propagate` derives all edge counts from those of the chords (BL94 figure 6);
+`check` tests conservation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.spanning import SpanningTree
+from simulator.errors import SimulatorError
+
+NO_EXITS: Mapping[int, int] = {}
+
+
+class FlowError(SimulatorError):
+    """Edge counts that no execution can have."""
+
+
+def solve_tree(
+    tree: SpanningTree, counts: Sequence[int], supply: Sequence[int]
+) -> tuple[list[int], int]:
+    """Find the tree edges' counts from the others', by peeling leaves off the tree.
+
+    Parameters
+    ----------
+    tree
+        The tree, or forest, of the edges to solve for.
+    counts
+        By edge; entries of tree edges are not read.
+    supply
+        By vertex: what flows out of the vertex minus what flows in, over all edges.
+
+    Returns
+    -------
+    list[int], int
+        All counts by edge, and the count of the root edge (0 without one). Signed: inconsistent
+        input gives negative counts, which `check` reports.
+    """
+    result = [0 if inside else count for inside, count in zip(tree.in_tree, counts, strict=True)]
+    rest = list(supply)
+    for chord in tree.chords:
+        source, target = tree.ends[chord]
+        rest[source] -= result[chord]
+        rest[target] += result[chord]
+    result.append(0)
+    for vertex, edge, other, sign in reversed(_rooted(tree)):
+        # All tree edges of `vertex` but this one are solved and taken out of `rest`.
+        result[edge] = sign * rest[vertex]
+        rest[other] += rest[vertex]
+        rest[vertex] = 0
+    return result[:-1], result[-1]
+
+
+def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
+    """List (vertex, edge to parent, parent, direction), parents before children."""
+    seen = [False] * tree.vertex_count
+    found: list[tuple[int, int, int, int]] = []
+    for root in range(tree.vertex_count):
+        if seen[root]:
+            continue
+        seen[root] = True
+        work = [root]
+        while work:
+            vertex = work.pop()
+            for edge, other, sign in tree.neighbours[vertex]:
+                if not seen[other]:
+                    seen[other] = True
+                    found.append((other, edge, vertex, -sign))
+                    work.append(other)
+    return found
+
+
+def propagate(
+    cfg: ControlFlowGraph,
+    tree: SpanningTree,
+    chord_counts: Mapping[int, int],
+    early_exits: Mapping[int, int] = NO_EXITS,
+) -> tuple[int, ...]:
+    """Derive the count of every edge from the counts of the chords (BL94 figure 6).
+
+    Parameters
+    ----------
+    cfg, tree
+        The graph and a spanning tree of its live edges that holds EXIT -> ENTRY.
+    chord_counts
+        Chord edge id -> count.
+    early_exits
+        Block -> activations that ended early in it.
+
+    Returns
+    -------
+    tuple[int, ...]
+        Counts by edge id; 0 for edges that cannot execute.
+    """
+    counts = [0] * len(cfg.edges)
+    for edge in tree.chords:
+        counts[edge] = chord_counts[edge]
+    supply = [0] * cfg.vertex_count
+    for block, count in early_exits.items():
+        supply[block] -= count
+        supply[cfg.exit] += count
+    solved, _ = solve_tree(tree, counts, supply)
+    return tuple(solved)
+
+
+def check(
+    cfg: ControlFlowGraph,
+    counts: Sequence[int],
+    early_exits: Mapping[int, int] = NO_EXITS,
+    activations: int | None = None,
+) -> None:
+    """Check that `counts` by edge obey the flow law in every block.
+
+    Raises
+    ------
+    FlowError
+        Naming the routine and the first block or edge that does not; also if `activations` is
+        given and ENTRY was not left that often.
+    """
+    if len(counts) != len(cfg.edges):
+        raise FlowError(f"{cfg.name}: {len(counts)} counts for {len(cfg.edges)} edges")
+    balance = [0] * cfg.vertex_count
+    for edge, count in zip(cfg.edges, counts, strict=True):
+        if count < 0:
+            ends = f"{_name(cfg, edge.source)} -> {_name(cfg, edge.target)}"
+            raise FlowError(f"{cfg.name}: edge {ends} has the impossible count {count}")
+        balance[edge.source] -= count
+        balance[edge.target] += count
+    for block, count in early_exits.items():
+        balance[block] -= count
+    for block in range(len(cfg.blocks)):
+        if balance[block] != 0:
+            raise FlowError(
+                f"{cfg.name}: block {_name(cfg, block)} was entered {balance[block]:+d} times "
+                "more than left; the profile is damaged, run the program again"
+            )
+    if activations is not None and -balance[cfg.entry] != activations:
+        raise FlowError(f"{cfg.name}: {-balance[cfg.entry]} entries for {activations} activations")
+
+
+def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
+    """Return the executions of each block: the sum of its incoming edges' counts."""
+    return tuple(
+        sum(counts[edge] for edge in cfg.in_edges[block]) for block in range(len(cfg.blocks))
+    )
+
+
+def _name(cfg: ControlFlowGraph, vertex: int) -> str:
+    name = cfg.vertex_name(vertex)
+    return f"{name:#x}" if isinstance(name, int) else name

@@ -1,0 +1,232 @@
+"""Path numbering: NumPaths, Val, truncation, and ways between paths and their numbers.
+
+Terms (EPP, section 3.2)
+------------------------
+NumPaths(v)
+    Number of paths from v to EXIT in the acyclic graph.
+Val(e)
+    Value of an edge; the values of a path from ENTRY to EXIT add up to its number, and the
+    numbers are 0 .. NumPaths(ENTRY) - 1, each exactly once.
+
+Steps: `find_cut_edges` (EPP 5.3) -> `number` (EPP figure 5, successors with the most paths last,
+EPP 5.2) -> `PathNumbering.encode`, `decode` (EPP 3.5), `decode_prefix` (EPP 3.6).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from profiler.graphs.dag import Dag
+
+PATH_LIMIT = 100_000_000
+"""Paths from one vertex beyond which its outgoing edges are cut (EPP 5.3)."""
+
+TOTAL_LIMIT = 2**31 - 1
+"""Greatest number of paths of a routine whose numbers fit a signed 32-bit register."""
+
+
+@dataclass(frozen=True)
+class PathNumbering:
+    """Numbers of the paths of a dag.
+
+    Attributes
+    ----------
+    dag
+        The numbered graph.
+    num_paths
+        NumPaths by vertex, exact; 0 for vertices that cannot be reached.
+    values
+        Val by dag edge.
+    order
+        By vertex, its outgoing dag edges by ascending value.
+    """
+
+    dag: Dag
+    num_paths: tuple[int, ...]
+    values: tuple[int, ...]
+    order: tuple[tuple[int, ...], ...]
+
+    @property
+    def total(self) -> int:
+        """Number of paths of the routine."""
+        return self.num_paths[self.dag.cfg.entry]
+
+    def encode(self, path: Iterable[int]) -> int:
+        """Return the number of a path given as dag edges from ENTRY to EXIT."""
+        return sum(self.values[edge] for edge in path)
+
+    def decode(self, path_id: int) -> tuple[int, ...]:
+        """Return the dag edges, from ENTRY to EXIT, of path `path_id` (EPP 3.5).
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        if not 0 <= path_id < self.total:
+            raise ValueError(f"{self.dag.cfg.name} has no path {path_id} (paths: {self.total})")
+        return self._follow(path_id, self.dag.cfg.exit)
+
+    def paths(self) -> Iterator[tuple[int, ...]]:
+        """Yield the dag edges of every path, by ascending number."""
+        path: list[int] = []
+        open_edges = [iter(self.order[self.dag.cfg.entry])]
+        while open_edges:
+            edge = next(open_edges[-1], None)
+            if edge is None:
+                open_edges.pop()
+                del path[-1:]
+                continue
+            path.append(edge)
+            target = self.dag.edges[edge].target
+            if target == self.dag.cfg.exit:
+                yield tuple(path)
+                path.pop()
+            else:
+                open_edges.append(iter(self.order[target]))
+
+    def blocks_of_all_paths(self) -> int:
+        """Return how many blocks all paths have, together."""
+        ways = [0] * self.dag.cfg.vertex_count
+        ways[self.dag.cfg.entry] = 1
+        for vertex in self.dag.topological:
+            for edge in self.dag.out_edges[vertex]:
+                ways[self.dag.edges[edge].target] += ways[vertex]
+        return sum(ways[block.id] * self.num_paths[block.id] for block in self.dag.cfg.blocks)
+
+    def decode_prefix(self, path_sum: int, vertex: int) -> tuple[int, ...]:
+        """Return the dag edges of the unfinished path to `vertex` with values `path_sum`.
+
+        Each vertex has an outgoing edge of value 0, so the unfinished path can be continued at
+        no value: it is the beginning of path `path_sum`.
+
+        Raises
+        ------
+        ValueError
+            If that path does not lead through `vertex`.
+        """
+        if not 0 <= path_sum < self.total:
+            raise ValueError(f"{self.dag.cfg.name} has no path {path_sum} (paths: {self.total})")
+        return self._follow(path_sum, vertex)
+
+    def _follow(self, rest: int, last: int) -> tuple[int, ...]:
+        vertex, path = self.dag.cfg.entry, []
+        while vertex != last:
+            order = self.order[vertex]
+            if not order:
+                raise ValueError(f"{self.dag.cfg.name}: no path of this value through {last}")
+            place = bisect_right(order, rest, key=self.values.__getitem__)
+            edge = order[place - 1]
+            path.append(edge)
+            rest -= self.values[edge]
+            vertex = self.dag.edges[edge].target
+        return tuple(path)
+
+    def validate(self) -> None:
+        """Check the numbering on every vertex and on samples of its paths.
+
+        Raises
+        ------
+        AssertionError
+            If a vertex's values do not tile 0 .. NumPaths - 1, or a number does not survive
+            decoding and encoding.
+        """
+        for vertex in self.dag.topological:
+            covered = 0
+            for edge in self.order[vertex]:
+                assert self.values[edge] == covered, f"value of dag edge {edge}"
+                covered += self.num_paths[self.dag.edges[edge].target]
+            assert vertex == self.dag.cfg.exit or covered == self.num_paths[vertex]
+        step = max(self.total // 64, 1)
+        for path_id in chain(range(0, self.total, step), (self.total - 1,)):
+            assert self.encode(self.decode(path_id)) == path_id
+
+
+def number(dag: Dag) -> PathNumbering:
+    """Give the paths of `dag` their numbers (EPP figure 5).
+
+    A vertex's outgoing edges are valued in ascending order of their targets' NumPaths, which
+    makes the greatest value least (EPP 5.2); ties stay in the order of edge ids.
+    """
+    num_paths = [0] * dag.cfg.vertex_count
+    values = [0] * len(dag.edges)
+    order: list[tuple[int, ...]] = [()] * dag.cfg.vertex_count
+    num_paths[dag.cfg.exit] = 1
+    for vertex in reversed(dag.topological[:-1]):
+        edges = dag.out_edges[vertex]
+        order[vertex] = tuple(sorted(edges, key=lambda edge: num_paths[dag.edges[edge].target]))
+        total = 0
+        for edge in order[vertex]:
+            values[edge] = total
+            total += num_paths[dag.edges[edge].target]
+        num_paths[vertex] = total
+    return PathNumbering(dag, tuple(num_paths), tuple(values), tuple(order))
+
+
+def find_cut_edges(
+    dag: Dag, path_limit: int | None = PATH_LIMIT, total_limit: int | None = TOTAL_LIMIT
+) -> tuple[int, ...]:
+    """Choose the edges to cut so that path numbers stay small (EPP 5.3).
+
+    Parameters
+    ----------
+    dag
+        Without cut edges.
+    path_limit
+        A vertex from which more paths than this lead has all its outgoing edges cut, except
+        those to EXIT, which end a path anyway. None never cuts.
+    total_limit
+        Every cut adds dummy edges at ENTRY, which itself cannot be cut. While ENTRY has more
+        paths than this, `path_limit` is halved and the choice made again.
+
+    Returns
+    -------
+    tuple[int, ...]
+        Control-flow edge ids, ascending.
+
+    Notes
+    -----
+    A cut changes NumPaths of its vertex and of those before it only, so one pass in reverse
+    topological order, cutting as it goes, equals a fresh run after every cut.
+    """
+    if path_limit is None:
+        return ()
+    if path_limit < 1:
+        raise ValueError(f"path limit {path_limit} is less than 1")
+    limit = path_limit
+    while True:
+        cuts, total = _cut(dag, limit)
+        if total_limit is None or total <= total_limit or limit == 1:
+            return cuts
+        limit = max(limit // 2, 1)
+
+
+def _cut(dag: Dag, limit: int) -> tuple[tuple[int, ...], int]:
+    """Return the edges cut at this limit, and the number of paths at ENTRY that this leaves."""
+    entry, exit_vertex = dag.cfg.entry, dag.cfg.exit
+    num_paths = [0] * dag.cfg.vertex_count
+    num_paths[exit_vertex] = 1
+    cuts: list[int] = []
+    for vertex in reversed(dag.topological[:-1]):
+        targets = [dag.edges[edge].target for edge in dag.out_edges[vertex]]
+        total = sum(num_paths[target] for target in targets)
+        if total > limit and vertex != entry:
+            chosen = [
+                edge.cfg_edge
+                for edge in map(dag.edges.__getitem__, dag.out_edges[vertex])
+                if edge.cfg_edge is not None and edge.target != exit_vertex
+            ]
+            if chosen:
+                # What is left: edges to EXIT, and one dummy edge to EXIT, which a vertex that
+                # is the source of back edges has already (its target is EXIT, so it counts).
+                dummy = 0 if vertex in dag.exit_dummy else 1
+                total = len(targets) - len(chosen) + dummy
+                cuts.extend(chosen)
+        num_paths[vertex] = total
+    starts = set(dag.entry_dummy) | {dag.cfg.edges[edge].target for edge in cuts}
+    real = [edge for edge in dag.out_edges[entry] if dag.edges[edge].cfg_edge is not None]
+    total = sum(num_paths[dag.edges[edge].target] for edge in real)
+    return tuple(sorted(cuts)), total + sum(num_paths[vertex] for vertex in starts)

@@ -1,0 +1,104 @@
+"""What schemes that count acyclic paths share: the paths' graph, their records, edge counts.
+
+Edge counts: a path's own edges executed as often as the path. What ended it and what began the
+next is known by vertex only: the paths tell how often the removed edges of one source, and those
+of one target, executed together. Where that does not determine each of them (two sources with
+removed edges to the same two targets, or parallel ones) the least frequent get counters of their
+own, so that edge counts are always exact. Reducible graphs without cuts rarely need one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, DagEdge, make_dag
+from profiler.graphs.flow import solve_tree
+from profiler.graphs.loops import DepthFirst
+from profiler.graphs.numbering import find_cut_edges
+from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+
+
+def truncated_dag(
+    cfg: ControlFlowGraph, dfs: DepthFirst, path_limit: int | None, total_limit: int | None
+) -> Dag:
+    """Return the acyclic graph of `cfg`, cut where too many paths lead (EPP 5.3)."""
+    dag = make_dag(cfg, dfs)
+    cuts = find_cut_edges(dag, path_limit, total_limit)
+    return make_dag(cfg, dfs, cuts) if cuts else dag
+
+
+def removed_forest(dag: Dag, weights: Sequence[float]) -> SpanningTree:
+    """Choose the removed edges whose counts follow from those of the paths.
+
+    The graph has a vertex v for each source and |V| + w for each target of removed edges: the
+    paths give the flow through each vertex, so the counts of a forest follow (BL94 3.2). The
+    forest's edges are numbered as in `dag.removed`; its chords need counters of their own.
+    """
+    edges = [dag.cfg.edges[edge] for edge in dag.removed]
+    count = dag.cfg.vertex_count
+    ends = [(edge.source, count + edge.target) for edge in edges]
+    return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)
+
+
+def edge_counts(
+    dag: Dag,
+    removed_tree: SpanningTree,
+    counted: Iterable[tuple[int, int]],
+    paths: Iterable[tuple[PathRecord, int]],
+) -> tuple[int, ...]:
+    """Derive the count of every edge.
+
+    Parameters
+    ----------
+    dag, removed_tree
+        The paths' graph, and the result of `removed_forest`.
+    counted
+        Edges with counters of their own, and what these hold: self-loops and the forest's chords.
+    paths
+        Whole and unfinished paths with their counts.
+    """
+    cfg = dag.cfg
+    counts = [0] * len(cfg.edges)
+    supply = [0] * removed_tree.vertex_count
+    for record, count in paths:
+        for edge in record.edges:
+            counts[edge] += count
+        if record.start is not PathStart.ENTRY:
+            supply[cfg.vertex_count + record.blocks[0]] -= count
+        if record.end in (PathEnd.LOOP, PathEnd.CUT):
+            supply[record.blocks[-1]] += count
+    for edge, count in counted:
+        counts[edge] = count
+    solved, _ = solve_tree(removed_tree, [counts[edge] for edge in dag.removed], supply)
+    for edge, count in zip(dag.removed, solved, strict=True):
+        counts[edge] = count
+    return tuple(counts)
+
+
+def path_record(dag: Dag, path: Iterable[int], partial: bool = False) -> PathRecord:
+    """Return the path of these dag edges, from ENTRY to EXIT (to its last block if `partial`)."""
+    edges = [dag.edges[edge] for edge in path]
+    blocks = [edge.target for edge in edges if edge.target != dag.cfg.exit]
+    real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
+    end = PathEnd.PARTIAL if partial else _end(dag, edges[-1])
+    return PathRecord(tuple(blocks), real, _start(dag, edges[0]), end)
+
+
+def _start(dag: Dag, edge: DagEdge) -> PathStart:
+    if edge.cfg_edge is not None or not edge.stands_for:
+        return PathStart.ENTRY
+    return PathStart.LOOP if _has_back_edge(dag, edge) else PathStart.CUT
+
+
+def _end(dag: Dag, edge: DagEdge) -> PathEnd:
+    if edge.cfg_edge is not None:
+        return PathEnd.EXIT
+    if not edge.stands_for:
+        return PathEnd.DEAD_END
+    return PathEnd.LOOP if _has_back_edge(dag, edge) else PathEnd.CUT
+
+
+def _has_back_edge(dag: Dag, edge: DagEdge) -> bool:
+    return any(removed in dag.dfs.back_edges for removed in edge.stands_for)

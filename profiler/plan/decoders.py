@@ -1,0 +1,216 @@
+"""What the schemes share: the one interface, and paths as they are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.plan.plan import InstrumentationPlan
+
+
+class PathStart(StrEnum):
+    """Where a path starts."""
+
+    ENTRY = "entry"
+    LOOP = "back-edge"  # at the target of a back edge
+    CUT = "cut"  # at the target of cut edges only
+
+
+class PathEnd(StrEnum):
+    """Where a path ends."""
+
+    EXIT = "exit"
+    LOOP = "back-edge"  # at the source of a back edge
+    CUT = "cut"  # at the source of cut edges only
+    DEAD_END = "dead-end"  # in a block that control never leaves; never counted
+    PARTIAL = "partial"  # unfinished: its activation ended early
+
+
+@dataclass(frozen=True)
+class PathRecord:
+    """A path as reported.
+
+    Attributes
+    ----------
+    blocks
+        Block ids in order.
+    edges
+        Control-flow edge ids in order, edges from ENTRY and to EXIT included; the edges that
+        ended the path before it and that ended this one (back edges, cut edges) are not.
+    start, end
+        Why it starts and ends where it does.
+    """
+
+    blocks: tuple[int, ...]
+    edges: tuple[int, ...]
+    start: PathStart
+    end: PathEnd
+
+    @property
+    def partial(self) -> bool:
+        """Whether the path was never finished."""
+        return self.end is PathEnd.PARTIAL
+
+    def instructions(self, cfg: ControlFlowGraph) -> int:
+        """Instructions that one execution of the path executes."""
+        return sum(cfg.blocks[block].instructions for block in self.blocks)
+
+    def inner_edges(self, cfg: ControlFlowGraph) -> tuple[int, ...]:
+        """Its edges between blocks: one less than it has blocks."""
+        outer = (EdgeKind.ENTRY, EdgeKind.EXIT)
+        return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
+
+
+@dataclass(frozen=True)
+class UnfinishedPath:
+    """Activations that ended early in `block` with these path registers, `count` of them.
+
+    `last` is the path counter that they incremented last where `block` is in the plan's
+    `counted_region`, None elsewhere.
+    """
+
+    block: int
+    registers: tuple[int, ...]
+    last: int | None
+    count: int
+
+
+@dataclass(frozen=True)
+class RoutineCounters:
+    """What one scheme's counters hold for one routine after a run: all that a decoder may read.
+
+    Attributes
+    ----------
+    paths
+        Path counter -> value, where that is not 0 (`plan.COLD_COUNTER` among them).
+    events
+        Values of the plan's `CountEdge` counters.
+    early
+        Block id -> activations that ended early in it (BL94 3.2, EPP 3.6).
+    unfinished
+        The same activations with their registers; empty where the plan counts no paths.
+    hashed
+        How many of the increments of path counters called the hashing routine.
+    hashing
+        Instructions that the hashing routine executed.
+    taken
+        Edge id -> how often its conditional code was executed (`plan.Execution.take`).
+    """
+
+    paths: Mapping[int, int]
+    events: tuple[int, ...]
+    early: Mapping[int, int] = field(default_factory=dict)
+    unfinished: tuple[UnfinishedPath, ...] = ()
+    hashed: int = 0
+    hashing: int = 0
+    taken: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def path_increments(self) -> int:
+        """How often path counters were incremented."""
+        return sum(self.paths.values())
+
+    @property
+    def largest(self) -> int:
+        """The largest counter."""
+        return max([*self.paths.values(), *self.events], default=0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The profile that a scheme's counters give of one routine.
+
+    Attributes
+    ----------
+    edges
+        Count by edge id, derived from the counters alone; None where they do not tell.
+    blocks
+        Count by block id where the counters tell these but not the edges.
+    paths
+        Path number -> count of finished paths, counts taken ahead of an early end taken back.
+    partial
+        Unfinished paths with their counts.
+    lost
+        What the scheme is known to have lost, by name ("cold_paths": path executions).
+    """
+
+    edges: tuple[int, ...] | None
+    blocks: tuple[int, ...] | None = None
+    paths: Mapping[int, int] = field(default_factory=dict)
+    partial: Mapping[PathRecord, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+
+class RoutinePlan(Protocol):
+    """One scheme on one routine: what to do on which edge, and how to read the counters."""
+
+    @property
+    def cfg(self) -> ControlFlowGraph:
+        """The routine."""
+        ...
+
+    @property
+    def plan(self) -> InstrumentationPlan:
+        """The actions."""
+        ...
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """The edge weights that guided the placement, by edge id."""
+        ...
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the profile from the counters."""
+        ...
+
+    def validate(self) -> None:
+        """Raise AssertionError if any structure of the plan is not as it must be."""
+        ...
+
+
+@runtime_checkable
+class PathDecoder(RoutinePlan, Protocol):
+    """The plan of a scheme that counts paths."""
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart."""
+        ...
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of edges that end paths and are no back edges."""
+        ...
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts; ValueError if there is none."""
+        ...
+
+
+@runtime_checkable
+class GuidedDecoder(PathDecoder, Protocol):
+    """The plan of a scheme that takes the counts of some paths from an edge profile."""
+
+    def is_obvious(self, path_id: int) -> bool:
+        """Whether path `path_id` has no counter: its count comes from the edge profile."""
+        ...
+
+
+@runtime_checkable
+class TraceWriter(RoutinePlan, Protocol):
+    """The plan of a scheme that writes a trace."""
+
+    def written(self, crossings: Sequence[int]) -> int:
+        """Tokens that it writes when each edge is crossed so often, by edge id."""
+        ...
+
+    def standard_bits(self, crossings: Sequence[int]) -> int:
+        """Bits that it writes when each edge is crossed so often, by edge id."""
+        ...
+
+    def minimal_bits(self, crossings: Sequence[int]) -> int:
+        """Bits with tokens of as few bits as telling this routine's apart takes."""
+        ...

@@ -1,0 +1,1 @@
+"""What a run measured: values, files, merging, accuracy."""

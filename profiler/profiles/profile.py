@@ -1,0 +1,296 @@
+"""What a run measured, as values: edge profiles, path profiles, and the whole measurement.
+
+A `Measurement` is what `simprof run` produces and what a profile file holds; `storage` saves
+and loads it, `combine` merges and compares. Counts are exact. Instruction counts are user-mode
+instructions (DESIGN section 4).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.plan.plan import Addressing, Table
+from simulator.binary.program import MachineKind, SourceLine
+
+Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
+Option = str | int | float | bool | None | tuple[str, ...]
+SIGINT = 2
+BUDGET_STATUS = 124
+
+
+@dataclass(frozen=True)
+class VertexName:
+    """A vertex as reports name it.
+
+    `start` is the block's address (graph files: its label), or "ENTRY" or "EXIT"; `is_slot`
+    tells a slot block from the block that starts at the same address.
+    """
+
+    start: int | str
+    is_slot: bool = False
+
+
+ENTRY = VertexName("ENTRY")
+EXIT = VertexName("EXIT")
+
+
+@dataclass(frozen=True)
+class EdgeCount:
+    """How often one edge was crossed. `instrumented`: a counter of the scheme sat on it."""
+
+    source: VertexName
+    target: VertexName
+    kind: EdgeKind
+    count: int
+    instrumented: bool
+
+    @property
+    def key(self) -> tuple[VertexName, VertexName, EdgeKind]:
+        """Identity among the routine's edges, up to parallel edges of one kind."""
+        return (self.source, self.target, self.kind)
+
+
+@dataclass(frozen=True)
+class PathCount:
+    """How often one path was executed.
+
+    Attributes
+    ----------
+    id
+        Path number (EPP 3.2); None where it has none (partial paths).
+    instructions
+        Instructions that one execution of the path executes (delay slots included).
+    blocks
+        Start addresses (graph files: labels) in order; `slots` are the positions in it that
+        are slot blocks.
+    partial
+        The activation ended in the path's last block, so the path is a prefix of one or more.
+    edges
+        Indices into the routine's `edge_counts` of the edges followed.
+    """
+
+    id: int | None
+    count: int
+    instructions: int
+    blocks: tuple[int | str, ...]
+    slots: tuple[int, ...]
+    partial: bool
+    edges: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class RoutineProfile:
+    """Everything measured about one routine.
+
+    Attributes
+    ----------
+    blocks, edges, back_edges, irreducible, potential_paths, cut_edges
+        The graph: its sizes, its number of potential paths before truncation, and how many
+        edges truncation cut.
+    table, addressing, path_register
+        How the scheme counts here; `path_register` is a register name, "stack" or None.
+    activations
+        How often the routine was entered.
+    added
+        Instructions that the scheme's code executed here.
+    instructions
+        The routine's own instructions executed, without its callees'.
+    """
+
+    name: str
+    address: int
+    blocks: int
+    edges: int
+    back_edges: int
+    irreducible: bool
+    potential_paths: int
+    cut_edges: int
+    table: Table
+    addressing: Addressing | None
+    path_register: str | None
+    activations: int
+    added: int
+    instructions: int
+    edge_counts: tuple[EdgeCount, ...]
+    path_counts: tuple[PathCount, ...]
+
+    @property
+    def key(self) -> tuple[int, str]:
+        """Identity within the program (static functions may share a name)."""
+        return (self.address, self.name)
+
+
+@dataclass(frozen=True)
+class FaultInfo:
+    """Where and how a program faulted.
+
+    `pc` is the instruction that faulted, or the jump to where nothing can be executed; `address`
+    is what it accessed or jumped to, where there is such a thing.
+    """
+
+    name: str
+    pc: int
+    address: int | None
+    description: str
+    routine: str | None = None
+    offset: int = 0
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended. `status` is the program's own exit status, 0 where it has none."""
+
+    status: int
+    reason: Reason
+    signal: int | None = None
+    fault: FaultInfo | None = None
+
+    @property
+    def code(self) -> int:
+        """The exit status that simprof passes on."""
+        match self.reason:
+            case "exit":
+                return self.status
+            case "budget":
+                return BUDGET_STATUS
+            case "interrupted":
+                return 128 + SIGINT
+            case "signal" | "fault":
+                return 128 + (self.signal or 0)
+
+
+@dataclass(frozen=True)
+class ProgramInfo:
+    """Which program ran. `arguments` are shown as text, undecodable bytes escaped."""
+
+    file: str
+    sha256: str
+    machine: MachineKind
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One run (or several, merged) of one program under one scheme.
+
+    Attributes
+    ----------
+    mode, options
+        The scheme and the options that shape its result.
+    base
+        Instructions of the uninstrumented run.
+    added
+        Instructions that the scheme's code would have executed besides.
+    counts
+        Totals by name: `path_increments`, `hashed_increments`, `edge_increments`, `blocks`,
+        `transfers`, `unattributed_transfers`, `unattributed_instructions`, ...
+    routines
+        By address. A routine without activations has counts of zero.
+    warnings
+        One line each: anything that the reader of the numbers must know.
+    partial
+        The run was cut short, so that this is a profile of its beginning.
+    lines
+        Block start address -> source line, where the program has line information.
+    runs
+        How many runs were merged.
+    sizes
+        What the scheme takes, by name: `counter_bytes`, `snippets` (pieces of code added),
+        `code_bytes` (theirs, without run-time routines), and where it writes a trace
+        `trace_bits` and `minimal_trace_bits` (with witnesses of as few bits as their number
+        allows).
+    lost
+        What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and
+        where a path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
+        `undercounted_blocks` (`accuracy.Attribution`).
+    """
+
+    program: ProgramInfo
+    mode: str
+    options: Mapping[str, Option]
+    ending: Ending
+    base: int
+    added: int
+    counts: Mapping[str, int]
+    routines: tuple[RoutineProfile, ...]
+    warnings: tuple[str, ...] = ()
+    partial: bool = False
+    lines: Mapping[int, SourceLine] = field(default_factory=dict)
+    runs: int = 1
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    lost: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def overhead(self) -> float:
+        """Added instructions per instruction of the uninstrumented run."""
+        return self.added / self.base if self.base else 0.0
+
+    @property
+    def has_paths(self) -> bool:
+        """Whether the scheme collects paths."""
+        return self.mode in PATH_MODES
+
+    def edge_profile(self) -> EdgeProfile:
+        """Return the edge counts alone."""
+        return EdgeProfile({routine.key: routine.edge_counts for routine in self.routines})
+
+    def path_profile(self) -> PathProfile:
+        """Return the path counts alone."""
+        return PathProfile({routine.key: routine.path_counts for routine in self.routines})
+
+
+PATH_MODES = frozenset({"pp", "bittrace", "tpp", "kiter"})
+
+
+@dataclass(frozen=True)
+class EdgeProfile:
+    """Edge counts by routine (address, name)."""
+
+    routines: Mapping[tuple[int, str], tuple[EdgeCount, ...]]
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, str], EdgeCount]]:
+        for key, counts in self.routines.items():
+            for count in counts:
+                yield key, count
+
+    def counts_for(self, cfg: ControlFlowGraph) -> tuple[int, ...] | None:
+        """Return counts by edge id of `cfg`, or None if the profile does not know the routine.
+
+        Edges are matched by the names of their ends and their kind; parallel edges of one kind
+        in order. Edges that the profile lacks were not known when it was taken: they count 0.
+        """
+        known = self.routines.get((cfg.address, cfg.name))
+        if known is None:
+            return None
+        queues: dict[object, list[int]] = defaultdict(list)
+        for count in reversed(known):
+            queues[count.key].append(count.count)
+        keys = [
+            (vertex_name(cfg, edge.source), vertex_name(cfg, edge.target), edge.kind)
+            for edge in cfg.edges
+        ]
+        return tuple(queues[key].pop() if queues[key] else 0 for key in keys)
+
+
+@dataclass(frozen=True)
+class PathProfile:
+    """Path counts by routine (address, name)."""
+
+    routines: Mapping[tuple[int, str], tuple[PathCount, ...]]
+
+    def __iter__(self) -> Iterator[tuple[tuple[int, str], PathCount]]:
+        for key, counts in self.routines.items():
+            for count in counts:
+                yield key, count
+
+
+def vertex_name(cfg: ControlFlowGraph, vertex: int) -> VertexName:
+    """Return how profiles name a vertex of `cfg`."""
+    if vertex >= len(cfg.blocks):
+        return ENTRY if vertex == cfg.entry else EXIT
+    return VertexName(cfg.vertex_name(vertex), cfg.blocks[vertex].is_slot)

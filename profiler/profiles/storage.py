@@ -1,0 +1,100 @@
+"""Profile files: a `Measurement` on disk.
+
+A file is one line of text, ``simprof-profile VERSION``, followed by gzip'd JSON: the fields of
+`Measurement` by name (`tail -n +2 FILE | zcat` shows them). The same measurement always gives
+the same bytes. gzip's checksum covers the content.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from pathlib import Path
+
+from profiler.profiles.codec import big_integers, decode, encode
+from profiler.profiles.output import write_atomically
+from profiler.profiles.profile import Measurement
+from simulator.errors import UsageError
+
+MAGIC = b"simprof-profile "
+VERSION = 2
+LONGEST_HEADER = 64
+LARGEST_CONTENT = 4 << 30  # bytes of JSON; a damaged or hostile file must not fill the memory
+
+
+def save(measurement: Measurement, path: Path) -> None:
+    """Write `measurement` to `path`, whole or not at all.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be written.
+    """
+    write_atomically(path, to_bytes(measurement))
+
+
+def load(path: Path) -> Measurement:
+    """Read the measurement saved in `path`.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read, is no profile, is damaged, or has another version.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path} cannot be read: {error.strerror}") from error
+    return from_bytes(data, str(path))
+
+
+def to_bytes(measurement: Measurement) -> bytes:
+    """Return the content of a profile file."""
+    with big_integers():
+        text = json.dumps(encode(measurement), separators=(",", ":"), sort_keys=True)
+    header = MAGIC + str(VERSION).encode() + b"\n"
+    return header + gzip.compress(text.encode(), compresslevel=6, mtime=0)
+
+
+def from_bytes(data: bytes, name: str) -> Measurement:
+    """Return the measurement in the content of a profile file; `name` is for messages.
+
+    Raises
+    ------
+    UsageError
+        As `load` does.
+    """
+    body = data[header_size(data, name) :]
+    try:
+        with big_integers():
+            content = json.loads(decompress(body))
+            return decode(Measurement, content)
+    except (ValueError, TypeError, zlib.error, RecursionError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise UsageError(f"{name} is a damaged profile ({reason}): record it again") from error
+
+
+def header_size(data: bytes, name: str) -> int:
+    """Check the first line; return its length in bytes."""
+    line, newline, _ = data[:LONGEST_HEADER].partition(b"\n")
+    if not line.startswith(MAGIC) or not newline:
+        raise UsageError(f"{name} is not a simprof profile: give a file that `run -o` wrote")
+    version = line[len(MAGIC) :].decode("ascii", "replace")
+    if version != str(VERSION):
+        raise UsageError(
+            f"{name} is a profile of version {version}, this simprof reads version {VERSION}: "
+            "record it again"
+        )
+    return len(line) + 1
+
+
+def decompress(body: bytes) -> bytes:
+    """Unpack gzip'd `body`, which must be one whole member and nothing else."""
+    unpacker = zlib.decompressobj(wbits=31)
+    content = unpacker.decompress(body, LARGEST_CONTENT)
+    if not unpacker.eof:
+        raise ValueError("it is cut short")
+    if unpacker.unused_data:
+        raise ValueError("there is something after its end")
+    return content

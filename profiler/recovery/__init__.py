@@ -1,0 +1,1 @@
+"""Control-flow graphs from a program's machine code."""

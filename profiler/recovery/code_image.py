@@ -1,0 +1,177 @@
+"""The code of a program as arrays: words, decoded transfers, and which words are code at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.binary.program import Binding, Program, Range
+from simulator.errors import UnsupportedError
+from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
+
+MAX_SPAN = 256 << 20
+"""Largest distance from a program's first to its last instruction, in bytes."""
+
+_ENDS_BLOCK = HAS_DELAY_SLOT.copy()
+_ENDS_BLOCK[
+    [
+        TransferKind.TRAP_ALWAYS,
+        TransferKind.COMPARE_BRANCH,
+        TransferKind.TRAP_RETURN,
+        TransferKind.ILLEGAL,
+    ]
+] = True
+
+
+class CodeLists(NamedTuple):
+    """The arrays of a code image as lists, which Python reads faster, one element a word.
+
+    `targets` are word indices, -1 where there is none within the image; `next_end` is
+    `CodeImage.next_block_ends`.
+    """
+
+    words: list[int]
+    kinds: list[int]
+    annulled: list[bool]
+    targets: list[int]
+    next_end: list[int]
+
+
+@dataclass(frozen=True, eq=False)
+class CodeImage:
+    """Everything from the program's first instruction word to its last.
+
+    Attributes
+    ----------
+    base
+        Address of word 0, in bytes.
+    words
+        uint32, native order, shape (n,); zero where `is_code` is false.
+    is_code
+        bool, shape (n,): the word lies in a code range, and its value is known.
+    transfers
+        The decoded control transfers, arrays of shape (n,).
+    deferred
+        Late code (`Program.late_code`) that a start-up relocation writes. Its words are
+        not those of the file; those known from a run were given to `build_code_image`.
+    """
+
+    base: int
+    words: NDArray[np.uint32]
+    is_code: NDArray[np.bool_]
+    transfers: Transfers
+    deferred: tuple[Range, ...]
+
+    @property
+    def end(self) -> int:
+        """Address after the last word."""
+        return self.base + 4 * len(self.words)
+
+    def __contains__(self, address: int) -> bool:
+        """Whether an instruction may start at `address`."""
+        index = address - self.base
+        return (
+            index % 4 == 0 and 0 <= index < 4 * len(self.words) and bool(self.is_code[index >> 2])
+        )
+
+    def index(self, address: int) -> int:
+        """Index of the word at `address`, or -1 where there is no code."""
+        return (address - self.base) >> 2 if address in self else -1
+
+    def address(self, index: int) -> int:
+        """Address of word `index`."""
+        return self.base + 4 * index
+
+    @cached_property
+    def lists(self) -> CodeLists:
+        """Words and transfers as lists."""
+        found = self.transfers
+        outside = (found.target < self.base) | (found.target >= self.end)
+        return CodeLists(
+            self.words.tolist(),
+            found.kind.tolist(),
+            found.annulled.tolist(),
+            np.where(outside, -1, (found.target - self.base) >> 2).tolist(),
+            self.next_block_ends().tolist(),
+        )
+
+    def next_block_ends(self) -> NDArray[np.int64]:
+        """For every word, the index of the first word at or after it that ends a block.
+
+        Shape (n,); n where there is none. Words that are no code end blocks too.
+        """
+        count = len(self.words)
+        ends = _ENDS_BLOCK[self.transfers.kind] | ~self.is_code
+        position = np.where(ends, np.arange(count, dtype=np.int64), count)
+        return np.minimum.accumulate(position[::-1])[::-1]
+
+
+def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = ()) -> CodeImage:
+    """Collect and decode the code of `program`.
+
+    Parameters
+    ----------
+    program
+        The program.
+    late_words
+        (address, word) pairs of deferred code as a run found them.
+
+    Raises
+    ------
+    UnsupportedError
+        If the code is spread over more than `MAX_SPAN` bytes.
+    """
+    deferred = tuple(span for span in program.late_code if not _holds_program(program, span))
+    spans = sorted((*program.code, *program.late_code), key=lambda span: span.start)
+    spans = [span for span in spans if span.end > span.start]
+    if not spans:
+        raise UnsupportedError(f"{program.path}: no code; link the program again")
+    base, end = spans[0].start & ~3, max(span.end for span in spans)
+    if end - base > MAX_SPAN:
+        raise UnsupportedError(
+            f"{program.path}: code from {base:#x} to {end:#x}; simprof profiles programs whose "
+            f"code lies within {MAX_SPAN >> 20} MiB: link the parts closer together"
+        )
+    count = (end - base) // 4
+    words = np.zeros(count, dtype=np.uint32)
+    is_code = np.zeros(count, dtype=np.bool_)
+    for span in spans:
+        if span not in deferred:
+            _copy_words(program, span, base, words, is_code)
+    for address, word in late_words:
+        if any(address in span for span in deferred):
+            words[(address - base) >> 2] = word
+            is_code[(address - base) >> 2] = True
+    transfers = decode_transfers(words, base, 64 if program.is64 else 32)
+    return CodeImage(base, words, is_code, transfers, deferred)
+
+
+def _holds_program(program: Program, span: Range) -> bool:
+    """Whether a writable code range is the program itself (one RWX segment), not stubs."""
+    return program.entry in span or any(
+        symbol.is_function and symbol.size and symbol.address in span
+        for symbol in program.symbols
+        if symbol.binding is not Binding.LOCAL
+    )
+
+
+def _copy_words(
+    program: Program,
+    span: Range,
+    base: int,
+    words: NDArray[np.uint32],
+    is_code: NDArray[np.bool_],
+) -> None:
+    for segment in program.segments:
+        start = max(span.start, segment.address) + 3 & ~3
+        end = min(span.end, segment.address + len(segment.data)) & ~3
+        if start < end:
+            data = segment.data[start - segment.address : end - segment.address]
+            where = slice((start - base) >> 2, (end - base) >> 2)
+            words[where] = np.frombuffer(data, dtype=">u4")
+            is_code[where] = True

@@ -1,0 +1,315 @@
+"""Constant propagation over the blocks of one routine.
+
+Steps -> functions: states are propagated to a fixpoint in address order (`DataFlow.propagate`),
+met where paths join (`_meet`), and refined on the edges of conditional branches (`_branch`). Only
+blocks from which an indirect jump can be reached take part.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+
+from profiler.recovery.code_image import CodeImage
+from profiler.recovery.exploration import Exploration, Flow
+from profiler.recovery.instructions import Interpreter
+from profiler.recovery.intervals import refine, wider
+from profiler.recovery.symbolic import (
+    FP,
+    O7,
+    RETURN_ADDRESS,
+    SP,
+    UNBOUNDED,
+    Affine,
+    Bounds,
+    Comparison,
+    Entry,
+    ReadOnlyMemory,
+    State,
+    Value,
+    add,
+)
+from simulator.isa.decode import TransferKind
+
+MAX_GROWTH = 4
+"""How often the interval of a value that paths disagree on may grow before it is given up."""
+
+_K = TransferKind
+_RETL = 0x81C3E008
+_EVERYWHERE = -(1 << 20)  # below any frame offset
+
+
+class DataFlow:
+    """One routine's data flow."""
+
+    def __init__(
+        self, exploration: Exploration, number: int, code: CodeImage, memory: ReadOnlyMemory
+    ) -> None:
+        self._x = exploration
+        self._number = number
+        self._code = code
+        self._leaders = exploration.leaders[number]
+        escapes = _frame_escapes(exploration, number)
+        self._step = Interpreter(exploration.words, code.base, memory, escapes)
+        self._states: dict[int, State] = {}
+        edges = _leader_edges(exploration, number)
+        self._predecessors = Counter(target for _, target in edges)
+        self._predecessors.update(exploration.entries[number])
+        self._relevant = _reaching(edges, _jump_leaders(exploration, number))
+        self._joins: dict[int, set[int]] = {}
+        self._growth: Counter[int] = Counter()
+        self._widened: dict[int, bool] = {}
+        self._queue: list[int] = []
+        self._queued: set[int] = set()
+        self._jumps: dict[int, tuple[Value | None, Bounds]] = {}
+
+    def propagate(self) -> dict[int, tuple[Value | None, Bounds]]:
+        """Return, by jump, the target's value and its index's bounds at the fixpoint."""
+        for entry in sorted(self._x.entries[self._number]):
+            self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 1)})
+        while self._queue:
+            leader = heapq.heappop(self._queue)
+            self._queued.discard(leader)
+            self._block(leader, dict(self._states[leader]))
+        return self._jumps
+
+    def _join(self, index: int, state: State) -> None:
+        """Meet `state` into what is known at leader `index`; queue the leader if that changed.
+
+        Behind a single predecessor nothing has to be met: what it last said holds.
+        """
+        if index not in self._relevant:
+            return
+        known = self._states.get(index)
+        if known is None or self._predecessors[index] == 1:
+            if known == state:
+                return
+            self._states[index] = dict(state)
+        elif not self._meet(index, known, state):
+            return
+        if index not in self._queued:
+            self._queued.add(index)
+            heapq.heappush(self._queue, index)
+
+    def _meet(self, index: int, known: State, state: State) -> bool:
+        """Keep in `known` what `state` agrees with; return whether anything changed.
+
+        Where a register holds different values within known intervals, it now holds an atom
+        of the join (`Interpreter.joined`), confined to the interval around them.
+        """
+        changed = False
+        for location, value in list(known.items()):
+            if isinstance(location, tuple) and location[0] == "fact":
+                continue
+            other = state.get(location)
+            if other is value or other == value:
+                continue
+            joined = self._joined(index, location, known, state)
+            if joined != value:
+                changed = True
+                if joined is None:
+                    del known[location]
+                else:
+                    known[location] = joined
+        changed |= self._widened.pop(index, False)
+        for location in [k for k in known if isinstance(k, tuple) and k[0] == "fact"]:
+            if location[1] in self._joins.get(index, ()):
+                continue
+            old = known[location]
+            new = wider(old, self._step.bounds(state, location[1]))
+            if new != old:
+                changed = True
+                if new == UNBOUNDED:
+                    del known[location]
+                else:
+                    known[location] = new
+        return changed
+
+    def _joined(self, index: int, location: object, known: State, state: State) -> Affine | None:
+        """The value at leader `index` of a register that holds two different ones, or None."""
+        if not isinstance(location, int):
+            return None
+        atom = index * 128 + 64 + location
+        key = ("fact", atom)
+        if atom in self._joins.get(index, ()):
+            before = known.get(key, UNBOUNDED)
+        else:
+            before = self._step.interval(known, known[location])
+        bounds = wider(before, self._step.interval(state, state.get(location)))
+        if None in bounds or self._growth[atom] > MAX_GROWTH:
+            known.pop(key, None)
+            return None
+        if bounds != known.get(key):
+            self._growth[atom] += 1
+            self._widened[index] = True
+            known[key] = bounds
+        self._joins.setdefault(index, set()).add(atom)
+        return Affine(0, atom, 1)
+
+    def _block(self, leader: int, state: State) -> None:
+        last = self._x.next_end[leader]
+        _, end, _ = self._x.layout.region(leader)
+        index = leader
+        stop = min(last, end)
+        while index < stop:
+            self._step.execute(state, index)
+            index += 1
+            if index in self._leaders and index <= last:
+                self._join(index, state)
+                return
+        self._step.drop_dead_facts(state)
+        if last < end and last in self._x.flows:
+            self._transfer(last, self._x.flows[last], state)
+
+    def _transfer(self, at: int, flow: Flow, state: State) -> None:
+        kind = flow.kind
+        if kind == _K.BRANCH:
+            self._branch(at, flow, state)
+            return
+        if kind == _K.JUMP:
+            self._jump(at, state)
+        if kind in (_K.CALL, _K.INDIRECT_CALL):
+            state[O7] = self._code.address(at)
+        if flow.has_slot:
+            self._step.execute(state, at + 1)
+        if flow.call_return >= 0:
+            self._after_call(at, state)
+            self._join(flow.call_return, state)
+        if kind == _K.TRAP_ALWAYS:
+            for register in (1, 8, 9):
+                state.pop(register, None)
+            self._step.clobber_memory(state)
+        for successor in (flow.fall, flow.taken, *sorted(flow.switch)):
+            if successor >= 0:
+                self._join(successor, state)
+
+    def _after_call(self, at: int, state: State) -> None:
+        """What a call leaves; a PC thunk adds the call's address to one register."""
+        target = self._x.targets[at] if self._x.kinds[at] == _K.CALL else -1
+        thunk = _thunk(self._x.words, target)
+        if thunk is None:
+            self._step.clobber_call(state)
+            return
+        register, adds = thunk
+        pc = self._code.address(at)
+        result = add(state.get(register), pc) if adds else pc
+        if result is None:
+            state.pop(register, None)
+        else:
+            state[register] = result
+
+    def _jump(self, at: int, state: State) -> None:
+        value = self._step.jump_target(state, self._x.words[at])
+        bounds = UNBOUNDED
+        if isinstance(value, Entry):
+            bounds = self._step.bounds(state, value.address.atom)
+        elif isinstance(value, Affine):
+            bounds = self._step.bounds(state, value.atom)
+        self._jumps[at] = (value, bounds)
+
+    def _branch(self, at: int, flow: Flow, state: State) -> None:
+        word = self._x.words[at]
+        comparison = state.get("cc")
+        condition = (word >> 25) & 15
+        group = (word >> 22) & 7
+        if group == 3:
+            comparison = self._register_comparison(state, word)
+            condition = _REGISTER_CONDITIONS[condition & 7]
+        elif group not in (1, 2):
+            comparison = None
+        fall = state
+        taken = dict(state)
+        if flow.has_slot or flow.slot_block:
+            self._step.execute(taken, at + 1)
+        if flow.has_slot:
+            fall = dict(taken)
+        if comparison is not None and flow.fall != flow.taken:
+            bounds = self._step.bounds(state, comparison.value.atom)
+            refine(taken, bounds, comparison, condition)
+            refine(fall, bounds, comparison, condition ^ 8)
+        if flow.fall >= 0:
+            self._join(flow.fall, fall)
+        if flow.taken >= 0:
+            self._join(flow.taken, taken)
+
+    def _register_comparison(self, state: State, word: int) -> Comparison | None:
+        value = state.get((word >> 14) & 31)
+        return Comparison(value, 0) if isinstance(value, Affine) else None
+
+
+_REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
+"""BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
+
+
+def _thunk(words: list[int], target: int) -> tuple[int, bool] | None:
+    """`retl; add %o7, %rX, %rX` or `retl; mov %o7, %rX`: (register, whether it adds)."""
+    if target < 0 or target + 1 >= len(words) or words[target] != _RETL:
+        return None
+    word = words[target + 1]
+    op3, rd = (word >> 19) & 63, (word >> 25) & 31
+    sources = {(word >> 14) & 31, word & 31}
+    if word >> 30 != 2 or word & 0x2000 or O7 not in sources or op3 not in (0, 2):
+        return None
+    if op3 == 0 and sources == {O7, rd} and rd != O7:
+        return rd, True
+    return (rd, False) if sources == {O7, 0} else None
+
+
+def _leader_edges(exploration: Exploration, number: int) -> list[tuple[int, int]]:
+    """Edges of a routine explored so far, between leaders."""
+    edges: list[tuple[int, int]] = []
+    leaders = sorted(exploration.leaders[number])
+    for leader, after in zip(leaders, [*leaders[1:], 1 << 62], strict=True):
+        last = exploration.next_end[leader]
+        if after <= last:
+            edges.append((leader, after))
+        elif last in exploration.flows:
+            edges += [(leader, to) for to in exploration.flows[last].successors()]
+    return edges
+
+
+def _jump_leaders(exploration: Exploration, number: int) -> list[int]:
+    """Leaders of the blocks that end in a routine's indirect jumps."""
+    jumps = exploration.jumps.get(number, set())
+    leaders = exploration.leaders[number]
+    return [leader for leader in leaders if exploration.next_end[leader] in jumps]
+
+
+def _reaching(edges: list[tuple[int, int]], goals: list[int]) -> set[int]:
+    """Everything from which one of `goals` can be reached."""
+    sources: dict[int, list[int]] = {}
+    for source, target in edges:
+        sources.setdefault(target, []).append(source)
+    found, work = set(goals), list(goals)
+    while work:
+        for source in sources.get(work.pop(), ()):
+            if source not in found:
+                found.add(source)
+                work.append(source)
+    return found
+
+
+def _frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
+    """Lowest frame offset whose address the routine computes, by frame register."""
+    found: dict[int, int] = {}
+    for leader in exploration.leaders[number]:
+        for index in range(leader, min(exploration.next_end[leader] + 2, len(exploration.words))):
+            word = exploration.words[index]
+            if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):
+                continue
+            _note_escape(word, found)
+    return found
+
+
+def _note_escape(word: int, found: dict[int, int]) -> None:
+    op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+    if op3 in (0x3C, 0x3D, 0x38, 0x39, 0x3A) or op3 & 0x30 == 0x30 or rd in (0, SP, FP):
+        return
+    if word & 0x2000:
+        if first in (SP, FP):
+            offset = (word & 0x1FFF ^ 0x1000) - 0x1000
+            lowest = offset if op3 == 0 else _EVERYWHERE
+            found[first] = min(found.get(first, lowest), lowest)
+        return
+    for register in {first, word & 31} & {SP, FP}:
+        found[register] = _EVERYWHERE

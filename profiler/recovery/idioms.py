@@ -1,0 +1,74 @@
+"""Short instruction sequences that tell how code calls, returns and ends."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from simulator.isa.decode import TransferKind
+
+_K = TransferKind
+_RESTORE = 0x3D
+_SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
+_EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
+_SYSTEM_CALL = {True: 0x6D, False: 0x10}
+_SET_CONTEXT = 0x6F
+_BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
+
+
+def is_restore(word: int) -> bool:
+    """Whether `word` is `restore`: as a delay slot, it makes a call a tail call."""
+    return word >> 30 == 2 and (word >> 19) & 0x3F == _RESTORE
+
+
+def is_prologue(words: Sequence[int], index: int) -> bool:
+    """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
+    return 0 <= index < len(words) and words[index] & 0xFFFFC000 == _SAVE_STACK
+
+
+def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int | None:
+    """First word of the straight line that shows that the trap at `at` does not return."""
+    word = words[at]
+    if (word >> 14) & 31 or not word & 0x2000:
+        return None
+    trap = word & 0x7F
+    if trap == _BAD_TRAP or (trap == _SET_CONTEXT and is64):
+        return at
+    if trap != _SYSTEM_CALL[is64]:
+        return None
+    for index in range(at - 1, max(-1, at - 32), -1):
+        word = words[index]
+        if kinds[index] != _K.NONE:
+            return None
+        if word >> 30 != 1 and (word >> 25) & 31 == 1 and writes_integer(word):
+            is_move = word >> 30 == 2 and (word >> 19) & 0x3F in (0, 2)
+            if is_move and (word >> 14) & 31 == 0 and word & 0x2000:
+                return index if word & 0x1FFF in _EXIT_CALLS else None
+            return None
+    return None
+
+
+def return_point(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int:
+    """Word at which a call's callee returns, or -1 if it returns to somebody else."""
+    slot = words[at + 1]
+    op, op3, rd = slot >> 30, (slot >> 19) & 0x3F, (slot >> 25) & 31
+    point = at + 2
+    if op == 2 and op3 == _RESTORE:
+        return -1
+    if rd == 15 and ((op == 2 and op3 < 0x34) or (op == 0 and (slot >> 22) & 7 == 4)):
+        offset = ((slot & 0x1FFF) ^ 0x1000) - 0x1000
+        adjusts = op3 in (0, 4) and slot & 0x2000 and (slot >> 14) & 31 == 15 and op == 2
+        if not adjusts or offset & 3:
+            return -1
+        return point + (offset >> 2 if op3 == 0 else -(offset >> 2))
+    unimp = not is64 and point < len(words) and words[point] >> 22 == 0
+    return point + 1 if unimp and kinds[point] == _K.ILLEGAL else point
+
+
+def writes_integer(word: int) -> bool:
+    """Whether the destination field of a format 2 or 3 word may name an integer register."""
+    op, op3 = word >> 30, (word >> 19) & 0x3F
+    if op == 0:
+        return (word >> 22) & 7 == 4
+    if op == 2:
+        return op3 not in (0x34, 0x35)
+    return not (0x20 <= op3 <= 0x27 or 0x30 <= op3 <= 0x37 or op3 in (4, 5, 6, 7, 0xE, 0x2D))

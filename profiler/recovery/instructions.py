@@ -1,0 +1,442 @@
+"""Constant propagation, one instruction at a time: what each does to a `symbolic.State`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from profiler.recovery.symbolic import (
+    FP,
+    MASK64,
+    SP,
+    UNBOUNDED,
+    Affine,
+    Bounds,
+    Comparison,
+    Entry,
+    ReadOnlyMemory,
+    State,
+    Value,
+    add,
+    atom_of,
+    logic,
+    negative,
+    put,
+    restore_window,
+    save_window,
+    shift_left,
+    sign_extend,
+    signed64,
+)
+
+_MANY_FACTS = 4  # fewer are not worth the search for dead ones
+
+
+class Interpreter:
+    """Executes instructions other than control transfers on states.
+
+    Parameters
+    ----------
+    words
+        The code image's words.
+    base
+        Address of word 0.
+    memory
+        What loads from constant addresses read.
+    escapes
+        (frame register, lowest offset whose address the routine takes): slots at or above it
+        may be written through pointers. A register that is absent has none.
+    """
+
+    def __init__(
+        self, words: Sequence[int], base: int, memory: ReadOnlyMemory, escapes: dict[int, int]
+    ) -> None:
+        self._words = words
+        self._base = base
+        self._memory = memory
+        self._escapes = escapes
+        self._created: set[int] = set()
+        self._derived: dict[tuple[str, Affine | Entry, int], int] = {}
+        self._roots: dict[int, int] = {}
+        self._intrinsic: dict[int, Bounds] = {}
+
+    # -- values ----------------------------------------------------------------------------
+
+    def fresh(self, state: State, site: int, kind: int, bounds: Bounds = UNBOUNDED) -> int:
+        """Return a new atom made at instruction `site`, always within `bounds`.
+
+        In a loop the same atom is made again: nothing may then keep the old value, or what was
+        derived from it.
+        """
+        atom = site * 128 + kind
+        if atom in self._created:
+            self._forget(state, atom)
+        self._created.add(atom)
+        self._intrinsic[atom] = bounds
+        return atom
+
+    def drop_dead_facts(self, state: State) -> None:
+        """Drop facts about atoms that nothing is made of any more."""
+        facts = [k for k in state if isinstance(k, tuple) and k[0] == "fact"]
+        if len(facts) < _MANY_FACTS:
+            return
+        dead = set(facts)
+        live = {atom_of(None, v) for k, v in state.items() if k not in dead}
+        live |= {self._roots.get(atom, atom) for atom in live if atom is not None}
+        for key in facts:
+            if key[1] not in live and self._roots.get(key[1]) not in live:
+                del state[key]
+
+    def _forget(self, state: State, root: int) -> None:
+        """Drop everything that is made of `root`, or of what was derived from it."""
+        roots = self._roots
+        stale = []
+        for location, value in state.items():
+            if type(value) is int:
+                continue
+            atom = atom_of(location, value)
+            if atom is not None and (atom == root or roots.get(atom) == root):
+                stale.append(location)
+        for location in stale:
+            del state[location]
+
+    def derived(
+        self, operation: str, operand: Affine | Entry, argument: int, bounds: Bounds
+    ) -> int:
+        """Return the atom that is `operation` of `operand` and a constant."""
+        key = (operation, operand, argument)
+        atom = self._derived.get(key)
+        if atom is None:
+            atom = self._derived[key] = -2 - len(self._derived)
+            source = operand.atom if isinstance(operand, Affine) else operand.address.atom
+            self._roots[atom] = self._roots.get(source, source)
+            self._intrinsic[atom] = bounds
+        return atom
+
+    def bounds(self, state: State, atom: int) -> Bounds:
+        """Interval that holds an atom's value, as far as it is known."""
+        known: Bounds | None = state.get(("fact", atom))
+        return self._intrinsic.get(atom, UNBOUNDED) if known is None else known
+
+    def interval(self, state: State, value: object) -> Bounds:
+        """Interval that holds a value, read as signed."""
+        if isinstance(value, int):
+            return signed64(value), signed64(value)
+        if not isinstance(value, Affine):
+            return UNBOUNDED
+        base = signed64(value.base)
+        low, high = (
+            None if end is None else base + value.factor * end
+            for end in self.bounds(state, value.atom)
+        )
+        return (low, high) if value.factor > 0 else (high, low)
+
+    def value(self, state: State, register: int, site: int) -> Value:
+        """Value of a register; an unknown one becomes an atom."""
+        if register == 0:
+            return 0
+        known: Value | None = state.get(register)
+        if known is None:
+            known = Affine(0, self.fresh(state, site, register), 1)
+            state[register] = known
+        return known
+
+    def operand(self, state: State, word: int) -> Value | None:
+        """Second operand of a format 3 instruction, None if unknown."""
+        if word & 0x2000:
+            return ((word & 0x1FFF ^ 0x1000) - 0x1000) & MASK64
+        register = word & 31
+        return 0 if register == 0 else state.get(register)
+
+    def jump_target(self, state: State, word: int) -> Value | None:
+        """Address that a jmpl goes to."""
+        register = (word >> 14) & 31
+        return add(0 if register == 0 else state.get(register), self.operand(state, word))
+
+    # -- instructions ----------------------------------------------------------------------
+
+    def execute(self, state: State, index: int) -> None:
+        """Apply the instruction at word `index`."""
+        word = self._words[index]
+        op = word >> 30
+        if op == 2:
+            self._arithmetic(state, index, word)
+        elif op == 3:
+            self._memory_access(state, index, word)
+        elif op == 0 and (word >> 22) & 7 == 4:
+            put(state, (word >> 25) & 31, (word & 0x3FFFFF) << 10)
+
+    def _arithmetic(self, state: State, index: int, word: int) -> None:
+        op3, rd = (word >> 19) & 63, (word >> 25) & 31
+        if op3 < 0x20:
+            if op3 & 0x10:
+                self._compare(state, index, word, op3)
+            result = self._alu(state, index, word, op3 & 15)
+            if op3 == 0x11 and isinstance(result, Affine):
+                state["cc"] = Comparison(result, 0)
+            put(state, rd, result)
+        elif op3 in (0x25, 0x26, 0x27):
+            put(state, rd, self._shift(state, index, word, op3))
+        elif op3 == 0x3C:
+            save_window(state, rd)
+        elif op3 == 0x3D:
+            result = add(self.value(state, (word >> 14) & 31, index), self.operand(state, word))
+            restore_window(state, rd, result)
+        elif op3 == 0x28:
+            put(state, rd, self._base + 4 * index if (word >> 14) & 31 == 5 else None)
+        elif op3 <= 0x24:
+            state.pop("cc", None)
+            put(state, rd, None)
+        elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and _is_integer_vis(word)):
+            put(state, rd, None)
+
+    def _alu(self, state: State, index: int, word: int, function: int) -> Value | None:
+        right = self.operand(state, word)
+        register = (word >> 14) & 31
+        left: Value | None
+        if function in (0, 2, 4) and isinstance(right, int):
+            left = self.value(state, register, index)
+        else:
+            left = 0 if register == 0 else state.get(register)
+        if function == 0:
+            return add(left, right)
+        if function == 4:
+            return add(left, negative(right))
+        if function == 2 and (left == 0 or right == 0):
+            if left == 0 and right is None:
+                return self.value(state, word & 31, index)
+            return right if left == 0 else left
+        if isinstance(left, int) and isinstance(right, int):
+            return logic(function, left, right)
+        if function == 1 and isinstance(right, int) and 0 < right < 1 << 31:
+            return self._masked(state, index, left, right)
+        return None
+
+    def _masked(self, state: State, index: int, left: Value | None, mask: int) -> Value | None:
+        """`left & mask` for a mask that is one run of ones."""
+        unit = mask & -mask
+        limit = mask // unit
+        if limit & (limit + 1):
+            return None
+        if isinstance(left, Entry):
+            left = self._element(left)
+        if not isinstance(left, Affine):
+            return Affine(0, self.fresh(state, index, 32, (0, limit)), unit)
+        low, high = self.bounds(state, left.atom)
+        fits = low is not None and high is not None and low >= 0 and high <= mask
+        if fits and left.base == 0 and left.factor == unit == 1:
+            return left
+        return Affine(0, self.derived("and", left, mask, (0, limit)), unit)
+
+    def _element(self, entry: Entry) -> Affine | None:
+        """What a table holds, as a number: it may be the index into another table."""
+        if entry.shift:
+            return None
+        small = entry.size < 4 and not entry.signed
+        bounds = (0, (1 << 8 * entry.size) - 1) if small else UNBOUNDED
+        atom = self.derived("element", entry._replace(addend=0), 0, bounds)
+        return Affine(entry.addend, atom, 1)
+
+    def _compare(self, state: State, index: int, word: int, op3: int) -> None:
+        """Remember `cmp value, constant` and `tst value`."""
+        state.pop("cc", None)
+        left_register, right = (word >> 14) & 31, self.operand(state, word)
+        if op3 == 0x14 and isinstance(right, int):
+            left = self.value(state, left_register, index)
+            if isinstance(left, Entry) and right != 0:  # a code address is compared with 0 only
+                left = self._element(left) or left
+                state[left_register] = left
+        elif op3 == 0x12 and left_register == 0 and not word & 0x2000:
+            left, right = self.value(state, word & 31, index), 0
+        elif op3 == 0x12 and right == 0:
+            left = self.value(state, left_register, index)
+        else:
+            return
+        if isinstance(left, Affine) and isinstance(right, int):
+            state["cc"] = Comparison(left, signed64(right))
+
+    def _shift(self, state: State, index: int, word: int, op3: int) -> Value | None:
+        if not word & 0x2000:
+            return None
+        wide = bool(word & 0x1000)
+        count = word & (63 if wide else 31)
+        value = self.value(state, (word >> 14) & 31, index)
+        if op3 == 0x25:
+            return shift_left(value, count)
+        if isinstance(value, int):
+            if not wide:
+                value = sign_extend(value, 32) if op3 == 0x27 else value & 0xFFFFFFFF
+            elif op3 == 0x27:
+                value = signed64(value)
+            return value >> count & MASK64
+        if count == 0:
+            return value
+        if isinstance(value, Entry):
+            return None
+        return self._shift_right(state, value, count, wide, op3 == 0x27)
+
+    def _shift_right(
+        self, state: State, value: Affine, count: int, wide: bool, arithmetic: bool
+    ) -> Value | None:
+        base, unit = signed64(value.base), 1 << count
+        low, high = self.interval(state, value)
+        small = low is not None and high is not None and low >= 0 and high < 1 << 31
+        exact = small or (wide and abs(value.factor) <= 1 << 32)
+        if exact and value.factor % unit == base % unit == 0:
+            return Affine(base // unit & MASK64, value.atom, value.factor // unit)
+        if not arithmetic:
+            extended = self._low_bits(state, value, count, 64 if wide else 32)
+            if extended is not None:
+                return extended
+        kept = (64 if wide else 32) - max(count, value.factor.bit_length() - 1)
+        bounds: Bounds = (0, (1 << kept) - 1) if kept > 0 else UNBOUNDED
+        if small and low is not None and high is not None:
+            bounds = (low >> count, high >> count)
+        elif arithmetic and kept > 0:
+            bounds = (-(1 << kept - 1), (1 << kept - 1) - 1)
+        if value.factor < 0 or not 0 < kept < 32:
+            return None
+        name = ("sra" if arithmetic else "srl") + ("x" if wide else "")
+        atom = self.derived(name, value, count, bounds)
+        return Affine(0, atom, 1 if small else max(1, value.factor // unit))
+
+    def _low_bits(self, state: State, value: Affine, count: int, size: int) -> Affine | None:
+        """`value >> count` where `value` was shifted left before: the low bits of a number.
+
+        Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
+        """
+        shifted = (value.factor & -value.factor).bit_length() - 1
+        width = size - shifted
+        if value.factor < 0 or count > shifted or value.base % (1 << shifted):
+            return None
+        if not 0 < width < 32:
+            return None
+        base = sign_extend(value.base >> shifted, width) & MASK64
+        number = Affine(base, value.atom, value.factor >> shifted)
+        low, high = self.interval(state, number)
+        if low is None or high is None or low < 0 or high >= 1 << width:
+            atom = self.derived("low", number, width, (0, (1 << width) - 1))
+            number = Affine(0, atom, 1)
+        left = shifted - count
+        return Affine(number.base << left & MASK64, number.atom, number.factor << left)
+
+    # -- memory ----------------------------------------------------------------------------
+
+    def _memory_access(self, state: State, index: int, word: int) -> None:
+        op3, rd, register = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+        slot = None
+        if register in (SP, FP) and word & 0x2000 and op3 & 0x10 == 0:
+            slot = (register, (word & 0x1FFF ^ 0x1000) - 0x1000)
+        if op3 in _STORES:
+            self._store(state, index, slot, rd, _STORES[op3], integer=op3 in (0x04, 0x0E))
+        elif op3 in _LOADS:
+            size, signed = _LOADS[op3]
+            put(state, rd, self._load(state, index, word, slot, size, signed))
+            if op3 == 3:
+                state.pop(rd | 1, None)
+        elif op3 in (0x3C, 0x3E, 0x0D, 0x0F, 0x1D, 0x1F):  # cas, ldstub, swap
+            self.clobber_memory(state)
+            put(state, rd, None)
+        elif op3 & 0x30 == 0x10:  # alternate space
+            if op3 & 4:
+                self.clobber_memory(state)
+            else:
+                put(state, rd, None)
+                if op3 == 0x13:
+                    state.pop(rd | 1, None)
+
+    def _load(
+        self,
+        state: State,
+        index: int,
+        word: int,
+        slot: tuple[int, int] | None,
+        size: int,
+        signed: bool,
+    ) -> Value | None:
+        if slot is not None:
+            return self._load_slot(state, index, slot, size, signed)
+        register = (word >> 14) & 31
+        address = add(0 if register == 0 else state.get(register), self.operand(state, word))
+        if isinstance(address, int):
+            constant = self._memory.read(address, size, signed)
+            return None if constant is None else constant & MASK64
+        if isinstance(address, Affine) and self._is_table(state, address):
+            return Entry(0, 0, address, size, signed)
+        if size < 4 and not signed:
+            return Affine(0, self.fresh(state, index, 34, (0, (1 << 8 * size) - 1)), 1)
+        return None
+
+    def _is_table(self, state: State, address: Affine) -> bool:
+        low, _ = self.bounds(state, address.atom)
+        start = address.base + (low or 0) * address.factor
+        return self._memory.holds(start) or self._memory.holds(address.base)
+
+    def _load_slot(
+        self, state: State, index: int, slot: tuple[int, int], size: int, signed: bool
+    ) -> Value:
+        known = state.get(slot)
+        if known is not None and known[0] == size:
+            value: Value = known[1]
+            if isinstance(value, int):
+                return (
+                    sign_extend(value, 8 * size) if signed else value & (1 << 8 * size) - 1
+                ) & MASK64
+            return value
+        bounds = (0, (1 << 8 * size) - 1) if size < 4 and not signed else UNBOUNDED
+        value = Affine(0, self.fresh(state, index, 35, bounds), 1)
+        if known is None:
+            state[slot] = (size, value)
+        return value
+
+    def _store(
+        self,
+        state: State,
+        index: int,
+        slot: tuple[int, int] | None,
+        rd: int,
+        size: int,
+        *,
+        integer: bool,
+    ) -> None:
+        if slot is None:
+            self.clobber_memory(state)
+            return
+        register, offset = slot
+        for near in range(offset - 15, offset + size):
+            known = state.get((register, near))
+            if known is not None and near + known[0] > offset:
+                del state[register, near]
+        if integer:
+            value = self.value(state, rd, index)
+            if not isinstance(value, Entry):
+                state[slot] = (size, value)
+
+    def clobber_memory(self, state: State) -> None:
+        """Forget the frame slots that a store through a pointer, or a call, may write."""
+        for register, lowest in self._escapes.items():
+            for location in [
+                k
+                for k in state
+                if isinstance(k, tuple) and k[0] == register and k[1] + state[k][0] > lowest
+            ]:
+                del state[location]
+
+    def clobber_call(self, state: State) -> None:
+        """Forget what a called routine may change."""
+        for register in range(1, 16):
+            state.pop(register, None)
+        state.pop("cc", None)
+        self.clobber_memory(state)
+
+
+_STORES = {0x04: 4, 0x05: 1, 0x06: 2, 0x07: 8, 0x0E: 8, 0x24: 4, 0x25: 8, 0x26: 16, 0x27: 8}
+_LOADS = {
+    0x00: (4, False), 0x01: (1, False), 0x02: (2, False), 0x03: (4, False),
+    0x08: (4, True), 0x09: (1, True), 0x0A: (2, True), 0x0B: (8, False),
+}  # fmt: skip
+
+
+def _is_integer_vis(word: int) -> bool:
+    """Whether a VIS instruction's destination is an integer register (V9 extensions, VIS 1-3)."""
+    function = (word >> 5) & 0x1FF
+    return function < 0x1C or 0x20 <= function < 0x30 or function == 0x3F or function >= 0x110

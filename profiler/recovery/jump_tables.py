@@ -1,0 +1,127 @@
+"""Where indirect jumps go: constant propagation over a routine, bounded by its comparisons.
+
+A jump through a table has the form `cmp index, n; bgu default; ...; load [table + index]; jump`.
+The value that reaches the jump is then an `Entry`, and the facts about its index, gathered along
+every path, say which elements can be meant. All of them are read; one that is no code address,
+or an index without two bounds, leaves the jump unresolved. Nothing is ever scanned for an end.
+
+Steps: propagate what is known to the jump (`data_flow`), narrow it by comparisons (`intervals`),
+read the table (`_resolve`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+from profiler.recovery.code_image import CodeImage
+from profiler.recovery.data_flow import DataFlow
+from profiler.recovery.exploration import Exploration, Resolution
+from profiler.recovery.symbolic import (
+    MASK64,
+    RETURN_ADDRESS,
+    Affine,
+    Bounds,
+    Entry,
+    ReadOnlyMemory,
+    Value,
+)
+from simulator.binary.program import Program
+
+MAX_ENTRIES = 1 << 16
+"""Largest jump table believed, in elements."""
+
+MAX_PIECES = 1 << 8
+"""Largest number of pieces of code believed that a jump computes its way into."""
+
+
+Answers = dict[Hashable, Mapping[int, Resolution | None]]
+"""A routine's graph -> what its jumps resolve to."""
+
+
+class JumpResolver:
+    """Resolves the indirect jumps of an `Exploration`, routine by routine.
+
+    Parameters
+    ----------
+    program, code
+        The program and its image. Tables are read from segments that are not writable.
+    known
+        Answers of earlier resolvers of the same program, extended here.
+    """
+
+    def __init__(self, program: Program, code: CodeImage, known: Answers | None = None) -> None:
+        mask = MASK64 if program.is64 else 0xFFFFFFFF
+        segments = [(s.address, s.data) for s in program.segments if not s.writable]
+        self._memory = ReadOnlyMemory(segments, mask)
+        self._code = code
+        self._known: Answers = {} if known is None else known
+
+    def resolve(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
+        """Resolve the jumps that routine `number` has reached so far.
+
+        The same graph gives the same answer, without work, when exploration starts over.
+        """
+        key = _graph_key(exploration, number)
+        if key not in self._known:
+            self._known[key] = self._analyse(exploration, number)
+        return self._known[key]
+
+    def _analyse(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
+        analysis = DataFlow(exploration, number, self._code, self._memory)
+        found: dict[int, Resolution | None] = {}
+        for jump, (value, bounds) in analysis.propagate().items():
+            found[jump] = self._resolve(value, bounds)
+        return found
+
+    def _resolve(self, value: Value | None, bounds: Bounds) -> Resolution | None:
+        if isinstance(value, int):
+            addresses = [value]
+        elif isinstance(value, Affine):
+            if value.atom == RETURN_ADDRESS:
+                returns = value.factor == 1 and value.base in (8, 12)
+                return Resolution(frozenset(), returns=True) if returns else None
+            read = self._compute(value, bounds)
+            if read is None:
+                return None
+            addresses = read
+        elif isinstance(value, Entry):
+            read = self._read_table(value, bounds)
+            if read is None:
+                return None
+            addresses = read
+        else:
+            return None
+        indices = {self._code.index(address & self._memory.mask) for address in addresses}
+        return None if -1 in indices else Resolution(frozenset(indices))
+
+    def _compute(self, value: Affine, bounds: Bounds) -> list[int] | None:
+        """Every address that a jump into equally long pieces of code can compute."""
+        low, high = bounds
+        if low is None or high is None or not 0 <= high - low < MAX_PIECES:
+            return None
+        return [value.base + index * value.factor for index in range(low, high + 1)]
+
+    def _read_table(self, entry: Entry, bounds: Bounds) -> list[int] | None:
+        low, high = bounds
+        if low is None or high is None or not 0 <= high - low < MAX_ENTRIES:
+            return None
+        addresses = []
+        for index in range(low, high + 1):
+            at = entry.address.base + index * entry.address.factor
+            element = self._memory.read(at, entry.size, entry.signed)
+            if element is None:
+                return None
+            addresses.append(entry.addend + (element << entry.shift))
+        return addresses
+
+
+def _graph_key(exploration: Exploration, number: int) -> Hashable:
+    """Everything that the analysis of a routine depends on."""
+    leaders = exploration.leaders[number]
+    ends = sorted({exploration.next_end[leader] for leader in leaders})
+    flows = [(at, exploration.flows[at]) for at in ends if at in exploration.flows]
+    return (
+        frozenset(leaders),
+        frozenset(exploration.entries[number]),
+        tuple((at, f.fall, f.taken, f.call_return, frozenset(f.switch)) for at, f in flows),
+    )

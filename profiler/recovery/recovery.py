@@ -1,0 +1,244 @@
+"""Program -> control-flow graphs of all its routines (DESIGN section 4).
+
+Terms are those of DESIGN: *leader*, *slot block*, *entry*, *exit*. A graph holds the code that
+can be reached from its routine's entries, and nothing else: no padding, no data in the text.
+
+Steps -> modules
+----------------
+1. `code_image`: the words, decoded at once.
+2. `routines`: which routine owns which word.
+3. `exploration`: reachable blocks and returning routines, as one fixpoint.
+4. `jump_tables`: where indirect jumps go.
+5. `graph_builder`: the graphs.
+6. `recovery_check.validate`: what must hold of the result.
+
+What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
+of a relocated stub) comes in as `Discoveries`; recovery is then done again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.recovery.code_image import CodeImage, build_code_image
+from profiler.recovery.exploration import Exploration, Hints
+from profiler.recovery.graph_builder import Built, build_graph
+from profiler.recovery.jump_tables import Answers, JumpResolver
+from profiler.recovery.pointers import function_pointers
+from profiler.recovery.routines import Layout
+from simulator.binary.program import Program
+from simulator.isa.decode import TransferKind
+
+UNKNOWN_BLOCK = -1
+
+
+@dataclass(frozen=True)
+class Discoveries:
+    """What runs of the program have shown beyond the static graphs. All are addresses.
+
+    Attributes
+    ----------
+    indirect_targets
+        (indirect jump, its target).
+    entries
+        Where a routine was entered in its interior, or unknown code.
+    returning_calls
+        Calls, and traps, taken as no-return behind which execution went on.
+    late_words
+        (address, word) of stubs that start-up wrote (`CodeImage.deferred`).
+    """
+
+    indirect_targets: frozenset[tuple[int, int]] = frozenset()
+    entries: frozenset[int] = frozenset()
+    returning_calls: frozenset[int] = frozenset()
+    late_words: frozenset[tuple[int, int]] = frozenset()
+
+    def merged(self, other: Discoveries) -> Discoveries:
+        """Return everything that either has seen."""
+        return Discoveries(
+            self.indirect_targets | other.indirect_targets,
+            self.entries | other.entries,
+            self.returning_calls | other.returning_calls,
+            self.late_words | other.late_words,
+        )
+
+
+@dataclass(frozen=True)
+class RecoveredProgram:
+    """The graphs of a program.
+
+    A block's *global number* is `first_block[routine] + block id`.
+
+    Attributes
+    ----------
+    routines
+        By address.
+    code
+        The code image; `block_at` has one entry for each of its words.
+    block_at
+        int32: global number of the ordinary (non-slot) block that starts at the word, or -1.
+    first_block
+        int64, one a routine: global number of its block 0.
+    unresolved_jumps
+        Addresses of indirect jumps whose targets only runs can show, sorted.
+    no_return_calls
+        Addresses of calls and traps behind which nothing executes; their block has one edge,
+        to EXIT.
+    call_aliases
+        Addresses of `call .+8` that only read the program counter: no calls in the graphs.
+    irregular
+        (address, reason) of transfers that we refuse to follow; their block has an edge to
+        EXIT only. A program that executes one cannot be profiled exactly there.
+    """
+
+    program: Program
+    routines: tuple[ControlFlowGraph, ...]
+    code: CodeImage
+    block_at: NDArray[np.int32] = field(repr=False, compare=False)
+    first_block: NDArray[np.int64] = field(repr=False, compare=False)
+    unresolved_jumps: tuple[int, ...]
+    no_return_calls: frozenset[int]
+    call_aliases: frozenset[int]
+    irregular: tuple[tuple[int, str], ...]
+
+    @property
+    def knows_late_words(self) -> bool:
+        """Whether the words of all late code are known."""
+        return all(self.code.is_code[(s.start - self.code.base) >> 2] for s in self.code.deferred)
+
+    @property
+    def block_count(self) -> int:
+        """Number of blocks of all routines."""
+        return sum(len(routine.blocks) for routine in self.routines)
+
+    def routine_of_block(self, block: int) -> int:
+        """Return the routine's position in `routines` of global block number `block`."""
+        return int(np.searchsorted(self.first_block, block, side="right")) - 1
+
+    def block_starting_at(self, address: int) -> int:
+        """Global number of the ordinary block that starts at `address`, or -1."""
+        index = self.code.index(address)
+        return UNKNOWN_BLOCK if index < 0 else int(self.block_at[index])
+
+    def routine_at(self, address: int) -> int:
+        """Position of the routine whose extent holds `address`, or -1.
+
+        Where extents overlap, the routine that starts last.
+        """
+        starts = [routine.address for routine in self.routines]
+        position = bisect_right(starts, address) - 1
+        while position >= 0:
+            routine = self.routines[position]
+            if address < routine.address + routine.size:
+                return position
+            position -= 1
+        return -1
+
+
+@dataclass(frozen=True)
+class Known:
+    """What recoveries of one program found, for the next one to reuse where nothing changed.
+
+    `jumps` is explained at `JumpResolver`, `graphs` at `build_graph`; `code` is by late words.
+    """
+
+    code: dict[frozenset[tuple[int, int]], CodeImage] = field(default_factory=dict)
+    jumps: Answers = field(default_factory=dict)
+    graphs: dict[int, Built] = field(default_factory=dict)
+
+
+def recover(
+    program: Program,
+    discoveries: Discoveries = Discoveries(),
+    known: Known | None = None,
+) -> RecoveredProgram:
+    """Recover the control-flow graphs of all routines.
+
+    Parameters
+    ----------
+    program
+        The program.
+    discoveries
+        What earlier runs have shown.
+    known
+        Results of earlier calls for the same program, extended by this one.
+
+    Raises
+    ------
+    UnsupportedError
+        If the program has no code, or code too spread out.
+    """
+    known = known or Known()
+    late_words = discoveries.late_words
+    if late_words not in known.code:
+        known.code[late_words] = build_code_image(program, late_words)
+    code = known.code[late_words]
+    exploration = _explore(program, code, discoveries, known.jumps)
+    numbers = [n for n, leaders in enumerate(exploration.leaders) if leaders]
+    numbers.sort(key=lambda n: exploration.layout.routines[n].start)
+    routines = tuple(build_graph(exploration, number, known.graphs) for number in numbers)
+    counts = np.array([len(routine.blocks) for routine in routines], dtype=np.int64)
+    first_block = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])[:-1]
+    return RecoveredProgram(
+        program=program,
+        routines=routines,
+        code=code,
+        block_at=_block_index(code, routines, first_block),
+        first_block=first_block,
+        unresolved_jumps=tuple(sorted(map(code.address, exploration.unresolved))),
+        no_return_calls=frozenset(map(code.address, exploration.no_return)),
+        call_aliases=frozenset(
+            code.address(at)
+            for at, flow in exploration.flows.items()
+            if flow.kind == TransferKind.CALL and flow.taken >= 0
+        ),
+        irregular=tuple(sorted((code.address(i), why) for i, why in exploration.irregular.items())),
+    )
+
+
+def _explore(
+    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers
+) -> Exploration:
+    """Explore until no synthetic routine and no distrusted jump turns up any more."""
+    hints = _hints(code, discoveries)
+    resolver = JumpResolver(program, code, known)
+    layout = Layout(program, code)
+    starts = {code.index(program.entry), *function_pointers(program, code, layout)} - {-1}
+    distrusted: frozenset[int] = frozenset()
+    while True:
+        layout = Layout(program, code, starts)
+        exploration = Exploration(code, layout, hints, distrusted, program.is64)
+        exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
+        if not exploration.stale:
+            return exploration
+        starts |= {routine.start for routine in layout.routines if routine.size == 0}
+        distrusted |= exploration.distrusted
+
+
+def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:
+    targets: dict[int, set[int]] = {}
+    for jump, target in discoveries.indirect_targets:
+        if code.index(target) >= 0:
+            targets.setdefault(code.index(jump), set()).add(code.index(target))
+    return Hints(
+        {jump: frozenset(found) for jump, found in targets.items()},
+        frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
+        frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
+    )
+
+
+def _block_index(
+    code: CodeImage, routines: tuple[ControlFlowGraph, ...], first_block: NDArray[np.int64]
+) -> NDArray[np.int32]:
+    block_at = np.full(len(code.words), UNKNOWN_BLOCK, dtype=np.int32)
+    for base, routine in zip(first_block.tolist(), routines, strict=True):
+        for block in routine.blocks:
+            if not block.is_slot:
+                block_at[(block.start - code.base) >> 2] = base + block.id
+    block_at.flags.writeable = False
+    return block_at

@@ -1,0 +1,167 @@
+"""Which routine owns which instruction word.
+
+Terms
+-----
+region
+    A maximal run of words with one owner. Regions tile the code image.
+owner
+    A routine's number; `NOBODY` for code that no routine covers (yet), `NO_CODE` outside code.
+synthetic routine
+    Stands for code that no symbol covers; it reaches from its start to the next region.
+
+Every word belongs to the function symbol that covers it and starts last, so bodies nested in a
+larger symbol, and partial overlaps, are cut out of the symbol around them.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right, insort
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from profiler.recovery.code_image import CodeImage
+from simulator.binary.program import Binding, Program, Symbol
+
+NOBODY = -1
+NO_CODE = -2
+
+_PREFERENCE = {Binding.GLOBAL: 0, Binding.WEAK: 1, Binding.LOCAL: 2}
+
+
+@dataclass(frozen=True)
+class Routine:
+    """A routine before its graph is known. `size` in bytes, 0 where no symbol tells it."""
+
+    name: str
+    start: int  # word index
+    size: int
+
+
+class Layout:
+    """The routines of a program and the regions they own; synthetic ones can be added.
+
+    Parameters
+    ----------
+    program, code
+        The program and its image.
+    starts
+        Word indices of synthetic routines that are known already.
+    """
+
+    def __init__(self, program: Program, code: CodeImage, starts: Iterable[int] = ()) -> None:
+        self.routines: list[Routine] = []
+        self._code = code
+        self._names = _labels(program)
+        self._points: list[int] = []
+        self._owners: dict[int, int] = {}
+        self._symbol_starts: set[int] = set()
+        named = _function_symbols(program, code)
+        self._tile(named)
+        for symbol in named:
+            if symbol.size == 0:
+                self._add_unsized(symbol)
+        for start in sorted(starts):
+            self.add_synthetic(start)
+
+    def owner(self, index: int) -> int:
+        """Owner of word `index`: a routine number, NOBODY or NO_CODE."""
+        if index < 0:
+            return NO_CODE
+        return self._owners[self._points[bisect_right(self._points, index) - 1]]
+
+    def region(self, index: int) -> tuple[int, int, int]:
+        """Return (first word, end, owner) of the region around word `index` (>= 0)."""
+        after = bisect_right(self._points, index)
+        start = self._points[after - 1]
+        end = self._points[after] if after < len(self._points) else start
+        return start, end, self._owners[start]
+
+    def is_symbol_start(self, index: int) -> bool:
+        """Whether a function symbol starts at word `index`."""
+        return index in self._symbol_starts
+
+    def add_synthetic(self, index: int) -> int:
+        """Start a routine at word `index`, which no symbol covers; return its number."""
+        owner = self.owner(index)
+        if owner >= 0 and (self.routines[owner].start == index or self.is_covered(owner)):
+            return owner
+        address = self._code.address(index)
+        return self._add(Routine(self._names.get(address, f"sub_{address:x}"), index, 0))
+
+    def is_covered(self, owner: int) -> bool:
+        """Whether routine `owner` is a symbol with a size, whose region is never split."""
+        return self.routines[owner].size > 0
+
+    def _add(self, routine: Routine) -> int:
+        number = len(self.routines)
+        self.routines.append(routine)
+        if routine.start not in self._owners:
+            insort(self._points, routine.start)
+        self._owners[routine.start] = number
+        return number
+
+    def _add_unsized(self, symbol: Symbol) -> None:
+        index = self._code.index(symbol.address)
+        owner = self.owner(index)
+        if owner != NO_CODE and (owner == NOBODY or not self.is_covered(owner)):
+            self._symbol_starts.add(index)
+            self._add(Routine(symbol.name, index, 0))
+
+    def _tile(self, named: list[Symbol]) -> None:
+        """Cut the image at the ends of code and of sized symbols."""
+        begins: dict[int, int] = {}
+        ends: list[int] = []
+        count = len(self._code.words)
+        for symbol in named:
+            start = self._code.index(symbol.address)
+            if symbol.size and start >= 0:
+                end = min(count, start + (symbol.size + 3) // 4)
+                begins[start] = len(self.routines)
+                ends.append(end)
+                self.routines.append(Routine(symbol.name, start, symbol.size))
+        self._symbol_starts.update(begins)
+        change = np.flatnonzero(np.diff(self._code.is_code.astype(np.int8))) + 1
+        points = sorted({0, count, *begins, *ends, *change.tolist()})
+        active: list[tuple[int, int]] = []
+        for point in points:
+            if point in begins:
+                heapq.heappush(active, (-point, begins[point]))
+            while active and ends[active[0][1]] <= point:
+                heapq.heappop(active)
+            if point == count or not self._code.is_code[point]:
+                owner = NO_CODE
+            else:
+                owner = active[0][1] if active else NOBODY
+            if not self._points or self._owners[self._points[-1]] != owner:
+                self._points.append(point)
+                self._owners[point] = owner
+
+
+def _function_symbols(program: Program, code: CodeImage) -> list[Symbol]:
+    """One symbol an address, by address: the preferred name with the largest size."""
+    best: dict[int, Symbol] = {}
+    sizes: dict[int, int] = {}
+    for symbol in program.symbols:
+        if not symbol.is_function or symbol.address not in code:
+            continue
+        sizes[symbol.address] = max(sizes.get(symbol.address, 0), symbol.size)
+        known = best.get(symbol.address)
+        if known is None or _rank(symbol) < _rank(known):
+            best[symbol.address] = symbol
+    return [
+        Symbol(symbol.name, address, sizes[address], symbol.binding, True)
+        for address, symbol in sorted(best.items())
+    ]
+
+
+def _rank(symbol: Symbol) -> tuple[int, str]:
+    return _PREFERENCE[symbol.binding], symbol.name
+
+
+def _labels(program: Program) -> dict[int, str]:
+    """Names of labels that are no function symbols, for naming synthetic routines."""
+    labels = [symbol for symbol in program.symbols if not symbol.is_function]
+    return {symbol.address: symbol.name for symbol in sorted(labels, key=_rank, reverse=True)}

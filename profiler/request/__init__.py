@@ -1,0 +1,1 @@
+"""What is asked of simprof and what can go wrong: values only."""

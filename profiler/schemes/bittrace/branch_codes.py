@@ -1,0 +1,345 @@
+"""Codes of acyclic paths made of branch outcomes (bit tracing: EPP section 2; BL94 6.2).
+
+Terms
+-----
+predicate
+    A vertex of the acyclic graph with N > 1 outgoing edges, dummy edges among them. Whichever is
+    taken appends its label, a number of `ceil(log2 N)` bits. Edges that lead to fewer bits have
+    the lower labels, as EPP 5.2 visits successors with the most paths last.
+start
+    An edge from ENTRY: a real one, or the dummy of the removed edges to one vertex. Each has an
+    initial value, to which the labels are appended.
+code
+    Initial value and labels of a whole path. Two paths never have one code. So two unfinished
+    ways to one vertex have different codes too: the same labels would complete both.
+
+Short codes are one word, `initial << bits | labels`, and initial values are as small as disjoint
+codes allow (`_initial_values`): a chain of conditionals has the codes 0 .. 2^k - 1. Where that
+takes more than `WORD_BITS` bits, a code is several words. Each vertex belongs to a word, to which
+its labels go; on the way to a vertex of a later word that word starts anew with the value 1,
+which tells how many bits follow. Words passed over are 0; words behind the path's last count as 0.
+
+EPP says that bit tracing takes the least possible number of bits. That holds where all predicates
+of a path are balanced. A path past k early ways out takes k bits though there are k + 1 paths.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from profiler.graphs.dag import Dag
+from profiler.graphs.numbering import PathNumbering
+
+WORD_BITS = 31
+"""Bits of a word: what is never negative in a 32-bit register."""
+KEY_WORD_BITS = 32
+MAX_WORDS = 4
+"""Words that a code may have; with 30 bits of labels each, no routine of glibc takes a fourth."""
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class BranchCodes:
+    """Codes of the paths of a dag.
+
+    Attributes
+    ----------
+    dag
+        The acyclic graph.
+    order
+        By vertex, its outgoing dag edges by label.
+    widths
+        By vertex, bits of its labels; 0 if it is no predicate.
+    words
+        By vertex, the word that its labels are appended to.
+    word_count
+        Words of a code.
+    initial
+        Dag edge from ENTRY -> initial value of its paths, in the word of the edge's target.
+    start_bits
+        Where there are several words, bits of an initial value behind its leading 1.
+    largest
+        Where there is one word, the largest code; None otherwise.
+    """
+
+    dag: Dag
+    order: tuple[tuple[int, ...], ...]
+    widths: tuple[int, ...]
+    words: tuple[int, ...]
+    word_count: int
+    initial: Mapping[int, int]
+    start_bits: int
+    largest: int | None
+
+    @cached_property
+    def labels(self) -> Mapping[int, int]:
+        """Dag edge -> its label."""
+        return {edge: label for order in self.order for label, edge in enumerate(order)}
+
+    @cached_property
+    def _starts(self) -> Mapping[int, tuple[int, ...]]:
+        table: dict[int, tuple[int, ...]] = {}
+        for edge, value in self.initial.items():
+            table[value] = (*table.get(value, ()), edge)
+        return table
+
+    def encode(self, path: Iterable[int]) -> tuple[int, ...]:
+        """Return the code, by word, of dag edges from ENTRY on."""
+        start, *edges = path
+        words = [0] * self.word_count
+        at = self.words[self.dag.edges[start].target]
+        words[at] = self.initial[start]
+        for edge in edges:
+            source, target = self.dag.edges[edge].source, self.dag.edges[edge].target
+            words[at] = words[at] << self.widths[source] | self.labels[edge]
+            if target != self.dag.cfg.exit and self.words[target] != at:
+                at = self.words[target]
+                words[at] = 1
+        return tuple(words)
+
+    def decode(self, words: Sequence[int], vertex: int) -> tuple[int, ...]:
+        """Return the dag edges from ENTRY to `vertex` with this code.
+
+        Parameters
+        ----------
+        words
+            The code by word. Words behind that of `vertex` are not read, if it is not EXIT.
+        vertex
+            EXIT for whole paths.
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        for start, bits in self._beginnings(words):
+            path = self._follow(start, words, bits, vertex)
+            if path is not None:
+                return path
+        raise ValueError(f"{self.dag.cfg.name} has no path with the code {list(words)}")
+
+    def _beginnings(self, words: Sequence[int]) -> Iterable[tuple[int, int]]:
+        """Yield starts that may begin a code, and how many bits of labels follow in its word."""
+        first = next((at for at, word in enumerate(words) if word), 0)
+        value = words[first]
+        lengths = range(WORD_BITS + 1)
+        if self.word_count > 1:
+            bits = value.bit_length() - 1 - self.start_bits
+            lengths = range(max(bits, 0), bits + 1)
+        for bits in lengths:
+            for start in self._starts.get(value >> bits, ()):
+                if self.words[self.dag.edges[start].target] == first:
+                    yield start, bits
+
+    def _follow(
+        self, start: int, words: Sequence[int], bits: int, last: int
+    ) -> tuple[int, ...] | None:
+        path, vertex = [start], self.dag.edges[start].target
+        at = self.words[vertex]
+        while vertex != last:
+            width = self.widths[vertex]
+            bits -= width
+            label = words[at] >> max(bits, 0) & (1 << width) - 1
+            if bits < 0 or label >= len(self.order[vertex]):
+                return None
+            path.append(self.order[vertex][label])
+            vertex = self.dag.edges[path[-1]].target
+            if vertex != self.dag.cfg.exit and self.words[vertex] != at:
+                if bits:
+                    return None
+                at = self.words[vertex]
+                bits = words[at].bit_length() - 1
+        return None if bits else tuple(path)
+
+    def validate(self, numbering: PathNumbering) -> None:
+        """Check sizes, and that samples of the paths survive encoding and decoding.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        for vertex in self.dag.topological:
+            count = len(self.order[vertex])
+            assert sorted(self.order[vertex]) == sorted(self.dag.out_edges[vertex])
+            if vertex != self.dag.cfg.entry:
+                assert max(count, 1) <= 1 << self.widths[vertex] < max(2 * count, 2)
+        step = max(numbering.total // 64, 1)
+        for number in (*range(0, numbering.total, step), numbering.total - 1):
+            path = numbering.decode(number)
+            words = self.encode(path)
+            assert all(word < 1 << WORD_BITS for word in words)
+            assert self.decode(words, self.dag.cfg.exit) == path
+
+
+def code_key(words: Sequence[int]) -> int:
+    """Return the number of the path counter of a code.
+
+    It is the code where that is one word. Otherwise its low word is the words' exclusive or,
+    which is what the run-time routine hashes, and the words but the first stand above it.
+    """
+    folded = key = 0
+    for word in reversed(words):
+        folded ^= word
+        key = key << KEY_WORD_BITS | word
+    return key ^ words[0] ^ folded
+
+
+def key_code(key: int, word_count: int) -> tuple[int, ...]:
+    """Return the code, by word, that `code_key` made `key` of."""
+    mask = (1 << KEY_WORD_BITS) - 1
+    low, *others = (key >> KEY_WORD_BITS * at & mask for at in range(word_count))
+    for word in others:
+        low ^= word
+    return (low, *others)
+
+
+def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:
+    """Choose labels, words and initial values for the paths of `dag`."""
+    order, widths = _labels(dag, numbering)
+    starts = dag.out_edges[dag.cfg.entry]
+    initial, largest = _initial_values(dag, order, widths, starts)
+    if initial is not None:
+        words = (0,) * dag.cfg.vertex_count
+        return BranchCodes(dag, order, widths, words, 1, initial, 0, largest)
+    start_bits = (len(starts) - 1).bit_length()
+    words = _words(dag, widths, start_bits + 1)
+    long = {edge: 1 << start_bits | index for index, edge in enumerate(starts)}
+    return BranchCodes(dag, order, widths, words, max(words) + 1, long, start_bits, None)
+
+
+def _labels(
+    dag: Dag, numbering: PathNumbering
+) -> tuple[tuple[tuple[int, ...], ...], tuple[int, ...]]:
+    """Return each vertex's edges by label, and the labels' widths."""
+    longest = [0] * dag.cfg.vertex_count
+    widths = [0] * dag.cfg.vertex_count
+    order: list[tuple[int, ...]] = [()] * dag.cfg.vertex_count
+
+    def bits_and_paths(edge: int) -> tuple[int, int]:
+        target = dag.edges[edge].target
+        return longest[target], numbering.num_paths[target]
+
+    for vertex in reversed(dag.topological[:-1]):
+        order[vertex] = tuple(sorted(dag.out_edges[vertex], key=bits_and_paths))
+        if vertex != dag.cfg.entry:
+            widths[vertex] = (len(order[vertex]) - 1).bit_length()
+        longest[vertex] = widths[vertex] + bits_and_paths(order[vertex][-1])[0]
+    return tuple(order), tuple(widths)
+
+
+def _words(dag: Dag, widths: Sequence[int], start_length: int) -> tuple[int, ...]:
+    """Give each vertex the first word in which its labels fit, whatever way led there."""
+    entry, exit_vertex = dag.cfg.entry, dag.cfg.exit
+    words = [0] * dag.cfg.vertex_count
+    filled = [0] * dag.cfg.vertex_count  # most bits of the word when the vertex is reached
+    for vertex in dag.topological[1:]:
+        if vertex == exit_vertex:
+            continue
+        sources = [dag.edges[edge].source for edge in dag.in_edges[vertex]]
+        fresh = start_length if entry in sources else 1
+        word = max(words[source] for source in sources)
+        ends = [
+            filled[source] + widths[source]
+            for source in sources
+            if source != entry and words[source] == word
+        ]
+        most = max(ends, default=0)
+        if max(most, fresh) + widths[vertex] > WORD_BITS:
+            word, most = word + 1, fresh
+        words[vertex], filled[vertex] = word, max(most, fresh)
+    return tuple(words)
+
+
+def _initial_values(
+    dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int], starts: Sequence[int]
+) -> tuple[dict[int, int] | None, int | None]:
+    """Choose the starts' initial values, those of the longest codes first, each the least.
+
+    Returns
+    -------
+    dict[int, int] | None, int | None
+        Initial values and the largest code; None if the codes do not fit a word.
+    """
+    spans = _spans(dag, order, widths)
+    if spans is None:
+        return None, None
+    taken = _Taken()
+    initial: dict[int, int] = {}
+    for start in sorted(starts, key=lambda edge: -max(spans[dag.edges[edge].target])):
+        by_bits = spans[dag.edges[start].target]
+        value = _least_value(by_bits, taken)
+        for bits, (low, high) in by_bits.items():
+            taken.add((value << bits) + low, (value << bits) + high)
+        if taken.ends[-1] >> WORD_BITS:
+            return None, None
+        initial[start] = value
+    return initial, taken.ends[-1]
+
+
+def _spans(
+    dag: Dag, order: Sequence[Sequence[int]], widths: Sequence[int]
+) -> list[dict[int, Span]] | None:
+    """By vertex: bits of labels up to EXIT -> least and greatest labels of that many bits."""
+    spans: list[dict[int, Span]] = [{} for _ in range(dag.cfg.vertex_count)]
+    spans[dag.cfg.exit] = {0: (0, 0)}
+    for vertex in reversed(dag.topological[1:-1]):
+        found = spans[vertex]
+        for label, edge in enumerate(order[vertex]):
+            for bits, (low, high) in spans[dag.edges[edge].target].items():
+                length, above = bits + widths[vertex], label << bits
+                if length > WORD_BITS:
+                    return None
+                old = found.get(length, (above + low, above + high))
+                found[length] = min(old[0], above + low), max(old[1], above + high)
+    return spans
+
+
+def _least_value(by_bits: Mapping[int, Span], taken: _Taken) -> int:
+    """Return the least initial value that makes codes disjoint from each other and `taken`.
+
+    From 1 on, codes of different lengths from one start differ.
+    """
+    own = sorted(by_bits.values())
+    value = 0 if all(a[1] < b[0] for a, b in pairwise(own)) else 1
+    while True:
+        for bits, (low, high) in by_bits.items():
+            end = taken.overlap((value << bits) + low, (value << bits) + high)
+            if end is not None:
+                value = max(value + 1, end + 1 - low + (1 << bits) - 1 >> bits)
+                break
+        else:
+            return value
+
+
+class _Taken:
+    """A set of numbers, as intervals in ascending order, no two of them adjacent."""
+
+    def __init__(self) -> None:
+        self.firsts: list[int] = []
+        self.ends: list[int] = []
+
+    def overlap(self, first: int, end: int) -> int | None:
+        """Return the end of the first interval that overlaps first .. end; None if none does."""
+        at = bisect_left(self.ends, first)
+        if at == len(self.ends) or self.firsts[at] > end:
+            return None
+        return self.ends[at]
+
+    def add(self, first: int, end: int) -> None:
+        """Add an interval that overlaps none, and join it with its neighbours."""
+        at = bisect_left(self.ends, first)
+        if at < len(self.ends) and self.firsts[at] == end + 1:
+            end = self.ends[at]
+            del self.firsts[at], self.ends[at]
+        if at and self.ends[at - 1] == first - 1:
+            first = self.firsts[at - 1]
+            at -= 1
+            del self.firsts[at], self.ends[at]
+        self.firsts.insert(at, first)
+        self.ends.insert(at, end)

@@ -1,0 +1,80 @@
+"""Code of the actions of bit tracing (EPP section 2).
+
+=======================  ====================================================  ================
+action                   code                                                  instructions
+=======================  ====================================================  ================
+`r = r << w | b`         sll; or                                               2 (1 where b = 0)
+`count[r]++`             see `snippets_paths`; always indexed: a shifted       6, or a call
+                         address is none
+`count[r0,..,rK]++`      sethi; st for each word but the first; mov; call;     4 + K
+                         sethi (in the call's delay slot)
+=======================  ====================================================  ================
+
+Nothing here changes condition codes or %y; the routine for keys of several words is as
+`hash_routine` in this.
+"""
+
+from __future__ import annotations
+
+from profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
+from profiler.code.snippets_paths import count_needs
+from profiler.code.writer import Generator, Generators, Needs, Writer
+from profiler.plan.plan import Addressing, ShiftBits
+from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import AssemblyError, Register, fits_simm13
+
+R = Register
+
+
+def shift_bits(writer: Writer, action: ShiftBits) -> None:
+    """`r = r << width | bits`."""
+    if writer.scheme.addressing is Addressing.ADDRESS:
+        raise AssemblyError("branch outcomes cannot be shifted into a counter's address")
+    _shift(writer, 0, action.bits, action.width)
+
+
+def shift_word(writer: Writer, action: ShiftWord) -> None:
+    """`rK = rK << width | bits`."""
+    _shift(writer, action.word, action.bits, action.width)
+
+
+def _shift(writer: Writer, number: int, bits: int, width: int) -> None:
+    register = writer.fetch(number, 0)
+    spare = int(writer.path(number) is None)
+    writer.emit(asm.shift("sll", register, width, register))
+    if bits and fits_simm13(bits):
+        writer.emit(asm.arithmetic("or", register, bits, register))
+    elif bits:
+        helper = writer.temporary(spare)
+        writer.constant(bits, helper, spare + 1)
+        writer.emit(asm.arithmetic("or", register, helper, register))
+    writer.store_path(register, number)
+
+
+def start_words(writer: Writer, action: StartWords) -> None:
+    """`rK = value`, and 0 in the words passed over."""
+    for word in range(action.first, action.word):
+        writer.set_path(0, word)
+    writer.set_path(action.value, action.word)
+
+
+def count_words(writer: Writer, action: CountWords) -> None:
+    """`count[r0,..,rK]++`: all words but the first go through memory."""
+    count = len(writer.scheme.registers)
+    writer.emit(asm.sethi(KEY_WORDS, R.O1))
+    for word in range(1, count):
+        register = writer.fetch(word, 0) if word < action.used else R.G0
+        writer.emit(asm.store("st", register, R.O1, 4 * (word - 1)))
+    writer.load_path(R.O0)
+    writer.emit(*asm.load_constant(writer.layout.path_base, R.O1, writer.is64))
+    writer.call(word_routine_name(count, action.on_back_edge))
+    writer.hash_calls += 1
+
+
+GENERATORS: Generators = {
+    ShiftBits: Generator(shift_bits, Needs(path=True)),
+    StartWords: Generator(start_words, Needs(path=True)),
+    ShiftWord: Generator(shift_word, Needs(path=True)),
+    CountWords: Generator(count_words, count_needs),
+}

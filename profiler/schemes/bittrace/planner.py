@@ -1,0 +1,268 @@
+"""`bittrace`: path profiling by bit tracing (EPP section 2).
+
+Every predicate appends its outcome to a register, whose contents name the counter where the path
+ends. Paths are those of `pp`: the same graph without back edges, the same edges cut for the same
+limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every outcome is written.
+
+Counters are an array where the codes span no more than `pp`'s arrays may (EPP 5.3: 4096 counters),
+else a hash table. Arrays are indexed: what is shifted cannot be an address (EPP 5.2).
+
+Codes longer than a word are kept in as many path registers as they have words, and counted in a
+hash table by a run-time routine for keys of several words (`word_hash_routine`). Where a path
+would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, make_dag
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from profiler.graphs.paths import edge_counts, path_record, removed_forest, truncated_dag
+from profiler.graphs.spanning import SpanningTree
+from profiler.graphs.weights import heuristic
+from profiler.plan.decoders import PathRecord, Reading, RoutineCounters
+from profiler.plan.placement import INDEXING_REACH
+from profiler.plan.plan import (
+    Action,
+    Addressing,
+    CountConstantPath,
+    CountEdge,
+    CountPath,
+    InstrumentationPlan,
+    SetRegister,
+    ShiftBits,
+    Table,
+)
+from profiler.schemes.bittrace.branch_codes import (
+    MAX_WORDS,
+    BranchCodes,
+    branch_codes,
+    code_key,
+    key_code,
+)
+from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
+from simulator.errors import UsageError
+
+
+@dataclass(frozen=True)
+class BitTracePlan:
+    """Bit tracing of one routine and the way back from counters to paths.
+
+    A path's number is `branch_codes.code_key` of its code.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`. The weights choose removed edges with counters, nothing else.
+    dag, numbering, codes
+        The paths' graph, their order and their codes.
+    edge_counters
+        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
+        leave their counts open.
+    removed_tree
+        The other removed edges (see `path_edges.removed_forest`).
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    dag: Dag
+    numbering: PathNumbering
+    codes: BranchCodes
+    edge_counters: tuple[int, ...]
+    removed_tree: SpanningTree
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of the edges cut because of too many paths (EPP 5.3) or too long codes."""
+        return self.dag.cut_edges
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart."""
+        return self.numbering.total
+
+    @cached_property
+    def potential_paths(self) -> int:
+        """Number of potential paths before any edge was cut."""
+        if not self.cut_edges:
+            return self.numbering.total
+        return number(make_dag(self.cfg, self.dag.dfs)).total
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts.
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        words = key_code(path_id, self.codes.word_count)
+        if path_id < 0 or code_key(words) != path_id:
+            raise ValueError(f"{self.cfg.name} has no path {path_id}")
+        return path_record(self.dag, self.codes.decode(words, self.cfg.exit))
+
+    def decode_partial(self, registers: Sequence[int], vertex: int) -> PathRecord:
+        """Return the unfinished path of an activation that ended early in `vertex` (EPP 3.6)."""
+        words = registers[: self.codes.words[vertex] + 1] if self.plan.uses_register else (0,)
+        return path_record(self.dag, self.codes.decode(words, vertex), partial=True)
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every path, in the order of `pp`'s numbers."""
+        return (path_record(self.dag, path) for path in self.numbering.paths())
+
+    def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
+        """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
+        path = [self.dag.real[edge] for edge in edges]
+        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
+            path.insert(0, self.dag.entry_dummy[blocks[0]])
+        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
+            path.append(self.dag.exit_dummy[blocks[-1]])
+        return code_key(self.codes.encode(path))
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive paths, unfinished paths and edge counts."""
+        partial: Counter[PathRecord] = Counter()
+        for end in counters.unfinished:
+            partial[self.decode_partial(end.registers, end.block)] += end.count
+        paths = {number: count for number, count in sorted(counters.paths.items()) if count}
+        whole = ((self.decode(path_id), count) for path_id, count in paths.items())
+        counted = zip(self.edge_counters, counters.events, strict=True)
+        edges = edge_counts(self.dag, self.removed_tree, counted, chain(whole, partial.items()))
+        return Reading(edges=edges, paths=paths, partial=partial)
+
+    def validate(self) -> None:
+        """Check every structure.
+
+        Raises
+        ------
+        AssertionError
+            If one is not as it must be.
+        """
+        self.dag.validate()
+        self.numbering.validate()
+        self.codes.validate(self.numbering)
+        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
+        counters = [
+            (action.counter, edge)
+            for edge, actions in self.plan.actions.items()
+            for action in actions
+            if isinstance(action, CountEdge)
+        ]
+        assert sorted(counters) == list(enumerate(self.edge_counters))
+        assert self.plan.edge_counters == len(self.edge_counters)
+        assert self.plan.registers == self.plan.key_words == self.codes.word_count
+
+
+def plan_bittrace(
+    cfg: ControlFlowGraph,
+    *,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    table: Table | None = None,
+) -> BitTracePlan:
+    """Plan bit tracing of `cfg`; parameters as those of `pp.plan_pp`.
+
+    Raises
+    ------
+    UsageError
+        An array is asked for, and the codes have several words.
+    """
+    dfs = depth_first(cfg)
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit))
+    removed_tree = removed_forest(dag, edge_weights)
+    open_edges = {dag.removed[chord] for chord in removed_tree.chords}
+    edge_counters = tuple(sorted(open_edges | dfs.self_loops))
+    actions = _actions(codes, edge_counters)
+    chosen = _choose_table(codes, table)
+    plan = InstrumentationPlan(
+        actions=actions,
+        uses_register=not _is_constant(codes),
+        table=chosen,
+        path_counters=(codes.largest or 0) + 1 if chosen is Table.ARRAY else 0,
+        addressing=Addressing.INDEX if chosen is Table.ARRAY else None,
+        edge_counters=len(edge_counters),
+        registers=codes.word_count,
+        key_words=codes.word_count,
+    )
+    return BitTracePlan(cfg, plan, edge_weights, dag, numbering, codes, edge_counters, removed_tree)
+
+
+def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
+    """Find the codes; cut the ways out of the last word into another as long as there are any."""
+    while True:
+        numbering = number(dag)
+        codes = branch_codes(dag, numbering)
+        if codes.word_count <= MAX_WORDS:
+            return dag, numbering, codes
+        # No vertex is in a later word than all its sources by more than one, so there are cuts.
+        cuts = {
+            edge.cfg_edge
+            for edge in dag.edges
+            if edge.cfg_edge is not None
+            and edge.target != dag.cfg.exit
+            and (codes.words[edge.source], codes.words[edge.target]) == (MAX_WORDS - 1, MAX_WORDS)
+        }
+        dag = make_dag(dag.cfg, dag.dfs, cuts.union(dag.cut_edges))
+
+
+def _choose_table(codes: BranchCodes, wanted: Table | None) -> Table:
+    if codes.largest is None and wanted is Table.ARRAY:
+        raise UsageError(
+            f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
+            "array: leave --table at its default, or give a smaller --path-limit"
+        )
+    fits = codes.largest is not None and codes.largest <= INDEXING_REACH
+    return wanted or (Table.ARRAY if fits else Table.HASH)
+
+
+def _is_constant(codes: BranchCodes) -> bool:
+    """Whether there is one path only, which takes no register."""
+    return len(codes.initial) == 1 and not any(codes.widths)
+
+
+def _actions(codes: BranchCodes, counted: Sequence[int]) -> Mapping[int, tuple[Action, ...]]:
+    dag = codes.dag
+    actions: dict[int, list[Action]] = {}
+    for edge in dag.edges:
+        if edge.cfg_edge is not None:
+            actions[edge.cfg_edge] = _steps(codes, edge.id, on_back_edge=False)
+    for removed in dag.removed:
+        ends, begins = dag.cfg.edges[removed].source, dag.cfg.edges[removed].target
+        actions[removed] = [
+            *_steps(codes, dag.exit_dummy[ends], removed in dag.dfs.back_edges),
+            *_steps(codes, dag.entry_dummy[begins], on_back_edge=False),
+        ]
+    for counter, edge_id in enumerate(counted):
+        actions.setdefault(edge_id, []).append(CountEdge(counter))
+    return {edge: tuple(actions[edge]) for edge in sorted(actions) if actions[edge]}
+
+
+def _steps(codes: BranchCodes, step: int, on_back_edge: bool) -> list[Action]:
+    """Return what is done on a dag edge."""
+    edge = codes.dag.edges[step]
+    if _is_constant(codes):
+        return [CountConstantPath(0, on_back_edge)] if edge.target == codes.dag.cfg.exit else []
+    several = codes.word_count > 1
+    at, width = codes.words[edge.source], codes.widths[edge.source]
+    if edge.source == codes.dag.cfg.entry:
+        value, into = codes.initial[step], codes.words[edge.target]
+        return [StartWords(0, into, value, codes.word_count)] if several else [SetRegister(value)]
+    steps: list[Action] = []
+    if width:
+        label = codes.labels[step]
+        steps.append(ShiftWord(at, label, width) if several else ShiftBits(label, width))
+    if edge.target == codes.dag.cfg.exit:
+        steps.append(CountWords(at + 1, on_back_edge) if several else CountPath(0, on_back_edge))
+    elif codes.words[edge.target] != at:
+        steps.append(StartWords(at + 1, codes.words[edge.target], 1, codes.word_count))
+    return steps

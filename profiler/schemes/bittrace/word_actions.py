@@ -1,0 +1,65 @@
+"""Actions on path codes of several words, one path register a word (see `branch_codes`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.plan.plan import Execution
+from profiler.schemes.bittrace.branch_codes import code_key
+
+
+@dataclass(frozen=True)
+class StartWords:
+    """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0.
+
+    Later words mean nothing until the code reaches them. Execution clears them, so that equal
+    codes are equal states; the code for SPARC leaves them as they are.
+    """
+
+    first: int
+    word: int
+    value: int
+    count: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        for word in range(self.first, self.count):
+            execution.registers[word] = self.value if word == self.word else 0
+
+    def __str__(self) -> str:
+        skipped = "".join(f"r{word}=0; " for word in range(self.first, self.word))
+        return f"{skipped}r{self.word}={self.value}"
+
+
+@dataclass(frozen=True)
+class ShiftWord:
+    """`rK = rK << width | bits`: as `ShiftBits`, in one word of several."""
+
+    word: int
+    bits: int
+    width: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        value = execution.registers[self.word]
+        execution.registers[self.word] = value << self.width | self.bits
+
+    def __str__(self) -> str:
+        return f"r{self.word}=r{self.word}<<{self.width}|{self.bits}"
+
+
+@dataclass(frozen=True)
+class CountWords:
+    """`count[r0,..rK]++`: a path ends whose code has `used` words; the others count as 0."""
+
+    used: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        words = list(execution.registers)
+        words[self.used :] = [0] * (len(words) - self.used)
+        execution.count(code_key(words), self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"count[{','.join(f'r{word}' for word in range(self.used))}]++"

@@ -1,0 +1,251 @@
+"""Where logged edges need `logdisrupt`: ways from a source to its destination beside the edge.
+
+`logdest(m)` takes the source that was logged last for the block that control comes from. It is
+wrong where control has left the source along another edge and come to the destination without a
+logging call on the way. Such ways lead
+
+1. through the routine: source -> C -> .. -> destination (the blog's case);
+2. through its entry: C calls the routine again, is interrupted by a signal's handler that calls
+   it, or the routine is left and called later; ENTRY -> .. -> destination;
+3. through its exit: an activation that another one of the routine waits for leaves the routine
+   with a source still logged, and the other one goes on to the destination.
+
+Other routines may log nothing, so nothing is expected of them. The remedy is the blog's: a call
+in the first block behind the source; or on an edge from ENTRY or to EXIT where the way leads
+through it. `disruptions` starts with calls in all these places, and removes them one by one, the
+most frequent first, where no wrong way opens: of what is left, each is necessary.
+
+A non-local exit (longjmp) continues in the middle of a routine, along an ENTRY edge of its own,
+whatever was logged last; to waiting activations of every routine it must look like a return. So
+ENTRY edges into the middle always forget the last source.
+
+Out of reach is a handler that logs while its activation is between the two calls: after a fault
+there that the handler mends, so that control goes on. Such a crossing would escape the library.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.schemes.cs6120.edge_log import LoggedEdge
+
+# Masks say which sources may have been logged last. Two bits more say where control comes from,
+# nothing else being known: from the edge ENTRY -> first block, or from a call or signal handler.
+_ENTERED, _RETURNED = 1, 2
+_FIRST_SOURCE_BIT = 2
+_SOURCES = ~(_ENTERED | _RETURNED)
+
+
+@dataclass(frozen=True)
+class Disruptions:
+    """Blocks whose top, and edges, that need `logdisrupt`."""
+
+    blocks: frozenset[int]
+    edges: frozenset[int]
+
+
+def disruptions(
+    cfg: ControlFlowGraph,
+    logged: Iterable[LoggedEdge],
+    live: Iterable[int],
+    weights: Sequence[float],
+) -> Disruptions:
+    """Return where `logdisrupt` is needed.
+
+    Parameters
+    ----------
+    cfg, logged
+        The routine and its logged edges.
+    live
+        Ids of the edges that can execute.
+    weights
+        By edge id: calls are kept off frequent places.
+    """
+    search = _Search(cfg, tuple(logged), frozenset(live))
+    blocks, edges = search.blocks, search.edges
+    places = [(_block_weight(cfg, weights, block), 1, block) for block in blocks]
+    places += [(weights[edge], 0, edge) for edge in edges]
+    for _, is_block, place in sorted(places, key=lambda each: (-each[0], each[1:])):
+        search.try_without(place, bool(is_block))
+    return Disruptions(frozenset(blocks), frozenset(edges | search.guards))
+
+
+def is_sound(
+    cfg: ControlFlowGraph,
+    logged: Iterable[LoggedEdge],
+    live: Iterable[int],
+    chosen: Disruptions,
+) -> bool:
+    """Whether no wrong way is open with `logdisrupt` in the chosen places."""
+    search = _Search(cfg, tuple(logged), frozenset(live))
+    if not search.guards <= chosen.edges:
+        return False
+    closed = [(block, True) for block in search.blocks - chosen.blocks]
+    closed += [(edge, False) for edge in search.edges - chosen.edges]
+    return all(search.try_without(place, is_block) for place, is_block in closed)
+
+
+def _block_weight(cfg: ControlFlowGraph, weights: Sequence[float], block: int) -> float:
+    return sum(weights[edge] for edge in cfg.in_edges[block])
+
+
+def interior_entries(cfg: ControlFlowGraph) -> frozenset[int]:
+    """Return the ENTRY edges that do not lead to the routine's first block."""
+    entries = cfg.out_edges[cfg.entry]
+    if len(entries) < 2:
+        return frozenset()
+    inside = [edge for edge in entries if not _is_first(cfg, cfg.edges[edge].target)]
+    return frozenset(inside if len(inside) < len(entries) else inside[1:])
+
+
+def _is_first(cfg: ControlFlowGraph, vertex: int) -> bool:
+    if vertex == cfg.exit:
+        return False
+    block = cfg.blocks[vertex]
+    return block.start == cfg.address and not block.is_slot
+
+
+@dataclass
+class _Region:
+    """What a place leads to without a logging call."""
+
+    blocks: list[int] = field(default_factory=list)
+    destinations: list[int] = field(default_factory=list)
+    held: list[tuple[int, bool]] = field(default_factory=list)  # places with `logdisrupt`
+    leaves: bool = False
+
+
+class _Search:
+    """Which sources may be the last ones where, given the places that have `logdisrupt`.
+
+    Attributes
+    ----------
+    blocks, edges
+        Places that have `logdisrupt` and might do without.
+    guards
+        Edges that have it for good.
+    """
+
+    def __init__(
+        self, cfg: ControlFlowGraph, logged: tuple[LoggedEdge, ...], live: frozenset[int]
+    ) -> None:
+        self._cfg = cfg
+        self._source_bit: dict[int, int] = {}
+        self._pairs: dict[int, int] = {}  # destination block -> its sources
+        self._find_pairs(logged)
+        busy = {pair.edge for pair in logged}
+        self._bare = {edge for edge in live if edge not in busy}
+        self.guards = interior_entries(cfg) & self._bare
+        self._bare -= self.guards
+        self.blocks: set[int] = set()
+        self.edges: set[int] = set()
+        self._find_places()
+        self._arriving: dict[tuple[int, bool], int] = {}
+        # Sources that may be the last one anywhere in the routine, and when it is left;
+        # those of destinations that control may reach from ENTRY, and back from a call.
+        self._lasting = self._leaving = self._from_entry = self._from_inside = 0
+        self._fill()
+
+    def _find_pairs(self, logged: tuple[LoggedEdge, ...]) -> None:
+        for pair in logged:
+            edge = self._cfg.edges[pair.edge]
+            bit = 0
+            if not pair.source_on_edge:
+                free = 1 << _FIRST_SOURCE_BIT + len(self._source_bit)
+                bit = self._source_bit.setdefault(edge.source, free)
+            if not pair.destination_on_edge:
+                self._pairs[edge.target] = self._pairs.get(edge.target, 0) | bit
+
+    def _find_places(self) -> None:
+        cfg = self._cfg
+        for number in self._bare:
+            edge = cfg.edges[number]
+            if cfg.entry == edge.source or cfg.exit == edge.target:
+                self.edges.add(number)
+            elif edge.source in self._source_bit and edge.target not in self._pairs:
+                if cfg.blocks[edge.target].is_slot:
+                    self.edges.add(number)
+                else:
+                    self.blocks.add(edge.target)
+
+    def _fill(self) -> None:
+        """Let everything flow that flows with `logdisrupt` in all places."""
+        returned = []
+        for number in sorted(self._bare):
+            source = self._cfg.edges[number].source
+            if source == self._cfg.entry:
+                self._commit(self._region([number]), _ENTERED)
+            elif source in self._source_bit:
+                self._commit(self._region([number]), self._source_bit[source])
+            else:
+                returned.append(number)
+        self._commit(self._region(returned), _RETURNED)
+
+    def try_without(self, place: int, is_block: bool) -> bool:
+        """Remove `logdisrupt` from a place unless that opens a wrong way; say if it is removed."""
+        chosen = self.blocks if is_block else self.edges
+        chosen.remove(place)
+        region = self._region((), (place,)) if is_block else self._region((place,))
+        mask = self._arriving.get((place, is_block), 0)
+        if self._is_wrong(region, mask):
+            chosen.add(place)
+            return False
+        self._commit(region, mask)
+        return True
+
+    def _is_wrong(self, region: _Region, mask: int) -> bool:
+        lasting, leaving, entry, inside, direct = self._effect(region, mask)
+        return bool(direct or lasting & entry or leaving & inside)
+
+    def _effect(self, region: _Region, mask: int) -> tuple[int, int, int, int, int]:
+        sources = mask & _SOURCES
+        pairs = 0
+        for block in region.destinations:
+            pairs |= self._pairs[block]
+        return (
+            self._lasting | (sources if region.blocks or region.leaves else 0),
+            self._leaving | (sources if region.leaves else 0),
+            self._from_entry | (pairs if mask & _ENTERED else 0),
+            self._from_inside | (pairs if mask & _RETURNED else 0),
+            sources & pairs,
+        )
+
+    def _commit(self, region: _Region, mask: int) -> None:
+        effect = self._effect(region, mask)
+        self._lasting, self._leaving, self._from_entry, self._from_inside, _ = effect
+        for place in region.held:
+            self._arriving[place] = self._arriving.get(place, 0) | mask
+
+    def _region(self, edges: Iterable[int], tops: Iterable[int] = ()) -> _Region:
+        """Follow edges, and everything from the tops of blocks on, up to logging calls."""
+        region = _Region()
+        seen: set[int] = set()
+        work = [*tops, *self._onward(edges, region)]
+        while work:
+            block = work.pop()
+            if block in seen:
+                continue
+            seen.add(block)
+            if block == self._cfg.exit:
+                region.leaves = True
+            elif block in self._pairs:
+                region.destinations.append(block)
+            elif block in self.blocks:
+                region.held.append((block, True))
+            else:
+                region.blocks.append(block)
+                if block not in self._source_bit:
+                    work += self._onward(self._cfg.out_edges[block], region)
+        return region
+
+    def _onward(self, edges: Iterable[int], region: _Region) -> list[int]:
+        """Return where edges without logging calls lead."""
+        onward = []
+        for edge in edges:
+            if edge in self.edges:
+                region.held.append((edge, False))
+            elif edge in self._bare:
+                onward.append(self._cfg.edges[edge].target)
+        return onward

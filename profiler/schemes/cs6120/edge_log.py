@@ -1,0 +1,172 @@
+"""Edges logged by pairs of calls: `logsrc` in the source, `logdest` in the destination (CS6120).
+
+The run-time library (`logging_routines`) keeps the number that it was given last. `logsrc(k)`
+and `logdisrupt(k)` set it; `logdest(m)` counts one execution of the pair (k, m) if there is such
+a pair and then forgets k. A pair so counts an edge where its two calls come one directly after
+the other whenever the edge is crossed, and never otherwise.
+
+Where the calls are
+-------------------
+A block has one number as a source and one as a destination, and at most one call of each kind,
+at its end and at its top. On the edge itself are
+
+- the source's call where other calls could come between, or nothing stands before the edge:
+  edges from ENTRY, from slot blocks and from blocks that call (the callee logs too); and edges
+  that are their source's only one, which is the same place, and behind a system call (whose
+  signal handlers log) the right one;
+- the destination's call of edges to EXIT and to slot blocks;
+- both, with numbers of their own, where an edge has the same ends as another.
+
+Numbers
+-------
+The library finds the counter of (k, m) in slot k + m of one table, whose owner must be m. Slots
+of pairs must differ, so destinations are numbered as rows of a sparse matrix are packed: each
+takes the first number that is free and whose slots are free.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.plan import Action, Execution, InstrumentationPlan
+
+_BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
+
+
+@dataclass(frozen=True)
+class LogSource:
+    """`logsrc(number)`: an edge's source is left, perhaps along a logged edge."""
+
+    number: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`. The log is no part of an activation."""
+
+    def __str__(self) -> str:
+        return f"logsrc({self.number})"
+
+
+@dataclass(frozen=True)
+class LogDestination:
+    """`logdest(number)`: a destination is entered, perhaps along a logged edge."""
+
+    number: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`. The log is no part of an activation."""
+
+    def __str__(self) -> str:
+        return f"logdest({self.number})"
+
+
+@dataclass(frozen=True)
+class LogDisrupt:
+    """`logdisrupt(number)`: another way was taken than the logged edge."""
+
+    number: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`. The log is no part of an activation."""
+
+    def __str__(self) -> str:
+        return f"logdisrupt({self.number})"
+
+
+LogAction = LogSource | LogDestination | LogDisrupt
+
+
+class LoggedEdge(NamedTuple):
+    """A logged edge: its pair of numbers, and which of the two calls are on the edge itself."""
+
+    edge: int
+    source: int
+    destination: int
+    source_on_edge: bool
+    destination_on_edge: bool
+
+
+class LogSpan(NamedTuple):
+    """How many numbers the log of a routine takes: sources (and disruptions), destinations."""
+
+    sources: int
+    destinations: int
+
+
+def logged_edges(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[LoggedEdge, ...]:
+    """Number the sources and destinations of `edges`, and say where their calls are."""
+    ends = Counter((edge.source, edge.target) for edge in cfg.edges)
+    sources: dict[tuple[int, int], int] = {}
+    rows: dict[tuple[int, int], list[int]] = {}
+    keys = []
+    for number in edges:
+        edge = cfg.edges[number]
+        own = ends[edge.source, edge.target] > 1
+        source, target = ((vertex, number if own else -1) for vertex in (edge.source, edge.target))
+        rows.setdefault(target, []).append(sources.setdefault(source, len(sources)))
+        keys.append((edge, own, source, target))
+    destinations = _pack(rows)
+    return tuple(
+        LoggedEdge(
+            edge.id,
+            sources[source],
+            destinations[target],
+            own or _source_on_edge(cfg, edge),
+            own or _destination_on_edge(cfg, edge),
+        )
+        for edge, own, source, target in keys
+    )
+
+
+def _source_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
+    if edge.source == cfg.entry or cfg.blocks[edge.source].is_slot:
+        return True
+    kinds = [cfg.edges[other].kind for other in cfg.out_edges[edge.source]]
+    return len(kinds) == 1 or EdgeKind.CALL_RETURN in kinds or not set(kinds) & {*_BRANCHES}
+
+
+def _destination_on_edge(cfg: ControlFlowGraph, edge: Edge) -> bool:
+    return edge.target == cfg.exit or cfg.blocks[edge.target].is_slot
+
+
+def _pack(rows: Mapping[tuple[int, int], Sequence[int]]) -> dict[tuple[int, int], int]:
+    """Give each row a number of its own such that all `number + column` differ; first fit."""
+    numbers: dict[tuple[int, int], int] = {}
+    used = taken = 0  # sets of numbers, and of slots, as bits
+    for row in sorted(rows, key=lambda row: (-len(rows[row]), row)):
+        barred = used
+        for column in rows[row]:
+            barred |= taken >> column
+        number = (~barred & barred + 1).bit_length() - 1  # the lowest bit that is not set
+        used |= 1 << number
+        for column in rows[row]:
+            taken |= 1 << number + column
+        numbers[row] = number
+    return numbers
+
+
+def log_span(plan: InstrumentationPlan) -> LogSpan:
+    """Return how many numbers the calls of `plan` take; (0, 0) if it has none."""
+    sources = destinations = 0
+    for action in log_actions(plan):
+        if isinstance(action, LogDestination):
+            destinations = max(destinations, action.number + 1)
+        else:
+            sources = max(sources, action.number + 1)
+    return LogSpan(sources, destinations)
+
+
+def log_actions(plan: InstrumentationPlan) -> tuple[LogAction, ...]:
+    """Return the logging calls of a plan, wherever they are."""
+    places: tuple[Mapping[int, tuple[Action, ...]], ...]
+    places = (plan.actions, plan.blocks, plan.block_ends)
+    return tuple(
+        action
+        for actions_at in places
+        for actions in actions_at.values()
+        for action in actions
+        if isinstance(action, LogAction)
+    )

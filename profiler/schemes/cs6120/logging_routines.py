@@ -1,0 +1,132 @@
+"""The run-time library of `calls`: `logsrc`, `logdest`, `logdisrupt` (CS6120), written in SPARC.
+
+Calling convention: %o0 = the number times 1024, which one `sethi` in the call's delay slot makes.
+Only %o0, %o1 and %o7 change (`logdest`: %o0 and %o7). No condition codes change on any machine:
+`logdest` has no branch, so it costs the same whether it counts a pair or not.
+
+Memory (`layout.PAIR_TABLE`; words of 32 bits; slots are 8 bytes):
+
+======  ======  =================================================================
+slot    offset  contents
+======  ======  =================================================================
+0       0       the number logged last, times 1024; 0 if none is
+k + m   0       *owner*: m times 1024, where (k, m) is a pair
+k + m   4       how often the pair was counted
+======  ======  =================================================================
+
+Numbers start at 1. `logsrc(k)` and `logdisrupt(k)` set slot 0, the latter to a number that no pair
+has. `logdest(m)` clears it and increments the counter of slot k + m if m owns that slot. Slots
+without a pair, owner 0, belong to nobody; `edge_log` sees to it that slots of pairs differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout
+from profiler.code.runtime.hash_routine import executed
+from profiler.schemes.cs6120.edge_log import LoggedEdge
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembly import Item, Label
+
+R = Register
+
+LOG_SOURCE = "logsrc"
+LOG_DESTINATION = "logdest"
+LOG_DISRUPT = "logdisrupt"
+SYMBOLS = (LOG_SOURCE, LOG_DESTINATION, LOG_DISRUPT)
+
+LAST = PAIR_TABLE
+OWNER, COUNT = 0, 4
+_NUMBER_SHIFT, _SLOT_SHIFT = 10, 3
+_MINIMUM_FRAME = {True: 176, False: 96}
+_NUMBER, _SLOT, _WORD, _OLD, _NEW = R.I0, R.L0, R.L1, R.L2, R.L3
+
+
+def argument(number: int) -> int:
+    """Return what a routine gets for `number`."""
+    return number << _NUMBER_SHIFT
+
+
+@cache
+def logging_routines(machine: MachineKind) -> tuple[Item, ...]:
+    """Return the three routines, to be assembled; their first labels are their symbols."""
+    return (*_setter(LOG_SOURCE), *_setter(LOG_DISRUPT), *_destination(machine))
+
+
+def _setter(name: str) -> list[Item]:
+    return [
+        Label(name),
+        asm.sethi(LAST, R.O1),
+        asm.retl(),
+        asm.store("st", R.O0, R.O1, LAST & 0x3FF),
+    ]
+
+
+def _destination(machine: MachineKind) -> list[Item]:
+    frame = _MINIMUM_FRAME[machine is MachineKind.SPARCV9]
+    return [
+        Label(LOG_DESTINATION),
+        asm.arithmetic("save", R.SP, -frame, R.SP),
+        asm.sethi(PAIR_TABLE, _SLOT),
+        asm.load("ld", _SLOT, 0, _WORD),
+        asm.store("st", R.G0, _SLOT, 0),
+        asm.arithmetic("add", _WORD, _NUMBER, _WORD),
+        asm.shift("srl", _WORD, _NUMBER_SHIFT - _SLOT_SHIFT, _WORD),
+        asm.arithmetic("add", _SLOT, _WORD, _SLOT),
+        asm.load("ld", _SLOT, OWNER, _WORD),
+        asm.load("ld", _SLOT, COUNT, _OLD),
+        asm.arithmetic("xor", _WORD, _NUMBER, _WORD),
+        *_count_if_zero(machine),
+        asm.store("st", _OLD, _SLOT, COUNT),
+        asm.ret(),
+        asm.restore(),
+    ]
+
+
+def _count_if_zero(machine: MachineKind) -> list[Instruction]:
+    """Increment the old count if the word is 0.
+
+    V8 has no conditional move: there, bit 31 of (word - 1) & ~word is set for 0 alone. In V8+ code
+    the upper halves of registers are nobody's, and `movrz` looks at all 64 bits.
+    """
+    if machine is MachineKind.SPARCV8:
+        return [
+            asm.arithmetic("sub", _WORD, 1, _NEW),
+            asm.arithmetic("andn", _NEW, _WORD, _NEW),
+            asm.shift("srl", _NEW, 31, _NEW),
+            asm.arithmetic("add", _OLD, _NEW, _OLD),
+        ]
+    narrow = [asm.shift("srl", _WORD, 0, _WORD)] if machine is MachineKind.SPARCV8PLUS else []
+    return [
+        *narrow,
+        asm.arithmetic("add", _OLD, 1, _NEW),
+        asm.move_register("z", _WORD, _NEW, _OLD),
+    ]
+
+
+@cache
+def logging_cost(machine: MachineKind, symbol: str) -> int:
+    """Count the instructions that a routine executes, its return included."""
+    items = logging_routines(machine)
+    return executed(items[items.index(Label(symbol)) :], ())
+
+
+def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> int:
+    """Return the address of the slot of a routine's pair."""
+    number = layout.first_source + pair.source + layout.first_destination + pair.destination
+    return PAIR_TABLE + PAIR_SIZE * number
+
+
+def initial_slots(pairs: Iterable[LoggedEdge], layout: CounterLayout) -> dict[int, bytes]:
+    """Return what the slots of a routine's pairs hold at first, by address."""
+    return {
+        pair_slot(pair, layout): argument(layout.first_destination + pair.destination).to_bytes(
+            4, "big"
+        )
+        + bytes(4)
+        for pair in pairs
+    }

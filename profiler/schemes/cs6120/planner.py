@@ -1,0 +1,221 @@
+"""`naive`, `calls`, `calls-optimal`: edge profiling as in the CS6120 blog post by Voor and Liu.
+
+- `naive`: a counter on every edge.
+- `calls`: every edge logged by two calls of a run-time library (`edge_log`).
+- `calls-optimal`: only the chords of a spanning tree are logged, the other edges' counts
+  extrapolated (`extrapolation`); `logdisrupt` where another way leads from a logged source to its
+  destination (`disruption`).
+
+The post takes an arbitrary spanning tree, rooted at the first block, and names one of greatest
+weight as the next step: here the tree is that of `qpt2`. As there, EXIT -> ENTRY is in the tree, so
+activations are counted too. "Edge" includes those from ENTRY and to EXIT. Edges that cannot
+execute are never instrumented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first, live_edges
+from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from profiler.graphs.weights import heuristic
+from profiler.plan.decoders import Reading, RoutineCounters
+from profiler.plan.plan import Action, CountEdge, InstrumentationPlan, Table
+from profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
+from profiler.schemes.cs6120.edge_log import (
+    LogDestination,
+    LogDisrupt,
+    LoggedEdge,
+    LogSource,
+    log_actions,
+    logged_edges,
+)
+from profiler.schemes.cs6120.extrapolation import extrapolate
+
+_ActionLists = dict[int, list[Action]]
+
+
+@dataclass(frozen=True)
+class NaivePlan:
+    """A counter on every edge: counter k of the plan is on edge `counted[k]`.
+
+    `cfg`, `plan` and `weights` as in `RoutinePlan`.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    counted: tuple[int, ...]
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Return the counters."""
+        counts = [0] * len(self.cfg.edges)
+        for edge, count in zip(self.counted, counters.events, strict=True):
+            counts[edge] = count
+        return Reading(edges=tuple(counts))
+
+    def validate(self) -> None:
+        """Check that the plan counts each edge that can execute, and nothing else.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        assert set(self.counted) == live_edges(self.cfg, depth_first(self.cfg))
+        expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.counted)}
+        assert dict(self.plan.actions) == expected
+        assert self.plan.edge_counters == len(expected)
+
+
+@dataclass(frozen=True)
+class CallsPlan:
+    """Logged edges of one routine.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`. Event k of the plan is the count of the pair of `logged[k]`.
+    logged
+        The logged edges.
+    disrupted
+        Where `logdisrupt` is called.
+    tree
+        Spanning tree whose chords are logged; None where all edges are.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    logged: tuple[LoggedEdge, ...]
+    disrupted: Disruptions
+    tree: SpanningTree | None
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the edge counts from the pairs that the library counted."""
+        pairs = {pair.edge: count for pair, count in zip(self.logged, counters.events, strict=True)}
+        if self.tree is None:
+            return Reading(edges=tuple(pairs.get(edge.id, 0) for edge in self.cfg.edges))
+        dead = dict.fromkeys(self.tree.excluded, 0)
+        return Reading(edges=extrapolate(self.cfg, dead | pairs, counters.early))
+
+    def validate(self) -> None:
+        """Check the tree, the numbers of the pairs, the calls, and that no wrong way is open.
+
+        Raises
+        ------
+        AssertionError
+            If one is not as it must be.
+        """
+        live = live_edges(self.cfg, depth_first(self.cfg))
+        edges = tuple(pair.edge for pair in self.logged)
+        if self.tree is None:
+            assert set(edges) == live
+            assert not self.disrupted.blocks
+        else:
+            self.tree.validate()
+            assert edges == self.tree.chords
+        assert self.plan.pair_edges == edges
+        slots = [pair.source + pair.destination for pair in self.logged]
+        assert len(set(slots)) == len(slots)
+        owners = {pair.destination: self.cfg.edges[pair.edge].target for pair in self.logged}
+        assert all(owners[p.destination] == self.cfg.edges[p.edge].target for p in self.logged), (
+            "two destinations share a number"
+        )
+        assert is_sound(self.cfg, self.logged, live, self.disrupted)
+        self._validate_calls()
+
+    def _validate_calls(self) -> None:
+        sources = {pair.source for pair in self.logged}
+        calls = log_actions(self.plan)
+        assert {c.number for c in calls if isinstance(c, LogSource)} == sources
+        found = {c.number for c in calls if isinstance(c, LogDestination)}
+        assert found == {pair.destination for pair in self.logged}
+        breaks = [c.number for c in calls if isinstance(c, LogDisrupt)]
+        assert len(breaks) == len(self.disrupted.blocks) + len(self.disrupted.edges)
+        assert len(set(breaks)) == len(breaks) and not sources & set(breaks)
+
+
+def plan_naive(cfg: ControlFlowGraph) -> NaivePlan:
+    """Plan a counter on every edge of `cfg` that can execute."""
+    dfs = depth_first(cfg)
+    counted = tuple(sorted(live_edges(cfg, dfs)))
+    plan = InstrumentationPlan(
+        actions={edge: (CountEdge(k),) for k, edge in enumerate(counted)},
+        uses_register=False,
+        table=Table.NONE,
+        path_counters=0,
+        addressing=None,
+        edge_counters=len(counted),
+    )
+    return NaivePlan(cfg, plan, heuristic(cfg, dfs), counted)
+
+
+def plan_calls(cfg: ControlFlowGraph) -> CallsPlan:
+    """Plan two logging calls for every edge of `cfg` that can execute."""
+    dfs = depth_first(cfg)
+    live = live_edges(cfg, dfs)
+    logged = logged_edges(cfg, sorted(live))
+    weights = heuristic(cfg, dfs)
+    disrupted = disruptions(cfg, logged, live, weights)
+    return CallsPlan(cfg, _calls(cfg, logged, disrupted), weights, logged, disrupted, None)
+
+
+def plan_calls_optimal(
+    cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None
+) -> CallsPlan:
+    """Plan two logging calls for every chord of a spanning tree of greatest weight.
+
+    `weights` by edge id, None for BL94's heuristic; with equal weights the tree is an arbitrary
+    one, as in the blog post.
+    """
+    dfs = depth_first(cfg)
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    live = live_edges(cfg, dfs)
+    ends = [(edge.source, edge.target) for edge in cfg.edges]
+    dead = [edge.id for edge in cfg.edges if edge.id not in live]
+    tree = maximum_spanning_tree(cfg.vertex_count, ends, edge_weights, (cfg.exit, cfg.entry), dead)
+    logged = logged_edges(cfg, tree.chords)
+    disrupted = disruptions(cfg, logged, live, edge_weights)
+    return CallsPlan(cfg, _calls(cfg, logged, disrupted), edge_weights, logged, disrupted, tree)
+
+
+def _calls(
+    cfg: ControlFlowGraph, logged: Sequence[LoggedEdge], disrupted: Disruptions
+) -> InstrumentationPlan:
+    """Put the calls in their places; at most one of each kind in a block."""
+    edges: _ActionLists = {}
+    tops: _ActionLists = {}
+    ends: _ActionLists = {}
+    for pair in logged:
+        edge = cfg.edges[pair.edge]
+        if pair.source_on_edge:
+            edges.setdefault(pair.edge, []).append(LogSource(pair.source))
+        else:
+            ends[edge.source] = [LogSource(pair.source)]
+        if pair.destination_on_edge:
+            edges.setdefault(pair.edge, []).append(LogDestination(pair.destination))
+        else:
+            tops[edge.target] = [LogDestination(pair.destination)]
+    number = max((pair.source for pair in logged), default=-1) + 1
+    for places, into in ((disrupted.blocks, tops), (disrupted.edges, edges)):
+        for place in sorted(places):
+            into[place] = [LogDisrupt(number)]
+            number += 1
+    return InstrumentationPlan(
+        actions=_frozen(edges),
+        uses_register=False,
+        table=Table.NONE,
+        path_counters=0,
+        addressing=None,
+        edge_counters=0,
+        blocks=_frozen(tops),
+        block_ends=_frozen(ends),
+        pair_edges=tuple(pair.edge for pair in logged),
+    )
+
+
+def _frozen(lists: _ActionLists) -> dict[int, tuple[Action, ...]]:
+    return {place: tuple(actions) for place, actions in sorted(lists.items())}

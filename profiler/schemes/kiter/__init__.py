@@ -1,0 +1,1 @@
+"""`kiter`: k-iteration paths (Roy and Srikant 2009)."""

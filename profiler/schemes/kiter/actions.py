@@ -1,0 +1,121 @@
+"""What k-iteration profiling does on edges (KITER 4.2, algorithm 3).
+
+The path registers of an activation are the accumulators c[0] .. c[K-1] and the iteration number
+itr, in this order; K is the greatest k of the routine's loops. In iteration itr + 1 of a visit to
+an iterated loop (k - 1 at most: itr saturates) c[itr] belongs to the path that the activation was
+on when it entered the loop, or, once itr = k - 1 (the flag f of algorithm 3), to the path that
+began k - 1 iterations ago; c[j], j < itr, belongs to the path that began j iterations ago, at the
+head. The others mean nothing, and are 0 here so that states recur. Outside of such loops only
+c[0] means anything: the actions there are EPP's.
+
+Algorithm 3 compensates all accumulators once f is set. With k > 2 that leaves paths that began
+at the head while f was not yet set uncompensated at first, and numbers clash; what decides is
+whether the path began at the head, j < itr. For k = 2 both are the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.plan.plan import Execution
+
+
+@dataclass(frozen=True)
+class EnterLoop:
+    """`itr := 0`: an iterated loop is entered, with k = `iterations`."""
+
+    iterations: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.registers[-1] = 0
+
+    def __str__(self) -> str:
+        return "itr:=0"
+
+
+@dataclass(frozen=True)
+class AddAccumulators:
+    """`c[j] += ...` for every j: the loop's edge in each of its copies.
+
+    Attributes
+    ----------
+    entered
+        By accumulator: what a path is given that did not begin at the head.
+    compensated
+        The same for a path that did, and has not been through k iterations.
+    """
+
+    entered: tuple[int, ...]
+    compensated: tuple[int, ...]
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        itr = execution.registers[-1]
+        for j in range(itr):
+            execution.registers[j] += self.compensated[j]
+        execution.registers[itr] += self.entered[itr]
+
+    def __str__(self) -> str:
+        terms = [
+            str(entered) if entered == compensated else f"({compensated}:{entered})"
+            for entered, compensated in zip(self.entered, self.compensated, strict=True)
+        ]
+        given = [(j, term) for j, term in enumerate(terms) if term != "0"]
+        if len(given) == 1:
+            return f"c[{given[0][0]}]+={given[0][1]}"
+        return f"c+=[{', '.join(terms)}]"
+
+
+@dataclass(frozen=True)
+class CountIterations:
+    """`if f: count[c[k-1] + constant]++`: the back edge ends a path of k iterations."""
+
+    iterations: int
+    constant: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        if execution.registers[-1] == self.iterations - 1:
+            execution.take()
+            execution.count(execution.registers[self.iterations - 1] + self.constant, True)
+
+    def __str__(self) -> str:
+        counter = f"c[{self.iterations - 1}]"
+        counter += f"{self.constant:+d}" if self.constant else ""
+        return f"if f: count[{counter}]++"
+
+
+@dataclass(frozen=True)
+class NextIteration:
+    """`c[j] := c[j-1]; c[0] := start; itr++` (saturating): the next iteration begins."""
+
+    iterations: int
+    start: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        registers, last = execution.registers, self.iterations - 1
+        registers[1 : last + 1] = registers[:last]
+        registers[0] = self.start
+        registers[-1] = min(registers[-1] + 1, last)
+
+    def __str__(self) -> str:
+        moves = [f"c[{j}]:=c[{j - 1}]" for j in range(self.iterations - 1, 0, -1)]
+        return "; ".join([*moves, f"c[0]:={self.start}", "(f,itr):=setf(itr)"])
+
+
+@dataclass(frozen=True)
+class LeaveLoop:
+    """`c[0] := c[itr]`: an iterated loop is left; the oldest path goes on."""
+
+    iterations: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        registers = execution.registers
+        registers[0] = registers[registers[-1]]
+        registers[1:] = [0] * (len(registers) - 1)
+
+    def __str__(self) -> str:
+        return "c[0]:=c[itr]"

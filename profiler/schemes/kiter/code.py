@@ -1,0 +1,197 @@
+"""Code of the actions of kiter plans (KITER 4.2, algorithm 3; figure 7).
+
+The iteration register holds q = itr - (k - 1): it counts up to 0, and the flag f is q = 0. Where
+an accumulator gets one of two constants, a mask chooses: for k = 2 it is q itself.
+
+============================================  ==========================================  ========
+action                                        code (k = 2, registers free)                executed
+============================================  ==========================================  ========
+`itr := 0`                                    mov                                         1
+`c[0] += (b:a)`                               add b; and q, a - b; add                    3
+`c[1] += d`                                   add                                         1
+`if f: count[c[1] + x]++`                     brnz, nop; and as `count[r + x]++`          2 + 3
+`c[1] := c[0]; c[0] := s; (f,itr) := setf`    mov; sethi; or; mov                         4
+`c[0] := c[itr]`                              movrz (V8: xor; andn; xor)                  1 (3)
+============================================  ==========================================  ========
+
+With k > 2 a mask takes two instructions of its own, setf two, and leaving a loop one choice for
+each accumulator above c[0]. Only the count's branch is conditional, and only on V8 does it change
+condition codes.
+"""
+
+from __future__ import annotations
+
+from profiler.code.layout import COUNTER_SIZE
+from profiler.code.snippets_paths import call_hash, count_needs
+from profiler.code.writer import Generator, Generators, Needs, Writer
+from profiler.plan.plan import Table
+from profiler.schemes.kiter.actions import (
+    AddAccumulators,
+    CountIterations,
+    EnterLoop,
+    LeaveLoop,
+    NextIteration,
+)
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register, fits_simm13
+
+
+def enter_loop(writer: Writer, action: EnterLoop) -> None:
+    """`itr := 0`."""
+    writer.set_path(1 - action.iterations, _itr(writer))
+
+
+def add_accumulators(writer: Writer, action: AddAccumulators) -> None:
+    """`c[j] += ...` for every j."""
+    scale, last = writer.scheme.scale, len(action.entered) - 1
+    for j, (entered, compensated) in enumerate(
+        zip(action.entered, action.compensated, strict=True)
+    ):
+        if j == last or entered == compensated:
+            if entered:
+                writer.add_path(scale * entered, j)
+        else:
+            _add_either(writer, j, last, scale * entered, scale * compensated)
+
+
+def _add_either(writer: Writer, j: int, last: int, entered: int, compensated: int) -> None:
+    """`c[j] += entered` where itr <= j, `compensated` where it is not."""
+    accumulator = writer.fetch(j, 0)
+    if compensated:
+        writer.sum(accumulator, compensated, accumulator, 1)
+    mask = _mask(writer, last - 1 - j, last)
+    chosen, difference = writer.temporary(2), entered - compensated
+    if fits_simm13(difference):
+        writer.emit(asm.arithmetic("and", mask, difference, chosen))
+    else:
+        writer.constant(difference, chosen, 3)
+        writer.emit(asm.arithmetic("and", mask, chosen, chosen))
+    writer.emit(asm.arithmetic("add", accumulator, chosen, accumulator))
+    if writer.path(j) is None:
+        writer.store_path(accumulator, j)
+
+
+def _mask(writer: Writer, offset: int, last: int) -> Register:
+    """Return a register, temporary 1 perhaps, that is -1 where q + `offset` < 0, and 0 elsewhere.
+
+    `last` is k - 1.
+    """
+    q = writer.fetch(_itr(writer), 1)
+    if last == 1:  # so j = 0, and offset = 0
+        return q
+    mask = writer.temporary(1)
+    if offset:
+        writer.emit(asm.arithmetic("add", q, offset, mask))
+        q = mask
+    _sign(writer, q, mask)
+    return mask
+
+
+def _sign(writer: Writer, source: Register, result: Register) -> None:
+    if writer.is64:
+        writer.emit(asm.shift("srax", source, 63, result))
+    else:
+        writer.emit(asm.shift("sra", source, 31, result))
+
+
+def count_iterations(writer: Writer, action: CountIterations) -> None:
+    """`if f: count[c[k-1] + constant]++`."""
+    q = writer.fetch(_itr(writer), 0)
+    writer.conditional("z", q, lambda: _count(writer, action), 0)
+
+
+def _count(writer: Writer, action: CountIterations) -> None:
+    number = action.iterations - 1
+    accumulator = writer.fetch(number, 0)
+    if writer.scheme.table is Table.HASH:
+        writer.sum(accumulator, action.constant, Register.O0, 1)
+        call_hash(writer, True)
+    elif writer.scheme.scale == 1:
+        _count_index(writer, accumulator, action.constant)
+    else:
+        free = int(writer.path(number) is None)
+        offset: Register | int = COUNTER_SIZE * action.constant
+        if not fits_simm13(offset):
+            helper = writer.temporary(free + 1)
+            writer.constant(offset, helper, free + 2)
+            offset = helper
+        writer.bump(accumulator, offset, writer.temporary(free))
+
+
+def _count_index(writer: Writer, accumulator: Register, constant: int) -> None:
+    address, scaled = writer.temporary(1), writer.temporary(0)
+    counter = writer.layout.path_base + COUNTER_SIZE * constant
+    writer.emit(
+        asm.sethi(counter, address),
+        asm.shift("sll", accumulator, 2, scaled),
+        asm.arithmetic("add", address, scaled, address),
+    )
+    writer.bump(address, counter & 0x3FF, scaled)
+
+
+def next_iteration(writer: Writer, action: NextIteration) -> None:
+    """`c[j] := c[j-1]; c[0] := start; itr++`."""
+    for j in range(action.iterations - 1, 0, -1):
+        writer.store_path(writer.fetch(j - 1, 0), j)
+    writer.set_path(writer.scheme.offset + writer.scheme.scale * action.start)
+    itr = _itr(writer)
+    if action.iterations == 2:
+        writer.set_path(0, itr)
+        return
+    q, below = writer.fetch(itr, 0), writer.temporary(1)
+    _sign(writer, q, below)
+    writer.emit(asm.arithmetic("sub", q, below, q))
+    if writer.path(itr) is None:
+        writer.store_path(q, itr)
+
+
+def leave_loop(writer: Writer, action: LeaveLoop) -> None:
+    """`c[0] := c[itr]`: c[j] replaces it for every j > 0 that itr has reached, in order."""
+    first, q = writer.fetch(0, 0), writer.fetch(_itr(writer), 1)
+    for j in range(1, action.iterations):
+        _replace(writer, first, writer.fetch(j, 2), q, action.iterations - 1 - j)
+    if writer.path() is None:
+        writer.store_path(first)
+
+
+def _replace(writer: Writer, first: Register, other: Register, q: Register, offset: int) -> None:
+    """`first = other` where q + `offset` >= 0."""
+    test = q
+    if offset:
+        test = writer.temporary(3)
+        writer.emit(asm.arithmetic("add", q, offset, test))
+    if writer.machine is MachineKind.SPARCV8:
+        mask, change = writer.temporary(3), writer.temporary(4)
+        _sign(writer, test, mask)
+        writer.emit(
+            asm.arithmetic("xor", first, other, change),
+            asm.arithmetic("andn", change, mask, change),
+            asm.arithmetic("xor", first, change, first),
+        )
+        return
+    if not writer.is64:
+        writer.emit(asm.shift("sra", test, 0, writer.temporary(3)))
+        test = writer.temporary(3)
+    writer.emit(asm.move_register("gez", test, other, first))
+
+
+def _itr(writer: Writer) -> int:
+    """Number of the iteration register: the last."""
+    return len(writer.scheme.registers) - 1
+
+
+def _count_needs(action: CountIterations, table: Table, machine: MachineKind) -> Needs:
+    hashing = count_needs(action, table, machine).clobbers
+    return Needs(True, hashing, machine is MachineKind.SPARCV8)
+
+
+_PATH = Needs(path=True)
+
+GENERATORS: Generators = {
+    EnterLoop: Generator(enter_loop, _PATH),
+    AddAccumulators: Generator(add_accumulators, _PATH),
+    CountIterations: Generator(count_iterations, _count_needs),
+    NextIteration: Generator(next_iteration, _PATH),
+    LeaveLoop: Generator(leave_loop, _PATH),
+}

@@ -1,0 +1,261 @@
+"""Numbers of k-iteration paths (KITER 3.2, algorithms 1 and 2).
+
+Terms
+-----
+val(e, i), numPaths(v)
+    As in `numbering`, on the unrolled graph: `values` and `num_paths` by edge and vertex copy.
+invalidPaths(v)
+    How many of the paths from a vertex in copy i < k of a loop leave the loop before its k-th
+    iteration is complete: a path that began at the loop's head may not (KITER section 2).
+cval(e, i)
+    What is taken off val(e, i) for a path that began at the head: the number of invalid paths
+    over the edges before e. With it the valid paths have the numbers 0 .. n - 1.
+compensated
+    A path before it enters copy k of a loop at whose head it began (`Unrolled.full_loops`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
+
+
+class Choices(NamedTuple):
+    """The valid edges out of a vertex by ascending compensated value."""
+
+    values: tuple[int, ...]
+    edges: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class IterationNumbering:
+    """Numbers of the valid paths of an unrolled graph.
+
+    Attributes
+    ----------
+    unrolled
+        The numbered graph.
+    num_paths, invalid_paths
+        By vertex (copies included).
+    values, compensation
+        val and cval by edge (copies included).
+    order
+        Outgoing edges by vertex, by ascending value.
+    """
+
+    unrolled: Unrolled
+    num_paths: tuple[int, ...]
+    invalid_paths: tuple[int, ...]
+    values: tuple[int, ...]
+    compensation: tuple[int, ...]
+    order: tuple[tuple[int, ...], ...]
+
+    @property
+    def total(self) -> int:
+        """Number of valid paths."""
+        entry = self.unrolled.cfg.entry
+        return self.num_paths[entry] - self.invalid_paths[entry]
+
+    def encode(self, path: Iterable[int]) -> int:
+        """Return the number of a path given as edges from ENTRY to EXIT (equation 1)."""
+        number, compensated = 0, False
+        for edge in map(self.unrolled.edges.__getitem__, path):
+            compensated = self._is_compensated(edge, compensated)
+            number += self.values[edge.id]
+            if compensated or edge.source == self.unrolled.cfg.entry:
+                number -= self.compensation[edge.id]
+        return number
+
+    def _is_compensated(self, edge: UnrolledEdge, before: bool) -> bool:
+        """Whether a path is compensated on `edge`, by whether it was on the edge before."""
+        source, iteration = self.unrolled.copies[edge.source]
+        if source == self.unrolled.cfg.entry:
+            return edge.cfg_edge is None and edge.target in self.unrolled.full_loops
+        loop = self.unrolled.loop_of.get(source)
+        return before and loop is not None and iteration < loop.iterations
+
+    def decode(self, path_id: int) -> tuple[int, ...]:
+        """Return the edges, from ENTRY to EXIT, of path `path_id` (algorithm 2).
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        return self.decode_prefix(path_id, self.unrolled.cfg.exit)
+
+    def decode_prefix(self, path_sum: int, last: int) -> tuple[int, ...]:
+        """Return the edges of the unfinished path to vertex `last` with these values.
+
+        From each vertex some valid edge has value 0, so it begins path `path_sum` (EPP 3.6).
+
+        Raises
+        ------
+        ValueError
+            If there is no such path, or it does not lead through `last`.
+        """
+        name, rest = self.unrolled.cfg.name, path_sum
+        if not 0 <= path_sum < self.total:
+            raise ValueError(f"{name} has no path {path_sum} (paths: {self.total})")
+        vertex, path, compensated = self.unrolled.cfg.entry, [], False
+        while vertex != last:
+            choices = self._choices(vertex, compensated)
+            if not choices.edges:
+                raise ValueError(f"{name}: no path of this value through {last}")
+            place = bisect_right(choices.values, rest) - 1
+            edge = self.unrolled.edges[choices.edges[place]]
+            rest -= choices.values[place]
+            path.append(edge.id)
+            compensated = self._is_compensated(edge, compensated)
+            vertex = edge.target
+        return tuple(path)
+
+    def _choices(self, vertex: int, compensated: bool) -> Choices:
+        known = self._tables[0].get(vertex) if compensated else None
+        return self._tables[1][vertex] if known is None else known
+
+    @cached_property
+    def _tables(self) -> tuple[dict[int, Choices], tuple[Choices, ...]]:
+        """Choices of compensated paths, by vertex where these differ, and of other paths."""
+        plain = []
+        compensated = {}
+        for vertex, order in enumerate(self.order):
+            values = tuple(self.values[edge] for edge in order)
+            plain.append(Choices(values, order))
+            copy = self.unrolled.copies[vertex]
+            loop = self.unrolled.loop_of.get(copy.vertex)
+            if vertex == self.unrolled.cfg.entry:
+                plain[-1] = self._compensated_choices(order)
+            elif loop is not None and copy.iteration < loop.iterations:
+                compensated[vertex] = self._compensated_choices(order)
+        return compensated, tuple(plain)
+
+    def _compensated_choices(self, order: tuple[int, ...]) -> Choices:
+        valid = [edge for edge in order if self._valid_over(self.unrolled.edges[edge])]
+        values = (self.values[edge] - self.compensation[edge] for edge in valid)
+        return Choices(tuple(values), tuple(valid))
+
+    def _valid_over(self, edge: UnrolledEdge) -> int:
+        """Valid paths over an edge that a compensated path, or one at ENTRY, may take."""
+        invalid = _invalid_over(self.unrolled, edge, self.num_paths, self.invalid_paths)
+        return self.num_paths[edge.target] - invalid
+
+    def paths(self) -> Iterator[tuple[int, ...]]:
+        """Yield the edges of every valid path, by ascending number."""
+        entry, exit_vertex = self.unrolled.cfg.entry, self.unrolled.cfg.exit
+        path: list[int] = []
+        states = [False]
+        open_edges = [iter(self._choices(entry, False).edges)]
+        while open_edges:
+            number = next(open_edges[-1], None)
+            if number is None:
+                open_edges.pop()
+                states.pop()
+                del path[-1:]
+                continue
+            edge = self.unrolled.edges[number]
+            path.append(number)
+            if edge.target == exit_vertex:
+                yield tuple(path)
+                path.pop()
+            else:
+                states.append(self._is_compensated(edge, states[-1]))
+                open_edges.append(iter(self._choices(edge.target, states[-1]).edges))
+
+    def blocks_of_all_paths(self) -> int:
+        """Return how many blocks all valid paths have, together."""
+        ways: dict[tuple[int, bool], int] = {(self.unrolled.cfg.entry, False): 1}
+        blocks = 0
+        for vertex in reversed(self.unrolled.order):
+            for compensated in (False, True):
+                arrived = ways.get((vertex, compensated), 0)
+                if not arrived:
+                    continue
+                if vertex < len(self.unrolled.cfg.blocks) or vertex >= self._first_copy:
+                    blocks += arrived * self._paths_from(vertex, compensated)
+                for number in self._choices(vertex, compensated).edges:
+                    edge = self.unrolled.edges[number]
+                    state = (edge.target, self._is_compensated(edge, compensated))
+                    ways[state] = ways.get(state, 0) + arrived
+        return blocks
+
+    @property
+    def _first_copy(self) -> int:
+        return self.unrolled.cfg.vertex_count
+
+    def _paths_from(self, vertex: int, compensated: bool) -> int:
+        return self.num_paths[vertex] - (self.invalid_paths[vertex] if compensated else 0)
+
+    def validate(self) -> None:
+        """Check the numbers on every vertex, and that samples survive decoding and encoding.
+
+        Raises
+        ------
+        AssertionError
+            If they do not.
+        """
+        for vertex in self.unrolled.order:
+            for compensated in (False, True):
+                choices = self._choices(vertex, compensated)
+                assert not choices.values or choices.values[0] == 0
+                assert list(choices.values) == sorted(set(choices.values))
+        step = max(self.total // 64, 1)
+        for path_id in chain(range(0, self.total, step), (self.total - 1,)):
+            assert self.encode(self.decode(path_id)) == path_id
+
+
+def _invalid_over(
+    unrolled: Unrolled,
+    edge: UnrolledEdge,
+    num_paths: Sequence[int],
+    invalid_paths: Sequence[int],
+) -> int:
+    """Return how many paths over `edge` are invalid if it is compensated (equation 2)."""
+    source, iteration = unrolled.copies[edge.source]
+    if source == unrolled.cfg.entry:
+        counts = edge.cfg_edge is None and edge.target in unrolled.full_loops
+        return invalid_paths[edge.target] if counts else 0
+    loop = unrolled.loop_of.get(source)
+    if loop is None or iteration == loop.iterations or loop.head not in unrolled.full_loops:
+        return 0
+    return num_paths[edge.target] if unrolled.leaves(edge) else invalid_paths[edge.target]
+
+
+def number_iterations(unrolled: Unrolled) -> IterationNumbering:
+    """Give the valid paths of `unrolled` their numbers (algorithm 1).
+
+    Notes
+    -----
+    Edges are valued in the order of their ids, as KITER's table 1 does. Without iterated loops
+    paths are EPP's and so is the order: ascending NumPaths of the targets (EPP 5.2).
+    """
+    count = len(unrolled.copies)
+    num_paths, invalid_paths = [0] * count, [0] * count
+    values, compensation = [0] * len(unrolled.edges), [0] * len(unrolled.edges)
+    order: list[tuple[int, ...]] = [()] * count
+    num_paths[unrolled.cfg.exit] = 1
+    for vertex in unrolled.order[1:]:
+        edges = unrolled.out_edges[vertex]
+        if not unrolled.loops:
+            edges = tuple(sorted(edges, key=lambda e: num_paths[unrolled.edges[e].target]))
+        for number in edges:
+            edge = unrolled.edges[number]
+            values[number] = num_paths[vertex]
+            compensation[number] = invalid_paths[vertex]
+            num_paths[vertex] += num_paths[edge.target]
+            invalid_paths[vertex] += _invalid_over(unrolled, edge, num_paths, invalid_paths)
+        order[vertex] = edges
+    return IterationNumbering(
+        unrolled,
+        tuple(num_paths),
+        tuple(invalid_paths),
+        tuple(values),
+        tuple(compensation),
+        tuple(order),
+    )

@@ -1,0 +1,334 @@
+"""Where to put the instrumentation of k-iteration paths (KITER 4; EPP 3.3, 3.4, 4).
+
+Values are moved onto the chords of a spanning tree of the unrolled graph: a cycle-free choice of
+edges that need no increment, in their copy. Removing the dummy edges, as KITER 4.1 does it, is
+the case of a tree of dummy edges (`dummy_tree`). Outside of iterated loops figure 8 of EPP says
+what goes where. In an iterated loop every edge does the work of its copies at once, one
+accumulator each.
+
+Why EPP's figure 8 stops at the loops: `r=c` moved down into a loop, or a count moved up into it,
+would be executed in every iteration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
+from profiler.plan.placement import ADDRESSING_REACH, INDEXING_REACH
+from profiler.plan.plan import (
+    Action,
+    AddRegister,
+    Addressing,
+    CountConstantPath,
+    CountEdge,
+    CountPath,
+    SetRegister,
+    Table,
+)
+from profiler.schemes.kiter.actions import (
+    AddAccumulators,
+    CountIterations,
+    EnterLoop,
+    LeaveLoop,
+    NextIteration,
+)
+from profiler.schemes.kiter.loops import IteratedLoop
+from profiler.schemes.kiter.numbering import IterationNumbering
+from profiler.schemes.kiter.unrolled import Unrolled
+
+
+@dataclass(frozen=True)
+class IterationIncrements:
+    """Increments by edge of the unrolled graph, and what sums lack at its vertices.
+
+    The values of any way from ENTRY to a vertex add up to its increments plus the vertex's
+    `potential`. `compensation` is taken off the increments of compensated paths.
+    """
+
+    increments: tuple[int, ...]
+    potential: tuple[int, ...]
+    compensation: tuple[int, ...]
+
+    @property
+    def greatest(self) -> int:
+        """The greatest absolute constant in the code."""
+        pairs = zip(self.increments, self.compensation, strict=True)
+        return max((max(abs(i), abs(c), abs(i - c)) for i, c in pairs), default=0)
+
+
+@dataclass(frozen=True)
+class IterationPlacement:
+    """Instrumentation of a routine; the attributes are those of `placement.Placement`."""
+
+    actions: dict[int, tuple[Action, ...]]
+    static_region: frozenset[int]
+    counted_region: frozenset[int]
+    edge_counters: tuple[int, ...]
+
+
+def busy_tree(unrolled: Unrolled, weights: Sequence[float]) -> SpanningTree:
+    """Return the maximum spanning tree: what it holds needs no increment."""
+    return _tree(unrolled, unrolled.edge_weights(weights), ())
+
+
+def dummy_tree(unrolled: Unrolled) -> SpanningTree:
+    """Return a tree of dummy edges alone, which removes them as KITER 4.1 does."""
+    real = [edge.id for edge in unrolled.edges if edge.cfg_edge is not None]
+    return _tree(unrolled, [0.0] * len(unrolled.edges), real)
+
+
+def _tree(unrolled: Unrolled, weights: Sequence[float], excluded: Sequence[int]) -> SpanningTree:
+    ends = [(edge.source, edge.target) for edge in unrolled.edges]
+    root = (unrolled.cfg.exit, unrolled.cfg.entry)
+    return maximum_spanning_tree(len(unrolled.copies), ends, weights, root, excluded)
+
+
+def iteration_increments(
+    numbering: IterationNumbering, tree: SpanningTree, weights: Sequence[float] | None
+) -> IterationIncrements:
+    """Move the values onto the edges outside of `tree`.
+
+    Compensation is moved too, within the loops, where `weights` by control-flow edge are given.
+    """
+    unrolled = numbering.unrolled
+    at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
+    # Whatever begins with an edge at ENTRY is compensated on it, always.
+    values = [
+        value - (numbering.compensation[edge] if edge in at_entry else 0)
+        for edge, value in enumerate(numbering.values)
+    ]
+    potential = chord_increments(tree, values).potential
+    increments = tuple(
+        values[edge.id] + potential[edge.source] - potential[edge.target] for edge in unrolled.edges
+    )
+    # On exit edges the accumulators of compensated paths are about to be dropped.
+    compensation = tuple(
+        0 if edge.id in at_entry or unrolled.leaves(edge) else numbering.compensation[edge.id]
+        for edge in unrolled.edges
+    )
+    if weights is not None:
+        compensation = _moved(unrolled, compensation, weights)
+    return IterationIncrements(increments, potential, compensation)
+
+
+def _moved(
+    unrolled: Unrolled, compensation: Sequence[int], weights: Sequence[float]
+) -> tuple[int, ...]:
+    """Move compensation off busy edges, by event counting on the compensated part of each loop.
+
+    That part begins with the head's start dummy and ends where copy k begins. Sums over its ways
+    stay as they are; nothing else is ever compensated.
+    """
+    inside = frozenset(
+        vertex
+        for vertex, copy in enumerate(unrolled.copies)
+        for loop in [unrolled.loop_of.get(copy.vertex)]
+        if loop is not None
+        and loop.head in unrolled.full_loops
+        and copy.iteration < loop.iterations
+    )
+    entry, exit_vertex = unrolled.cfg.entry, unrolled.cfg.exit
+    ends = [
+        (e.source if e.source in inside else entry, e.target if e.target in inside else entry)
+        for e in unrolled.edges
+    ]
+    excluded = [
+        e.id
+        for e in unrolled.edges
+        if unrolled.leaves(e)
+        or (e.source not in inside and unrolled.start_dummy.get(e.target) != e.id)
+        or ends[e.id] == (entry, entry)
+    ]
+    tree = maximum_spanning_tree(
+        len(unrolled.copies),
+        ends,
+        unrolled.edge_weights(weights),
+        (exit_vertex, entry),
+        excluded,
+    )
+    return chord_increments(tree, compensation).increments
+
+
+def choose_counters(
+    increments: IterationIncrements, wanted: Table | None
+) -> tuple[Table, Addressing | None]:
+    """Choose how path counters are kept, as `placement.choose_table`."""
+    greatest = increments.greatest
+    table = wanted or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
+    if table is not Table.ARRAY:
+        return table, None
+    return table, Addressing.ADDRESS if greatest <= ADDRESSING_REACH else Addressing.INDEX
+
+
+def place_iterations(
+    unrolled: Unrolled,
+    tree: SpanningTree,
+    increments: IterationIncrements,
+    counted_edges: Sequence[int] = (),
+) -> IterationPlacement:
+    """Place the instrumentation.
+
+    Parameters
+    ----------
+    tree, increments
+        A spanning tree of `unrolled`, and what `iteration_increments` made of it.
+    counted_edges
+        Control-flow edges that get a counter of their own. Self-loops always do (EPP 4.1).
+    """
+    placer = _Placer(unrolled, tree, increments)
+    actions = {
+        edge: placer.actions(edge)
+        for edge in sorted({*unrolled.by_cfg_edge, *unrolled.removed, *unrolled.dfs.self_loops})
+    }
+    counters = tuple(sorted({*counted_edges, *unrolled.dfs.self_loops}))
+    for counter, counted in enumerate(counters):
+        actions[counted].append(CountEdge(counter))
+    frozen = {edge: tuple(actions[edge]) for edge in actions if actions[edge]}
+    return IterationPlacement(frozen, placer.static_region, placer.counted_region, counters)
+
+
+class _Placer:
+    """Says what an edge of the control-flow graph does."""
+
+    def __init__(
+        self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
+    ) -> None:
+        self.unrolled, self.tree = unrolled, tree
+        begins = frozenset(unrolled.start_dummy.values())
+        self.increments = [
+            increment - (increments.compensation[edge] if edge in begins else 0)
+            for edge, increment in enumerate(increments.increments)
+        ]
+        self.compensation = increments.compensation
+        self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
+        self.initial, self.static_region = self._initialise()
+        self.final, self.counted_region = self._count()
+
+    def _initialise(self) -> tuple[set[int], frozenset[int]]:
+        """Choose the edges that set the register (EPP figure 8, first loop)."""
+        unrolled = self.unrolled
+        initial: set[int] = set()
+        region: set[int] = set()
+        work = [unrolled.cfg.entry]
+        while work:
+            for edge in unrolled.out_edges[work.pop()]:
+                target = unrolled.edges[edge].target
+                only_way_in = len(unrolled.in_edges[target]) == 1
+                if self.tree.in_tree[edge] and only_way_in and not unrolled.is_iterated(target):
+                    region.add(target)
+                    work.append(target)
+                else:
+                    initial.add(edge)
+        return initial, frozenset(region)
+
+    def _count(self) -> tuple[set[int], frozenset[int]]:
+        """Choose the edges that count (EPP figure 8, second loop)."""
+        unrolled = self.unrolled
+        final: set[int] = set()
+        region: set[int] = set()
+        work = [unrolled.cfg.exit]
+        while work:
+            for edge in unrolled.in_edges[work.pop()]:
+                source = unrolled.edges[edge].source
+                only_way_out = len(unrolled.out_edges[source]) == 1
+                if self.tree.in_tree[edge] and only_way_out and not unrolled.is_iterated(source):
+                    region.add(source)
+                    work.append(source)
+                else:
+                    final.add(edge)
+        return final, frozenset(region)
+
+    def actions(self, cfg_edge: int) -> list[Action]:
+        """Return the actions of an edge, counters of its own aside."""
+        _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
+        loop = self.unrolled.loop_of.get(source)
+        entered = self.unrolled.loop_of.get(target)
+        if cfg_edge in self.unrolled.dfs.self_loops:
+            return []
+        if loop is not None and cfg_edge in self.back:
+            return self._back_edge(cfg_edge, loop)
+        if loop is not None and loop is entered and cfg_edge in self.unrolled.by_cfg_edge:
+            copies = self.unrolled.by_cfg_edge[cfg_edge]
+            return self._add(copies, loop)
+        placed = self._outside(cfg_edge) if loop is None else self._exit(cfg_edge, loop)
+        if entered is not None:
+            placed.append(EnterLoop(entered.iterations))
+        return placed
+
+    def _outside(self, cfg_edge: int) -> list[Action]:
+        if cfg_edge not in self.unrolled.by_cfg_edge:
+            return self._removed(cfg_edge)
+        (number,) = self.unrolled.by_cfg_edge[cfg_edge]
+        return self._step(number)
+
+    def _step(self, number: int, on_back_edge: bool = False) -> list[Action]:
+        """Return what one edge outside of iterated loops does (EPP figure 8, last loop)."""
+        increment = self.increments[number]
+        if number in self.initial and number in self.final:
+            return [CountConstantPath(increment, on_back_edge)]
+        if number in self.initial:
+            return [SetRegister(increment)]
+        if number in self.final:
+            return [CountPath(increment, on_back_edge)]
+        return [AddRegister(increment)] if increment else []
+
+    def _removed(self, cfg_edge: int) -> list[Action]:
+        """Count the path that a removed edge ends, and begin the next."""
+        _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
+        on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
+        end = self._step(self.unrolled.end_dummy[source], on_back_edge)
+        return end + self._begin(target, on_back_edge)
+
+    def _begin(self, target: int, on_back_edge: bool) -> list[Action]:
+        return self._step(self.unrolled.start_dummy[target], on_back_edge)
+
+    def _add(self, copies: Sequence[int], loop: IteratedLoop) -> list[Action]:
+        """Add the increments of an edge's copies to the accumulators of the loop's paths."""
+        entered = [self.increments[number] for number in copies]
+        compensated = [self.increments[number] - self.compensation[number] for number in copies]
+        missing = [0] * (loop.iterations - len(copies))
+        if not any(entered) and not any(compensated):
+            return []
+        return [AddAccumulators((*entered, *missing), (*compensated, *missing))]
+
+    def _back_edge(self, cfg_edge: int, loop: IteratedLoop) -> list[Action]:
+        edge = self.unrolled.cfg.edges[cfg_edge]
+        tail = self.unrolled.copy(edge.source, loop.iterations)
+        end = self.unrolled.end_dummy[tail]
+        start = self.unrolled.start_dummy[loop.head]
+        return [
+            CountIterations(loop.iterations, self.increments[end]),
+            *self._add(self.unrolled.by_cfg_edge[cfg_edge], loop),
+            NextIteration(loop.iterations, self.increments[start]),
+        ]
+
+    def _exit(self, cfg_edge: int, loop: IteratedLoop) -> list[Action]:
+        """Leave a loop; the path goes on, or ends there."""
+        edge = self.unrolled.cfg.edges[cfg_edge]
+        removed = cfg_edge not in self.unrolled.by_cfg_edge
+        copies: Sequence[int]
+        if removed:
+            vertices = (self.unrolled.copy(edge.source, i + 1) for i in range(loop.iterations))
+            copies = [self.unrolled.end_dummy[vertex] for vertex in vertices]
+        else:
+            copies = self.unrolled.by_cfg_edge[cfg_edge]
+        constants = {self.increments[number] for number in copies}
+        common = constants.pop() if len(constants) == 1 else None
+        placed = self._leave(copies, loop, common)
+        rest = common or 0
+        if removed:
+            on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
+            begun = self._begin(edge.target, on_back_edge)
+            return [*placed, CountPath(rest, on_back_edge), *begun]
+        if all(number in self.final for number in copies):
+            return [*placed, CountPath(rest)]
+        return [*placed, AddRegister(rest)] if rest else placed
+
+    def _leave(self, copies: Sequence[int], loop: IteratedLoop, common: int | None) -> list[Action]:
+        """Leave the loop; increments that depend on the iteration are added before."""
+        if common is not None:
+            return [LeaveLoop(loop.iterations)]
+        increments = tuple(self.increments[number] for number in copies)
+        return [AddAccumulators(increments, increments), LeaveLoop(loop.iterations)]

@@ -1,0 +1,327 @@
+"""`kiter`: k-iteration path profiling (KITER; Roy and Srikant, CGO 2009).
+
+Terms: see `iterations`, `iterations_numbering`.
+
+What is counted
+---------------
+A visit to an iterated loop makes n iterations (n - 1 back edges and an exit). The path that the
+activation is on when it enters goes through them all if n < k, or n = k and the k-th iteration
+is the one that leaves the loop; then the visit ends no path. Otherwise that path ends at the
+k-th back edge, after k iterations, and each back edge begins a path at the head, which either
+ends k iterations later, at a back edge, or is the one that goes on when the loop is left, in its
+k-th iteration. Paths that have made fewer iterations by then are dropped: they begin at the head
+and are no valid paths. So a visit with n >= k iterations is part of n - k + 1 paths, and
+iterations in its middle are part of k paths. Outside of iterated loops paths are EPP's.
+
+The unfinished path of an activation that ended early in a loop is its oldest one.
+
+Steps, as KITER numbers them
+----------------------------
+1. Choose k by loop (mixed mode, section 5) within the path limit: `iterations_limits.fit`.
+2. Number the valid paths (algorithm 1): `iterations_numbering.number_iterations`.
+3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `iterations_placement`.
+4. Instrument (algorithm 3): `iterations_actions`.
+5. Identify paths (algorithm 2): `IterationPlan.decode`.
+6. Derive edge counts from the paths: `iterations_flow`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
+from profiler.graphs.spanning import SpanningTree
+from profiler.graphs.weights import heuristic
+from profiler.plan.decoders import (
+    PathEnd,
+    PathRecord,
+    PathStart,
+    Reading,
+    RoutineCounters,
+    UnfinishedPath,
+)
+from profiler.plan.plan import (
+    Action,
+    Addressing,
+    CountConstantPath,
+    CountEdge,
+    InstrumentationPlan,
+    Table,
+)
+from profiler.schemes.kiter.flow import edge_counts, removed_forest
+from profiler.schemes.kiter.limits import fit
+from profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
+from profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
+from profiler.schemes.kiter.placement import (
+    IterationIncrements,
+    IterationPlacement,
+    busy_tree,
+    choose_counters,
+    dummy_tree,
+    iteration_increments,
+    place_iterations,
+)
+from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge, unroll
+from simulator.errors import UsageError
+
+
+@dataclass(frozen=True)
+class IterationPlan:
+    """k-iteration path instrumentation of one routine, and the way back to paths.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    unrolled, numbering, tree, increments
+        By vertex and edge of the unrolled graph: what the plan was made from.
+    static_region
+        Vertices at which the path register means nothing, because one path leads there.
+    edge_counters
+        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
+        leave their counts open.
+    removed_tree
+        The other removed edges: a forest on their sources and targets.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    unrolled: Unrolled
+    numbering: IterationNumbering
+    tree: SpanningTree
+    increments: IterationIncrements
+    static_region: frozenset[int]
+    edge_counters: tuple[int, ...]
+    removed_tree: SpanningTree
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of the edges cut because of too many paths (EPP 5.3)."""
+        return self.unrolled.cut_edges
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart: the valid ones."""
+        return self.numbering.total
+
+    @property
+    def loops(self) -> tuple[IteratedLoop, ...]:
+        """The loops whose paths span several iterations, with their k."""
+        return self.unrolled.loops
+
+    @cached_property
+    def potential_paths(self) -> int:
+        """Number of acyclic potential paths of the routine before any edge was cut."""
+        return number_iterations(unroll(self.cfg, self.unrolled.dfs, ())).total
+
+    @cached_property
+    def values(self) -> tuple[tuple[int, ...] | None, ...]:
+        """val(e, i) by control-flow edge, then by iteration; None for edges that end paths."""
+        return self._by_edge(self.numbering.values)
+
+    @cached_property
+    def compensation(self) -> tuple[tuple[int, ...] | None, ...]:
+        """cval(e, i), like `values`."""
+        return self._by_edge(self.numbering.compensation)
+
+    def _by_edge(self, numbers: Sequence[int]) -> tuple[tuple[int, ...] | None, ...]:
+        copies = self.unrolled.by_cfg_edge
+        return tuple(
+            tuple(numbers[copy] for copy in copies[edge.id]) if edge.id in copies else None
+            for edge in self.cfg.edges
+        )
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts (KITER algorithm 2).
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        return self._record(self.numbering.decode(path_id))
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every valid path, by ascending number."""
+        return map(self._record, self.numbering.paths())
+
+    def _record(self, path: Sequence[int], partial: bool = False) -> PathRecord:
+        edges = [self.unrolled.edges[edge] for edge in path]
+        copies = (self.unrolled.copies[edge.target].vertex for edge in edges)
+        blocks = tuple(vertex for vertex in copies if vertex != self.cfg.exit)
+        real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
+        end = PathEnd.PARTIAL if partial else self._end(edges[-1])
+        return PathRecord(blocks, real, self._start(edges[0]), end)
+
+    def _start(self, edge: UnrolledEdge) -> PathStart:
+        if edge.cfg_edge is not None:
+            return PathStart.ENTRY
+        return PathStart.LOOP if self._has_back_edge(edge) else PathStart.CUT
+
+    def _end(self, edge: UnrolledEdge) -> PathEnd:
+        if edge.cfg_edge is not None:
+            return PathEnd.EXIT
+        if not edge.stands_for:
+            return PathEnd.DEAD_END
+        return PathEnd.LOOP if self._has_back_edge(edge) else PathEnd.CUT
+
+    def _has_back_edge(self, edge: UnrolledEdge) -> bool:
+        return any(ended in self.unrolled.dfs.back_edges for ended in edge.stands_for)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive paths, unfinished paths and edge counts."""
+        paths = Counter(counters.paths)
+        unfinished: Counter[tuple[int, ...]] = Counter()
+        for end in counters.unfinished:
+            unfinished[self._unfinished(end)] += end.count
+            if end.last is not None:
+                paths[end.last] -= end.count
+        kept = {number: count for number, count in sorted(paths.items()) if count}
+        whole = ((self.numbering.decode(number), count) for number, count in kept.items())
+        partial: Counter[PathRecord] = Counter()
+        for path, count in unfinished.items():
+            partial[self._record(path, partial=True)] += count
+        edges = edge_counts(
+            self.unrolled,
+            self.removed_tree,
+            [*whole, *unfinished.items()],
+            dict(zip(self.edge_counters, counters.events, strict=True)),
+            counters.early,
+        )
+        return Reading(edges=edges, paths=kept, partial=partial)
+
+    def _unfinished(self, end: UnfinishedPath) -> tuple[int, ...]:
+        """Return the edges of the oldest unfinished path of an activation (EPP 3.6)."""
+        if end.block in self.plan.counted_region:
+            if end.last is None:
+                raise ValueError(f"{self.cfg.name}: block {end.block} reached without a count")
+            return self.numbering.decode_prefix(end.last, end.block)
+        if end.block in self.static_region:
+            return self.numbering.decode_prefix(self.increments.potential[end.block], end.block)
+        itr = end.registers[-1] if end.block in self.unrolled.loop_of else 0
+        vertex = self.unrolled.copy(end.block, itr + 1)
+        path_sum = end.registers[itr] + self.increments.potential[vertex]
+        return self.numbering.decode_prefix(path_sum, vertex)
+
+    def validate(self) -> None:
+        """Check every structure.
+
+        Raises
+        ------
+        AssertionError
+            If one is not as it must be.
+        """
+        self.unrolled.validate()
+        self.numbering.validate()
+        self.tree.validate()
+        potential = self.increments.potential
+        assert potential[self.cfg.entry] == 0 and potential[self.cfg.exit] == 0
+        for edge in self.unrolled.edges:
+            if self.tree.in_tree[edge.id]:
+                assert self.increments.increments[edge.id] == 0
+        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
+        counters = [
+            (action.counter, edge)
+            for edge, actions in self.plan.actions.items()
+            for action in actions
+            if isinstance(action, CountEdge)
+        ]
+        assert sorted(counters) == list(enumerate(self.edge_counters))
+        regions = self.plan.counted_region | self.static_region
+        assert not regions - set(range(len(self.cfg.blocks))) - {self.cfg.entry, self.cfg.exit}
+        assert not regions & set(self.unrolled.loop_of)
+        assert not self.plan.counted_region & self.static_region
+
+
+def plan_kiter(
+    cfg: ControlFlowGraph,
+    *,
+    iterations: int = 2,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    table: Table | None = None,
+    iterations_by_head: Mapping[int, int] | None = None,
+    event_counting: bool = True,
+) -> IterationPlan:
+    """Plan k-iteration path profiling of `cfg`.
+
+    Parameters
+    ----------
+    cfg
+        The routine; any graph, irreducible ones and parallel edges included.
+    iterations
+        k of the innermost loops; 1 gives EPP's paths.
+    weights
+        Edge weights by edge id; None for BL94's heuristic.
+    path_limit, total_limit
+        See `iterations_limits`; None for exact numbering of any size.
+    table
+        ARRAY or HASH to have that in any case; None for EPP's choice.
+    iterations_by_head
+        Loop head -> k, where that is not `iterations` (KITER 5).
+    event_counting
+        Keep increments off the busy edges (EPP 3.3). Otherwise every edge gets its value, as
+        KITER's algorithm 3 does it.
+
+    Raises
+    ------
+    UsageError
+        If a k is less than 1.
+    """
+    chosen = iterations_by_head or {}
+    if min([iterations, *chosen.values()]) < 1:
+        raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
+    dfs = depth_first(cfg)
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    found = find_loops(cfg, dfs, iterations)
+    wanted = with_iterations(found, {x.head: chosen.get(x.head, iterations) for x in found})
+    unrolled = fit(cfg, dfs, wanted, path_limit, total_limit)
+    numbering = number_iterations(unrolled)
+    tree = busy_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
+    increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
+    forest = removed_forest(unrolled, edge_weights)
+    open_edges = [unrolled.removed[chord] for chord in forest.chords]
+    placement = place_iterations(unrolled, tree, increments, open_edges)
+    return IterationPlan(
+        cfg,
+        _instrumentation(placement, numbering, choose_counters(increments, table)),
+        edge_weights,
+        unrolled,
+        numbering,
+        tree,
+        increments,
+        placement.static_region,
+        placement.edge_counters,
+        forest,
+    )
+
+
+def _instrumentation(
+    placement: IterationPlacement,
+    numbering: IterationNumbering,
+    counters: tuple[Table, Addressing | None],
+) -> InstrumentationPlan:
+    table, addressing = counters
+    greatest = max((loop.iterations for loop in numbering.unrolled.loops), default=0)
+    return InstrumentationPlan(
+        actions=placement.actions,
+        uses_register=_uses_register(placement.actions.values()),
+        table=table,
+        path_counters=numbering.total if table is Table.ARRAY else 0,
+        addressing=addressing,
+        edge_counters=len(placement.edge_counters),
+        registers=greatest + 1,
+        counted_region=placement.counted_region,
+    )
+
+
+def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
+    registerless = (CountConstantPath, CountEdge)
+    return any(not isinstance(action, registerless) for group in actions for action in group)

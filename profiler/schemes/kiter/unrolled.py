@@ -1,0 +1,342 @@
+"""The graph on which k-iteration paths are numbered (KITER; Roy and Srikant, CGO 2009).
+
+Terms
+-----
+iterated loop
+    An innermost natural loop whose paths span k >= 2 iterations (KITER 5). All other loops are
+    profiled acyclically: their back edges, like cut edges, are *removed* and end paths, as in
+    `dag`.
+copy
+    The loop-unrolled graph has k copies of an iterated loop (KITER 3.1); `iteration` i of a vertex
+    or edge is the copy that it is in, 1 outside of such loops. The back edge leads from copy
+    i to the head in copy i + 1.
+start dummy, end dummy
+    ENTRY -> head in copy 1, and tail in copy k -> EXIT: the paths that a back edge begins and
+    ends. Removed edges share the dummies of their vertices; one that leaves an iterated loop has
+    an end dummy in every copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import DepthFirst
+from profiler.schemes.kiter.loops import IteratedLoop
+
+
+class UnrolledEdge(NamedTuple):
+    """An edge of the unrolled graph.
+
+    `cfg_edge` is None for a dummy edge, which `stands_for` edges that end paths. `iteration` is
+    the copy that the source is in.
+    """
+
+    id: int
+    source: int
+    target: int
+    cfg_edge: int | None
+    iteration: int
+    stands_for: tuple[int, ...] = ()
+
+
+class Copy(NamedTuple):
+    """A vertex of the unrolled graph: which vertex of the control-flow graph, in which copy."""
+
+    vertex: int
+    iteration: int
+
+
+@dataclass(frozen=True)
+class Unrolled:
+    """A control-flow graph without cycles, its iterated loops unrolled.
+
+    Vertices keep their ids in copy 1; those of other copies follow. Edges whose source cannot be
+    reached are left out.
+
+    Attributes
+    ----------
+    cfg, dfs
+        Where it comes from.
+    loops
+        The iterated loops; their bodies are disjoint.
+    copies
+        By vertex.
+    edges
+        By id: real edges in control-flow order, then by copy; start dummies; end dummies.
+    removed
+        Back edges of loops that are not iterated (self-loops excepted), and cut edges, ascending.
+    cut_edges
+        Those of `removed` that are no back edges.
+    order
+        The vertices, targets before sources; the copies of a loop are together, the last first.
+    """
+
+    cfg: ControlFlowGraph
+    dfs: DepthFirst
+    loops: tuple[IteratedLoop, ...]
+    copies: tuple[Copy, ...]
+    edges: tuple[UnrolledEdge, ...]
+    removed: tuple[int, ...]
+    cut_edges: tuple[int, ...]
+    order: tuple[int, ...]
+
+    @cached_property
+    def loop_of(self) -> Mapping[int, IteratedLoop]:
+        """The iterated loop of each block that is in one."""
+        return {vertex: loop for loop in self.loops for vertex in loop.body}
+
+    @cached_property
+    def out_edges(self) -> tuple[tuple[int, ...], ...]:
+        """Outgoing edges by vertex, by id."""
+        return _by_vertex(len(self.copies), ((edge.source, edge.id) for edge in self.edges))
+
+    @cached_property
+    def in_edges(self) -> tuple[tuple[int, ...], ...]:
+        """Incoming edges by vertex, by id."""
+        return _by_vertex(len(self.copies), ((edge.target, edge.id) for edge in self.edges))
+
+    @cached_property
+    def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
+        """Control-flow edge -> its edges here, by copy; absent where it is removed."""
+        found: dict[int, list[int]] = {}
+        for edge in self.edges:
+            if edge.cfg_edge is not None:
+                found.setdefault(edge.cfg_edge, []).append(edge.id)
+        return {edge: tuple(copies) for edge, copies in found.items()}
+
+    @cached_property
+    def start_dummy(self) -> Mapping[int, int]:
+        """Vertex -> its start dummy."""
+        return {
+            edge.target: edge.id
+            for edge in self.edges
+            if edge.cfg_edge is None and edge.source == self.cfg.entry
+        }
+
+    @cached_property
+    def end_dummy(self) -> Mapping[int, int]:
+        """Vertex -> its end dummy (that of a dead end stands for nothing, see `dag`)."""
+        return {
+            edge.source: edge.id
+            for edge in self.edges
+            if edge.cfg_edge is None and edge.target == self.cfg.exit
+        }
+
+    @cached_property
+    def full_loops(self) -> frozenset[int]:
+        """Heads of the iterated loops whose paths from the head make all k iterations.
+
+        Only its back edges begin paths at such a head. Where removed edges lead to the head too,
+        paths begin there that may leave the loop in any iteration, and all those are valid.
+        """
+        entered = {self.cfg.edges[edge].target for edge in self.removed}
+        return frozenset(loop.head for loop in self.loops) - entered
+
+    @cached_property
+    def ambiguous_loops(self) -> frozenset[int]:
+        """Heads of loops whose paths do not tell how often each edge was executed.
+
+        A path that begins at the head may have been begun by another edge than the loop's, and
+        one that ends at a tail may have been ended by another.
+        """
+        ended = {self.cfg.edges[edge].source for edge in self.removed}
+        tails = {loop.head: self._tails(loop) for loop in self.loops}
+        return frozenset(
+            head for head in tails if head not in self.full_loops and ended & tails[head]
+        )
+
+    def _tails(self, loop: IteratedLoop) -> set[int]:
+        return {self.cfg.edges[edge].source for edge in loop.back_edges}
+
+    def copy(self, vertex: int, iteration: int) -> int:
+        """Return the vertex that is this copy of a control-flow vertex."""
+        return self._ids[Copy(vertex, iteration)]
+
+    @cached_property
+    def _ids(self) -> Mapping[Copy, int]:
+        return {copy: vertex for vertex, copy in enumerate(self.copies)}
+
+    def is_iterated(self, vertex: int) -> bool:
+        """Whether the vertex is a copy of a block of an iterated loop."""
+        return self.copies[vertex].vertex in self.loop_of
+
+    def leaves(self, edge: UnrolledEdge) -> bool:
+        """Whether the edge leaves an iterated loop otherwise than by its k-th back edge."""
+        loop = self.loop_of.get(self.copies[edge.source].vertex)
+        if loop is None:
+            return False
+        if edge.cfg_edge is None:
+            return edge.iteration < loop.iterations
+        return self.cfg.edges[edge.cfg_edge].target not in loop.body
+
+    def edge_weights(self, weights: Sequence[float]) -> tuple[float, ...]:
+        """Weights from those of control-flow edges: what an increment on the edge would cost.
+
+        Every copy of an edge costs what the edge does. The back edge of an iterated loop sets
+        and reads accumulators anyway, so what its dummies add to that costs nothing.
+        """
+        free = {edge for loop in self.loops for edge in loop.back_edges}
+        return tuple(
+            weights[edge.cfg_edge]
+            if edge.cfg_edge is not None
+            else sum(weights[ended] for ended in edge.stands_for if ended not in free)
+            for edge in self.edges
+        )
+
+    def validate(self) -> None:
+        """Check that the graph is acyclic and that every path runs from ENTRY to EXIT.
+
+        Raises
+        ------
+        AssertionError
+            If not, or if a live control-flow edge is missing.
+        """
+        position = {vertex: place for place, vertex in enumerate(self.order)}
+        for edge in self.edges:
+            assert position[edge.source] > position[edge.target], edge
+            assert self.copies[edge.source].iteration == edge.iteration
+        for vertex in self.order:
+            assert self.out_edges[vertex] or vertex == self.cfg.exit, f"{vertex} is a leaf"
+        live = {edge.id for edge in self.cfg.edges if edge.source in self.dfs.reached}
+        assert set(self.by_cfg_edge) | set(self.removed) | self.dfs.self_loops == live
+        assert not set(self.by_cfg_edge) & set(self.removed)
+        assert len(self.loop_of) == sum(len(loop.body) for loop in self.loops)
+
+
+def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
+    table: list[list[int]] = [[] for _ in range(count)]
+    for vertex, edge in pairs:
+        table[vertex].append(edge)
+    return tuple(map(tuple, table))
+
+
+def unroll(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    loops: Sequence[IteratedLoop],
+    cut_edges: Collection[int] = (),
+) -> Unrolled:
+    """Return the unrolled graph.
+
+    Parameters
+    ----------
+    loops
+        Disjoint innermost loops with k >= 2 (`iterations_loops`).
+    cut_edges
+        Further edges to remove, from vertices outside of `loops`.
+
+    Raises
+    ------
+    ValueError
+        If an edge cannot be cut, or a loop not be iterated.
+    """
+    cuts = frozenset(cut_edges)
+    inside = {vertex for loop in loops for vertex in loop.body}
+    if any(loop.iterations < 2 for loop in loops):
+        raise ValueError(f"{cfg.name}: an iterated loop needs at least 2 iterations")
+    if cuts & dfs.back_edges or any(
+        cfg.edges[edge].target == cfg.exit or cfg.edges[edge].source in inside for edge in cuts
+    ):
+        raise ValueError(f"{cfg.name}: back edges, edges to EXIT and in loops cannot be cut")
+    return _Unroller(cfg, dfs, tuple(loops), cuts).build()
+
+
+class _Unroller:
+    """Collects the vertices and edges of the unrolled graph."""
+
+    def __init__(
+        self,
+        cfg: ControlFlowGraph,
+        dfs: DepthFirst,
+        loops: tuple[IteratedLoop, ...],
+        cuts: frozenset[int],
+    ) -> None:
+        self.cfg, self.dfs, self.loops, self.cuts = cfg, dfs, loops, cuts
+        self.loop_of = {vertex: loop for loop in loops for vertex in loop.body}
+        self.back = {edge for loop in loops for edge in loop.back_edges}
+        self.removed = tuple(sorted((dfs.back_edges - dfs.self_loops - self.back) | cuts))
+        self.copies = [Copy(vertex, 1) for vertex in range(cfg.vertex_count)]
+        self.ids = {copy: vertex for vertex, copy in enumerate(self.copies)}
+        for loop in loops:
+            for iteration in range(2, loop.iterations + 1):
+                for vertex in sorted(loop.body):
+                    self.ids[Copy(vertex, iteration)] = len(self.copies)
+                    self.copies.append(Copy(vertex, iteration))
+        self.edges: list[UnrolledEdge] = []
+
+    def build(self) -> Unrolled:
+        """Return the graph."""
+        gone = {*self.removed, *self.dfs.self_loops}
+        for edge in self.cfg.edges:
+            if edge.source in self.dfs.reached and edge.id not in gone:
+                self._add_real(edge.id)
+        self._add_dummies()
+        return Unrolled(
+            self.cfg,
+            self.dfs,
+            self.loops,
+            tuple(self.copies),
+            tuple(self.edges),
+            self.removed,
+            tuple(sorted(self.cuts)),
+            tuple(self._order()),
+        )
+
+    def _add(
+        self, source: Copy, target: Copy, cfg_edge: int | None, stands_for: tuple[int, ...] = ()
+    ) -> None:
+        ends = self.ids[source], self.ids[target]
+        self.edges.append(
+            UnrolledEdge(len(self.edges), *ends, cfg_edge, source.iteration, stands_for)
+        )
+
+    def _add_real(self, cfg_edge: int) -> None:
+        _, source, target, _ = self.cfg.edges[cfg_edge]
+        loop = self.loop_of.get(source)
+        step, last = 0, 1
+        if loop is not None:
+            step = 1 if cfg_edge in self.back else 0
+            last = loop.iterations - step
+        for iteration in range(1, last + 1):
+            stays = loop is not None and target in loop.body
+            to = Copy(target, iteration + step if stays else 1)
+            self._add(Copy(source, iteration), to, cfg_edge)
+
+    def _add_dummies(self) -> None:
+        starts: dict[int, list[int]] = {}
+        ends: dict[Copy, list[int]] = {}
+        for edge in sorted({*self.removed, *self.back}):
+            _, source, target, _ = self.cfg.edges[edge]
+            starts.setdefault(target, []).append(edge)
+            loop = self.loop_of.get(source)
+            last = loop.iterations if loop is not None else 1
+            first = last if edge in self.back else 1
+            for iteration in range(first, last + 1):
+                ends.setdefault(Copy(source, iteration), []).append(edge)
+        inner = {edge.source for edge in self.edges} | {self.cfg.exit}
+        for vertex in self.dfs.preorder:
+            if vertex not in inner:
+                ends.setdefault(Copy(vertex, 1), [])
+        entry, exit_copy = Copy(self.cfg.entry, 1), Copy(self.cfg.exit, 1)
+        for target, edges in starts.items():
+            self._add(entry, Copy(target, 1), None, tuple(edges))
+        for source_copy, edges in ends.items():
+            self._add(source_copy, exit_copy, None, tuple(edges))
+
+    def _order(self) -> Iterable[int]:
+        """Yield vertices, targets first: a loop's head comes after all that its exits lead to."""
+        yield self.cfg.exit
+        heads = {loop.head: loop for loop in self.loops}
+        ranks = {vertex: rank for rank, vertex in enumerate(self.dfs.postorder)}
+        for vertex in self.dfs.postorder:
+            loop = heads.get(vertex)
+            if loop is not None:
+                for iteration in range(loop.iterations, 0, -1):
+                    for inner in sorted(loop.body, key=ranks.__getitem__):
+                        yield self.ids[Copy(inner, iteration)]
+            elif vertex not in self.loop_of and vertex != self.cfg.exit:
+                yield vertex

@@ -1,0 +1,1 @@
+"""`pp`: efficient path profiling (Ball and Larus 1996)."""

@@ -1,0 +1,246 @@
+"""`qpt2` and `qpt`: edge profiling and block profiling (BL94 section 3; QPT2 in EPP).
+
+====================  =====================================  ==============  =================
+plan                  counters                               BL94            the rest follows
+====================  =====================================  ==============  =================
+`qpt2`, `qpt` EDGE    on the chords of a maximum spanning    Eprof(Ecnt)     `flow.propagate`
+                      tree that holds EXIT -> ENTRY
+`qpt` REDUNDANT       in every block                         (section 3)     nothing
+`qpt` VERTEX_OPTIMAL  in the cheapest blocks                 Vprof(Vcnt)     `VertexFlow`
+`qpt` EDGE_HEURISTIC  on those chords but some               Vprof(Ecnt)     figures 6 and 8
+====================  =====================================  ==============  =================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import NO_EXITS, block_counts, propagate
+from profiler.graphs.loops import depth_first, live_edges
+from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from profiler.graphs.weights import heuristic
+from profiler.plan.decoders import Reading, RoutineCounters
+from profiler.plan.plan import CountEdge, InstrumentationPlan, Table
+from profiler.request.request import VertexPlacement
+from profiler.schemes.qpt.vertex_counts import VertexFlow, edges_from_blocks, removable, vertex_flow
+
+
+@dataclass(frozen=True)
+class EdgePlan:
+    """Edge instrumentation of one routine.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`. Counter k of the plan is on edge `tree.chords[k]`.
+    tree
+        Spanning tree of the live edges, by control-flow edge id.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    tree: SpanningTree
+
+    def edge_counts(
+        self, counters: Sequence[int], early_exits: Mapping[int, int] = NO_EXITS
+    ) -> tuple[int, ...]:
+        """Derive the count of every edge.
+
+        Parameters
+        ----------
+        counters
+            Values of the plan's edge counters.
+        early_exits
+            Block -> activations that ended early in it (BL94 figure 7).
+        """
+        chord_counts = dict(zip(self.tree.chords, counters, strict=True))
+        return propagate(self.cfg, self.tree, chord_counts, early_exits)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the edge counts."""
+        return Reading(edges=self.edge_counts(counters.events, counters.early))
+
+    def validate(self) -> None:
+        """Check the tree and that the plan counts its chords and nothing else.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        self.tree.validate()
+        expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.tree.chords)}
+        assert dict(self.plan.actions) == expected
+        assert self.plan.edge_counters == len(expected)
+
+
+def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> EdgePlan:
+    """Plan edge profiling of `cfg`; `weights` by edge id, None for BL94's heuristic."""
+    dfs = depth_first(cfg)
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    live = live_edges(cfg, dfs)
+    ends = [(edge.source, edge.target) for edge in cfg.edges]
+    dead = [edge.id for edge in cfg.edges if edge.id not in live]
+    tree = maximum_spanning_tree(cfg.vertex_count, ends, edge_weights, (cfg.exit, cfg.entry), dead)
+    return EdgePlan(cfg, _counter_plan(edges=tree.chords), edge_weights, tree)
+
+
+@dataclass(frozen=True)
+class VertexPlan:
+    """Counters in blocks: in each (redundant), or in the fewest that tell the others' counts.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`. Counter k of the plan is in block `counted[k]`.
+    counted
+        Blocks with counters, ascending.
+    flow
+        How the other blocks' counts follow; None where every block that can execute is counted.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    counted: tuple[int, ...]
+    flow: VertexFlow | None
+
+    def block_counts(
+        self, counters: Sequence[int], early_exits: Mapping[int, int] = NO_EXITS
+    ) -> tuple[int, ...]:
+        """Derive the count of every block; parameters as those of `EdgePlan.edge_counts`."""
+        if self.flow is not None:
+            return self.flow.block_counts(counters, early_exits)
+        counts = [0] * len(self.cfg.blocks)
+        for block, count in zip(self.counted, counters, strict=True):
+            counts[block] = count
+        return tuple(counts)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the block counts, and the edge counts where these determine them."""
+        blocks = self.block_counts(counters.events, counters.early)
+        edges = edges_from_blocks(self.cfg, depth_first(self.cfg), blocks, counters.early)
+        return Reading(edges=edges, blocks=blocks)
+
+    def validate(self) -> None:
+        """Check the tree and that the plan counts its blocks and nothing else.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        if self.flow is not None:
+            self.flow.tree.validate()
+            assert self.counted == self.flow.counted
+        expected = {block: (CountEdge(k),) for k, block in enumerate(self.counted)}
+        assert dict(self.plan.blocks) == expected
+        assert not self.plan.actions and not self.plan.block_ends
+        assert self.plan.edge_counters == len(expected)
+
+
+@dataclass(frozen=True)
+class EdgeHeuristicPlan:
+    """Counters on edges that tell block counts: Vprof(Ecnt), BL94 figure 11.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    tree
+        Spanning tree as that of `qpt2`.
+    removed
+        Its chords without counters.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    tree: SpanningTree
+    removed: tuple[int, ...]
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Edges with counters: counter k of the plan is on edge `counted[k]`."""
+        return _without(self.tree.chords, self.removed)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the block counts as BL94 figure 8 does, and edge counts if all are determined.
+
+        Chords without counters are taken to be never crossed. Other edges' counts may then be
+        wrong, even negative, but their sums at a block are right.
+        """
+        chords = dict.fromkeys(self.removed, 0)
+        chords.update(zip(self.counted, counters.events, strict=True))
+        edges = propagate(self.cfg, self.tree, chords, counters.early)
+        blocks = block_counts(self.cfg, edges)
+        return Reading(edges=None if self.removed else edges, blocks=blocks)
+
+    def validate(self) -> None:
+        """Check the tree and that the plan counts its chords but those removed.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        self.tree.validate()
+        assert set(self.removed) <= set(self.tree.chords)
+        expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.counted)}
+        assert dict(self.plan.actions) == expected
+        assert self.plan.edge_counters == len(expected)
+
+
+def plan_qpt(
+    cfg: ControlFlowGraph,
+    *,
+    placement: VertexPlacement,
+    weights: Sequence[float] | None = None,
+) -> EdgePlan | VertexPlan | EdgeHeuristicPlan:
+    """Plan block profiling of `cfg` (BL94 section 3).
+
+    Parameters
+    ----------
+    cfg
+        The routine; any graph.
+    placement
+        Where the counters go. EDGE gives the plan of `qpt2`, which tells edge counts too.
+    weights
+        By edge id; None for BL94's heuristic.
+    """
+    edge_plan = plan_qpt2(cfg, weights=weights)
+    if placement is VertexPlacement.EDGE:
+        return edge_plan
+    edge_weights, tree = edge_plan.weights, edge_plan.tree
+    if placement is VertexPlacement.EDGE_HEURISTIC:
+        removed = removable(tree, edge_weights)
+        plan = _counter_plan(edges=_without(tree.chords, removed))
+        return EdgeHeuristicPlan(cfg, plan, edge_weights, tree, removed)
+    dfs = depth_first(cfg)
+    if placement is VertexPlacement.VERTEX_OPTIMAL:
+        flow = vertex_flow(cfg, dfs, edge_weights)
+        plan = _counter_plan(blocks=flow.counted)
+        return VertexPlan(cfg, plan, edge_weights, flow.counted, flow)
+    every = tuple(block.id for block in cfg.blocks if block.id in dfs.reached)
+    return VertexPlan(cfg, _counter_plan(blocks=every), edge_weights, every, None)
+
+
+def _without(chords: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:
+    gone = frozenset(removed)
+    return tuple(chord for chord in chords if chord not in gone)
+
+
+def _counter_plan(edges: Sequence[int] = (), blocks: Sequence[int] = ()) -> InstrumentationPlan:
+    """Return a plan that counts these edges or these blocks."""
+    return InstrumentationPlan(
+        actions={edge: (CountEdge(k),) for k, edge in enumerate(edges)},
+        uses_register=False,
+        table=Table.NONE,
+        path_counters=0,
+        addressing=None,
+        edge_counters=len(edges) + len(blocks),
+        blocks={block: (CountEdge(k),) for k, block in enumerate(blocks)},
+    )

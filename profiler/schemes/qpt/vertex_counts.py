@@ -1,0 +1,222 @@
+"""How often blocks execute, from few counters (BL94 section 3).
+
+Vprof(Vcnt): counters in blocks (`VertexFlow`). All successors of a vertex belong to one *class*:
+vertices are in one class if they have a predecessor in common, directly or through others. What
+leaves the predecessors of a class enters its members. So each block is an edge of the *reduced
+graph*, from its own class to that of its successors, block counts obey the flow law there, and
+the blocks outside a maximum spanning tree need counters, no others [Knuth and Stevenson, "Optimal
+Measurement Points for Program Frequency Counts", BIT 13, 1973].
+
+Vprof(Ecnt): counters on edges (`removable`). Less than all chords of a spanning tree may do: a
+cycle whose edges alternate in direction may go without, because what its edges count can change
+without a block's count changing (BL94 3.3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import solve_tree
+from profiler.graphs.loops import DepthFirst
+from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+
+
+@dataclass(frozen=True)
+class VertexFlow:
+    """The reduced graph of a routine, and a spanning tree of it.
+
+    Attributes
+    ----------
+    cfg
+        The routine.
+    tree
+        Spanning tree of the reduced graph: edge b is block b, vertices are the classes. ENTRY
+        and EXIT execute equally often and are one edge, the root edge, unless it is a loop.
+        Blocks that cannot execute are excluded.
+    exit_class
+        The class of EXIT.
+    """
+
+    cfg: ControlFlowGraph
+    tree: SpanningTree
+    exit_class: int
+
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Blocks that need counters, ascending."""
+        return self.tree.chords
+
+    def block_counts(self, counters: Sequence[int], early: Mapping[int, int]) -> tuple[int, ...]:
+        """Derive the count of every block.
+
+        Parameters
+        ----------
+        counters
+            Counts of the blocks `counted`.
+        early
+            Block -> activations that ended early in it, and so did not go on to its successors.
+        """
+        counts = [0] * len(self.cfg.blocks)
+        for block, count in zip(self.counted, counters, strict=True):
+            counts[block] = count
+        supply = [0] * self.tree.vertex_count
+        for block, count in early.items():
+            supply[self.tree.ends[block][1]] -= count
+            supply[self.exit_class] += count
+        solved, _ = solve_tree(self.tree, counts, supply)
+        return tuple(solved)
+
+
+def block_weights(cfg: ControlFlowGraph, weights: Sequence[float]) -> tuple[float, ...]:
+    """Return weights by block from weights by edge: the sum over the incoming edges."""
+    return tuple(sum(weights[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks)
+
+
+def vertex_flow(cfg: ControlFlowGraph, dfs: DepthFirst, weights: Sequence[float]) -> VertexFlow:
+    """Find the cheapest blocks to count; `weights` by edge id."""
+    classes = _Classes(cfg, dfs)
+    ends = [classes.ends(block.id) for block in cfg.blocks]
+    root = (classes.of(cfg.exit), classes.ends(cfg.entry)[1])
+    dead = [block.id for block in cfg.blocks if block.id not in dfs.reached]
+    tree = maximum_spanning_tree(
+        2 * cfg.vertex_count,
+        ends,
+        block_weights(cfg, weights),
+        root if root[0] != root[1] else None,
+        dead,
+    )
+    return VertexFlow(cfg, tree, root[0])
+
+
+class _Classes:
+    """The classes of the reached vertices, each named by one of its members."""
+
+    def __init__(self, cfg: ControlFlowGraph, dfs: DepthFirst) -> None:
+        self._cfg = cfg
+        self._parent = list(range(cfg.vertex_count))
+        for vertex in dfs.preorder:
+            targets = [cfg.edges[edge].target for edge in cfg.out_edges[vertex]]
+            for target in targets[1:]:
+                self._parent[self.of(target)] = self.of(targets[0])
+
+    def of(self, vertex: int) -> int:
+        """The class of a vertex."""
+        while self._parent[vertex] != vertex:
+            self._parent[vertex] = self._parent[self._parent[vertex]]
+            vertex = self._parent[vertex]
+        return vertex
+
+    def ends(self, vertex: int) -> tuple[int, int]:
+        """The class of a vertex, and that of its successors.
+
+        A block that is never left has a class of its own behind it, which nothing leaves: as
+        often as it executes, activations end in it.
+        """
+        out = self._cfg.out_edges[vertex]
+        behind = self._cfg.vertex_count + vertex
+        return self.of(vertex), self.of(self._cfg.edges[out[0]].target) if out else behind
+
+
+def removable(tree: SpanningTree, weights: Sequence[float]) -> tuple[int, ...]:
+    """Return chords of `tree` that need no counter if only blocks are to be counted.
+
+    The heuristic of BL94 figure 11: chords by decreasing weight, each if the cycle that it closes
+    has no pipe and no vertex in common with those of the chords removed before.
+
+    Parameters
+    ----------
+    tree
+        A maximum spanning tree of the control-flow graph, with the edge EXIT -> ENTRY.
+    weights
+        By edge.
+    """
+    up = _Upward(tree)
+    marked: set[int] = set()
+    removed = []
+    for chord in sorted(tree.chords, key=lambda edge: -weights[edge]):
+        cycle = up.cycle(chord)
+        vertices = {vertex for vertex, _ in cycle}
+        if _is_pipeless(cycle) and not vertices & marked:
+            marked |= vertices
+            removed.append(chord)
+    return tuple(sorted(removed))
+
+
+def _is_pipeless(cycle: Sequence[tuple[int, bool]]) -> bool:
+    """Whether directions alternate around a cycle of (vertex, leaves it forwards)."""
+    return all(cycle[at - 1][1] != forwards for at, (_, forwards) in enumerate(cycle))
+
+
+class _Upward:
+    """A spanning tree's edges from each vertex towards its root."""
+
+    def __init__(self, tree: SpanningTree) -> None:
+        self._ends = tree.ends
+        self._parent: dict[int, tuple[int, bool]] = {}  # vertex -> parent, edge leads up
+        self._depth: dict[int, int] = {}
+        for root in range(tree.vertex_count):
+            if root in self._depth:
+                continue
+            self._depth[root] = 0
+            work = [root]
+            while work:
+                vertex = work.pop()
+                for _, other, sign in tree.neighbours[vertex]:
+                    if other not in self._depth:
+                        self._depth[other] = self._depth[vertex] + 1
+                        self._parent[other] = vertex, sign < 0
+                        work.append(other)
+
+    def cycle(self, chord: int) -> list[tuple[int, bool]]:
+        """Return the cycle that `chord` closes.
+
+        A list of its vertices in order, each with whether the edge to the next is crossed in its
+        own direction; the chord comes first.
+        """
+        source, target = self._ends[chord]
+        onward, back = [(source, True)], []
+        while source != target:
+            if self._depth[target] >= self._depth[source]:
+                parent, leads_up = self._parent[target]
+                onward.append((target, leads_up))
+                target = parent
+            else:
+                parent, leads_up = self._parent[source]
+                back.append((parent, not leads_up))
+                source = parent
+        return [*onward, *reversed(back)]
+
+
+def edges_from_blocks(
+    cfg: ControlFlowGraph, dfs: DepthFirst, blocks: Sequence[int], early: Mapping[int, int]
+) -> tuple[int, ...] | None:
+    """Derive the count of every edge from those of all blocks; None where they do not tell.
+
+    Each block is a vertex for what leaves it and another for what enters it. They tell all edge
+    counts if the edges form no cycle between these vertices.
+
+    Parameters
+    ----------
+    blocks, early
+        Executions, and activations that ended early, by block.
+    """
+    apart = cfg.vertex_count
+    live = [edge for edge in cfg.edges if edge.source in dfs.reached]
+    ends = [(edge.source, edge.target + (apart if edge.target < cfg.entry else 0)) for edge in live]
+    tree = maximum_spanning_tree(2 * apart, ends, [0.0] * len(live), (cfg.exit, cfg.entry))
+    if tree.chords:
+        return None
+    supply = [0] * tree.vertex_count
+    for block, count in enumerate(blocks):
+        supply[block] += count
+        supply[apart + block] -= count
+    for block, count in early.items():
+        supply[block] -= count
+        supply[cfg.exit] += count
+    solved, _ = solve_tree(tree, [0] * len(live), supply)
+    counts = [0] * len(cfg.edges)
+    for edge, count in zip(live, solved, strict=True):
+        counts[edge.id] = count
+    return tuple(counts)

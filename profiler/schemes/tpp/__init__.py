@@ -1,0 +1,1 @@
+"""`tpp`: targeted path profiling (Joshi, Bond and Zilles 2004)."""

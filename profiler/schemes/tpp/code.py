@@ -1,0 +1,128 @@
+"""Code of the actions of tpp plans (TPP appendix A).
+
+=====================  ==========================================  ===========================
+action                 code                                        executed
+=====================  ==========================================  ===========================
+`poison r`             sethi %hi(0xC0000000)                       1
+`cold++`               sethi; ld; add; st                          4
+hot or cold count      addressing: sethi; or; sra; movrnz;         7 (6 without the `or`)
+                       ld; add; st (A.1)
+                       addressing on V8, which has no movrnz:      9 (8)
+                       sethi; or; sra; and; andn; or; ld; add; st
+                       indexing: add; sra; or; sll; sethi; add;    9 (8 without the `add`)
+                       ld; add; st
+                       hash table: add; srl; sethi; ld; add; st;   8 (9 on V8+ and V8)
+                       brnz; nop; then the call                    + 2 (3)
+=====================  ==========================================  ===========================
+
+Indexing needs no conditional move: the cold counter is counter -1 of the array, and a negative
+number or its own sign is -1. It is the sum that is tested, since a hot path's register may be
+negative before its last increment is added (A.2).
+
+An addressing count leaves the path register destroyed, as the paper's does: a path ends there.
+Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
+"""
+
+from __future__ import annotations
+
+from profiler.code.layout import COUNTER_SIZE
+from profiler.code.snippets_paths import call_hash
+from profiler.code.writer import HASH_REGISTERS, Generator, Generators, Needs, Writer
+from profiler.plan.plan import Action, CountColdPath, CountHotPath, Poison, Table
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register, fits_simm13
+
+POISONED = 0xC0000000
+"""The two high bits of a 32-bit path register (TPP A.2)."""
+
+_SIGN = 31
+
+
+def poison(writer: Writer, action: Poison) -> None:
+    """`poison r`."""
+    writer.set_path(POISONED)
+
+
+def count_cold(writer: Writer, action: CountColdPath) -> None:
+    """`cold++`."""
+    writer.increment(writer.layout.cold)
+
+
+def count_hot(writer: Writer, action: CountHotPath) -> None:
+    """`count[r + c]++` or `cold++`."""
+    if writer.scheme.table is Table.HASH:
+        _count_hashed(writer, action)
+        return
+    register = writer.fetch(0, 0)
+    number = int(writer.path() is None)
+    if writer.scheme.scale == 1:
+        _count_index(writer, register, action.constant, number)
+    else:
+        _count_address(writer, register, action.constant, number)
+
+
+def _count_address(writer: Writer, register: Register, constant: int, number: int) -> None:
+    cold, sign = writer.temporary(number), writer.temporary(number + 1)
+    increment = COUNTER_SIZE * constant
+    if not fits_simm13(increment):
+        writer.sum(register, increment, register, number)
+        increment = 0
+    writer.constant(writer.layout.cold - increment, cold, number + 1)
+    writer.emit(asm.shift("sra", register, _SIGN, sign))
+    if writer.machine is MachineKind.SPARCV8:
+        writer.emit(
+            asm.arithmetic("and", cold, sign, cold),
+            asm.arithmetic("andn", register, sign, register),
+            asm.arithmetic("or", register, cold, register),
+        )
+    else:
+        writer.emit(asm.move_register("nz", sign, cold, register))
+    writer.bump(register, increment, cold)
+
+
+def _count_index(writer: Writer, register: Register, constant: int, number: int) -> None:
+    index, base = writer.temporary(number), writer.temporary(number + 1)
+    if constant:
+        writer.sum(register, constant, index, number + 1)
+        register = index
+    array = writer.layout.path_base
+    writer.emit(
+        asm.shift("sra", register, _SIGN, base),
+        asm.arithmetic("or", register, base, index),
+        asm.shift("sll", index, 2, index),
+        asm.sethi(array, base),
+        asm.arithmetic("add", base, index, base),
+    )
+    writer.bump(base, array & 0x3FF, index)
+
+
+def _count_hashed(writer: Writer, action: CountHotPath) -> None:
+    """Add the sign to the cold counter; call the hashing routine if there is none."""
+    path_sum, sign, base, value = (writer.temporary(n) for n in (0, 2, 3, 4))
+    register = writer.path()
+    if register is None:
+        writer.load_path(path_sum)
+    writer.sum(register or path_sum, action.constant, path_sum, 1)
+    cold = writer.layout.cold
+    writer.emit(
+        asm.shift("srl", path_sum, _SIGN, sign),
+        asm.sethi(cold, base),
+        asm.load("ld", base, cold & 0x3FF, value),
+        asm.arithmetic("add", value, sign, value),
+        asm.store("st", value, base, cold & 0x3FF),
+    )
+    writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
+
+
+def _hot_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
+    if table is not Table.HASH:
+        return Needs(path=True)
+    return Needs(True, HASH_REGISTERS, machine is MachineKind.SPARCV8)
+
+
+GENERATORS: Generators = {
+    Poison: Generator(poison, Needs(path=True)),
+    CountColdPath: Generator(count_cold),
+    CountHotPath: Generator(count_hot, _hot_needs),
+}

@@ -1,0 +1,116 @@
+"""Cold edges and what is cold because of them (TPP 4.1).
+
+Terms
+-----
+cold edge
+    One that executes less than i % as often as its source (the *local* criterion, 4.1.1).
+hot
+    On a path of the acyclic graph from ENTRY to EXIT without cold edges. What is not hot is cold
+    *transitively*.
+cold back edge
+    A removed edge all of whose siblings at a vertex are cold gets no dummy edge there (4.1.2):
+    paths cannot end with it, or none starts behind it. A dummy edge with one hot removed edge
+    stands for the cold ones too (figure 6b, footnote 2).
+
+A loop that turns hot keeps its entry dummy and so is hot even where control enters it over a
+cold edge. The exit edges of a disconnected loop are measured against all its exits, not against
+the block that they leave: that block's executions are those of the loop, which the cut separates
+from what comes after it; the paper does not treat that case, and its own example (figure 7)
+would lose all code behind a loop of 100,000 iterations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, DagEdge, thin
+from profiler.graphs.flow import block_counts
+from profiler.graphs.loops import DepthFirst
+
+
+def cold_edges(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    counts: Sequence[int],
+    percent: Fraction,
+    exit_flow: Mapping[int, int],
+) -> frozenset[int]:
+    """Return the edges that are cold by the local criterion (TPP 4.1.1).
+
+    Parameters
+    ----------
+    counts
+        Edge profile, by edge id.
+    percent
+        i of TPP(i, j), 0..100; at 0 nothing is cold.
+    exit_flow
+        Exit edges of disconnected loops -> what they are measured against.
+
+    Notes
+    -----
+    Self-loops are on no path and never cold. Edges of blocks that never execute are not either.
+    """
+    flow = dict(enumerate(block_counts(cfg, counts)))
+    share, part = percent.numerator, 100 * percent.denominator
+    flow[cfg.entry] = sum(counts[edge] for edge in cfg.out_edges[cfg.entry])
+    return frozenset(
+        edge.id
+        for edge in cfg.edges
+        if edge.source in dfs.reached
+        and edge.id not in dfs.self_loops
+        and part * counts[edge.id] < share * exit_flow.get(edge.id, flow[edge.source])
+    )
+
+
+def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:
+    """Return the hot part of `dag` (TPP 4.1.1, 4.1.2).
+
+    Parameters
+    ----------
+    dag
+        The whole acyclic graph.
+    cold
+        Control-flow edges that are cold by themselves.
+    """
+    if not cold:
+        return dag
+    hot = frozenset(range(dag.cfg.vertex_count))
+    while True:  # what turns cold can make entry dummies cold, and so more
+        open_edges = [edge for edge in dag.edges if not _is_cold(dag, edge, cold, hot)]
+        still_hot = _between(dag, open_edges)
+        if still_hot == hot:
+            break
+        hot = still_hot
+    kept = {edge.id for edge in open_edges if edge.source in hot and edge.target in hot}
+    return thin(dag, kept)
+
+
+def _is_cold(dag: Dag, edge: DagEdge, cold: Collection[int], hot: frozenset[int]) -> bool:
+    if edge.cfg_edge is not None:
+        return edge.cfg_edge in cold
+    if not edge.stands_for:
+        return False  # a dead end
+    if edge.target == dag.cfg.exit:
+        return all(removed in cold for removed in edge.stands_for)
+    return all(
+        removed in cold or not (source in hot or source == dag.cfg.entry)
+        for removed in edge.stands_for
+        for source in (dag.cfg.edges[removed].source,)
+    )
+
+
+def _between(dag: Dag, edges: Iterable[DagEdge]) -> frozenset[int]:
+    """Vertices on a way from ENTRY to EXIT over these edges."""
+    position = {vertex: index for index, vertex in enumerate(dag.topological)}
+    ordered = sorted(edges, key=lambda edge: position[edge.source])
+    ahead = {dag.cfg.entry}
+    for edge in ordered:
+        if edge.source in ahead:
+            ahead.add(edge.target)
+    behind = {dag.cfg.exit}
+    for edge in reversed(ordered):
+        if edge.target in behind:
+            behind.add(edge.source)
+    return frozenset(ahead & behind)

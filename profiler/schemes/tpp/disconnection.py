@@ -1,0 +1,147 @@
+"""Loops that TPP cuts out of a graph, so that what lies before, in and after them is separate.
+
+A loop is disconnected where the edges into it execute less than j % as often as its header (TPP
+4.2.1, 5). Its entry and exit edges are truncated: each ends a path and begins the next. Where
+such an edge comes from ENTRY, no path ends with it, and where it leads to EXIT none begins: such
+edges and what the loop's back edges do there are one dummy edge then. A loop of one block is its
+self-loop; it becomes a back edge as any other, since all its paths are that block.
+
+Irreducible regions are loops with several headers: the strongly connected component around a
+back edge whose target does not dominate its source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import block_counts
+from profiler.graphs.loops import DepthFirst, natural_loops, proper_back_edges
+
+
+@dataclass(frozen=True)
+class LoopRegion:
+    """A loop: its blocks, the edges into it (to its headers) and those out of it."""
+
+    body: frozenset[int]
+    entries: tuple[int, ...]
+    exits: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Disconnection:
+    """The truncated edges of disconnected loops.
+
+    Attributes
+    ----------
+    loops
+        The loops.
+    cuts, merged
+        Edge ids for `dag.make_dag`. Entry and exit edges that are back edges of other loops are
+        in neither: they end paths anyway.
+    exit_flow
+        Exit edge -> how often control leaves the loop, all exit edges together; for an edge out
+        of several loops the least of these.
+    """
+
+    loops: tuple[LoopRegion, ...]
+    cuts: frozenset[int]
+    merged: frozenset[int]
+    exit_flow: dict[int, int]
+
+
+def disconnect(
+    cfg: ControlFlowGraph, dfs: DepthFirst, counts: Sequence[int], percent: Fraction
+) -> Disconnection:
+    """Choose the loops to disconnect.
+
+    Parameters
+    ----------
+    counts
+        Edge profile, by edge id.
+    percent
+        j of TPP(i, j), 0..100; 0 disconnects nothing.
+    """
+    executions = block_counts(cfg, counts)
+    share, part = percent.numerator, 100 * percent.denominator
+    loops = tuple(
+        loop
+        for loop in (loop_regions(cfg, dfs) if share else ())
+        if part * sum(counts[edge] for edge in loop.entries)
+        < share * sum(executions[head] for head in {cfg.edges[e].target for e in loop.entries})
+    )
+    truncated = {edge for loop in loops for edge in (*loop.entries, *loop.exits)} - dfs.back_edges
+    outer = {edge for edge in truncated if _touches_outside(cfg, edge)}
+    cuts = truncated - outer
+    single = {next(iter(loop.body)) for loop in loops if len(loop.body) == 1}
+    turns = {edge for edge in dfs.self_loops if cfg.edges[edge].source in single}
+    removed = (dfs.back_edges - dfs.self_loops) | cuts | turns
+    sources = {cfg.edges[edge].source for edge in removed}
+    targets = {cfg.edges[edge].target for edge in removed}
+    joined = {
+        edge
+        for edge in outer
+        if (cfg.edges[edge].source == cfg.entry and cfg.edges[edge].target in targets)
+        or (cfg.edges[edge].target == cfg.exit and cfg.edges[edge].source in sources)
+    }
+    return Disconnection(loops, frozenset(cuts), frozenset(joined | turns), _flows(loops, counts))
+
+
+def _touches_outside(cfg: ControlFlowGraph, edge: int) -> bool:
+    return cfg.edges[edge].source == cfg.entry or cfg.edges[edge].target == cfg.exit
+
+
+def _flows(loops: Iterable[LoopRegion], counts: Sequence[int]) -> dict[int, int]:
+    flows: dict[int, int] = {}
+    for loop in loops:
+        flow = sum(counts[edge] for edge in loop.exits)
+        for edge in loop.exits:
+            flows[edge] = min(flow, flows.get(edge, flow))
+    return flows
+
+
+def loop_regions(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[LoopRegion, ...]:
+    """Return all loops: natural ones, then irreducible regions."""
+    bodies = {loop.body: None for loop in natural_loops(cfg, dfs)}
+    for edge in sorted(dfs.back_edges - proper_back_edges(cfg, dfs)):
+        bodies.setdefault(_component(cfg, dfs, cfg.edges[edge].target))
+    return tuple(_region(cfg, dfs, body) for body in bodies)
+
+
+def _region(cfg: ControlFlowGraph, dfs: DepthFirst, body: frozenset[int]) -> LoopRegion:
+    outside = dfs.reached - body
+    entries = (
+        edge
+        for vertex in body
+        for edge in cfg.in_edges[vertex]
+        if cfg.edges[edge].source in outside
+    )
+    exits = (
+        edge
+        for vertex in body
+        for edge in cfg.out_edges[vertex]
+        if cfg.edges[edge].target not in body
+    )
+    return LoopRegion(body, tuple(sorted(entries)), tuple(sorted(exits)))
+
+
+def _component(cfg: ControlFlowGraph, dfs: DepthFirst, vertex: int) -> frozenset[int]:
+    """Return the strongly connected component of `vertex`."""
+    ahead = {vertex}
+    work = [vertex]
+    while work:
+        for edge in cfg.out_edges[work.pop()]:
+            target = cfg.edges[edge].target
+            if target not in ahead:
+                ahead.add(target)
+                work.append(target)
+    behind, work = {vertex}, [vertex]
+    while work:
+        for edge in cfg.in_edges[work.pop()]:
+            source = cfg.edges[edge].source
+            if source in ahead and source not in behind and source in dfs.reached:
+                behind.add(source)
+                work.append(source)
+    return frozenset(behind)

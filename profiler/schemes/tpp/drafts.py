@@ -1,0 +1,190 @@
+"""Drafts of targeted path profiling: graph, numbers and placement for given cold edges (TPP 4).
+
+A routine is drafted up to three times: as it is, without its cold edges, and again with smaller
+numbers where these would not leave room for poison (TPP 5.1 reports the same of its own tool).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, make_dag, thin
+from profiler.graphs.loops import DepthFirst
+from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from profiler.graphs.spanning import (
+    ChordIncrements,
+    SpanningTree,
+    chord_increments,
+    maximum_spanning_tree,
+)
+from profiler.plan.placement import choose_table, place
+from profiler.plan.plan import (
+    POISON,
+    Action,
+    Addressing,
+    CountColdPath,
+    CountConstantPath,
+    CountHotPath,
+    InstrumentationPlan,
+    Table,
+)
+from profiler.schemes.tpp.cold import remove_cold
+from profiler.schemes.tpp.disconnection import Disconnection
+from profiler.schemes.tpp.obvious import ObviousPaths, find_obvious
+from profiler.schemes.tpp.poisoning import HotGraphs, register_range
+
+POISON_REACH = -POISON // 2
+"""Path registers stay this close to where they start, so that poison is told from any of them."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """What a draft is made from.
+
+    Attributes
+    ----------
+    cfg, dfs, weights
+        The routine, its depth-first search, edge weights by edge id.
+    disconnection
+        The loops to cut out.
+    path_limit, total_limit
+        See `numbering.find_cut_edges`.
+    table
+        The kind of table that is wanted in any case, or None.
+    early
+        Blocks where activations end early, by the edge profile.
+    """
+
+    cfg: ControlFlowGraph
+    dfs: DepthFirst
+    weights: tuple[float, ...]
+    disconnection: Disconnection
+    path_limit: int | None
+    total_limit: int | None
+    table: Table | None
+    early: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A plan and the structures that it was made from.
+
+    Attributes
+    ----------
+    plan
+        The actions.
+    cold
+        Control-flow edges left out because they are cold by themselves.
+    graphs
+        The acyclic graph without cold edges, and the part of it that is instrumented.
+    obvious
+        The obvious paths of the former.
+    numbering, tree, increments
+        Of the latter.
+    static_region
+        Vertices at which the path register means nothing, because one path leads there.
+    natural
+        The table that EPP would choose; NONE where nothing is instrumented.
+    reach
+        How far the path register gets from its first values (`poisoning.register_range`).
+    """
+
+    plan: InstrumentationPlan
+    cold: frozenset[int]
+    graphs: HotGraphs
+    obvious: ObviousPaths
+    numbering: PathNumbering
+    tree: SpanningTree
+    increments: ChordIncrements
+    static_region: frozenset[int]
+    natural: Table
+    reach: int
+
+
+def poisonable_draft(order: Order, cold: frozenset[int]) -> Draft:
+    """Make a draft with path numbers so small that poison is told from all of them."""
+    found = draft(order, cold)
+    limit = POISON_REACH
+    while found.reach >= POISON_REACH and limit > 1:
+        limit //= 2
+        paths = limit if order.path_limit is None else min(limit, order.path_limit)
+        found = draft(replace(order, path_limit=paths, total_limit=limit), cold)
+    return found
+
+
+def draft(order: Order, cold: frozenset[int] = frozenset()) -> Draft:
+    """Make a draft without the edges `cold` and what is cold because of them."""
+    hot = _hot_graph(order, cold)
+    obvious = find_obvious(hot, order.early)
+    graphs = HotGraphs(hot, thin(hot, obvious.kept))
+    kept = graphs.kept
+    numbering = number(kept)
+    tree = maximum_spanning_tree(
+        order.cfg.vertex_count,
+        [(edge.source, edge.target) for edge in kept.edges],
+        kept.edge_weights(order.weights),
+        (order.cfg.exit, order.cfg.entry),
+    )
+    increments = chord_increments(tree, numbering.values)
+    placement = place(kept, tree, increments.increments, (), graphs.detours, self_loops=False)
+    # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
+    actions = graphs.actions(placement) if kept.edges or not hot.edges else {}
+    natural, _ = choose_table(tree, increments.increments)
+    table, addressing = choose_table(tree, increments.increments, order.table)
+    if not actions:
+        natural, table, addressing = Table.NONE, Table.NONE, None
+    return Draft(
+        _instrumentation(actions, table, addressing, numbering.total, placement.counted_region),
+        cold,
+        graphs,
+        obvious,
+        numbering,
+        tree,
+        increments,
+        placement.static_region,
+        natural,
+        register_range(kept, actions, increments.increments),
+    )
+
+
+def _hot_graph(order: Order, cold: frozenset[int]) -> Dag:
+    """Return the acyclic graph: loops disconnected, cold edges left out, truncated."""
+    cuts, merged = order.disconnection.cuts, order.disconnection.merged
+    hot = remove_cold(make_dag(order.cfg, order.dfs, cuts, merged), cold)
+    more = find_cut_edges(hot, order.path_limit, order.total_limit)
+    if not more:
+        return hot
+    return remove_cold(make_dag(order.cfg, order.dfs, cuts | frozenset(more), merged), cold)
+
+
+def _instrumentation(
+    actions: Mapping[int, tuple[Action, ...]],
+    table: Table,
+    addressing: Addressing | None,
+    total: int,
+    counted_region: frozenset[int],
+) -> InstrumentationPlan:
+    hashed = table is Table.HASH
+    placed = {
+        edge: tuple(_in_table(action, hashed) for action in group)
+        for edge, group in actions.items()
+    }
+    everything = list(chain.from_iterable(placed.values()))
+    registerless = (CountConstantPath, CountColdPath)
+    return InstrumentationPlan(
+        actions=placed,
+        uses_register=any(not isinstance(action, registerless) for action in everything),
+        table=table,
+        path_counters=total if table is Table.ARRAY else 0,
+        addressing=addressing,
+        edge_counters=0,
+        counted_region=counted_region,
+        has_cold_counter=any(isinstance(a, CountHotPath | CountColdPath) for a in everything),
+    )
+
+
+def _in_table(action: Action, hashed: bool) -> Action:
+    return replace(action, hashed=hashed) if isinstance(action, CountHotPath) else action

@@ -1,0 +1,149 @@
+"""Obvious paths: those whose counts an edge profile tells (TPP 4.2.2).
+
+Terms
+-----
+defining edge
+    An edge of the acyclic graph that lies on one path only: its source is reached from ENTRY in
+    one way, and EXIT from its target in one way. A block where activations end early has one way
+    to EXIT more (BL94 3.2): what is executed before it tells nothing of the paths behind it.
+obvious path
+    A path with a defining edge: it executes as often as that edge. Its defining edges follow
+    one another.
+recording point
+    An edge to EXIT: there a path is counted. It is *obvious* if only obvious paths end there.
+kept edge
+    An edge from which a recording point that is not obvious can be reached. Only these are
+    instrumented.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.graphs.dag import Dag, DagEdge
+
+_SEVERAL = 2
+
+
+@dataclass(frozen=True)
+class ObviousPaths:
+    """The obvious paths of an acyclic graph whose vertices all lie between ENTRY and EXIT.
+
+    Attributes
+    ----------
+    dag
+        The graph.
+    defining
+        Whether the edge is a defining edge, by dag edge.
+    kept
+        Dag edges that need instrumentation.
+    early
+        Blocks where activations end early.
+    """
+
+    dag: Dag
+    defining: tuple[bool, ...]
+    kept: frozenset[int]
+    early: frozenset[int] = frozenset()
+
+    @cached_property
+    def first_edges(self) -> tuple[int, ...]:
+        """First defining edges of the obvious paths that no counter counts, one of each path."""
+        return tuple(
+            edge.id
+            for edge in self.dag.edges
+            if self.defining[edge.id] and edge.id not in self.kept and self._is_first(edge)
+        )
+
+    def _is_first(self, edge: DagEdge) -> bool:
+        return not any(self.defining[before] for before in self.dag.in_edges[edge.source])
+
+    def path(self, defining_edge: int) -> tuple[int, ...]:
+        """Return the dag edges of the one path through a defining edge."""
+        path = [defining_edge]
+        vertex = self.dag.edges[defining_edge].source
+        while vertex != self.dag.cfg.entry:
+            (before,) = self.dag.in_edges[vertex]
+            path.append(before)
+            vertex = self.dag.edges[before].source
+        path.reverse()
+        vertex = self.dag.edges[defining_edge].target
+        while vertex != self.dag.cfg.exit:
+            (after,) = self.dag.out_edges[vertex]
+            path.append(after)
+            vertex = self.dag.edges[after].target
+        return tuple(path)
+
+    def validate(self) -> None:
+        """Check defining edges against the paths through them.
+
+        Raises
+        ------
+        AssertionError
+            If one is on no path, or on several, or an edge that is none is on one only.
+        """
+        before, after = ways_in(self.dag), ways_out(self.dag, self.early)
+        for edge in self.dag.edges:
+            ways = before[edge.source] * after[edge.target]
+            assert ways > 0, f"dag edge {edge.id} is on no path"
+            assert self.defining[edge.id] == (ways == 1), f"defining edge {edge.id}"
+        for edge in self.dag.edges:
+            if edge.id in self.kept:
+                assert set(self.dag.in_edges[edge.source]) <= self.kept
+
+
+def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:
+    """Find the defining edges, the obvious recording points and the edges to instrument.
+
+    In the blocks `early` activations end early.
+    """
+    before, after = ways_in(dag), ways_out(dag, early)
+    defining = tuple(before[edge.source] == after[edge.target] == 1 for edge in dag.edges)
+    needed = set(dag.in_edges[dag.cfg.exit]) - obvious_recording_points(dag, defining)
+    work = list(needed)
+    while work:
+        for edge in dag.in_edges[dag.edges[work.pop()].source]:
+            if edge not in needed:
+                needed.add(edge)
+                work.append(edge)
+    return ObviousPaths(dag, defining, frozenset(needed), early)
+
+
+def obvious_recording_points(dag: Dag, defining: Sequence[bool]) -> set[int]:
+    """Return the edges to EXIT that no path without defining edge reaches (TPP figure 8)."""
+    obvious = set(dag.in_edges[dag.cfg.exit])
+    seen = {dag.cfg.entry}
+    work = [dag.cfg.entry]
+    while work:
+        for edge in dag.out_edges[work.pop()]:
+            target = dag.edges[edge].target
+            if defining[edge]:
+                continue
+            obvious.discard(edge)
+            if target not in seen:
+                seen.add(target)
+                work.append(target)
+    return obvious
+
+
+def ways_in(dag: Dag) -> list[int]:
+    """Number of ways from ENTRY by vertex: 0, 1, or 2 for several."""
+    ways = [0] * dag.cfg.vertex_count
+    ways[dag.cfg.entry] = 1
+    for vertex in dag.topological:
+        for edge in dag.out_edges[vertex]:
+            target = dag.edges[edge].target
+            ways[target] = min(ways[target] + ways[vertex], _SEVERAL)
+    return ways
+
+
+def ways_out(dag: Dag, early: Collection[int] = ()) -> list[int]:
+    """Number of ways to EXIT by vertex: 0, 1, or 2 for several; one is to end in block `early`."""
+    ways = [0] * dag.cfg.vertex_count
+    ways[dag.cfg.exit] = 1
+    for vertex in reversed(dag.topological[:-1]):
+        found = sum(ways[dag.edges[edge].target] for edge in dag.out_edges[vertex])
+        ways[vertex] = min(found + (vertex in early), _SEVERAL)
+    return ways

@@ -1,0 +1,349 @@
+"""`tpp`: targeted path profiling (TPP; Joshi, Bond and Zilles, CGO 2004).
+
+EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbers them:
+
+1. Disconnect loops that iterate much (4.2.1): `disconnection`.
+2. Leave cold edges out, where that makes a hashed routine one with an array (4.1): `cold`.
+   Truncation of what has too many paths still comes after that (EPP 5.3).
+3. Leave out what only obvious paths need (4.2.2; after cold edges, 4.3): `obvious`.
+4. Number, place and count what is kept as EPP does; poison and count cold paths: `poisoning`.
+   What belongs to dummy edges goes to the edges that they stand for (A.3), as in `placement`.
+5. Rebuild the profile (4.2.2): counted paths from the counters; obvious paths from the edge
+   profile: the least count of any of its edges, its defining edges among them.
+
+Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are exact
+unless cold paths share their defining edges (4.3); their counts come from the edge profile that
+the plan was made from. Where that has blocks in which activations end early, the edges before them
+define no path. TPP has no edge counters of its own,
+not even on self-loops: the edge profile is its input.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from itertools import chain
+from typing import NamedTuple
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, make_dag
+from profiler.graphs.flow import block_counts
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from profiler.graphs.paths import path_record
+from profiler.graphs.spanning import ChordIncrements, SpanningTree
+from profiler.graphs.weights import heuristic, measured
+from profiler.plan.decoders import PathRecord, Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.plan import COLD_COUNTER, CountHotPath, InstrumentationPlan, Table
+from profiler.schemes.tpp.cold import cold_edges
+from profiler.schemes.tpp.disconnection import Disconnection, disconnect
+from profiler.schemes.tpp.drafts import POISON_REACH, Draft, Order, draft, poisonable_draft
+from profiler.schemes.tpp.obvious import ObviousPaths
+from profiler.schemes.tpp.poisoning import HotGraphs
+
+
+class ObviousCounts(NamedTuple):
+    """What an edge profile tells of the paths that have no counters.
+
+    `paths` by path number; `cold` paths that end where nothing counts; `overcounted` path
+    executions.
+    """
+
+    paths: dict[int, int]
+    cold: int
+    overcounted: int
+
+
+@dataclass(frozen=True)
+class TppPlan:
+    """Targeted path instrumentation of one routine.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    edge_profile
+        The edge counts that the plan was made from, by edge id.
+    disconnection
+        The loops that are cut out.
+    draft
+        The graphs, numbers and increments that the plan was made from.
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    edge_profile: tuple[int, ...]
+    disconnection: Disconnection
+    draft: Draft
+
+    @property
+    def cold(self) -> frozenset[int]:
+        """Edges left out because they are cold by themselves; none where not worth it."""
+        return self.draft.cold
+
+    @property
+    def graphs(self) -> HotGraphs:
+        """The acyclic graph without cold edges, and the part of it that is instrumented."""
+        return self.draft.graphs
+
+    @property
+    def obvious(self) -> ObviousPaths:
+        """The obvious paths of the former."""
+        return self.draft.obvious
+
+    @property
+    def numbering(self) -> PathNumbering:
+        """Numbers of the paths that have counters."""
+        return self.draft.numbering
+
+    @property
+    def tree(self) -> SpanningTree:
+        """Spanning tree of the instrumented graph."""
+        return self.draft.tree
+
+    @property
+    def increments(self) -> ChordIncrements:
+        """Increments of its chords."""
+        return self.draft.increments
+
+    @property
+    def dag(self) -> Dag:
+        """The acyclic graph that is instrumented."""
+        return self.graphs.kept
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of edges that end or begin paths and are no back edges."""
+        return self.dag.cut_edges
+
+    @property
+    def split_edges(self) -> frozenset[int]:
+        """`cut_edges`, and self-loops that end paths (see `accuracy`)."""
+        return frozenset(self.dag.removed) - (self.dag.dfs.back_edges - self.dag.dfs.self_loops)
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths told apart: those with counters, then obvious ones without."""
+        return self.numbering.total + len(self.obvious.first_edges)
+
+    @cached_property
+    def potential_paths(self) -> int:
+        """Number of potential paths before any edge was cut or left out."""
+        return number(make_dag(self.cfg, self.dag.dfs)).total
+
+    def is_obvious(self, path_id: int) -> bool:
+        """Whether path `path_id` has no counter: its count comes from the edge profile."""
+        return path_id >= self.numbering.total
+
+    def decode(self, path_id: int) -> PathRecord:
+        """Return path `path_id`.
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+        if not 0 <= path_id < self.num_paths:
+            raise ValueError(f"{self.cfg.name} has no path {path_id} (paths: {self.num_paths})")
+        if path_id < self.numbering.total:
+            return path_record(self.dag, self.numbering.decode(path_id))
+        first = self.obvious.first_edges[path_id - self.numbering.total]
+        return path_record(self.obvious.dag, self.obvious.path(first))
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every path, by ascending number."""
+        counted = (path_record(self.dag, path) for path in self.numbering.paths())
+        obvious = (self.obvious.path(first) for first in self.obvious.first_edges)
+        return chain(counted, (path_record(self.obvious.dag, path) for path in obvious))
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the path profile from counters and edge profile (TPP 4.2.2).
+
+        Returns
+        -------
+        Reading
+            `edges` is None: they are input. `lost` names path executions. "cold_paths" are in
+            no path's count: the cold counter, and where there is no code for it what the edge
+            profile tells of. "overcounted_paths" are in several: obvious paths share edges with
+            cold or unfinished ones. With the edge profile of the same run, all counts and the
+            cold paths less the overcounted ones are as many paths as executed.
+            "unknown_unfinished" are unfinished paths that nothing identifies.
+        """
+        paths = Counter(counters.paths)
+        partial: Counter[PathRecord] = Counter()
+        unknown = 0
+        for end in self._unfinished(counters):
+            if end.last is not None:
+                paths[end.last] -= end.count
+            record = self.decode_partial(end)
+            if record is None:
+                unknown += end.count
+            else:
+                partial[record] += end.count
+        told = self.obvious_counts(self.edge_profile)
+        cold = paths.pop(COLD_COUNTER, 0) + told.cold
+        lost = {"unknown_unfinished": unknown, "overcounted_paths": told.overcounted}
+        kept = {name: count for name, count in lost.items() if count}
+        return Reading(
+            edges=None,
+            paths={path: n for path, n in sorted((paths | told.paths).items()) if n},
+            partial=partial,
+            lost={"cold_paths": cold} | kept if self.cold else kept,
+        )
+
+    def _unfinished(self, counters: RoutineCounters) -> Iterable[UnfinishedPath]:
+        if self.plan.counts_paths:
+            return counters.unfinished
+        return (UnfinishedPath(block, (0,), None, n) for block, n in counters.early.items())
+
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord | None:
+        """Return an unfinished path; None if it is cold or where obvious paths only lead on.
+
+        Raises
+        ------
+        ValueError
+            If it was to be counted ahead and was not.
+        """
+        block, graphs = end.block, self.graphs
+        if block in self.plan.counted_region:
+            if end.last is None:
+                raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
+            return None if end.last == COLD_COUNTER else self._prefix(end.last, block)
+        if block in graphs.kept_vertices:
+            register = 0 if block in self.draft.static_region else end.registers[0]
+            if block in graphs.poisoned and register < -POISON_REACH:
+                return None
+            return self._prefix(register + self.increments.potential[block], block)
+        return self._only_way_to(block)
+
+    def _prefix(self, path_sum: int, block: int) -> PathRecord:
+        return path_record(self.dag, self.numbering.decode_prefix(path_sum, block), partial=True)
+
+    def _only_way_to(self, block: int) -> PathRecord | None:
+        """The only path to a block where nothing is counted, if no cold path leads there too."""
+        hot = self.graphs.hot
+        path: list[int] = []
+        vertex = block
+        while vertex != self.cfg.entry:
+            before = hot.in_edges[vertex]
+            if len(before) != 1 or vertex in self._cold_joins:
+                return None
+            path.append(before[0])
+            vertex = hot.edges[before[0]].source
+        return path_record(hot, reversed(path), partial=True)
+
+    @cached_property
+    def _cold_joins(self) -> frozenset[int]:
+        """Vertices where cold paths lead into the hot graph."""
+        return HotGraphs(self.graphs.hot, self.graphs.hot).detours.joins
+
+    def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
+        """Derive what needs no counters from an edge profile, by edge id."""
+        counts = self.obvious.dag.edge_weights(edge_counts)
+        found: dict[int, int] = {}
+        rest = {x: int(counts[x]) for x in self.graphs.hot.in_edges[self.cfg.exit]}
+        for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
+            path = self.obvious.path(first)
+            found[path_id] = int(min(counts[edge] for edge in path))
+            rest[path[-1]] -= found[path_id]
+        left = [count for point, count in rest.items() if point not in self.obvious.kept]
+        cold = sum(count for count in left if count > 0)
+        if not self.plan.actions:
+            cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
+        return ObviousCounts(found, cold, -sum(count for count in left if count < 0))
+
+    def validate(self) -> None:
+        """Check every structure.
+
+        Raises
+        ------
+        AssertionError
+            If one is not as it must be.
+        """
+        self.obvious.validate()
+        if self.numbering.total:
+            self.numbering.validate()
+        self.tree.validate()
+        assert {edge.cfg_edge for edge in self.dag.edges} <= {
+            edge.cfg_edge for edge in self.graphs.hot.edges
+        }
+        groups = self.plan.actions.values()
+        for action in chain.from_iterable(groups):
+            assert not isinstance(action, CountHotPath) or self.plan.has_cold_counter
+        for edge in self.dag.dfs.self_loops:
+            assert edge not in self.plan.actions, f"self-loop {edge}"
+        if self.obvious.dag.edges and not self.obvious.kept:
+            assert not self.plan.actions, "code for obvious paths only"
+
+
+def plan_tpp(
+    cfg: ControlFlowGraph,
+    edge_counts: Sequence[int],
+    *,
+    cold: float,
+    loop: float,
+    cold_always: bool = False,
+    weights: Sequence[float] | None = None,
+    path_limit: int | None = PATH_LIMIT,
+    total_limit: int | None = TOTAL_LIMIT,
+    table: Table | None = None,
+) -> TppPlan:
+    """Plan targeted path profiling of `cfg`.
+
+    Parameters
+    ----------
+    cfg
+        The routine; any graph, irreducible ones and parallel edges included.
+    edge_counts
+        Edge profile by edge id, of the same run or of another one.
+    cold, loop
+        i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
+    cold_always
+        Whether to leave cold edges out even where that does not make a hash table an array.
+    weights
+        Edge weights by edge id; None for BL94's heuristic.
+    path_limit, total_limit
+        See `numbering.find_cut_edges`. With cold edges the numbers must leave room for poison
+        in any case.
+    table
+        ARRAY or HASH to have that in any case; None for EPP's choice.
+
+    Raises
+    ------
+    ValueError
+        If `edge_counts` is no edge profile of `cfg`, or a percentage is none.
+    """
+    if not (0 <= cold <= 100 and 0 <= loop <= 100):
+        raise ValueError(f"TPP({cold}, {loop}): percentages are 0 to 100")
+    dfs = depth_first(cfg)
+    profile = measured(cfg, edge_counts)
+    cuts = disconnect(cfg, dfs, profile, _exactly(loop))
+    edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
+    early = _early_blocks(cfg, profile)
+    order = Order(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
+    chosen = draft(order)
+    if cold_always or chosen.natural is Table.HASH:
+        found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
+        reduced = poisonable_draft(order, found) if found else chosen
+        if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
+            chosen = reduced
+    return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)
+
+
+def _early_blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> frozenset[int]:
+    """Blocks that an edge profile enters more often than it leaves."""
+    executions = block_counts(cfg, counts)
+    return frozenset(
+        block
+        for block, count in enumerate(executions)
+        if count > sum(counts[edge] for edge in cfg.out_edges[block])
+    )
+
+
+def _exactly(percent: float) -> Fraction:
+    """The number that the user wrote, not the float next to it."""
+    return Fraction(str(percent))

@@ -1,0 +1,166 @@
+"""What TPP puts on the edges that its acyclic graph lacks (TPP 4.1.2, A.2, A.3).
+
+Terms
+-----
+hot graph, kept graph
+    The acyclic graph without what is cold, and that without what only obvious paths need. The
+    kept graph is instrumented as EPP does it, up to `placement.Detours`.
+poisoned vertex
+    A vertex of the kept graph where the path register may be poisoned. Counts from there test it.
+
+At a cold vertex the register is always poisoned: every way from a hot vertex to it poisons, and
+nothing changes the register there. So a path that ends at a cold vertex needs no test, and a cold
+back edge need not poison again (figure 6c).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.graphs.cfg import Edge
+from profiler.graphs.dag import Dag
+from profiler.plan.placement import Detours, Placement
+from profiler.plan.plan import Action, CountColdPath, CountHotPath, CountPath, Poison, SetRegister
+
+Actions = dict[int, tuple[Action, ...]]
+
+
+@dataclass(frozen=True)
+class HotGraphs:
+    """The two graphs that decide what happens on which edge.
+
+    Attributes
+    ----------
+    hot, kept
+        `kept` is a part of `hot`.
+    """
+
+    hot: Dag
+    kept: Dag
+
+    @cached_property
+    def hot_vertices(self) -> frozenset[int]:
+        """Vertices on hot paths, ENTRY and EXIT among them if there are any."""
+        return frozenset(v for edge in self.hot.edges for v in (edge.source, edge.target))
+
+    @cached_property
+    def kept_vertices(self) -> frozenset[int]:
+        """Vertices that the kept graph has edges from."""
+        return frozenset(edge.source for edge in self.kept.edges)
+
+    @cached_property
+    def _removed(self) -> frozenset[int]:
+        return frozenset(self.hot.removed)
+
+    def _others(self) -> Iterator[tuple[Edge, bool]]:
+        """Edges that can execute and are not in the kept graph, and whether they end paths."""
+        dfs = self.hot.dfs
+        for edge in self.hot.cfg.edges:
+            if edge.source not in dfs.reached or edge.id in self.kept.real:
+                continue
+            if edge.id in self._removed:
+                yield edge, True
+            elif edge.id not in dfs.self_loops:
+                yield edge, False
+
+    @cached_property
+    def detours(self) -> Detours:
+        """Where control leaves the kept graph, and where it comes back poisoned."""
+        joins, leaves = set(), set()
+        for edge, ends in self._others():
+            if not (ends and edge.source in self.kept.exit_dummy):
+                leaves.add(edge.source)
+            if not (ends and edge.target in self.kept.entry_dummy):
+                joins.add(edge.target)
+        return Detours(frozenset(joins & self.kept_vertices), frozenset(leaves))
+
+    @cached_property
+    def poisoned(self) -> frozenset[int]:
+        """Vertices of the kept graph where the path register may be poisoned."""
+        found = set(self.detours.joins)
+        work = list(found)
+        while work:
+            for edge in map(self.kept.edges.__getitem__, self.kept.out_edges[work.pop()]):
+                if edge.target not in found and edge.target != self.kept.cfg.exit:
+                    found.add(edge.target)
+                    work.append(edge.target)
+        return frozenset(found)
+
+    @cached_property
+    def cold_ends(self) -> frozenset[int]:
+        """Edges that end cold paths only."""
+        return frozenset(edge.id for edge, ends in self._others() if self._end(edge, ends))
+
+    def actions(self, placement: Placement) -> Actions:
+        """Return the placement's actions, with poison and cold counts."""
+        edges = self.hot.cfg.edges
+        made: Actions = {
+            edge: tuple(self._tested(edges[edge], action) for action in actions)
+            for edge, actions in placement.actions.items()
+        }
+        for edge, ends in self._others():
+            first = self._end(edge, ends)
+            last = self._start(edge, ends, placement.counted_region)
+            new = (first, *made.get(edge.id, ()), last)
+            made[edge.id] = tuple(action for action in new if action is not None)
+        if not self.poisoned - placement.counted_region:
+            made = _without_poison(made)
+        return {edge: made[edge] for edge in sorted(made) if made[edge]}
+
+    def _tested(self, edge: Edge, action: Action) -> Action:
+        if isinstance(action, CountPath) and edge.source in self.poisoned:
+            return CountHotPath(action.constant, action.on_back_edge)
+        return action
+
+    def _end(self, edge: Edge, ends: bool) -> Action | None:
+        """What happens to the path that `edge` ends, if it does."""
+        if edge.source == self.hot.cfg.entry or not (ends or edge.target == self.hot.cfg.exit):
+            return None
+        hot = edge.source in self.hot.exit_dummy if ends else edge.id in self.hot.real
+        return None if hot else CountColdPath()
+
+    def _start(self, edge: Edge, ends: bool, counted: frozenset[int]) -> Action | None:
+        """What keeps the path that leads on from `edge` from being taken for a hot one."""
+        target = edge.target
+        hot = target in self.hot.entry_dummy if ends else edge.id in self.hot.real
+        if hot or target == self.hot.cfg.exit:
+            return None
+        if target in counted:
+            return CountColdPath()  # nothing counts it later
+        if target in self.hot_vertices and target not in self.kept_vertices:
+            return None  # nothing counts there
+        return Poison() if edge.source in self.hot_vertices else None
+
+
+def _without_poison(actions: Actions) -> Actions:
+    """Drop poison, where nothing could ever meet it."""
+    return {
+        edge: tuple(action for action in group if not isinstance(action, Poison))
+        for edge, group in actions.items()
+    }
+
+
+def register_range(
+    kept: Dag, actions: Mapping[int, tuple[Action, ...]], increments: tuple[int, ...]
+) -> int:
+    """Return the greatest distance from its first value that a path gets the register to.
+
+    Whatever edge a path starts behind, and the first values themselves, are counted in.
+    """
+    least = [0] * kept.cfg.vertex_count
+    most = [0] * kept.cfg.vertex_count
+    reach = 0
+    for group in actions.values():
+        for action in group:
+            if isinstance(action, SetRegister):
+                reach = max(reach, abs(action.constant))
+    first = reach
+    for vertex in kept.topological:
+        for edge in map(kept.edges.__getitem__, kept.out_edges[vertex]):
+            low, high = least[vertex] + increments[edge.id], most[vertex] + increments[edge.id]
+            least[edge.target] = min(least[edge.target], low)
+            most[edge.target] = max(most[edge.target], high)
+            reach = max(reach, first - low, first + high)
+    return reach

@@ -1,0 +1,39 @@
+"""Actions of trace plans that are no WriteTrace."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.plan.plan import Execution, WriteTrace
+
+TARGET_BITS = 32
+"""Bits of a recorded address: the lower half of one; what lies above is the same everywhere."""
+
+
+@dataclass(frozen=True)
+class WriteTarget:
+    """`trace target`: the address that `block`'s transfer goes to is appended to the trace.
+
+    A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the
+    registers of the transfer, so it stands right before that.
+
+    Attributes
+    ----------
+    block
+        Block with the transfer.
+    packed
+        As for `WriteTrace`.
+    token
+        What its edge writes before.
+    """
+
+    block: int
+    packed: bool = False
+    token: WriteTrace | None = None
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`. The trace is no part of an activation."""
+
+    def __str__(self) -> str:
+        target = f"trace target:{TARGET_BITS}"
+        return target if self.token is None else f"{self.token}; {target}"

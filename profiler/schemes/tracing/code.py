@@ -1,0 +1,179 @@
+"""Code of the actions of trace plans (BL94 4, 6.2).
+
+A token of a byte, its buffer not full: `sethi; ld; mov; stb; add; st`, and two or three
+instructions that test the position. Packed tokens of one bit shift the last byte of the buffer:
+`sethi; ld; sra; ldub; sll; or; stb; add; st`. Longer ones are written eight bits at a time at
+most; such a piece ends in the byte where it begins or in the next, and is stored to both, the
+second store being the one that counts where they are one.
+
+Emptying the buffer is conditional code; how often it runs does not depend on the edge
+(`trace_routine.flush_cost`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from profiler.code.writer import Generator, Generators, Needs, Writer
+from profiler.plan.plan import Table, WriteTrace
+from profiler.schemes.tracing.actions import TARGET_BITS, WriteTarget
+from profiler.schemes.tracing.flush import POSITION, TRACE_END, flush_instructions, flush_name
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+
+R = Register
+
+_END, _POSITION, _AT, _VALUE, _SHIFT, _PIECE, _TARGET = range(7)
+"""Temporaries, by use."""
+
+
+def _needs(action: object, table: Table, machine: MachineKind) -> Needs:
+    return Needs(
+        clobbers=(R.O7,),
+        conditions=machine is MachineKind.SPARCV8,
+        at_transfer=isinstance(action, WriteTarget),
+    )
+
+
+def write_trace(writer: Writer, action: WriteTrace) -> None:
+    """Append a constant."""
+    _begin(writer)
+    _append_token(writer, action)
+    _end(writer, action.packed)
+
+
+def write_target(writer: Writer, action: WriteTarget) -> None:
+    """Append what the edge writes, if anything, and the address that the transfer goes to."""
+    base, offset = _transfer_target(writer, action.block)
+    writer.keep_out(base, *([offset] if isinstance(offset, Register) else []))
+    target = writer.temporary(_TARGET)
+    writer.emit(asm.arithmetic("add", base, offset, target))
+    _begin(writer)
+    if action.token is not None:
+        _append_token(writer, action.token)
+    for shift in range(TARGET_BITS - 8, -1, -8):
+        if action.packed:
+            _append_packed(writer, 8, lambda piece, shift=shift: _piece(writer, shift, piece))  # type: ignore[misc]
+        else:
+            value = writer.temporary(_VALUE)
+            writer.emit(asm.shift("srl", target, shift, value))
+            _append_byte(writer, value)
+    _end(writer, action.packed)
+
+
+def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | int]:
+    """The operands whose sum is the address that the `jmpl` at the end of `block` goes to."""
+    analysis = writer.scheme.context.analysis
+    if analysis is None:
+        return R.G0, R.G0
+    word = analysis.liveness.transfer_word(block)
+    base = Register(word >> 14 & 31)
+    if word >> 13 & 1:
+        return base, (word & 0x1FFF) - (word << 1 & 0x2000)
+    return base, Register(word & 31)
+
+
+def _begin(writer: Writer) -> None:
+    end, position = writer.temporary(_END), writer.temporary(_POSITION)
+    load = "ld" if writer.machine is MachineKind.SPARCV8 else "ldsw"
+    writer.emit(asm.sethi(TRACE_END, end), asm.load(load, end, POSITION, position))
+
+
+def _end(writer: Writer, packed: bool) -> None:
+    """Store the position; empty the buffer if it is full."""
+    end, position = writer.temporary(_END), writer.temporary(_POSITION)
+    writer.emit(asm.store("st", position, end, POSITION))
+    cost = flush_instructions(writer.machine)
+    writer.conditional(
+        "gez", position, lambda: writer.call(flush_name(packed), cost), spare=_POSITION
+    )
+
+
+def _append_token(writer: Writer, token: WriteTrace) -> None:
+    left = token.width
+    while left:
+        width = min(left, 8)
+        left -= width
+        bits = token.value >> left & (1 << width) - 1
+        if not token.packed:
+            _append_byte(writer, _constant(writer, bits))
+        elif width == 1:
+            _append_bit(writer, bits)
+        else:
+            _append_packed(writer, width, lambda piece, bits=bits: _or(writer, bits, piece))  # type: ignore[misc]
+
+
+def _constant(writer: Writer, value: int) -> Register:
+    if value == 0:
+        return R.G0
+    register = writer.temporary(_VALUE)
+    writer.emit(asm.mov(value, register))
+    return register
+
+
+def _append_byte(writer: Writer, value: Register) -> None:
+    end, position = writer.temporary(_END), writer.temporary(_POSITION)
+    writer.emit(
+        asm.store("stb", value, end, position),
+        asm.arithmetic("add", position, 1, position),
+    )
+
+
+def _append_bit(writer: Writer, bit: int) -> None:
+    end, position = writer.temporary(_END), writer.temporary(_POSITION)
+    at, piece = writer.temporary(_AT), writer.temporary(_PIECE)
+    writer.emit(
+        asm.shift("sra", position, 3, at),
+        asm.load("ldub", end, at, piece),
+        asm.shift("sll", piece, 1, piece),
+    )
+    _or(writer, bit, piece)
+    writer.emit(
+        asm.store("stb", piece, end, at),
+        asm.arithmetic("add", position, 1, position),
+    )
+
+
+def _append_packed(writer: Writer, width: int, put: Callable[[Register], None]) -> None:
+    """Append 2 to 8 bits, which `put` puts into the low bits of a register."""
+    end, position = writer.temporary(_END), writer.temporary(_POSITION)
+    at, piece, shift = (writer.temporary(n) for n in (_AT, _PIECE, _SHIFT))
+    writer.emit(
+        asm.shift("sra", position, 3, at),
+        asm.load("ldub", end, at, piece),
+        asm.shift("sll", piece, width, piece),
+    )
+    put(piece)
+    writer.emit(asm.arithmetic("and", position, 7, shift))
+    if width != 8:
+        writer.emit(asm.arithmetic("add", shift, width - 8, shift))
+    writer.emit(
+        asm.shift("srl", piece, shift, shift),
+        asm.store("stb", shift, end, at),
+        asm.arithmetic("add", position, width - 1, at),
+        asm.shift("sra", at, 3, at),
+        asm.store("stb", piece, end, at),
+        asm.arithmetic("add", position, width, position),
+    )
+
+
+def _or(writer: Writer, bits: int, piece: Register) -> None:
+    if bits:
+        writer.emit(asm.arithmetic("or", piece, bits, piece))
+
+
+def _piece(writer: Writer, shift: int, piece: Register) -> None:
+    """Put eight bits of the target into the low bits of `piece`."""
+    value, target = writer.temporary(_VALUE), writer.temporary(_TARGET)
+    writer.emit(
+        asm.shift("srl", target, shift, value),
+        asm.arithmetic("and", value, 0xFF, value),
+        asm.arithmetic("or", piece, value, piece),
+    )
+
+
+GENERATORS: Generators = {
+    WriteTrace: Generator(write_trace, _needs),
+    WriteTarget: Generator(write_target, _needs),
+}

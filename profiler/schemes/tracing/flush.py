@@ -1,0 +1,125 @@
+"""The trace buffer of instrumented programs, and the run-time routine that empties it.
+
+The buffer ends at `TRACE_END`, which one `sethi` makes. Memory, by offset from there:
+
+========  ============================================================================
+-SIZE..0  the buffer
+0..8      slack: a snippet tests for a full buffer once, behind up to 8 bytes
+8         position: units (bytes, or bits of packed traces) written, less those of SIZE
+12        the file descriptor of the trace
+========  ============================================================================
+
+So the buffer is full when the position is no longer negative. Then `trace_flush` writes SIZE
+bytes, moves the slack to the buffer's start and sets the position back by the units of SIZE: a
+flush for each SIZE bytes of the trace, whatever tokens they belong to. The program's last flush
+writes what is left.
+
+Called with `call`; only %o7 changes, on V8 also icc. A write that fails loses the buffer: the
+program must not notice.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+from profiler.code.layout import TRACE_BUFFER
+from profiler.code.runtime.hash_routine import executed
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item, Label
+
+R = Register
+
+TRACE_SIZE = 8192
+"""Bytes of the buffer; a `sethi` makes them."""
+TRACE_END = TRACE_BUFFER + TRACE_SIZE
+SLACK = 0
+POSITION = 8
+DESCRIPTOR = 12
+
+_WRITE = 4
+_TRAP = {True: 0x6D, False: 0x10}
+_MINIMUM_FRAME = {True: 176, False: 96}
+_END, _FLAGS, _NUMBER, _AT, _LEFT = R.L0, R.L1, R.L2, R.L3, R.L4
+
+
+def flush_name(packed: bool) -> str:
+    """Return the symbol of the variant for traces of bytes or of bits."""
+    return "trace_flush_bits" if packed else "trace_flush"
+
+
+@cache
+def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
+    """Return one variant of the routine, to be assembled; its first label is its symbol."""
+    name = flush_name(packed)
+    is64 = machine is MachineKind.SPARCV9
+    flags = machine is not MachineKind.SPARCV8
+    return (
+        Label(name),
+        asm.arithmetic("save", R.SP, -_MINIMUM_FRAME[is64], R.SP),
+        *([asm.read_state("%ccr", _FLAGS)] if flags else []),
+        asm.mov(R.G1, _NUMBER),
+        asm.sethi(TRACE_END, _END),
+        asm.sethi(TRACE_BUFFER, _AT),
+        asm.sethi(TRACE_SIZE, _LEFT),
+        *_write(name, _TRAP[is64]),
+        *_move_slack(TRACE_SIZE * (8 if packed else 1)),
+        asm.mov(_NUMBER, R.G1),
+        *([asm.write_state(_FLAGS, 0, "%ccr")] if flags else []),
+        asm.ret(),
+        asm.restore(),
+    )
+
+
+def _write(name: str, trap: int) -> list[Item]:
+    """Write until nothing is left or a write fails."""
+    return [
+        Label(f"{name}.again"),
+        asm.load("ld", _END, DESCRIPTOR, R.O0),
+        asm.mov(_AT, R.O1),
+        asm.mov(_LEFT, R.O2),
+        asm.mov(_WRITE, R.G1),
+        asm.trap_always(trap),
+        asm.branch("cs", f"{name}.done"),
+        asm.arithmetic("sub", _LEFT, R.O0, _LEFT),
+        asm.cmp(_LEFT, 0),
+        asm.branch("g", f"{name}.again"),
+        asm.arithmetic("add", _AT, R.O0, _AT),
+        Label(f"{name}.done"),
+    ]
+
+
+def _move_slack(units: int) -> list[Item]:
+    return [
+        asm.sethi(TRACE_BUFFER, _AT),
+        asm.load("ld", _END, SLACK, _LEFT),
+        asm.store("st", _LEFT, _AT, 0),
+        asm.load("ld", _END, SLACK + 4, _LEFT),
+        asm.store("st", _LEFT, _AT, 4),
+        asm.load("ld", _END, POSITION, _LEFT),
+        asm.sethi(units, _AT),
+        asm.arithmetic("sub", _LEFT, _AT, _LEFT),
+        asm.store("st", _LEFT, _END, POSITION),
+    ]
+
+
+@cache
+def flush_instructions(machine: MachineKind) -> int:
+    """Instructions that a flush executes in the routine, when the system writes all at once."""
+    trap = asm.trap_always(_TRAP[machine is MachineKind.SPARCV9])
+    code = [asm.nop() if item == trap else item for item in flush_routine(machine, False)]
+    return executed(code, (False, False))
+
+
+CALL = 2
+"""Instructions of a snippet's call of the routine, its delay slot included."""
+
+
+def flush_cost(machine: MachineKind, trace_bits: int) -> int:
+    """Return what emptying the buffer adds to a program that writes so many bits.
+
+    One flush for each full buffer, and one at the end for what is left.
+    """
+    flushes = -(-trace_bits // (8 * TRACE_SIZE))
+    return flushes * (CALL + flush_instructions(machine))

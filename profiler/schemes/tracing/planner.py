@@ -1,0 +1,195 @@
+"""`witness` and `bits`: traces from which the whole execution is regenerated (BL94 4, 6.2).
+
+`witness` writes a witness on few edges (`witnesses`): a value unique in the routine, as one
+byte, two or four. `bits` writes the outcome of every predicate, in as few bits as tell its edges
+apart. Both write the target of a transfer to a routine that only the run tells.
+
+Neither has counters. Whoever reads the trace counts each edge's tokens, and sees all calls; the
+other edges follow by the flow law.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.flow import propagate
+from profiler.graphs.loops import depth_first, live_edges
+from profiler.graphs.spanning import SpanningTree
+from profiler.graphs.weights import heuristic
+from profiler.plan.decoders import Reading, RoutineCounters
+from profiler.plan.plan import Action, InstrumentationPlan, Table, WriteTrace
+from profiler.schemes.tracing.actions import TARGET_BITS, WriteTarget
+from profiler.schemes.tracing.witnesses import (
+    blockers,
+    call_blocks,
+    counting_tree,
+    decisions,
+    place_witnesses,
+    predicates,
+    with_chords,
+)
+
+
+@dataclass(frozen=True)
+class TracePlan:
+    """Trace instrumentation of one routine.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    tokens
+        Edge id -> what crossing it writes.
+    witnesses
+        Whether each token tells its edge among all of the routine (`witness`), or among the
+        edges of its source only (`bits`).
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    tokens: dict[int, WriteTrace]
+    witnesses: bool
+
+    @cached_property
+    def tree(self) -> SpanningTree:
+        """The edges whose counts follow by the flow law, with EXIT -> ENTRY."""
+        return counting_tree(self.cfg, self.tokens)
+
+    @property
+    def minimal_width(self) -> int | None:
+        """Bits that tell the routine's witnesses apart; None for `bits`, which is minimal."""
+        return bits_for(len(self.tokens)) if self.witnesses else None
+
+    def standard_bits(self, crossings: Sequence[int]) -> int:
+        """Bits written when each edge is crossed so often, by edge id.
+
+        Witnesses have standard sizes: 8, 16 or 32 bits. What `bits` writes has no other size.
+        """
+        return self._written(crossings, None)
+
+    def minimal_bits(self, crossings: Sequence[int]) -> int:
+        """Bits written with witnesses of as few bits as tell the routine's apart (BL94 6.2)."""
+        return self._written(crossings, self.minimal_width)
+
+    def _written(self, crossings: Sequence[int], width: int | None) -> int:
+        tokens = self.tokens.items()
+        bits = sum(crossings[e] * (token.width if width is None else width) for e, token in tokens)
+        return bits + TARGET_BITS * self.targets(crossings)
+
+    def targets(self, crossings: Sequence[int]) -> int:
+        """How many targets are written."""
+        calls = (crossings[e] for block in self.plan.block_ends for e in self.cfg.in_edges[block])
+        return sum(calls) + sum(crossings[edge] for edge in indirect_exits(self.cfg))
+
+    def written(self, crossings: Sequence[int]) -> int:
+        """How many tokens are written, targets included."""
+        return sum(crossings[edge] for edge in self.tokens) + self.targets(crossings)
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive the edge counts from those of tokens and entries (`plan.trace_edges`)."""
+        known = dict(zip(self.plan.trace_edges, counters.events, strict=True))
+        return Reading(edges=propagate(self.cfg, self.tree, known, counters.early))
+
+    def validate(self) -> None:
+        """Check that the tokens solve the tracing problem (BL94 4.2).
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        live = live_edges(self.cfg, depth_first(self.cfg))
+        blocking = blockers(self.cfg, {self.cfg.exit, *call_blocks(self.cfg)}, live)
+        assert blocking <= self.tokens.keys(), "the blocking property does not hold"
+        for predicate in predicates(self.cfg, live):
+            if self.witnesses:
+                decisions(self.cfg, self.tokens, predicate)
+            else:
+                edges = self.cfg.out_edges[predicate]
+                assert [self.tokens[e].value for e in edges] == list(range(len(edges)))
+        if self.witnesses:
+            values = [token.value for token in self.tokens.values()]
+            assert values == list(range(len(values))), "witnesses are not unique"
+        for token in self.tokens.values():
+            assert 0 <= token.value < 1 << token.width
+
+
+def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
+    """Plan a trace of witnesses; `weights` by edge id, None for BL94's heuristic."""
+    by_edge = _weights(cfg, weights)
+    edges = sorted(place_witnesses(cfg, by_edge))
+    width = standard_width(len(edges))
+    tokens = {edge: WriteTrace(value, width) for value, edge in enumerate(edges)}
+    return _plan(cfg, by_edge, tokens, witnesses=True)
+
+
+def plan_bits(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:
+    """Plan a trace of the outcomes of all predicates; `weights` as for `plan_witness`.
+
+    Notes
+    -----
+    A directed cycle without a predicate, which no graph of BL94 has since none could leave it,
+    writes one bit a turn: else nothing would tell how often it went round.
+    """
+    by_edge = _weights(cfg, weights)
+    live = live_edges(cfg, depth_first(cfg))
+    tokens: dict[int, WriteTrace] = {}
+    for predicate in sorted(predicates(cfg, live)):
+        edges = cfg.out_edges[predicate]
+        width = bits_for(len(edges))
+        tokens |= {edge: WriteTrace(value, width, True) for value, edge in enumerate(edges)}
+    for edge in sorted(with_chords(cfg, tokens, by_edge, live) - tokens.keys()):
+        tokens[edge] = WriteTrace(0, 1, True)
+    return _plan(cfg, by_edge, dict(sorted(tokens.items())), witnesses=False)
+
+
+def standard_width(witnesses: int) -> int:
+    """Bits of a byte, half-word or word, the smallest that tells so many witnesses apart."""
+    return next(width for width in (8, 16, 32) if witnesses <= 1 << width)
+
+
+def bits_for(values: int) -> int:
+    """Bits that tell so many values apart; one at least."""
+    return max(1, (values - 1).bit_length())
+
+
+def indirect_exits(cfg: ControlFlowGraph) -> list[int]:
+    """EXIT edges behind which only the run tells what comes."""
+    kinds = ((edge, cfg.edges[edge].kind) for edge in cfg.in_edges[cfg.exit])
+    return [e for e, kind in kinds if kind is EdgeKind.EXIT and cfg.edges[e].source in cfg.indirect]
+
+
+def _weights(cfg: ControlFlowGraph, weights: Sequence[float] | None) -> tuple[float, ...]:
+    return tuple(weights) if weights is not None else heuristic(cfg, depth_first(cfg))
+
+
+def _plan(
+    cfg: ControlFlowGraph,
+    weights: tuple[float, ...],
+    tokens: dict[int, WriteTrace],
+    *,
+    witnesses: bool,
+) -> TracePlan:
+    actions: dict[int, tuple[Action, ...]] = {edge: (token,) for edge, token in tokens.items()}
+    for edge in indirect_exits(cfg):
+        actions[edge] = (WriteTarget(cfg.edges[edge].source, not witnesses, tokens.get(edge)),)
+    calls = sorted(cfg.indirect & call_blocks(cfg))
+    plan = InstrumentationPlan(
+        actions=dict(sorted(actions.items())),
+        uses_register=False,
+        table=Table.NONE,
+        path_counters=0,
+        addressing=None,
+        edge_counters=0,
+        block_ends={block: (WriteTarget(block, not witnesses),) for block in calls},
+        trace_edges=tuple(_unique((*tokens, *cfg.out_edges[cfg.entry]))),
+    )
+    return TracePlan(cfg, plan, weights, tokens, witnesses)
+
+
+def _unique(edges: Iterable[int]) -> Iterable[int]:
+    return dict.fromkeys(edges)

@@ -1,0 +1,173 @@
+"""Where witnesses go: blockers first, then a spanning tree (BL94 section 4).
+
+Terms
+-----
+predicate
+    A block that control leaves through two edges or more. BL94 has two successors; of parallel
+    edges the counts could not be told apart, so they make a predicate here.
+call
+    A block that control leaves through a call-return edge.
+witness-free
+    Without an edge that writes a witness.
+blocking property
+    No witness-free way leads from a predicate to a call or to EXIT: what follows a predicate in
+    the trace was then written by its own routine.
+decision
+    At a predicate, the edge to take when a given witness comes next: the witness sets, turned
+    round.
+
+ENTRY is no predicate: which entry an activation has is known from what called it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.loops import depth_first, live_edges
+from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+
+
+def predicates(cfg: ControlFlowGraph, live: Collection[int]) -> frozenset[int]:
+    """Blocks with two live outgoing edges or more."""
+    return frozenset(
+        block.id
+        for block in cfg.blocks
+        if sum(edge in live for edge in cfg.out_edges[block.id]) > 1
+    )
+
+
+def call_blocks(cfg: ControlFlowGraph) -> frozenset[int]:
+    """Blocks that end with a call that returns."""
+    return frozenset(edge.source for edge in cfg.edges if edge.kind is EdgeKind.CALL_RETURN)
+
+
+def blockers(
+    cfg: ControlFlowGraph, vertices: Collection[int], live: Collection[int]
+) -> frozenset[int]:
+    """Edges out of predicates from which no predicate precedes one of `vertices`.
+
+    The union of BL94's `blockers(G, v)`; backwards from the vertices, up to the predicates.
+    """
+    forks = predicates(cfg, live)
+    found: set[int] = set()
+    seen = set(vertices)
+    work = list(seen)
+    while work:
+        for edge in cfg.in_edges[work.pop()]:
+            source = cfg.edges[edge].source
+            if edge not in live:
+                continue
+            if source in forks:
+                found.add(edge)
+            elif source not in seen:
+                seen.add(source)
+                work.append(source)
+    return frozenset(found)
+
+
+def place_witnesses(cfg: ControlFlowGraph, weights: Sequence[float]) -> frozenset[int]:
+    """Return the edges that write witnesses: all blockers, then chords (BL94 4.2)."""
+    live = live_edges(cfg, depth_first(cfg))
+    blocking = blockers(cfg, {cfg.exit, *call_blocks(cfg)}, live)
+    return with_chords(cfg, blocking, weights, live)
+
+
+def with_chords(
+    cfg: ControlFlowGraph,
+    witnessed: Collection[int],
+    weights: Sequence[float],
+    live: Collection[int],
+) -> frozenset[int]:
+    """Add the chords of a heaviest forest of the other edges (BL94's modified algorithm).
+
+    The edge EXIT -> ENTRY takes no part (BL94 4.1), nor do ENTRY edges, which the caller tells
+    apart.
+    """
+    barred = {edge.id for edge in cfg.edges if edge.id in witnessed or not _usable(cfg, edge.id)}
+    barred |= {edge.id for edge in cfg.edges if edge.id not in live}
+    forest = maximum_spanning_tree(cfg.vertex_count, _ends(cfg), weights, None, barred)
+    return frozenset(witnessed) | frozenset(forest.chords)
+
+
+def _usable(cfg: ControlFlowGraph, edge: int) -> bool:
+    return cfg.edges[edge].source != cfg.entry
+
+
+def _ends(cfg: ControlFlowGraph) -> list[tuple[int, int]]:
+    return [(edge.source, edge.target) for edge in cfg.edges]
+
+
+def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> SpanningTree:
+    """The edges that a reader of the trace cannot count directly, as a tree to solve for.
+
+    It can count witnessed edges by their witnesses and ENTRY edges by the calls.
+    """
+    live = live_edges(cfg, depth_first(cfg))
+    inside = tuple(
+        edge.id in live and edge.id not in witnessed and _usable(cfg, edge.id) for edge in cfg.edges
+    )
+    dead = frozenset(edge.id for edge in cfg.edges if edge.id not in live)
+    root = (cfg.exit, cfg.entry)
+    return SpanningTree(cfg.vertex_count, tuple(_ends(cfg)), inside, dead, root)
+
+
+def decisions(cfg: ControlFlowGraph, witnessed: Collection[int], predicate: int) -> dict[int, int]:
+    """Witnessed edge that comes next -> edge to take at `predicate` (BL94's witness sets).
+
+    Raises
+    ------
+    ValueError
+        If two ways lead to one witness: the edges do not solve the tracing problem.
+    """
+    found: dict[int, int] = {}
+    for first in cfg.out_edges[predicate]:
+        for edge in _next_witnesses(cfg, witnessed, first):
+            if edge in found:
+                raise ValueError(f"witness on edge {edge} is met on two ways from {predicate}")
+            found[edge] = first
+    return found
+
+
+def _next_witnesses(cfg: ControlFlowGraph, witnessed: Collection[int], first: int) -> list[int]:
+    """The witnessed edges that witness-free ways through `first` lead to; `first` among them."""
+    if first in witnessed:
+        return [first]
+    found: list[int] = []
+    seen = {cfg.edges[first].target}
+    work = list(seen)
+    while work:
+        for edge in cfg.out_edges[work.pop()]:
+            target = cfg.edges[edge].target
+            if edge in witnessed:
+                found.append(edge)
+            elif target not in seen:
+                seen.add(target)
+                work.append(target)
+    return found
+
+
+def free_way(
+    cfg: ControlFlowGraph, witnessed: Collection[int], source: int, target: int
+) -> list[int] | None:
+    """The one witness-free way from a block to another, as edges; None if there is none.
+
+    There is one at most: edges that solve the tracing problem leave no diamond without a witness.
+    """
+    came: dict[int, int] = {}
+    work = [source]
+    while work and target not in came:
+        for edge in cfg.out_edges[work.pop()]:
+            after = cfg.edges[edge].target
+            if edge not in witnessed and after not in came:
+                came[after] = edge
+                work.append(after)
+    way: list[int] = []
+    while source != target or not way:
+        if source == target:
+            return []
+        if target not in came:
+            return None
+        way.append(came[target])
+        target = cfg.edges[came[target]].source
+    return way[::-1]

@@ -1,0 +1,1 @@
+"""A whole run: from a program file to measurements."""

@@ -1,0 +1,353 @@
+"""From an observed run to a `Measurement`: counts checked, code priced, names given."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from profiler.code.pricing import Pricer, RoutinePrice
+from profiler.code.sizes import counter_bytes
+from profiler.graphs import flow
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import DepthFirst, depth_first, is_reducible
+from profiler.graphs.numbering import number
+from profiler.plan.decoders import (
+    GuidedDecoder,
+    PathDecoder,
+    PathRecord,
+    Reading,
+    RoutineCounters,
+    RoutinePlan,
+    TraceWriter,
+)
+from profiler.plan.plan import Table
+from profiler.profiles.accuracy import SplittingDecoder, attribute
+from profiler.profiles.profile import (
+    EXIT,
+    EdgeCount,
+    Ending,
+    FaultInfo,
+    Measurement,
+    Option,
+    PathCount,
+    ProgramInfo,
+    RoutineProfile,
+    vertex_name,
+)
+from profiler.request.request import RunRequest, SchemeOptions
+from profiler.schemes.pp.planner import PathPlan
+from profiler.schemes.tracing.flush import flush_cost
+from profiler.session.counters import WRAP, RoutineEvents, Scheme, check_reading
+from simulator.binary.program import Program, SourceLine
+from simulator.machine.machine import Fault, RunResult
+
+if TYPE_CHECKING:
+    from profiler.session.session import Observation
+
+
+def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurement, ...]:
+    """What each scheme measured in an observed run.
+
+    Raises
+    ------
+    CountError, FlowError
+        Counts that contradict each other: defects of simprof.
+    """
+    for events in observation.events.values():
+        flow.check(events.cfg, events.edges, events.early, events.activations)
+    return tuple(_measure(observation, scheme, request) for scheme in observation.schemes)
+
+
+def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
+    pricer = Pricer(observation.recovered, observation.contexts)
+    totals: Counter[str] = Counter()
+    sizes: Counter[str] = Counter()
+    lost: Counter[str] = Counter()
+    routines = []
+    wrapped = []
+    for routine, events in observation.events.items():
+        if not scheme.selects(routine):
+            continue
+        plan = scheme.routine_plan(routine)
+        counters = observation.counters.of(scheme, routine)
+        reading = Reading(events.edges) if plan is None else plan.read(counters)
+        check_reading(events, scheme.name, reading)
+        price = pricer.price(
+            routine, scheme.plan(routine), events.edges, events.block_counts, counters.taken
+        )
+        routines.append(_routine(scheme, routine, events, counters, reading, price))
+        totals.update(_counts(plan, events, counters, reading))
+        sizes.update(_sizes(plan, events, counters, price))
+        lost.update(_lost(plan, events, reading))
+        if isinstance(plan, SplittingDecoder) and observation.reference is not None:
+            lost.update(_misjudged(observation, routine, plan, reading))
+        if counters.largest >= WRAP:
+            wrapped.append(events.cfg.name)
+        if request.self_check and plan is not None:
+            plan.validate()
+    result = observation.result
+    unattributed = _unattributed(observation)
+    return Measurement(
+        program=_program_info(observation.program, request),
+        mode=str(scheme.setting.mode),
+        options=_options(request, scheme.setting.options),
+        ending=_ending(observation, result),
+        base=result.instructions,
+        added=sum(routine.added for routine in routines)
+        + flush_cost(observation.program.machine, sizes["trace_bits"]),
+        counts={**_NO_COUNTS, **totals, **unattributed},
+        routines=tuple(routines),
+        warnings=tuple(_warnings(observation, unattributed, wrapped)),
+        partial=result.reason in ("budget", "interrupted"),
+        lines=_lines(observation.program, routines),
+        sizes=dict(sizes),
+        lost=dict(lost),
+    )
+
+
+_NO_COUNTS = dict.fromkeys(
+    ("path_increments", "hashed_increments", "edge_increments", "blocks", "transfers"), 0
+)
+
+
+def _counts(
+    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, reading: Reading
+) -> dict[str, int]:
+    counts = {
+        "path_increments": counters.path_increments,
+        "hashed_increments": counters.hashed,
+        "edge_increments": sum(counters.events),
+        "blocks": sum(events.block_counts),
+        "transfers": sum(events.edges),
+    }
+    if isinstance(plan, TraceWriter):  # its events are in the trace, and no increments
+        counts |= {"edge_increments": 0, "trace_tokens": plan.written(events.edges)}
+    if isinstance(plan, GuidedDecoder):
+        obvious = (count for path, count in reading.paths.items() if plan.is_obvious(path))
+        counts["inferred_paths"] = sum(obvious)
+    return counts
+
+
+def _lost(plan: RoutinePlan | None, events: RoutineEvents, reading: Reading) -> dict[str, int]:
+    """What the scheme lost, and how many edges' counts its counters leave open.
+
+    Of a scheme that an edge profile guides, edge counts are no loss but an input.
+    """
+    if reading.edges is not None or isinstance(plan, GuidedDecoder):
+        return dict(reading.lost)
+    return {**reading.lost, "unknown_edges": len(events.edges)}
+
+
+def _unattributed(observation: Observation) -> dict[str, int]:
+    """Transfers and instructions that no graph explains."""
+    attributed = observation.automaton.attributed_instructions()
+    return {
+        "unattributed_transfers": observation.automaton.unattributed_transfers(),
+        "unattributed_instructions": observation.result.instructions - attributed,
+        "runs": observation.runs,
+        "system_calls": observation.result.system_calls,
+    }
+
+
+def _misjudged(
+    observation: Observation, routine: int, plan: SplittingDecoder, reading: Reading
+) -> dict[str, int]:
+    """Blocks in paths, and those that `reading` attributes wrongly, by `pp` (TPP 5)."""
+    reference = observation.reference
+    exact = None if reference is None else reference.routine_plan(routine)
+    if reference is None or not isinstance(exact, PathDecoder):
+        return {}
+    truth = exact.read(observation.counters.of(reference, routine))
+    found = attribute(exact, truth, plan, reading)
+    return {
+        "flow_blocks": found.flow,
+        "overcounted_blocks": found.overcounted,
+        "undercounted_blocks": found.undercounted,
+    }
+
+
+def _sizes(
+    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, price: RoutinePrice
+) -> dict[str, int]:
+    """Bytes and instructions that a scheme takes for one routine."""
+    if plan is None:
+        return {}
+    sizes = {
+        "counter_bytes": counter_bytes(plan.plan, len(counters.paths)),
+        "snippets": 0 if price.code is None else price.code.count,
+        "code_bytes": 0 if price.code is None else price.code.code_bytes,
+    }
+    if isinstance(plan, TraceWriter):
+        sizes["trace_bits"] = plan.standard_bits(events.edges)
+        sizes["minimal_trace_bits"] = plan.minimal_bits(events.edges)
+    return sizes
+
+
+def _routine(
+    scheme: Scheme,
+    routine: int,
+    events: RoutineEvents,
+    counters: RoutineCounters,
+    reading: Reading,
+    price: RoutinePrice,
+) -> RoutineProfile:
+    cfg = events.cfg
+    plan = scheme.plan(routine)
+    dfs = depth_first(cfg)
+    instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
+    whole = scheme.routine_plan(routine)
+    path_plan = whole if isinstance(whole, PathDecoder) else None
+    blocks = events.block_counts
+    return RoutineProfile(
+        name=cfg.name,
+        address=cfg.address,
+        blocks=len(cfg.blocks),
+        edges=len(cfg.edges),
+        back_edges=len(dfs.back_edges),
+        irreducible=not is_reducible(cfg, dfs),
+        potential_paths=_potential_paths(cfg, dfs, path_plan),
+        cut_edges=0 if path_plan is None else len(path_plan.cut_edges),
+        table=Table.NONE if plan is None else plan.table,
+        addressing=None if plan is None else plan.addressing,
+        path_register=price.path_register,
+        activations=events.activations,
+        added=price.added + counters.hashing,
+        instructions=sum(
+            count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
+        ),
+        edge_counts=(
+            *(
+                _edge(cfg, edge, events.edges, edge in instrumented)
+                for edge in range(len(cfg.edges))
+            ),
+            *(_early(cfg, block, count) for block, count in sorted(events.early.items())),
+        ),
+        path_counts=tuple(_paths(cfg, path_plan, reading)),
+    )
+
+
+def _potential_paths(cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathDecoder | None) -> int:
+    if isinstance(plan, PathPlan):
+        return plan.potential_paths
+    return number(make_dag(cfg, dfs)).total
+
+
+def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
+    ends = cfg.edges[edge]
+    return EdgeCount(
+        vertex_name(cfg, ends.source),
+        vertex_name(cfg, ends.target),
+        ends.kind,
+        counts[edge],
+        instrumented,
+    )
+
+
+def _early(cfg: ControlFlowGraph, block: int, count: int) -> EdgeCount:
+    return EdgeCount(vertex_name(cfg, block), EXIT, EdgeKind.EARLY, count, False)
+
+
+def _paths(
+    cfg: ControlFlowGraph, plan: PathDecoder | None, reading: Reading
+) -> Iterator[PathCount]:
+    if plan is None:
+        return
+    for number_, count in reading.paths.items():
+        yield _path(cfg, number_, plan.decode(number_), count)
+    for record, count in reading.partial.items():
+        yield _path(cfg, None, record, count)
+
+
+def _path(cfg: ControlFlowGraph, number_: int | None, record: PathRecord, count: int) -> PathCount:
+    blocks = [cfg.blocks[block] for block in record.blocks]
+    return PathCount(
+        id=number_,
+        count=count,
+        instructions=record.instructions(cfg),
+        blocks=tuple(block.start for block in blocks),
+        slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
+        partial=record.partial,
+        edges=record.edges,
+    )
+
+
+def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
+    arguments = tuple(a.decode(errors="backslashreplace") for a in request.arguments)
+    return ProgramInfo(str(request.program), program.sha256, program.machine, arguments)
+
+
+def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
+    profile = scheme.edge_profile
+    return {
+        "path_limit": scheme.path_limit,
+        "weights": str(scheme.weights),
+        "table": str(scheme.table),
+        "cold": scheme.cold,
+        "loop": scheme.loop,
+        "cold_always": scheme.cold_always,
+        "edge_profile": None if profile is None else str(profile),
+        "iterations": scheme.iterations,
+        "placement": str(scheme.placement),
+        "routines": request.routines,
+        "max_instructions": request.guest.max_instructions,
+        "timeout": request.guest.timeout,
+    }
+
+
+def _ending(observation: Observation, result: RunResult) -> Ending:
+    fault = None
+    if result.fault is not None:
+        fault = _fault(observation, result.fault)
+    return Ending(result.status, result.reason, result.signal, fault)
+
+
+def _fault(observation: Observation, fault: Fault) -> FaultInfo:
+    pc = fault.pc if fault.origin is None else fault.origin
+    number_ = observation.recovered.routine_at(pc)
+    routine = observation.recovered.routines[number_] if number_ >= 0 else None
+    return FaultInfo(
+        name=fault.name,
+        pc=pc,
+        address=fault.address,
+        description=fault.description,
+        routine=None if routine is None else routine.name,
+        offset=0 if routine is None else pc - routine.address,
+        source=observation.program.lines.find(pc),
+    )
+
+
+def _warnings(
+    observation: Observation, unattributed: Mapping[str, int], wrapped: Sequence[str]
+) -> Iterator[str]:
+    if wrapped:
+        yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
+    if unattributed["unattributed_transfers"] or unattributed["unattributed_instructions"]:
+        yield (
+            f"{unattributed['unattributed_transfers']} transfers and "
+            f"{unattributed['unattributed_instructions']} instructions could not be attributed"
+        )
+    for address, reason in observation.recovered.irregular:
+        if observation.automaton.reached(address):
+            yield f"irregular code at {address:#x} was executed: {reason}"
+
+
+def _lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
+    """Source lines of every block that the profile names."""
+    starts = {
+        block
+        for routine in routines
+        for path in routine.path_counts
+        for block in path.blocks
+        if isinstance(block, int)
+    } | {
+        vertex.start
+        for routine in routines
+        for edge in routine.edge_counts
+        if edge.count
+        for vertex in (edge.source, edge.target)
+        if isinstance(vertex.start, int)
+    }
+    found = ((start, program.lines.find(start)) for start in sorted(starts))
+    return {start: line for start, line in found if line is not None}

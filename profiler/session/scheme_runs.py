@@ -1,0 +1,167 @@
+"""The schemes of one run: which graphs they see, with which weights and edge profile."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first
+from profiler.graphs.weights import measured, uniform
+from profiler.plan.decoders import RoutinePlan
+from profiler.profiles.profile import EdgeProfile
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.request.errors import ProfileMismatchError
+from profiler.request.request import SchemeOptions, Setting, Weights
+from profiler.schemes.registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile
+from profiler.session.counters import Scheme
+from simulator.errors import UsageError
+
+
+class Graphs:
+    """The graphs of the routines that the user selected.
+
+    Parameters
+    ----------
+    recovered
+        All graphs.
+    patterns
+        Glob patterns of routine names; none: all routines are selected.
+
+    Raises
+    ------
+    UsageError
+        If a pattern matches no routine. Names of code without a symbol (`sub_...`) are let
+        pass: a run may still find it.
+    """
+
+    def __init__(self, recovered: RecoveredProgram, patterns: Sequence[str]) -> None:
+        self.recovered = recovered
+        self.patterns = patterns
+        for pattern in patterns:
+            found = any(fnmatch.fnmatchcase(cfg.name, pattern) for cfg in recovered.routines)
+            if not found and not pattern.startswith("sub_"):
+                raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
+
+    def __call__(self, routine: int) -> ControlFlowGraph | None:
+        """Return the graph of routine number `routine` if it is selected."""
+        cfg = self.recovered.routines[routine]
+        selected = not self.patterns or any(
+            fnmatch.fnmatchcase(cfg.name, pattern) for pattern in self.patterns
+        )
+        return cfg if selected else None
+
+
+class SavedProfiles:
+    """The saved profiles that options name, each loaded once.
+
+    Parameters
+    ----------
+    sha256
+        Digest of the program that they must be of.
+    """
+
+    def __init__(self, sha256: str) -> None:
+        self._sha256 = sha256
+        self._loaded: dict[Path, EdgeProfile] = {}
+
+    def __call__(self, path: Path) -> EdgeProfile:
+        """Return the edge counts of a saved profile.
+
+        Raises
+        ------
+        UsageError, ProfileMismatchError
+            If it cannot be read, or is of another program.
+        """
+        if path not in self._loaded:
+            self._loaded[path] = _load_profile(path, self._sha256)
+        return self._loaded[path]
+
+
+class WeightSource:
+    """Edge weights by graph, as the options ask for them."""
+
+    def __init__(self, options: SchemeOptions, profiles: SavedProfiles) -> None:
+        self._weights = options.weights
+        self._profile: EdgeProfile | None = None
+        if isinstance(options.weights, Path):
+            self._profile = profiles(options.weights)
+
+    def __call__(self, cfg: ControlFlowGraph) -> Sequence[float] | None:
+        """Weights by edge id; None for BL94's heuristic."""
+        if self._profile is not None:
+            counts = self._profile.counts_for(cfg)
+            return measured(cfg, counts or (0,) * len(cfg.edges))
+        if self._weights is Weights.UNIFORM:
+            return uniform(cfg, depth_first(cfg))
+        return None
+
+
+def _load_profile(path: Path, sha256: str) -> EdgeProfile:
+    from profiler.profiles.storage import load
+
+    profile = load(path)
+    if profile.program.sha256 != sha256:
+        raise ProfileMismatchError(
+            f"{path} is a profile of another program ({profile.program.file}): "
+            "make one of this program with `simprof run -o`"
+        )
+    return profile.edge_profile()
+
+
+EdgeCounts = Callable[[ControlFlowGraph], Sequence[int] | None]
+"""Graph -> its edge counts in an earlier run; None where there was none."""
+
+
+class Planner:
+    """Plans graphs as one setting asks for, each graph once.
+
+    Parameters
+    ----------
+    setting
+        What the user chose.
+    profiles
+        Where saved ones come from.
+    edge_counts
+        Those of a first run, for schemes that an edge profile guides.
+    """
+
+    def __init__(
+        self, setting: Setting, profiles: SavedProfiles, edge_counts: EdgeCounts | None = None
+    ) -> None:
+        self.setting = setting
+        self._weights = WeightSource(setting.options, profiles)
+        self._edge_counts = edge_counts
+        if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
+            self._edge_counts = profiles(setting.options.edge_profile).counts_for
+        self.make = cache(self._make)
+
+    def _make(self, cfg: ControlFlowGraph) -> RoutinePlan:
+        counts = None
+        if needs_edge_profile(self.setting.mode) and self._edge_counts is not None:
+            counts = self._edge_counts(cfg)
+            counts = (0,) * len(cfg.edges) if counts is None else counts
+        return make_plan(cfg, self.setting.mode, self.setting.options, self._weights(cfg), counts)
+
+
+def needs_first_run(settings: Iterable[Setting]) -> bool:
+    """Whether a scheme needs an edge profile that the user has not given."""
+    return any(
+        needs_edge_profile(setting.mode) and setting.options.edge_profile is None
+        for setting in settings
+    )
+
+
+def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[Scheme]:
+    """Make the schemes of a run; those that count paths get a slot each."""
+    schemes: list[Scheme] = []
+    slots = count()
+    for planner in planners:
+        mode = planner.setting.mode
+        make = planner.make if mode in PLANNED_MODES else None
+        slot = next(slots) if mode in PATH_MODES else None
+        schemes.append(Scheme(planner.setting, graphs, make, slot))
+    return schemes

@@ -1,0 +1,1 @@
+"""Traces: written while a program runs, and executions regenerated from them."""

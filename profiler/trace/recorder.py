@@ -1,0 +1,265 @@
+"""Writes a trace while a program runs.
+
+The kernel appends tokens to a buffer and keeps the digest of all edges crossed; here the buffer
+goes to a file, and what no reader of the trace could know is noted as events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from profiler.engine import kernels
+from profiler.engine.memory import EngineMemory, Operation
+from profiler.engine.walk import (
+    UNKNOWN,
+    Cross,
+    GraphIndex,
+    Land,
+    MissingEntry,
+    MissingReturn,
+    MissingTarget,
+    Pop,
+    Push,
+    Step,
+)
+from profiler.plan.decoders import RoutinePlan
+from profiler.recovery.recovery import Discoveries
+from profiler.request.request import RunRequest
+from profiler.schemes.registry import TRACE_MODES
+from profiler.schemes.tracing.actions import TARGET_BITS
+from profiler.schemes.tracing.planner import TracePlan
+from profiler.session.counters import Scheme
+from profiler.trace.calls import Callees, Exit
+from profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile, TraceHeader
+from simulator.errors import UsageError
+
+BUFFER_WORDS = 1 << 13
+"""64-bit words of the buffer: the trace goes to the file in pieces of 64 KiB."""
+
+
+def start_trace(
+    request: RunRequest,
+    index: GraphIndex,
+    discoveries: Discoveries,
+    scheme: Scheme,
+    memory: EngineMemory,
+) -> TraceRun:
+    """Begin the trace that `request` asks for, of the plans of `scheme`.
+
+    Raises
+    ------
+    UsageError
+        If the mode writes no trace, not all routines are profiled, or the file cannot be written.
+    """
+    assert request.trace is not None
+    if scheme.setting.mode not in TRACE_MODES:
+        modes = " or ".join(TRACE_MODES)
+        raise UsageError(f"--trace: mode {scheme.setting.mode} writes no trace; use --mode {modes}")
+    if request.routines:
+        raise UsageError("--trace needs all routines: leave out --routine")
+    program = index.recovered.program
+    header = TraceHeader(
+        file=str(request.program),
+        sha256=program.sha256,
+        machine=str(program.machine),
+        arguments=tuple(a.decode(errors="backslashreplace") for a in request.arguments),
+        mode=str(scheme.setting.mode),
+        discoveries={name: sorted(found) for name, found in vars(discoveries).items()},
+    )
+    return TraceRun(memory, index, scheme.routine_plan, TraceFile(request.trace, header))
+
+
+class TraceRun:
+    """The trace of one run.
+
+    Parameters
+    ----------
+    memory
+        The kernel's.
+    index
+        The program's graphs.
+    plans
+        Routine number -> its plan.
+    file
+        Where the trace goes.
+    """
+
+    def __init__(
+        self,
+        memory: EngineMemory,
+        index: GraphIndex,
+        plans: Callable[[int], RoutinePlan | None],
+        file: TraceFile,
+    ) -> None:
+        self._memory = memory
+        self._index = index
+        self._plans = plans
+        self._file = file
+        self._callees = Callees(index)
+        self._tokens: dict[int, dict[int, tuple[int, int]]] = {}
+        self._drained = 0  # bits
+        self._open: tuple[int, int, int] | None = None
+        self._crossed: list[int] = []
+        self._checkpoints: list[tuple[int, int]] = []
+        memory.start_trace(BUFFER_WORDS, CHECKPOINT_SPAN)
+
+    # Operations
+
+    def operations(self, steps: Sequence[Step], place: int) -> list[Operation]:
+        """What the kernel does for the trace at `steps[place]`."""
+        match steps[place]:
+            case Cross(edge):
+                crossing = [(kernels.CROSS, edge, self._token(edge))]
+                return crossing + self._leaving(steps, place, edge)
+            case Push(address):
+                return self._calling(steps, place, address)
+            case MissingTarget() | MissingEntry() | MissingReturn():
+                return [(kernels.MARK, place, 0)]
+        return []
+
+    def _token(self, edge: int) -> int:
+        """The token word of a CROSS operation."""
+        routine = int(np.searchsorted(self._index.first_edge, edge, "right")) - 1
+        if routine not in self._tokens:
+            plan = self._plans(routine)
+            assert isinstance(plan, TracePlan), "a traced run profiles every routine"
+            self._tokens[routine] = {e: (t.value, t.width) for e, t in plan.tokens.items()}
+            self._file.routine(routine, self._tokens[routine])
+        own = edge - int(self._index.first_edge[routine])
+        value, width = self._tokens[routine].get(own, (0, 0))
+        return value << 8 | width
+
+    def _leaving(self, steps: Sequence[Step], place: int, edge: int) -> list[Operation]:
+        """What follows an EXIT edge: the target if only the run tells, or a mark."""
+        block = self._callees.source.get(edge)
+        if block is None:
+            return []
+        way, expected = self._callees.exit(edge)
+        following = steps[place + 1 :]
+        written: list[Operation] = []
+        if self._callees.is_indirect(block) and following:
+            written = [self._target(following)]
+            if way is not Exit.WRITTEN:
+                return written
+        entered = next((step.edge for step in following if isinstance(step, Cross)), UNKNOWN)
+        returned = any(isinstance(step, Pop) for step in following)
+        known = way is Exit.WRITTEN or returned or entered in (UNKNOWN, expected)
+        return written if known else [*written, (kernels.MARK, place, 0)]
+
+    def _calling(self, steps: Sequence[Step], place: int, address: int) -> list[Operation]:
+        """What a call that returns writes."""
+        block = self._index.call_block(address & ~1)
+        if address & 1 or block == UNKNOWN:
+            return []
+        return [self._target(steps[place + 1 :])] if self._callees.is_indirect(block) else []
+
+    def _target(self, following: Sequence[Step]) -> Operation:
+        address = next((a for a in map(self._address, following) if a != UNKNOWN), 0)
+        low = address & (1 << TARGET_BITS) - 1
+        return kernels.TOKEN, 0, low << 8 | TARGET_BITS
+
+    def _address(self, step: Step) -> int:
+        """The address that control arrives at with `step`, UNKNOWN if that does not tell."""
+        match step:
+            case Land(address) | MissingEntry(address):
+                return address
+            case MissingTarget(_, address):
+                return address
+            case Cross(edge):
+                routine = int(np.searchsorted(self._index.first_edge, edge, "right")) - 1
+                cfg = self._index.recovered.routines[routine]
+                target = cfg.edges[edge - int(self._index.first_edge[routine])].target
+                return cfg.blocks[target].start if target < len(cfg.blocks) else UNKNOWN
+        return UNKNOWN
+
+    # The buffer
+
+    @property
+    def crossings(self) -> int:
+        """Edges crossed so far."""
+        return int(self._memory.trace[kernels.TRACE_CROSSINGS])
+
+    @property
+    def bits(self) -> int:
+        """Bits of the token stream so far."""
+        return self._drained + int(self._memory.trace[kernels.TRACE_BITS])
+
+    def drain(self) -> None:
+        """Write what the kernel stopped for: a full buffer, a checkpoint."""
+        words = self._memory.trace
+        if words[kernels.TRACE_CROSSINGS] >= words[kernels.TRACE_NEXT]:
+            words[kernels.TRACE_NEXT] += CHECKPOINT_SPAN
+            self._checkpoints.append((self.crossings, int(words[kernels.TRACE_DIGEST])))
+        if words[kernels.TRACE_BITS] >= words[kernels.TRACE_CAPACITY]:
+            self._flush()
+        if self._open is None:
+            self._write_checkpoints()
+
+    def _write_checkpoints(self) -> None:
+        """Write checkpoints, behind events that they include and the tokens before them."""
+        if self._checkpoints:
+            self._flush()
+        for crossings, digest in self._checkpoints:
+            self._file.checkpoint(crossings, digest)
+        self._checkpoints.clear()
+
+    def _flush(self, *, last: bool = False) -> None:
+        """Write the buffer's whole bytes; with `last` the byte that is not full, too."""
+        words = self._memory.trace
+        bits = int(words[kernels.TRACE_BITS])
+        size = (bits + 7) // 8 if last else bits // 8
+        used = words[kernels.TRACE_HEADER : kernels.TRACE_HEADER + (bits + 63) // 64]
+        stream = used.astype(">i8").tobytes()
+        if size:
+            self._file.chunk(self.crossings, stream[:size])
+        left = 0 if last else bits % 8
+        rest = stream[size] if left else 0
+        words[kernels.TRACE_HEADER] = np.int64(rest << 56) if rest < 128 else (rest - 256) << 56
+        words[kernels.TRACE_BITS] = left
+        self._drained += 8 * size
+
+    # Events
+
+    def crossed(self, edge: int) -> None:
+        """Python crosses an edge."""
+        if self._open is not None:
+            self._crossed.append(edge)
+
+    def begin_event(self, block: int) -> None:
+        """Python takes over while the current activation is in `block`."""
+        if self._open is None:
+            self._flush()
+            self._open = (self.crossings, self.bits, block)
+
+    def end_event(self, frame: int, block: int) -> None:
+        """The kernel goes on with the activation at `frame`, in `block`."""
+        if self._open is None:
+            return
+        depth, waiting = frame // kernels.STRIDE, self._waiting(frame)
+        event = TraceEvent(*self._open, tuple(self._crossed), depth, block, waiting)
+        self._open, self._crossed = None, []
+        self._file.event(event)
+        self._write_checkpoints()
+
+    def _waiting(self, frame: int) -> int:
+        """The block in which the caller of the activation at `frame` waits to be returned to."""
+        address = int(self._memory.state.frames[frame + kernels.FRAME_RETURN])
+        return UNKNOWN if frame == 0 or address & 3 else self._index.call_block(address)
+
+    def mark(self, steps: Sequence[Step], frame: int, block: int) -> None:
+        """Note that `steps` come next, or `block` does: the code does not tell."""
+        self.begin_event(UNKNOWN)
+        if isinstance(steps[0], Cross):  # an exit, and it is the entry behind it that counts
+            self._crossed = [next(step.edge for step in steps[1:] if isinstance(step, Cross))]
+        self.end_event(frame, block)
+
+    def end(self) -> None:
+        """The run is over."""
+        self.begin_event(UNKNOWN)
+        self.end_event(0, UNKNOWN)
+        bits = self.bits
+        self._flush(last=True)
+        digest = int(self._memory.trace[kernels.TRACE_DIGEST]) % (1 << 64)
+        self._file.close(TraceEnd(self.crossings, digest, bits))

@@ -1,0 +1,349 @@
+"""From a trace and its program back to the execution (BL94 section 4, several procedures).
+
+`Regenerator` makes the tables that native code walks (`regeneration_kernel`), and does itself
+what is rare: the events of the trace, and predicates that none of its tokens but only the next
+event decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.engine.walk import UNKNOWN, GraphIndex
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.schemes.tracing.actions import TARGET_BITS
+from profiler.schemes.tracing.witnesses import decisions, free_way
+from profiler.trace import regeneration_kernel as kernel
+from profiler.trace.calls import Callees, Exit
+from profiler.trace.format import Tokens, Trace, TraceEvent
+from profiler.trace.regeneration_kernel import Tables
+
+Array = npt.NDArray[np.int64]
+Sink = Callable[[Array], None]
+"""Receives the next executed blocks, by program-wide number."""
+
+_NO_EVENT = 1 << 62
+_OUTPUT = 1 << 20
+_STACK = 1 << 12
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Regeneration:
+    """What became of a trace.
+
+    Attributes
+    ----------
+    blocks, crossings, bits
+        Executed blocks regenerated, edges crossed, bits of the trace read.
+    digest
+        Of the edges' numbers, unsigned.
+    place
+        The last block, -1 if there is none.
+    problem
+        Why it ended before the execution did; None if it did not.
+    """
+
+    blocks: int
+    crossings: int
+    bits: int
+    digest: int
+    place: int
+    problem: str | None
+
+
+class _StopError(Exception):
+    """Regeneration cannot go on; the text says why."""
+
+
+class Regenerator:
+    """Regenerates one trace.
+
+    Parameters
+    ----------
+    trace
+        The trace.
+    recovered
+        The graphs of its program, recovered with its discoveries.
+    check
+        Whether to compare the digests on the way.
+    sink
+        Receives the blocks.
+    """
+
+    def __init__(
+        self, trace: Trace, recovered: RecoveredProgram, *, check: bool, sink: Sink
+    ) -> None:
+        self._trace = trace
+        self._index = GraphIndex(recovered)
+        self._sink = sink
+        self._check = check
+        callees = Callees(self._index)
+        self._tables = make_tables(self._index, callees, trace.routines)
+        self._start = callees.entry(recovered.program.entry)
+        self._stream = np.frombuffer(trace.stream + bytes(8), np.uint8)
+        end = 8 * len(trace.stream)
+        self._end = end if trace.end is None else min(end, trace.end.bits)
+        self._digests = _digests(trace)
+        self._state = np.zeros(kernel.WORDS, np.int64)
+        self._state[kernel.PLACE] = kernel.NOWHERE
+        self._state[kernel.CHECKED] = check
+        self._stack = np.full(_STACK, kernel.NOWHERE, np.int64)
+        self._output = np.zeros(_OUTPUT, np.int64)
+        self._blocks = 0
+        self._last = UNKNOWN
+
+    def run(self) -> Regeneration:
+        """Regenerate as far as the trace goes."""
+        problem: str | None = None
+        try:
+            self._begin()
+            for event in self._trace.events:
+                self._advance(event)
+                self._apply(event)
+            if self._trace.end is None:
+                self._advance(None)
+            problem = self._final_check()
+        except _StopError as stop:
+            problem = str(stop)
+        self._flush()
+        state = self._state.tolist()
+        return Regeneration(
+            blocks=self._blocks,
+            crossings=state[kernel.CROSSINGS],
+            bits=state[kernel.BITS],
+            digest=state[kernel.DIGEST] & _MASK,
+            place=self._last,
+            problem=problem,
+        )
+
+    def _begin(self) -> None:
+        """Enter the program."""
+        first = self._trace.events[0].at if self._trace.events else _NO_EVENT
+        if first == 0 or (self._end == 0 and self._trace.certain == 0):
+            return
+        if self._start == UNKNOWN:
+            raise _StopError("the program's entry is in no routine")
+        self._cross(self._start)
+
+    def _advance(self, event: TraceEvent | None) -> None:
+        """Regenerate up to an event, or as far as the tokens lead."""
+        state = self._state
+        state[kernel.LIMIT] = _NO_EVENT if event is None else event.at
+        state[kernel.EVENT_BITS] = -1 if event is None else event.bits
+        state[kernel.CERTAIN] = self._trace.certain if event is None else event.at
+        while True:
+            status = kernel.regenerate(
+                self._tables,
+                self._stream,
+                self._end,
+                state,
+                self._stack,
+                self._output,
+                self._digests,
+            )
+            match status:
+                case kernel.REACHED:
+                    return
+                case kernel.OUTPUT_FULL:
+                    self._flush()
+                case kernel.STACK_FULL:
+                    self._grow()
+                case kernel.TOWARDS:
+                    assert event is not None
+                    self._go_towards(event)
+                case _:
+                    raise _StopError(self._reason(status))
+
+    def _reason(self, status: int) -> str:
+        match status:
+            case kernel.NO_TOKEN:
+                return self._trace.cut or "its tokens end before it does"
+            case kernel.WRONG:
+                return f"its token at bit {self._state[kernel.BITS]} cannot come here"
+            case kernel.DIFFERS:
+                crossings = int(self._state[kernel.CROSSINGS])
+                first = crossings - kernel.CHECKPOINT_SPAN
+                return f"differs from the execution between edge {first} and edge {crossings}"
+        if self._trace.cut is not None and self._state[kernel.PLACE] == kernel.NOWHERE:
+            return self._trace.cut
+        return "the graphs lead nowhere from here"
+
+    def _go_towards(self, event: TraceEvent) -> None:
+        """Take the one way without tokens from a predicate to the block of an event."""
+        block = int(self._state[kernel.PLACE])
+        routine = self._index.routine(block)
+        first = int(self._index.first_block[routine])
+        first_edge = int(self._index.first_edge[routine])
+        cfg = self._index.recovered.routines[routine]
+        tokens = self._trace.routines.get(routine, {})
+        way = None
+        if event.block != UNKNOWN and self._index.routine(event.block) == routine:
+            way = free_way(cfg, tokens, block - first, event.block - first)
+        if not way or len(way) != event.at - self._state[kernel.CROSSINGS]:
+            raise _StopError("no way leads from here to the event that is next")
+        for edge in way:
+            self._cross(first_edge + edge)
+
+    def _apply(self, event: TraceEvent) -> None:
+        """Do what an event says."""
+        state = self._state
+        missing = event.bits - int(state[kernel.BITS])
+        if missing not in (0, TARGET_BITS):
+            raise _StopError(f"its tokens do not fit the event at edge {event.at}")
+        if event.bits > self._end:
+            raise _StopError(self._reason(kernel.NO_TOKEN))
+        state[kernel.BITS] = event.bits  # of a call that the event is about, its target
+        if event.block != UNKNOWN and state[kernel.PLACE] not in (event.block, kernel.NOWHERE):
+            raise _StopError(f"it is elsewhere than the event at edge {event.at} says")
+        for edge in event.crossed:
+            self._cross(edge)
+        self._set_depth(event.depth, event.waiting)
+        state[kernel.PLACE] = event.after if event.after != UNKNOWN else kernel.NOWHERE
+
+    def _set_depth(self, depth: int, waiting: int) -> None:
+        before = int(self._state[kernel.DEPTH])
+        while depth + 1 >= len(self._stack):
+            self._grow()
+        if depth > before:
+            self._stack[before:depth] = kernel.NOWHERE
+            self._stack[depth - 1] = waiting
+        elif depth and waiting == UNKNOWN:
+            self._stack[depth - 1] = kernel.NOWHERE
+        self._state[kernel.DEPTH] = depth
+
+    def _cross(self, edge: int) -> None:
+        if self._state[kernel.WRITTEN] + 1 >= len(self._output):
+            self._flush()
+        status = kernel.cross(
+            self._tables, self._stream, self._end, self._state, self._output, edge
+        )
+        if status != kernel.REACHED:
+            raise _StopError(self._reason(status))
+
+    def _flush(self) -> None:
+        written = int(self._state[kernel.WRITTEN])
+        if written:
+            self._sink(self._output[:written])
+            self._last = int(self._output[written - 1])
+        self._blocks += written
+        self._state[kernel.WRITTEN] = 0
+
+    def _grow(self) -> None:
+        more = np.full(len(self._stack), kernel.NOWHERE, np.int64)
+        self._stack = np.concatenate([self._stack, more])
+
+    def _final_check(self) -> str | None:
+        """Compare the totals; say what differs."""
+        end = self._trace.end
+        if end is None:
+            return self._trace.cut
+        state = self._state.tolist()
+        if (state[kernel.CROSSINGS], state[kernel.BITS]) != (end.crossings, end.bits):
+            return f"it ends at edge {state[kernel.CROSSINGS]} of {end.crossings}"
+        if self._check and state[kernel.DIGEST] & _MASK != end.digest:
+            first = end.crossings // kernel.CHECKPOINT_SPAN * kernel.CHECKPOINT_SPAN
+            return f"differs from the execution between edge {first} and edge {end.crossings}"
+        return None
+
+
+def _digests(trace: Trace) -> Array:
+    """Digests at the multiples of the span, as int64; as many as there are without a gap."""
+    found: list[int] = []
+    span = kernel.CHECKPOINT_SPAN
+    while (len(found) + 1) * span in trace.checkpoints:
+        digest = trace.checkpoints[(len(found) + 1) * span]
+        found.append(digest - (digest >> 63 << 64))
+    return np.array(found, np.int64)
+
+
+def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Tokens]) -> Tables:
+    """Make the kernel's tables; only routines that the trace has met get tokens."""
+    recovered = index.recovered
+    edges, blocks = index.edge_count, index.block_count
+    no_edges, no_blocks = np.full(edges, -1, np.int64), np.full(blocks, -1, np.int64)
+    tables = Tables(
+        target=no_edges.copy(),
+        value=no_edges.copy(),
+        width=np.full(edges, kernel.UNMET, np.int64),
+        way=np.zeros(edges, np.int64),
+        entered=np.full(edges, kernel.BY_EVENT, np.int64),
+        only=no_blocks.copy(),
+        callee=no_blocks.copy(),
+        peek=np.zeros(blocks, np.int64),
+        first=np.zeros(blocks + 1, np.int64),
+        key=no_blocks,
+        choice=no_blocks,
+        routine=index.routine_of_block.astype(np.int64),
+        entry=no_blocks.copy(),
+        returns=np.zeros(blocks, np.int64),
+        block_at=np.asarray(recovered.block_at).astype(np.int64),
+        base=np.array([recovered.code.base], np.int64),
+    )
+    for block, edge in index.entry_edge.items():
+        tables.entry[block] = edge
+    for block in index.return_edges:
+        tables.returns[block] = not index.starts_routine(block)
+    choices: list[tuple[int, int, int]] = []  # (block, value, edge)
+    for number, tokens in routines.items():
+        choices += _add_routine(tables, index, callees, number, tokens)
+    return _with_choices(tables, choices, blocks)
+
+
+def _with_choices(tables: Tables, choices: list[tuple[int, int, int]], blocks: int) -> Tables:
+    table = np.array(sorted(choices), np.int64).reshape(-1, 3)
+    first = np.searchsorted(table[:, 0], np.arange(blocks + 1)).astype(np.int64)
+    key, choice = np.ascontiguousarray(table[:, 1]), np.ascontiguousarray(table[:, 2])
+    return tables._replace(first=first, key=key, choice=choice)
+
+
+def _add_routine(
+    tables: Tables, index: GraphIndex, callees: Callees, number: int, tokens: Tokens
+) -> list[tuple[int, int, int]]:
+    """Fill in a routine; return its decisions."""
+    cfg = index.recovered.routines[number]
+    edge_base, block_base = int(index.first_edge[number]), int(index.first_block[number])
+    for edge in cfg.edges:
+        name = edge_base + edge.id
+        inside = edge.target != cfg.exit
+        tables.target[name] = block_base + edge.target if inside else -1
+        tables.value[name], tables.width[name] = tokens.get(edge.id, (0, 0))
+        if edge.kind is EdgeKind.EXIT:
+            way, entered = callees.exit(name)
+            tables.way[name] = way
+            indirect = way is Exit.WRITTEN or callees.is_indirect(block_base + edge.source)
+            unknown = kernel.BY_TARGET if indirect else kernel.BY_EVENT
+            tables.entered[name] = unknown if indirect or entered == UNKNOWN else entered
+    choices: list[tuple[int, int, int]] = []
+    for block in cfg.blocks:
+        out = cfg.out_edges[block.id]
+        name = block_base + block.id
+        if len(out) == 1:
+            tables.only[name] = edge_base + out[0]
+            if cfg.edges[out[0]].kind is EdgeKind.CALL_RETURN:
+                tables.callee[name] = _callee(callees, name)
+        elif out:
+            found = _choices(cfg, tokens, block.id)
+            tables.peek[name] = max((tokens[edge][1] for edge in found), default=0)
+            choices += [(name, tokens[e][0], edge_base + taken) for e, taken in found.items()]
+    return choices
+
+
+def _callee(callees: Callees, block: int) -> int:
+    if callees.is_indirect(block):
+        return kernel.BY_TARGET
+    entry = callees.callee(block)
+    return kernel.BY_EVENT if entry == UNKNOWN else entry
+
+
+def _choices(cfg: ControlFlowGraph, tokens: Tokens, block: int) -> dict[int, int]:
+    """Token edge that comes next -> edge to take; a `bits` predicate writes on all its edges."""
+    out: Iterable[int] = cfg.out_edges[block]
+    if all(edge in tokens for edge in out):
+        return {edge: edge for edge in out}
+    return decisions(cfg, tokens, block)

@@ -1,0 +1,1 @@
+"""ELF files and their debugging information."""

@@ -1,0 +1,486 @@
+"""ELF file -> `Program`: the headers are read by hand, bounded by the file's size.
+
+Steps
+-----
+1. `_read_file`: regular file, readable, not absurdly large.
+2. `_read_header`: which architecture, which kind of file; everything else is refused by name.
+3. `_read_program_headers`, `_read_segments`: what Linux would map.
+4. `_read_sections`: where instructions lie and where the symbols are. A file without section
+   headers (`sstrip`) is complete; one whose section headers lie outside the file is truncated.
+5. `_code_ranges`, `_read_symbols`.
+6. The DWARF line table is read by pyelftools when it is first asked for (`dwarf_lines`).
+
+The layout of the structures is that of the System V gABI and the SPARC psABI supplements.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import stat
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from simulator.binary.dwarf_lines import DwarfLineTable
+from simulator.binary.program import Binding, MachineKind, Program, Range, Segment, Symbol
+from simulator.errors import ProgramFileError
+
+MAX_FILE_SIZE = 1 << 30
+"""Largest file read, in bytes."""
+
+PIE_BASE_64 = 0x55_0000_0000
+PIE_BASE_32 = 0x5000_0000
+"""Load bias of position-independent programs: clear of stack, mappings and break."""
+
+_MAX_SPAN = 1 << 34  # bytes from the lowest to the highest segment address
+_LIMIT_64 = 1 << 43
+_LIMIT_32 = 0xF000_0000
+
+_MACHINES = {
+    2: MachineKind.SPARCV8,
+    18: MachineKind.SPARCV8PLUS,
+    43: MachineKind.SPARCV9,
+}
+_OTHER_MACHINES = {
+    3: "x86 (32-bit)", 4: "Motorola 68000", 6: "Intel 80486", 8: "MIPS", 15: "PA-RISC",
+    20: "PowerPC", 21: "PowerPC 64", 22: "S/390", 40: "ARM", 42: "SuperH", 50: "Itanium",
+    62: "x86-64", 83: "AVR", 92: "OpenRISC", 94: "Xtensa", 183: "AArch64", 189: "MicroBlaze",
+    243: "RISC-V", 247: "BPF", 258: "LoongArch", 0x9026: "Alpha",
+}  # fmt: skip
+_OTHER_SYSTEMS = {2: "NetBSD", 6: "Solaris", 9: "FreeBSD", 12: "OpenBSD"}
+
+_ET_REL, _ET_EXEC, _ET_DYN, _ET_CORE = 1, 2, 3, 4
+_PT_LOAD, _PT_DYNAMIC, _PT_INTERP, _PT_GNU_STACK = 1, 2, 3, 0x6474E551
+_PF_X, _PF_W, _PF_R = 1, 2, 4
+_DT_NULL, _DT_NEEDED, _DT_FLAGS_1, _DF_1_PIE = 0, 1, 0x6FFFFFFB, 0x08000000
+_SHT_PROGBITS, _SHT_SYMTAB, _SHT_NOBITS, _SHT_DYNSYM = 1, 2, 8, 11
+_SHF_ALLOC, _SHF_EXECINSTR = 2, 4
+_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_GNU_IFUNC = 0, 1, 2, 10
+_BINDINGS = {0: Binding.LOCAL, 1: Binding.GLOBAL, 2: Binding.WEAK, 10: Binding.GLOBAL}
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """`struct` formats of one ELF class; field order is normalised by the readers."""
+
+    header: struct.Struct
+    program_header: struct.Struct
+    section_header: struct.Struct
+    symbol: struct.Struct
+    dynamic: struct.Struct
+
+
+_LAYOUT_64 = _Layout(
+    struct.Struct(">16xHHIQQQIHHHHHH"),
+    struct.Struct(">IIQQQQQQ"),
+    struct.Struct(">IIQQQQIIQQ"),
+    struct.Struct(">IBBHQQ"),
+    struct.Struct(">qQ"),
+)
+_LAYOUT_32 = _Layout(
+    struct.Struct(">16xHHIIIIIHHHHHH"),
+    struct.Struct(">IIIIIIII"),
+    struct.Struct(">IIIIIIIIII"),
+    struct.Struct(">IIIBBH"),
+    struct.Struct(">iI"),
+)
+
+
+@dataclass(frozen=True)
+class _Header:
+    machine: MachineKind
+    file_type: int
+    entry: int
+    program_headers: int  # file offset
+    program_header_count: int
+    sections: int  # file offset, 0 where there are none
+    section_count: int
+    layout: _Layout
+
+    @property
+    def is64(self) -> bool:
+        return self.machine is MachineKind.SPARCV9
+
+    @property
+    def limit(self) -> int:
+        return _LIMIT_64 if self.is64 else _LIMIT_32
+
+
+@dataclass(frozen=True)
+class _ProgramHeader:
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    file_size: int
+    memory_size: int
+
+
+@dataclass(frozen=True)
+class _Section:
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+
+
+class _Refusal(Exception):  # noqa: N818 - never leaves this module
+    """Why the file is refused, without its name."""
+
+
+def load(path: Path | str) -> Program:
+    """Read a statically linked SPARC program.
+
+    Parameters
+    ----------
+    path
+        The ELF file: ET_EXEC, or ET_DYN without interpreter (static-pie); big-endian;
+        EM_SPARCV9, EM_SPARC32PLUS or EM_SPARC.
+
+    Returns
+    -------
+    Program
+        Addresses have the load bias added.
+
+    Raises
+    ------
+    ProgramFileError
+        With one line that says what is wrong with the file and what to do.
+    """
+    path = Path(path)
+    try:
+        return _parse(path, _read_file(path))
+    except _Refusal as refusal:
+        raise ProgramFileError(f"{path}: {refusal}") from None
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise _Refusal("is a directory; give a SPARC ELF program")
+        if not stat.S_ISREG(mode):
+            raise _Refusal("is not a regular file; give a SPARC ELF program")
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE_SIZE + 1)
+    except FileNotFoundError:
+        raise _Refusal("no such file; check the path") from None
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise _Refusal(f"cannot be read ({reason}); check its permissions") from None
+    if len(data) > MAX_FILE_SIZE:
+        raise _Refusal(f"is larger than {MAX_FILE_SIZE >> 20} MiB; strip it")
+    return data
+
+
+def _parse(path: Path, data: bytes) -> Program:
+    header = _read_header(data)
+    headers = _read_program_headers(header, data)
+    _refuse_dynamic(header, headers, data)
+    bias = 0
+    if header.file_type == _ET_DYN:
+        bias = PIE_BASE_64 if header.is64 else PIE_BASE_32
+    segments = _read_segments(header, headers, data, bias)
+    entry = header.entry + bias
+    _check_entry(entry, segments)
+    sections = _read_sections(header, data)
+    code, late_code = _code_ranges(sections, segments, bias, _header_end(header, headers, bias))
+    if not any(entry in span for span in (*code, *late_code)):
+        code, late_code = _code_ranges((), segments, bias, _header_end(header, headers, bias))
+    return Program(
+        path=path,
+        sha256=hashlib.sha256(data).hexdigest(),
+        machine=header.machine,
+        entry=entry,
+        segments=segments,
+        code=code,
+        late_code=late_code,
+        symbols=_read_symbols(header, sections, segments, data, bias),
+        load_bias=bias,
+        program_headers_address=_program_headers_address(header, headers, bias),
+        program_header_size=header.layout.program_header.size,
+        program_header_count=header.program_header_count,
+        stack_executable=_stack_executable(headers),
+        lines=DwarfLineTable(data, bias, code),
+    )
+
+
+def _read_header(data: bytes) -> _Header:
+    if data[:4] != b"\x7fELF":
+        raise _Refusal("is not an ELF file; give a SPARC ELF program")
+    if len(data) < 52:
+        raise _Refusal("is truncated inside its ELF header; copy or link it again")
+    little = data[5] == 1
+    machine_number = int.from_bytes(data[18:20], "little" if little else "big")
+    machine = _MACHINES.get(machine_number)
+    if machine is None and little and int.from_bytes(data[18:20], "big") in _MACHINES:
+        raise _Refusal("is marked as little-endian; SPARC Linux is big-endian")
+    if machine is None:
+        name = _OTHER_MACHINES.get(machine_number, f"machine number {machine_number}")
+        raise _Refusal(f"is a program for {name}, not SPARC; build it for SPARC")
+    if data[5] != 2:
+        raise _Refusal("is little-endian or of unknown byte order; SPARC Linux is big-endian")
+    if data[4] != (2 if machine is MachineKind.SPARCV9 else 1):
+        raise _Refusal("has an ELF class that contradicts its machine; link it again")
+    if data[6] != 1:
+        raise _Refusal(f"has unknown ELF version {data[6]}; link it again")
+    if data[7] in _OTHER_SYSTEMS:
+        raise _Refusal(f"is a program for {_OTHER_SYSTEMS[data[7]]}; build it for Linux")
+    layout = _LAYOUT_64 if machine is MachineKind.SPARCV9 else _LAYOUT_32
+    if len(data) < layout.header.size:
+        raise _Refusal("is truncated inside its ELF header; copy or link it again")
+    return _check_header(machine, layout, layout.header.unpack_from(data), len(data))
+
+
+def _check_header(
+    machine: MachineKind, layout: _Layout, fields: tuple[int, ...], size: int
+) -> _Header:
+    kind, _, version, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = fields
+    if kind == _ET_REL:
+        raise _Refusal('is a relocatable object; link it ("gcc -static")')
+    if kind == _ET_CORE:
+        raise _Refusal("is a core dump; give the program itself")
+    if kind not in (_ET_EXEC, _ET_DYN):
+        raise _Refusal(f"is not a program (ELF type {kind}); link it again")
+    if version != 1:
+        raise _Refusal(f"has unknown ELF version {version}; link it again")
+    if phnum == 0:
+        raise _Refusal("has no program headers; link it again")
+    if phentsize != layout.program_header.size:
+        raise _Refusal(f"has program headers of {phentsize} bytes; its header is damaged")
+    if phoff + phnum * phentsize > size:
+        raise _Refusal("has program headers beyond its end; it is truncated or damaged")
+    if shoff and shnum:
+        if shentsize != layout.section_header.size:
+            raise _Refusal(f"has section headers of {shentsize} bytes; its header is damaged")
+        if shoff + shnum * shentsize > size:
+            raise _Refusal("has section headers beyond its end; it is truncated or damaged")
+    sections = shnum if shoff else 0
+    return _Header(machine, kind, entry, phoff, phnum, shoff, sections, layout)
+
+
+def _read_program_headers(header: _Header, data: bytes) -> tuple[_ProgramHeader, ...]:
+    layout = header.layout.program_header
+    found = []
+    for index in range(header.program_header_count):
+        fields = layout.unpack_from(data, header.program_headers + index * layout.size)
+        if header.is64:
+            kind, flags, offset, address, _, file_size, memory_size, _ = fields
+        else:
+            kind, offset, address, _, file_size, memory_size, flags, _ = fields
+        found.append(_ProgramHeader(kind, flags, offset, address, file_size, memory_size))
+    return tuple(found)
+
+
+def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
+    if any(entry.kind == _PT_INTERP for entry in headers):
+        raise _Refusal('is dynamically linked; link with "-static"')
+    tags = [
+        pair
+        for entry in headers
+        if entry.kind == _PT_DYNAMIC
+        for pair in _dynamic_tags(header, entry, data)
+    ]
+    if any(tag == _DT_NEEDED for tag, _ in tags):
+        raise _Refusal('needs shared libraries; link with "-static"')
+    pie = any(tag == _DT_FLAGS_1 and value & _DF_1_PIE for tag, value in tags)
+    if header.file_type == _ET_DYN and not pie:
+        raise _Refusal('is a shared library; give a program linked with "-static"')
+
+
+def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
+    layout = header.layout.dynamic
+    if entry.offset + entry.file_size > len(data):
+        raise _Refusal("has a dynamic section beyond its end; it is truncated or damaged")
+    for offset in range(0, entry.file_size - layout.size + 1, layout.size):
+        tag, value = layout.unpack_from(data, entry.offset + offset)
+        if tag == _DT_NULL:
+            return
+        yield tag, value
+
+
+def _read_segments(
+    header: _Header, headers: Sequence[_ProgramHeader], data: bytes, bias: int
+) -> tuple[Segment, ...]:
+    segments = []
+    for entry in headers:
+        if entry.kind != _PT_LOAD or entry.memory_size == 0:
+            continue
+        # `strip` leaves segments without content (.bss alone) beyond the file's end.
+        if entry.file_size and entry.offset + entry.file_size > len(data):
+            raise _Refusal("has a segment beyond its end; it is truncated or damaged")
+        if entry.file_size > entry.memory_size:
+            raise _Refusal("has a segment larger in the file than in memory; it is damaged")
+        if (entry.address - entry.offset) % 4:
+            raise _Refusal(f"has a misplaced segment at {entry.address:#x}; it is damaged")
+        start = entry.address + bias
+        if start + entry.memory_size > header.limit or (start < 8192 and not bias):
+            raise _Refusal(f"has a segment at the impossible address {start:#x}; it is damaged")
+        segments.append(
+            Segment(
+                address=start,
+                data=data[entry.offset : entry.offset + entry.file_size],
+                memory_size=entry.memory_size,
+                readable=bool(entry.flags & _PF_R),
+                writable=bool(entry.flags & _PF_W),
+                executable=bool(entry.flags & _PF_X),
+            )
+        )
+    segments.sort(key=lambda segment: segment.address)
+    _check_segments(segments)
+    return tuple(segments)
+
+
+def _check_segments(segments: Sequence[Segment]) -> None:
+    if not any(segment.executable for segment in segments):
+        raise _Refusal("has no executable segment; link it again")
+    for lower, upper in itertools.pairwise(segments):
+        if lower.address + lower.memory_size > upper.address:
+            raise _Refusal(f"has segments that overlap at {upper.address:#x}; it is damaged")
+    last = segments[-1]
+    if last.address + last.memory_size - segments[0].address > _MAX_SPAN:
+        raise _Refusal(f"spreads its segments over more than {_MAX_SPAN >> 30} GiB; it is damaged")
+
+
+def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
+    for segment in segments:
+        if segment.executable and segment.address <= entry < segment.address + len(segment.data):
+            break
+    else:
+        raise _Refusal(f"has its entry point {entry:#x} outside its code; it is damaged")
+    if entry % 4:
+        raise _Refusal(f"has a misaligned entry point {entry:#x}; it is damaged")
+
+
+def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
+    layout = header.layout.section_header
+    found = []
+    for index in range(header.section_count):
+        fields = layout.unpack_from(data, header.sections + index * layout.size)
+        _, kind, flags, address, offset, size, link, *_ = fields
+        if kind not in (0, _SHT_NOBITS) and size and offset + size > len(data):
+            raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
+        found.append(_Section(kind, flags, address, offset, size, link))
+    return tuple(found)
+
+
+def _code_ranges(
+    sections: Sequence[_Section], segments: Sequence[Segment], bias: int, header_end: int
+) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
+    """Split what holds instructions into (code, late code); see `Program`."""
+    wanted = _SHF_ALLOC | _SHF_EXECINSTR
+    spans = [
+        Range(section.address + bias, section.address + bias + section.size)
+        for section in sections
+        if section.flags & wanted == wanted and section.kind == _SHT_PROGBITS and section.size
+    ]
+    code: list[Range] = []
+    late: list[Range] = []
+    for segment in segments:
+        if not segment.executable:
+            continue
+        start, end = segment.address, segment.address + len(segment.data)
+        inside = [Range(max(s.start, start), min(s.end, end)) for s in spans]
+        if not spans:
+            inside = [Range(max(start, header_end) if header_end <= end else start, end)]
+        kept = [
+            Range((span.start + 3) & ~3, span.end & ~3)
+            for span in inside
+            if (span.start + 3) & ~3 < span.end & ~3
+        ]
+        (late if segment.writable else code).extend(kept)
+    return _merge(code), _merge(late)
+
+
+def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
+    merged: list[Range] = []
+    for span in sorted(spans, key=lambda span: span.start):
+        if merged and span.start <= merged[-1].end:
+            merged[-1] = Range(merged[-1].start, max(merged[-1].end, span.end))
+        else:
+            merged.append(span)
+    return tuple(merged)
+
+
+def _header_end(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
+    """Address after the program headers where a segment maps them, else 0."""
+    address = _program_headers_address(header, headers, bias)
+    size = header.layout.program_header.size * header.program_header_count
+    return address + size if address else 0
+
+
+def _program_headers_address(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
+    for entry in headers:
+        inside = header.program_headers - entry.offset
+        if entry.kind == _PT_LOAD and 0 <= inside < entry.file_size:
+            return entry.address + inside + bias
+    return 0
+
+
+def _stack_executable(headers: Sequence[_ProgramHeader]) -> bool:
+    """Linux: executable where no PT_GNU_STACK says otherwise."""
+    return all(entry.flags & _PF_X for entry in headers if entry.kind == _PT_GNU_STACK)
+
+
+def _read_symbols(
+    header: _Header,
+    sections: Sequence[_Section],
+    segments: Sequence[Segment],
+    data: bytes,
+    bias: int,
+) -> tuple[Symbol, ...]:
+    tables = [s for s in sections if s.kind == _SHT_SYMTAB] or [
+        s for s in sections if s.kind == _SHT_DYNSYM
+    ]
+    found = {
+        symbol
+        for table in tables
+        if table.link < len(sections)
+        for symbol in _table_symbols(header, table, sections[table.link], segments, data, bias)
+    }
+    return tuple(sorted(found, key=lambda s: (s.address, s.name, s.binding, s.size)))
+
+
+def _table_symbols(
+    header: _Header,
+    table: _Section,
+    names: _Section,
+    segments: Sequence[Segment],
+    data: bytes,
+    bias: int,
+) -> Iterator[Symbol]:
+    layout = header.layout.symbol
+    strings = data[names.offset : names.offset + names.size]
+    count = table.size // layout.size
+    view = memoryview(data)[table.offset : table.offset + count * layout.size]
+    for fields in layout.iter_unpack(view):
+        if header.is64:
+            name_offset, info, _, section, value, size = fields
+        else:
+            name_offset, value, size, info, _, section = fields
+        kind, binding = info & 15, _BINDINGS.get(info >> 4)
+        if section == 0 or binding is None or name_offset >= len(strings):
+            continue
+        if kind not in (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_GNU_IFUNC):
+            continue
+        end = strings.find(b"\0", name_offset)
+        name = strings[name_offset : end if end >= 0 else None]
+        address = value + bias
+        home = _segment_at(address, segments)
+        if not name or home is None:
+            continue
+        is_function = kind in (_STT_FUNC, _STT_GNU_IFUNC) and home.executable
+        room = home.address + home.memory_size - address
+        text = name.decode("utf-8", "backslashreplace")
+        yield Symbol(text, address, min(size, room), binding, is_function)
+
+
+def _segment_at(address: int, segments: Sequence[Segment]) -> Segment | None:
+    for segment in segments:
+        if segment.address <= address < segment.address + segment.memory_size:
+            return segment
+    return None

@@ -1,0 +1,1 @@
+"""The emulated processor, its memory and its register windows."""

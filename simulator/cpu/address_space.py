@@ -1,0 +1,459 @@
+"""The program's address space: host memory, page rights, the break, free ranges.
+
+Terms. A *region* is one host buffer of up to 4 GiB at one guest address, reserved without being
+committed. The *page table* of a region has one byte per 8 KiB page (`PageBits`); the native
+translation hook (`traps.fill_translation`) reads it, so changing a right is one array store and
+a flush of the engine's translation cache.
+
+The layout is qemu-user's (7.2), so that programs see the addresses that they see there: the
+break after the program's data, the stack's top at 0x4000802000 (0x40802000 in 32-bit programs),
+other mappings upwards from there (in 32-bit programs: downwards from below the stack). Only the
+stack is larger, see `Layout`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
+
+REGION_SIZE: Final = 1 << 32
+MAX_REGIONS: Final = 60
+_PAGE_SHIFT: Final = 13
+_MAP_NORESERVE: Final = 0x4000
+
+# Bits of a page's byte; the low three are Protection.
+RIGHTS: Final = 7
+EXECUTED: Final = 8  # the engine has translated code from this page
+CHANGED: Final = 16  # was writable at some time: its code may differ from the file's
+MAPPED: Final = 32
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where things go (addresses in bytes)."""
+
+    limit_address: int
+    stack_top: int
+    stack_size: int
+    mmap_start: int
+    mmap_end: int
+    grows_down: bool  # mappings go from mmap_end downwards
+
+
+STACK_SIZE: Final = 256 << 20
+"""Largest stack of a program in bytes: the room that is left for it."""
+
+LAYOUT_64: Final = Layout(
+    limit_address=1 << 43,
+    stack_top=0x4000802000,
+    stack_size=STACK_SIZE,
+    mmap_start=0x4000802000,
+    mmap_end=0x4000802000 + (32 << 30),
+    grows_down=False,
+)
+LAYOUT_32: Final = Layout(
+    limit_address=0xF0000000,
+    stack_top=0x40802000,
+    stack_size=STACK_SIZE,
+    mmap_start=0x1000000,
+    mmap_end=0x40802000 - STACK_SIZE - 2 * PAGE_SIZE,
+    grows_down=True,
+)
+
+
+class Region:
+    """Host memory for guest addresses [base, base + size)."""
+
+    def __init__(self, base: int, size: int) -> None:
+        self.base = base
+        self.size = size
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+        try:
+            self.buffer = mmap.mmap(-1, size, flags=flags)
+        except (OSError, ValueError) as error:
+            raise OutOfMemory(f"cannot reserve {size} bytes of address space: {error}") from error
+        self.host = ctypes.addressof(ctypes.c_char.from_buffer(self.buffer))
+        self.pages: NDArray[np.uint8] = np.zeros(size >> _PAGE_SHIFT, dtype=np.uint8)
+
+    def clear(self, start: int, end: int) -> None:
+        """Zero the pages [start, end) and give their host memory back."""
+        self.buffer.madvise(mmap.MADV_DONTNEED, start - self.base, end - start)
+
+
+def page_up(address: int) -> int:
+    """Round up to a page boundary."""
+    return -(-address // PAGE_SIZE) * PAGE_SIZE
+
+
+class AddressSpace:
+    """Guest memory; implements `guest.Memory`.
+
+    Parameters
+    ----------
+    is64
+        Width of the program.
+    limit
+        Most bytes that may be accessible at one time; `OutOfMemory` beyond.
+
+    Attributes
+    ----------
+    table
+        int64: the number of regions, then (base, size, host address, page table's address) of
+        each. Native hooks read it.
+    on_region, on_change, on_code_change
+        What the engine does when a region is added, when rights shrink, and when bytes of
+        executed pages [start, end) may have been changed from outside the program.
+    """
+
+    def __init__(self, is64: bool, limit: int) -> None:
+        self.layout = LAYOUT_64 if is64 else LAYOUT_32
+        self.limit = limit
+        self.used = 0
+        self.table: NDArray[np.int64] = np.zeros(1 + 4 * MAX_REGIONS, dtype=np.int64)
+        self.on_region: Callable[[Region], None] = lambda region: None
+        self.on_change: Callable[[], None] = lambda: None
+        self.on_code_change: Callable[[int, int], None] = lambda start, end: None
+        self._regions: dict[int, Region] = {}
+        self._break_start = 0
+        self._break = 0
+        self._break_top = 0  # end of the pages that the break has mapped
+        layout = self.layout
+        self._next = layout.mmap_end if layout.grows_down else layout.mmap_start
+
+    @property
+    def limit_address(self) -> int:
+        """First address beyond what programs can map."""
+        return self.layout.limit_address
+
+    @property
+    def regions(self) -> tuple[Region, ...]:
+        """All regions so far."""
+        return tuple(self._regions.values())
+
+    # -- regions and pages
+
+    def add_region(self, base: int, size: int) -> Region:
+        """Reserve host memory for [base, base + size); raises `OutOfMemory`."""
+        count = len(self._regions)
+        if count == MAX_REGIONS:
+            raise OutOfMemory("too many scattered mappings")
+        region = Region(base, size)
+        self._regions[base // REGION_SIZE] = region
+        row = 1 + 4 * count
+        self.table[row : row + 4] = (base, size, region.host, region.pages.ctypes.data)
+        self.table[0] = count + 1
+        self.on_region(region)
+        return region
+
+    def _pieces(
+        self, address: int, size: int, create: bool = False
+    ) -> Iterator[tuple[Region | None, int, int]]:
+        """Split [address, address + size) by region: (region or None, start, end)."""
+        end = address + size
+        while address < end:
+            number = address // REGION_SIZE
+            stop = min(end, (number + 1) * REGION_SIZE)
+            region = self._regions.get(number)
+            if region is None and create:
+                region = self.add_region(number * REGION_SIZE, REGION_SIZE)
+            if region is not None and region.size < REGION_SIZE and stop > region.base:
+                stop = min(stop, region.base + region.size)
+                if address < region.base or address >= stop:
+                    region, stop = None, min(end, (number + 1) * REGION_SIZE)
+            yield region, address, stop
+            address = stop
+
+    @staticmethod
+    def _slice(region: Region, start: int, end: int) -> NDArray[np.uint8]:
+        first = (start - region.base) >> _PAGE_SHIFT
+        return region.pages[first : ((end - region.base - 1) >> _PAGE_SHIFT) + 1]
+
+    def _first_without(self, address: int, size: int, bit: int) -> int | None:
+        """First address of the range whose page lacks `bit`, or None."""
+        for region, start, end in self._pieces(address, size):
+            if region is None:
+                return start
+            lacking = (self._slice(region, start, end) & bit) == 0
+            if lacking.any():
+                page = (start >> _PAGE_SHIFT) + int(lacking.argmax())
+                return max(start, page << _PAGE_SHIFT)
+        return None
+
+    def page_bits(self, address: int) -> int:
+        """Return the page table's byte for the page of `address`; 0 where nothing is mapped."""
+        for region, start, end in self._pieces(address, 1):
+            return 0 if region is None else int(self._slice(region, start, end)[0])
+        return 0
+
+    def set_page_bits(self, address: int, bits: int) -> None:
+        """Set the page table's byte for the page of `address`."""
+        for region, start, end in self._pieces(address, 1):
+            if region is not None:
+                self._slice(region, start, end)[:] = bits
+
+    def is_mapped(self, address: int, size: int) -> bool:
+        """Whether every page of the range is mapped, with whatever rights."""
+        return self._first_without(address, size, MAPPED) is None
+
+    def is_free(self, address: int, size: int) -> bool:
+        """Whether no page of the range is mapped."""
+        return not any(
+            region is not None and (self._slice(region, start, end) & MAPPED).any()
+            for region, start, end in self._pieces(address, size)
+        )
+
+    def mappings(self) -> Iterator[Mapping]:
+        """Everything that is mapped, by address, neighbours of equal rights joined."""
+        current: Mapping | None = None
+        for region in sorted(self._regions.values(), key=lambda each: each.base):
+            pages = region.pages & (RIGHTS | MAPPED)
+            cuts = np.flatnonzero(np.diff(pages)) + 1
+            starts = [0, *cuts.tolist()]
+            for first, last in zip(starts, [*cuts.tolist(), len(pages)], strict=True):
+                if not pages[first] & MAPPED:
+                    continue
+                start, end = (region.base + (page << _PAGE_SHIFT) for page in (first, last))
+                rights = Protection(int(pages[first]) & RIGHTS)
+                if current and (current.end, current.protection) == (start, rights):
+                    current = Mapping(current.start, end, rights)
+                    continue
+                if current:
+                    yield current
+                current = Mapping(start, end, rights)
+        if current:
+            yield current
+
+    # -- changing the map
+
+    def _check_range(self, address: int, size: int) -> None:
+        if address % PAGE_SIZE or size <= 0 or size % PAGE_SIZE:
+            raise ValueError(f"not whole pages: {address:#x}, {size:#x}")
+        if address + size > self.limit_address:
+            raise OutOfMemory(f"no address space at {address:#x}")
+
+    def _accessible(self, address: int, size: int) -> int:
+        """Bytes of the range that are mapped with any right."""
+        return sum(
+            int(((self._slice(region, start, end) & RIGHTS) != 0).sum()) * PAGE_SIZE
+            for region, start, end in self._pieces(address, size)
+            if region is not None
+        )
+
+    def _charge(self, address: int, size: int, rights: Protection) -> None:
+        wanted = size if rights else 0
+        used = self.used - self._accessible(address, size) + wanted
+        if used > self.limit and used > self.used:
+            raise OutOfMemory(f"the memory limit of {self.limit} bytes is used up")
+        self.used = used
+
+    def map(self, address: int, size: int, protection: Protection) -> None:
+        """Map zeroed pages, replacing what was there; raises `OutOfMemory`."""
+        self._check_range(address, size)
+        pieces = list(self._pieces(address, size, create=True))
+        self._charge(address, size, protection)
+        self._forget(address, size)
+        bits = MAPPED | int(protection) | (CHANGED if protection & Protection.WRITE else 0)
+        for region, start, end in pieces:
+            assert region is not None
+            self._slice(region, start, end)[:] = bits
+
+    def unmap(self, address: int, size: int) -> None:
+        """Unmap pages; pages that are not mapped are ignored."""
+        self._check_range(address, size)
+        self._charge(address, size, Protection.NONE)
+        self._forget(address, size)
+
+    def _forget(self, address: int, size: int) -> None:
+        """Drop whatever is mapped in the range: contents, rights, translations."""
+        dropped = False
+        for region, start, end in self._pieces(address, size):
+            if region is None:
+                continue
+            pages = self._slice(region, start, end)
+            if not (pages & MAPPED).any():
+                continue
+            self._report_code(start, end, pages)
+            pages[:] = 0
+            region.clear(start, end)
+            dropped = True
+        if dropped:
+            self.on_change()
+
+    def protect(self, address: int, size: int, protection: Protection) -> None:
+        """Change rights; raises `GuestFault` with the first unmapped page, changing nothing."""
+        self._check_range(address, size)
+        missing = self._first_without(address, size, MAPPED)
+        if missing is not None:
+            raise GuestFault(missing)
+        self._charge(address, size, protection)
+        bits = int(protection) | (CHANGED if protection & Protection.WRITE else 0)
+        for region, start, end in self._pieces(address, size):
+            assert region is not None
+            pages = self._slice(region, start, end)
+            pages[:] = (pages & ~np.uint8(RIGHTS)) | np.uint8(bits)
+        self.on_change()
+
+    def _report_code(self, start: int, end: int, pages: NDArray[np.uint8]) -> None:
+        if (pages & EXECUTED).any():
+            self.on_code_change(start, end)
+
+    # -- free ranges
+
+    def find_free(self, size: int, hint: int = 0) -> int:
+        """Return the address of `size` unmapped bytes, at `hint` where free.
+
+        Searches as qemu-user does, on from the last mapping, and wraps around to reuse what has
+        been unmapped. Raises `OutOfMemory`.
+        """
+        size = page_up(size)
+        hint = page_up(hint)
+        if hint and hint + size <= self.limit_address and self.is_free(hint, size):
+            return hint
+        layout = self.layout
+        search = self._search_down if layout.grows_down else self._search_up
+        found = search(size, self._next)
+        if found is None:
+            found = search(size, layout.limit_address if layout.grows_down else layout.mmap_start)
+        if found is None:
+            raise OutOfMemory(f"no free range of {size} bytes")
+        self._next = found if layout.grows_down else found + size
+        return found
+
+    def _search_up(self, size: int, start: int) -> int | None:
+        while start + size <= self.layout.mmap_end:
+            busy = self._last_mapped(start, start + size)
+            if busy is None:
+                return start
+            start = busy
+        return None
+
+    def _search_down(self, size: int, end: int) -> int | None:
+        while end - size >= self.layout.mmap_start:
+            busy = self._first_mapped(end - size, end)
+            if busy is None:
+                return end - size
+            end = busy
+        return None
+
+    def _last_mapped(self, start: int, end: int) -> int | None:
+        """End of the last mapped page in [start, end), or None."""
+        found = None
+        for region, first, last in self._pieces(start, end - start):
+            if region is None:
+                continue
+            mapped = np.flatnonzero(self._slice(region, first, last) & MAPPED)
+            if len(mapped):
+                found = first + (int(mapped[-1]) + 1) * PAGE_SIZE
+        return found
+
+    def _first_mapped(self, start: int, end: int) -> int | None:
+        """Start of the first mapped page in [start, end), or None."""
+        for region, first, last in self._pieces(start, end - start):
+            if region is None:
+                continue
+            mapped = np.flatnonzero(self._slice(region, first, last) & MAPPED)
+            if len(mapped):
+                return first + int(mapped[0]) * PAGE_SIZE
+        return None
+
+    # -- the break
+
+    @property
+    def program_break(self) -> int:
+        """The current break (not page aligned)."""
+        return self._break
+
+    def start_break(self, address: int) -> None:
+        """Say where the program's data ends; the break starts at the next page."""
+        self._break_start = self._break = self._break_top = page_up(address)
+
+    def set_break(self, address: int) -> int:
+        """Move the break as brk(2) does; return the new break, or the old one where it cannot.
+
+        As under qemu-user, a lower break keeps its pages, and they read as zero when it rises.
+        """
+        if address < self._break_start or address > self.limit_address:
+            return self._break
+        if address > self._break:
+            top, end = self._break_top, page_up(address)
+            if end > top and not self._extend_break(top, end):
+                return self._break
+            self._zero(self._break, min(address, top))
+        self._break = address
+        return address
+
+    def _extend_break(self, start: int, end: int) -> bool:
+        if not self.is_free(start, end - start):
+            return False
+        try:
+            self.map(start, end - start, Protection.READ | Protection.WRITE)
+        except OutOfMemory:
+            return False
+        self._break_top = end
+        return True
+
+    def _zero(self, start: int, end: int) -> None:
+        if end > start and self.is_mapped(start, end - start):
+            self.load(start, bytes(end - start))
+
+    # -- contents
+
+    def read(self, address: int, size: int) -> bytes:
+        """Copy bytes out; raises `GuestFault` where a page is not readable."""
+        self._require(address, size, Protection.READ)
+        return self.peek(address, size)
+
+    def peek(self, address: int, size: int) -> bytes:
+        """Copy bytes out whatever the pages' rights are; unmapped bytes read as zero."""
+        return b"".join(
+            bytes(end - start)
+            if region is None
+            else region.buffer[start - region.base : end - region.base]
+            for region, start, end in self._pieces(address, size)
+        )
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy bytes in; raises `GuestFault` where a page is not writable, writing nothing."""
+        self._require(address, len(data), Protection.WRITE)
+        self.load(address, data)
+
+    def _require(self, address: int, size: int, right: Protection) -> None:
+        if address + size > self.limit_address and size:
+            raise GuestFault(max(address, self.limit_address))
+        missing = self._first_without(address, size, right)
+        if missing is not None:
+            raise GuestFault(missing)
+
+    def load(self, address: int, data: bytes) -> None:
+        """Copy bytes into mapped pages whatever their rights are (program loading)."""
+        offset = 0
+        for region, start, end in self._pieces(address, len(data)):
+            if region is None:
+                raise GuestFault(start)
+            region.buffer[start - region.base : end - region.base] = data[
+                offset : offset + end - start
+            ]
+            self._report_code(start, end, self._slice(region, start, end))
+            offset += end - start
+
+    def find_zero(self, address: int, longest: int = 1 << 20) -> int:
+        """Return the number of bytes before the first NUL; raises `GuestFault`.
+
+        A string longer than `longest` bytes faults at its end.
+        """
+        length = 0
+        while length <= longest:
+            step = PAGE_SIZE - (address + length) % PAGE_SIZE
+            found = self.read(address + length, step).find(b"\0")
+            if found >= 0:
+                return length + found
+            length += step
+        raise GuestFault(address + length)

@@ -1,0 +1,564 @@
+"""The processor: Unicorn's SPARC64 engine, made fit to run user programs.
+
+This is the only file that knows Unicorn. What its public interface cannot do (register windows,
+PSTATE, the FPU, condition codes) is done on the engine's own state structure (`cpu_state`). Its
+address is derived, not assumed:
+
+1. `_read_context` saves the engine's context into a buffer of our own. (On SPARC64 Unicorn
+   declares that context as empty; a copy of the context's header with the size filled in makes
+   the same call save everything.)
+2. `_locate` finds magic values just written to %g1..%g7 in there, and from the window pointer
+   saved beside them computes where the live structure is.
+3. `_check_identity`, `_check_registers` compare what the structure says with what is known
+   otherwise: the engine's handle, version words, registers written on one side and read on the
+   other.
+4. `_prepare` sets user mode with FPU, windows and address width; `_self_test` executes a nest of
+   saves and restores, floating point, and a carry chain.
+5. `_find_fault_address` finds the engine's record of the last faulting address by making a fault.
+
+A build for which any of this fails is refused with `EngineError` before a program runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import struct
+from enum import Enum, IntEnum
+from pathlib import Path
+from typing import Any, Final
+
+import unicorn as unicorn_package
+from unicorn import unicorn_const
+from unicorn.unicorn_py3.unicorn import uclib
+
+from simulator.cpu.cpu_state import (
+    ASI_PRIMARY_NO_FAULT,
+    FEATURE_QUAD_FLOAT,
+    FPRS_FEF,
+    MAX_WINDOWS,
+    REGISTERS_PER_WINDOW,
+    SYSTEM_PAGE,
+    CpuState,
+    Pstate,
+    condition_codes,
+)
+from simulator.cpu.guest import PAGE_SIZE
+from simulator.errors import EngineError
+
+unicorn: Any = unicorn_package  # its type hints are incomplete
+
+_SPARC_PC: Final = unicorn.sparc_const.UC_SPARC_REG_PC
+_SPARC_G0: Final = unicorn.sparc_const.UC_SPARC_REG_G0
+_SPARC_O5: Final = unicorn.sparc_const.UC_SPARC_REG_O5
+_KNOWN_CPUS: Final = (b"Sun", b"TI", b"Fujitsu", b"NEC")
+_MAGIC: Final = tuple(0x1122334455667700 + number for number in range(1, 8))
+_HANDLE_SEARCH: Final = 0x1000  # bytes of the engine's handle searched for the fault address
+
+_RESUME = SYSTEM_PAGE
+_UNTIL: Final = SYSTEM_PAGE + 0x101  # odd: never reached
+_TEST_CODE: Final = SYSTEM_PAGE + 0x200
+_TEST_DATA: Final = SYSTEM_PAGE + 0x1000
+
+RESUME_TRAP: Final = 0x17E
+_TEST_TRAP: Final = 0x17C
+
+
+class HookKind(IntEnum):
+    """Events that native hooks can be given."""
+
+    INTERRUPT = unicorn_const.UC_HOOK_INTR
+    BLOCK = unicorn_const.UC_HOOK_BLOCK
+    TRANSLATION = unicorn_const.UC_HOOK_TLB_FILL
+    NEW_CODE = unicorn_const.UC_HOOK_EDGE_GENERATED
+
+
+class Access(IntEnum):
+    """What a translation hook is asked for."""
+
+    READ = unicorn_const.UC_MEM_READ
+    WRITE = unicorn_const.UC_MEM_WRITE
+    FETCH = unicorn_const.UC_MEM_FETCH
+
+
+class Stop(Enum):
+    """Why `Cpu.run` came back."""
+
+    REQUESTED = "requested"
+    FAULT = "fault"  # the translation hook refused an access; `fault_address` says which
+    ILLEGAL = "illegal"  # illegal instruction at pc
+
+
+def _trap_always(number: int) -> int:
+    """Encode `ta number` (SPARC V9 A.61)."""
+    return 0x91D02000 | (number & 0x7F)
+
+
+_REFUSALS = {
+    unicorn.UC_ERR_READ_UNMAPPED: Access.READ,
+    unicorn.UC_ERR_WRITE_UNMAPPED: Access.WRITE,
+    unicorn.UC_ERR_FETCH_UNMAPPED: Access.FETCH,
+}
+
+
+class Cpu:
+    """One SPARC64 processor in user mode.
+
+    Parameters
+    ----------
+    is64
+        False for programs with 32-bit addresses (PSTATE.AM set).
+    windows
+        Number of register windows, 3..32. More trap less, but a program that reads stack memory
+        which it never set can tell: what was spilled there stays there.
+
+    Raises
+    ------
+    EngineError
+        The engine is not of a build that is known to work.
+    """
+
+    def __init__(self, is64: bool, windows: int = MAX_WINDOWS) -> None:
+        if not 3 <= windows <= MAX_WINDOWS:
+            raise ValueError(f"{windows} register windows")
+        self.is64 = is64
+        self.windows = windows
+        self._engine = _open_engine()
+        self.handle: int = self._engine._uch.value
+        self.state = _locate(self._engine)
+        self.state_address = ctypes.addressof(self.state)
+        _check_registers(self._engine, self.state)
+        _prepare(self.state, is64, windows)
+        self._make_system_page()
+        self.stop_function = ctypes.cast(uclib.uc_emu_stop, ctypes.c_void_p).value or 0
+        self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
+        self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
+        _self_test(self)
+        self.refused: Access | None = None
+        """Kind of the last faulting access if the engine itself refused it: the translation hook
+        is not asked about addresses beyond those that the engine can translate (2^44)."""
+        self._fault_word = _find_fault_address(self)
+        _prepare(self.state, is64, windows)
+
+    # -- memory and hooks
+
+    def _make_system_page(self) -> None:
+        self._page = mmap.mmap(-1, PAGE_SIZE)
+        self._page_host = ctypes.addressof(ctypes.c_char.from_buffer(self._page))
+        self.map(SYSTEM_PAGE, PAGE_SIZE, self._page_host)
+        self.poke(_RESUME, _trap_always(RESUME_TRAP), 0x01000000)
+
+    def poke(self, address: int, *words: int) -> None:
+        """Write instruction words into the system page."""
+        data = struct.pack(f">{len(words)}I", *words)
+        ctypes.memmove(self._page_host + address - SYSTEM_PAGE, data, len(data))
+
+    @property
+    def system_page_host(self) -> int:
+        """Host address of the system page."""
+        return self._page_host
+
+    def map(self, address: int, size: int, host: int) -> None:
+        """Let the engine reach `size` bytes of host memory at guest `address`."""
+        try:
+            self._engine.mem_map_ptr(address, size, unicorn.UC_PROT_ALL, host)
+        except unicorn.UcError as error:
+            raise EngineError(f"the emulator cannot map memory at {address:#x}: {error}") from error
+
+    def flush_translations(self) -> None:
+        """Forget all page rights; to be called whenever rights shrink."""
+        self._engine.ctl(unicorn_const.UC_CTL_TLB_FLUSH, unicorn_const.UC_CTL_IO_WRITE)
+
+    def forget_code(self, start: int, end: int) -> None:
+        """Drop code translated from [start, end), whole pages."""
+        for page in range(start & -PAGE_SIZE, end, PAGE_SIZE):
+            self._engine.ctl_remove_cache(page, page + PAGE_SIZE)
+
+    def add_hook(
+        self, kind: HookKind, function: int, user_data: int, bounds: tuple[int, int] = (1, 0)
+    ) -> ctypes.c_size_t:
+        """Have native code called on events at addresses in [first, last]; (1, 0) means all."""
+        hook = ctypes.c_size_t(0)
+        status = uclib.uc_hook_add(
+            self._engine._uch,
+            ctypes.byref(hook),
+            ctypes.c_int(int(kind)),
+            ctypes.c_void_p(function),
+            ctypes.c_void_p(user_data),
+            ctypes.c_uint64(bounds[0]),
+            ctypes.c_uint64(bounds[1]),
+        )
+        if status != 0:
+            raise EngineError(f"the emulator refuses a {kind.name} hook (error {status})")
+        return hook
+
+    # -- running
+
+    def run(self, pc: int, npc: int) -> Stop:
+        """Execute from (pc, npc) until something stops it.
+
+        Where npc is not pc + 4, the start is a trap in the system page that the interrupt hook
+        answers by setting (pc, npc): hooks see `RESUME_TRAP`.
+        """
+        start = pc if npc == pc + 4 else _RESUME
+        try:
+            self._engine.emu_start(start, _UNTIL)
+        except unicorn.UcError as error:
+            if error.errno == unicorn.UC_ERR_INSN_INVALID:
+                return Stop.ILLEGAL
+            if error.errno == unicorn.UC_ERR_EXCEPTION:
+                self.refused = None
+                return Stop.FAULT
+            if error.errno in _REFUSALS:
+                self.refused = _REFUSALS[error.errno]
+                return Stop.FAULT
+            raise EngineError(f"the emulator stopped at {self.state.pc:#x}: {error}") from error
+        return Stop.REQUESTED
+
+    def stop(self) -> None:
+        """Stop a run from within a hook (takes effect at the next block)."""
+        self._engine.emu_stop()
+
+    @property
+    def fault_address(self) -> int:
+        """Exact address of the access that the last `Stop.FAULT` refused."""
+        return ctypes.c_uint64.from_address(self._fault_word).value
+
+    # -- registers
+
+    @property
+    def address_mask(self) -> int:
+        """All ones in the width of the program's addresses."""
+        return 0xFFFFFFFFFFFFFFFF if self.is64 else 0xFFFFFFFF
+
+    @property
+    def stack_bias(self) -> int:
+        """What %sp and %fp are off by (64-bit ABI)."""
+        return 2047 if self.is64 else 0
+
+    def window(self) -> ctypes.Array[ctypes.c_uint64]:
+        """Return the current window: %o0-7, %l0-7, %i0-7 at 0, 8, 16; live."""
+        return (ctypes.c_uint64 * 24).from_address(self.state.window)
+
+    def register(self, number: int) -> int:
+        """Return integer register 0..31 (%g, %o, %l, %i), full width."""
+        if number < 8:
+            return int(self.state.globals[number]) if number else 0
+        return int(self.window()[number - 8])
+
+    def set_register(self, number: int, value: int) -> None:
+        """Set integer register 0..31; %g0 stays zero."""
+        if number >= 8:
+            self.window()[number - 8] = value
+        elif number:
+            self.state.globals[number] = value
+
+    def set_fp_word(self, number: int, value: int) -> None:
+        """Set single-precision register %f0..%f31."""
+        shift = 0 if number & 1 else 32
+        old = self.state.fp[number >> 1] & ~(0xFFFFFFFF << shift)
+        self.state.fp[number >> 1] = old | (value & 0xFFFFFFFF) << shift
+
+    def set_fsr(self, value: int) -> None:
+        """Set the floating-point state register, rounding direction included."""
+        self.state.fsr = value
+        self.state.fp_status[1] = (0, 3, 2, 1)[value >> 30 & 3]
+
+    # -- windows
+
+    def sync_wrapped_outs(self) -> None:
+        """Bring the outs of the last window, which live twice, in step (engine's copy wins)."""
+        state, top = self.state, self.windows * REGISTERS_PER_WINDOW
+        if state.cwp == self.windows - 1:
+            state.registers[0:8] = state.registers[top : top + 8]
+
+    def sync_wrapped_copy(self) -> None:
+        """Bring the engine's copy of the last window's outs in step with the register file."""
+        state, top = self.state, self.windows * REGISTERS_PER_WINDOW
+        if state.cwp == self.windows - 1:
+            state.registers[top : top + 8] = state.registers[0:8]
+
+    def window_stack_pointer(self, window: int) -> int:
+        """Return window's %sp with the bias added, masked: where its registers are saved."""
+        value = self.state.registers[window * REGISTERS_PER_WINDOW + 6]
+        return int(value + self.stack_bias) & self.address_mask
+
+    def window_bytes(self, window: int) -> bytes:
+        """Return %l0-7, %i0-7 of a window as they are saved on the stack."""
+        total = self.windows * REGISTERS_PER_WINDOW
+        first = window * REGISTERS_PER_WINDOW + 8
+        values = [self.state.registers[(first + i) % total] & self.address_mask for i in range(16)]
+        return struct.pack(self.window_format, *values)
+
+    def set_window_bytes(self, window: int, data: bytes) -> None:
+        """Set %l0-7, %i0-7 of a window from their saved form."""
+        total = self.windows * REGISTERS_PER_WINDOW
+        first = window * REGISTERS_PER_WINDOW + 8
+        for i, value in enumerate(struct.unpack(self.window_format, data)):
+            self.state.registers[(first + i) % total] = value
+
+    @property
+    def window_format(self) -> str:
+        """`struct` format of a saved window."""
+        return ">16Q" if self.is64 else ">16I"
+
+    @property
+    def window_size(self) -> int:
+        """Bytes of a saved window."""
+        return 128 if self.is64 else 64
+
+    def drop_oldest_window(self) -> None:
+        """Take the oldest caller's window out of the register file (it has been saved)."""
+        self.state.canrestore -= 1
+        self.state.cansave += 1
+
+    def oldest_window(self) -> int:
+        """Return the number of the oldest caller's window (canrestore > 0)."""
+        return int(self.state.cwp + self.state.canrestore) % self.windows
+
+
+# -- making an engine
+
+
+def _open_engine() -> Any:
+    try:
+        mode = unicorn.UC_MODE_SPARC64 | unicorn.UC_MODE_BIG_ENDIAN
+        engine = unicorn.Uc(unicorn.UC_ARCH_SPARC, mode)
+        engine.ctl_set_tlb_mode(unicorn_const.UC_TLB_VIRTUAL)
+        return engine
+    except unicorn.UcError as error:
+        raise EngineError(f"this unicorn has no usable SPARC64 engine: {error}") from error
+
+
+def _refuse(what: str) -> EngineError:
+    version = getattr(unicorn, "__version__", "of unknown version")
+    return EngineError(
+        f"unicorn {version} is not a build that simprof knows ({what}): install unicorn 2.1.4"
+    )
+
+
+def _read_context(engine: Any) -> bytes:
+    """Return the engine's saved context, without the header."""
+    context: Any = engine.context_save()
+    header_and_declared = context.size
+    address = ctypes.cast(context.context, ctypes.c_void_p).value
+    if address is None or not 8 <= header_and_declared <= 1 << 20:
+        raise _refuse("context_save gives no context")
+    original = ctypes.string_at(address, header_and_declared)
+    (declared,) = struct.unpack_from("<Q", original)
+    header = header_and_declared - declared
+    if not 8 <= header <= 4096:
+        raise _refuse("the context's header has changed")
+    size = max(declared, CpuState.irq_manager.offset)
+    buffer = ctypes.create_string_buffer(header + size)
+    ctypes.memmove(buffer, original, header)
+    struct.pack_into("<Q", buffer, 0, size)
+    status = uclib.uc_context_save(engine._uch, ctypes.cast(buffer, ctypes.c_void_p))
+    if status != 0:
+        raise _refuse("context_save fails")
+    return bytes(buffer)
+
+
+def _locate(engine: Any) -> CpuState:
+    """Return the live state structure."""
+    for number, value in enumerate(_MAGIC, start=1):
+        engine.reg_write(_SPARC_G0 + number, value)
+    saved = _read_context(engine)
+    pattern = struct.pack("<7Q", *_MAGIC)
+    found = saved.find(pattern)
+    if found < 8 or saved.find(pattern, found + 1) >= 0:
+        raise _refuse("the global registers are not in the context")
+    image = saved[found - 8 :]
+    if len(image) < CpuState.xcc.offset:
+        raise _refuse("the context is too small")
+    snapshot = CpuState.from_buffer_copy(image.ljust(ctypes.sizeof(CpuState), b"\0"))
+    if snapshot.cwp >= MAX_WINDOWS:
+        raise _refuse("the window number is out of range")
+    window = snapshot.cwp * REGISTERS_PER_WINDOW * 8
+    address = snapshot.window - CpuState.registers.offset - window
+    if address <= 0 or address % 8 or _readable_from(address) < ctypes.sizeof(CpuState):
+        raise _refuse("the window pointer does not lead to the registers")
+    state = CpuState.from_address(address)
+    _check_identity(engine, state, snapshot)
+    return state
+
+
+def _readable_from(address: int) -> int:
+    """Return how many bytes from `address` on the process may read and write."""
+    end = address
+    for line in Path("/proc/self/maps").read_text("ascii", "replace").splitlines():
+        extent, rights = line.split()[:2]
+        start, stop = (int(part, 16) for part in extent.split("-"))
+        if start <= end < stop and rights.startswith("rw"):
+            end = stop
+    return end - address
+
+
+def _check_identity(engine: Any, state: CpuState, snapshot: CpuState) -> None:
+    version = state.definition.iu_version | state.maxtl << 8 | (state.nwindows - 1)
+    checks = {
+        "engine handle": state.engine == engine._uch.value,
+        "globals": tuple(state.globals[1:8]) == _MAGIC,
+        "window pointer": state.window == snapshot.window,
+        "number of windows": state.nwindows == state.definition.nwindows == 8,
+        "trap levels": state.maxtl == state.definition.maxtl and state.tl == 0,
+        "PSTATE": state.pstate == 0,
+        "version register": state.version == version,
+    }
+    for what, holds in checks.items():
+        if not holds:
+            raise _refuse(f"state check failed: {what}")
+    name = state.definition.name  # safe to follow: the checks above hold
+    if not name or not name.startswith(_KNOWN_CPUS):
+        raise _refuse("state check failed: CPU name")
+
+
+def _check_registers(engine: Any, state: CpuState) -> None:
+    """Write on one side, read on the other."""
+    state.globals[3] = 0xABCDEF
+    engine.reg_write(_SPARC_O5, 0x777)
+    engine.reg_write(_SPARC_PC, 0x12344)
+    both = (
+        engine.reg_read(_SPARC_G0 + 3) == 0xABCDEF
+        and state.registers[state.cwp * REGISTERS_PER_WINDOW + 5] == 0x777
+        and (state.pc, state.npc) == (0x12344, 0x12348)
+    )
+    if not both:
+        raise _refuse("state check failed: registers do not agree")
+
+
+def _prepare(state: CpuState, is64: bool, windows: int) -> None:
+    """Set the state a Linux user program starts in."""
+    for array in (state.globals, state.registers, state.fp):
+        ctypes.memset(ctypes.addressof(array), 0, ctypes.sizeof(array))
+    state.pstate = Pstate.PEF | (0 if is64 else Pstate.AM)
+    state.fprs = FPRS_FEF
+    state.definition.features |= FEATURE_QUAD_FLOAT
+    state.nwindows = windows
+    state.cwp = 0
+    state.window = ctypes.addressof(state) + CpuState.registers.offset
+    state.cansave = windows - 2
+    state.cleanwin = windows
+    state.canrestore = state.otherwin = state.wstate = 0
+    state.asi = ASI_PRIMARY_NO_FAULT
+    state.y = state.fsr = state.gsr = 0
+    state.psr = state.xcc = 0
+    state.cc_op = 1
+    state.fp_status[1] = 0
+
+
+_TRANSLATE = ctypes.CFUNCTYPE(
+    ctypes.c_bool,
+    ctypes.c_void_p,
+    ctypes.c_uint64,
+    ctypes.c_int,
+    ctypes.POINTER(ctypes.c_uint64),
+    ctypes.c_void_p,
+)
+_INTERRUPT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint32, ctypes.c_void_p)
+
+_SAVE = 0x81E00000  # save %g0, %g0, %g0
+_RESTORE = 0x81E80000
+_NOP = 0x01000000
+
+
+def _alu(op3: int, rd: int, rs1: int, rs2: int) -> int:
+    return 2 << 30 | rd << 25 | op3 << 19 | rs1 << 14 | rs2
+
+
+def _load(op3: int, rd: int, offset: int) -> int:
+    return 3 << 30 | rd << 25 | op3 << 19 | 1 << 14 | 1 << 13 | offset
+
+
+def _self_test_program(windows: int) -> tuple[int, ...]:
+    move_down = _alu(0x02, 11, 0, 27)  # mov %i3, %o3
+    nest = [word for _ in range(windows - 2) for word in (_SAVE, move_down)]
+    return (
+        _load(0x23, 0, 0),  # ldd [%g1], %f0
+        _load(0x23, 2, 8),  # ldd [%g1 + 8], %f2
+        _alu(0x34, 4, 0, 0x42 << 5 | 2),  # faddd %f0, %f2, %f4
+        _alu(0x34, 8, 8, 0x43 << 5 | 8),  # faddq %f8, %f8, %f8
+        _load(0x21, 0, 16),  # ld [%g1 + 16], %fsr
+        _alu(0x02, 11, 0, 1 << 13 | 5),  # mov 5, %o3
+        *nest,
+        _alu(0x02, 3, 0, 11),  # mov %o3, %g3
+        *(_RESTORE,) * (windows - 2),
+        _alu(0x10, 8, 2, 2),  # addcc %g2, %g2, %o0
+        _alu(0x08, 9, 0, 0),  # addc %g0, %g0, %o1
+        _trap_always(_TEST_TRAP),
+        _NOP,
+    )
+
+
+def _self_test(cpu: Cpu) -> None:
+    """Execute a few instructions of every kind that the preparation enables."""
+    state = cpu.state
+    program = _self_test_program(cpu.windows)
+    cpu.poke(_TEST_CODE, *program)
+    cpu.poke(_TEST_DATA, 0x3FF80000, 0, 0x40040000, 0, 0xC0000000)  # 1.5, 2.5, round down
+    state.pstate = Pstate.PEF
+    state.globals[1], state.globals[2] = _TEST_DATA, 0xFFFFFFFF
+    traps: list[tuple[int, int]] = []
+
+    def interrupt(handle: int, number: int, user_data: int) -> None:
+        traps.append((number, state.pc))
+        cpu.stop()
+
+    callback = _INTERRUPT(interrupt)
+    with _TemporaryHook(cpu, HookKind.INTERRUPT, callback):
+        cpu.run(_TEST_CODE, _TEST_CODE + 4)
+    results = {
+        "traps": traps == [(_TEST_TRAP, _TEST_CODE + 4 * len(program) - 4)],
+        "floating point": state.fp[2] == 0x4010000000000000,  # 4.0
+        "rounding direction": state.fp_status[1] == 1,
+        "windows": (state.cwp, state.canrestore, state.globals[3]) == (0, 0, 5),
+        "carry": (cpu.register(8), cpu.register(9)) == (0x1FFFFFFFE, 1),
+        "condition codes": condition_codes(state) == (0b1001, 0),
+    }
+    for what, holds in results.items():
+        if not holds:
+            raise _refuse(f"self-test failed: {what}")
+
+
+class _TemporaryHook:
+    """A hook for the time of a `with` block."""
+
+    def __init__(self, cpu: Cpu, kind: HookKind, callback: Any) -> None:
+        self._cpu, self._kind, self._callback = cpu, kind, callback
+
+    def __enter__(self) -> None:
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        assert address is not None
+        self._hook = self._cpu.add_hook(self._kind, address, 0)
+
+    def __exit__(self, *error: object) -> None:
+        uclib.uc_hook_del(self._cpu._engine._uch, self._hook)
+
+
+def _find_fault_address(cpu: Cpu) -> int:
+    """Return the host address of the word where the engine keeps the last faulting address."""
+
+    def translate(handle: int, address: int, kind: int, result: Any, user_data: int) -> bool:
+        result[0], result[1] = address, unicorn.UC_PROT_READ | unicorn.UC_PROT_EXEC
+        return bool(address == SYSTEM_PAGE)
+
+    cpu.poke(_TEST_CODE, _load(0x0B, 0, 0) & ~(1 << 13), _NOP)  # ldx [%g1], %g0
+    cpu.forget_code(SYSTEM_PAGE, SYSTEM_PAGE + PAGE_SIZE)
+    cpu.flush_translations()
+    size = min(_HANDLE_SEARCH, _readable_from(cpu.handle))
+    candidates = set(range(cpu.handle, cpu.handle + size - 7, 8))
+    callback = _TRANSLATE(translate)
+    with _TemporaryHook(cpu, HookKind.TRANSLATION, callback):
+        for address in (0x5A5A5A5A5A58, 0x123456789AB8):
+            cpu.state.globals[1] = address
+            if cpu.run(_TEST_CODE, _TEST_CODE + 4) is not Stop.FAULT:
+                raise _refuse("a bad access makes no fault")
+            candidates = {
+                each for each in candidates if ctypes.c_uint64.from_address(each).value == address
+            }
+    if len(candidates) != 1:
+        raise _refuse("the faulting address is not kept")
+    if cpu.state.pc != _TEST_CODE:
+        raise _refuse("a fault does not give its pc")
+    cpu.flush_translations()
+    return candidates.pop()

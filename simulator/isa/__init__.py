@@ -1,0 +1,1 @@
+"""The SPARC instruction set: decoding, assembling, effects."""

@@ -1,0 +1,390 @@
+"""The few dozen SPARC instructions that start-up code and snippets are made of, encoded.
+
+Terms: an *instruction* is a word with its text (GNU assembler syntax). Where the word depends on
+the place it is put at, or on the address of a symbol, the instruction carries a *fixup*;
+`simulator.isa.assembly` fills the field in.
+
+Formats are those of The SPARC Architecture Manual, Version 9, appendix A; V8 is its subset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+
+from simulator.errors import SimulatorError
+
+MASK32 = 0xFFFFFFFF
+
+
+class AssemblyError(SimulatorError):
+    """An instruction that cannot be encoded: an operand out of range, an unknown symbol."""
+
+
+class Register(IntEnum):
+    """Integer registers of the current window."""
+
+    G0 = 0
+    G1 = 1
+    G2 = 2
+    G3 = 3
+    G4 = 4
+    G5 = 5
+    G6 = 6
+    G7 = 7
+    O0 = 8
+    O1 = 9
+    O2 = 10
+    O3 = 11
+    O4 = 12
+    O5 = 13
+    SP = 14
+    O7 = 15
+    L0 = 16
+    L1 = 17
+    L2 = 18
+    L3 = 19
+    L4 = 20
+    L5 = 21
+    L6 = 22
+    L7 = 23
+    I0 = 24
+    I1 = 25
+    I2 = 26
+    I3 = 27
+    I4 = 28
+    I5 = 29
+    FP = 30
+    I7 = 31
+
+    @property
+    def text(self) -> str:
+        """Assembler name, such as `%l3`."""
+        return f"%{self.name.lower()}"
+
+
+Operand = Register | int
+"""Second source: a register, or a signed 13-bit immediate."""
+
+ARITHMETIC: Mapping[str, int] = {
+    "add": 0x00, "and": 0x01, "or": 0x02, "xor": 0x03, "sub": 0x04, "andn": 0x05, "orn": 0x06,
+    "xnor": 0x07, "addc": 0x08, "mulx": 0x09, "umul": 0x0A, "smul": 0x0B, "subc": 0x0C,
+    "udivx": 0x0D, "udiv": 0x0E, "sdiv": 0x0F,
+    "addcc": 0x10, "andcc": 0x11, "orcc": 0x12, "xorcc": 0x13, "subcc": 0x14, "andncc": 0x15,
+    "orncc": 0x16, "xnorcc": 0x17, "addccc": 0x18, "umulcc": 0x1A, "smulcc": 0x1B,
+    "subccc": 0x1C, "udivcc": 0x1E, "sdivcc": 0x1F,
+    "taddcc": 0x20, "tsubcc": 0x21, "mulscc": 0x24, "sdivx": 0x2D,
+    "save": 0x3C, "restore": 0x3D,
+}  # fmt: skip
+"""Mnemonic -> op3 of format 3 with op = 2."""
+
+SHIFTS: Mapping[str, tuple[int, bool]] = {
+    "sll": (0x25, False), "srl": (0x26, False), "sra": (0x27, False),
+    "sllx": (0x25, True), "srlx": (0x26, True), "srax": (0x27, True),
+}  # fmt: skip
+"""Mnemonic -> (op3, whether it shifts 64 bits)."""
+
+LOADS: Mapping[str, int] = {
+    "ld": 0x00, "ldub": 0x01, "lduh": 0x02, "ldd": 0x03, "ldsw": 0x08, "ldsb": 0x09,
+    "ldsh": 0x0A, "ldx": 0x0B, "ldstub": 0x0D, "swap": 0x0F,
+}  # fmt: skip
+STORES: Mapping[str, int] = {"st": 0x04, "stb": 0x05, "sth": 0x06, "std": 0x07, "stx": 0x0E}
+
+CONDITIONS: Mapping[str, int] = {
+    "n": 0, "e": 1, "le": 2, "l": 3, "leu": 4, "cs": 5, "neg": 6, "vs": 7,
+    "a": 8, "ne": 9, "g": 10, "ge": 11, "gu": 12, "cc": 13, "pos": 14, "vc": 15,
+}  # fmt: skip
+REGISTER_CONDITIONS: Mapping[str, int] = {"z": 1, "lez": 2, "lz": 3, "nz": 5, "gz": 6, "gez": 7}
+STATE_REGISTERS: Mapping[str, int] = {"%y": 0, "%ccr": 2, "%asi": 3, "%fprs": 6}
+CC_FIELDS: Mapping[str, int] = {"%icc": 0, "%xcc": 2}
+
+
+class FixupKind(Enum):
+    """Field of the word that a symbol's address goes into."""
+
+    DISP30 = "disp30"  # call
+    DISP22 = "disp22"  # Bicc
+    DISP19 = "disp19"  # BPcc
+    DISP16 = "disp16"  # BPr
+    HI22 = "hi22"  # sethi
+    LO10 = "lo10"  # simm13 of or, add, jmpl, ld, st
+
+
+@dataclass(frozen=True)
+class Fixup:
+    """`symbol`'s address goes into field `kind` when the instruction gets its place."""
+
+    kind: FixupKind
+    symbol: str
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """One instruction: assembler text and word; with a `fixup` the word's field is still 0."""
+
+    text: str
+    word: int
+    fixup: Fixup | None = None
+
+    @property
+    def is_transfer(self) -> bool:
+        """Whether it is a control transfer, which cannot be put in a delay slot."""
+        op, op2, op3 = self.word >> 30, self.word >> 22 & 7, self.word >> 19 & 0x3F
+        if op == 0:
+            return op2 not in (0, 4)
+        return op == 1 or (op == 2 and op3 in (0x38, 0x39, 0x3A, 0x3E))
+
+    @property
+    def annuls(self) -> bool:
+        """Whether it is a branch with its annul bit set."""
+        return self.word >> 30 == 0 and self.is_transfer and bool(self.word >> 29 & 1)
+
+
+def fits_simm13(value: int) -> bool:
+    """Whether `value` fits the signed 13-bit immediate field."""
+    return -4096 <= value <= 4095
+
+
+def _source2(operand: Operand) -> int:
+    if isinstance(operand, Register):
+        return int(operand)
+    if not fits_simm13(operand):
+        raise AssemblyError(f"immediate {operand} does not fit 13 bits; load it into a register")
+    return 1 << 13 | operand & 0x1FFF
+
+
+def _offset(operand: Operand) -> int:
+    return _source2(operand or Register.G0)  # GNU as encodes [%r] and [%r + 0] with %g0
+
+
+def _text(operand: Operand) -> str:
+    return operand.text if isinstance(operand, Register) else str(int(operand))
+
+
+def _address_text(base: Register, offset: Operand) -> str:
+    if isinstance(offset, Register):
+        return base.text if offset is Register.G0 else f"{base.text} + {offset.text}"
+    if offset == 0:
+        return base.text
+    return f"{base.text} {'+' if offset > 0 else '-'} {abs(int(offset))}"
+
+
+def _format3(op: int, rd: int, op3: int, rs1: int, low: int) -> int:
+    return op << 30 | rd << 25 | op3 << 19 | rs1 << 14 | low
+
+
+def arithmetic(mnemonic: str, rs1: Register, operand: Operand, rd: Register) -> Instruction:
+    """`mnemonic rs1, operand, rd` for every mnemonic of `ARITHMETIC`."""
+    word = _format3(2, rd, ARITHMETIC[mnemonic], rs1, _source2(operand))
+    return Instruction(f"{mnemonic} {rs1.text}, {_text(operand)}, {rd.text}", word)
+
+
+def shift(mnemonic: str, rs1: Register, amount: Operand, rd: Register) -> Instruction:
+    """`mnemonic rs1, amount, rd` for every mnemonic of `SHIFTS`."""
+    op3, extended = SHIFTS[mnemonic]
+    if isinstance(amount, Register):
+        low = int(amount)
+    elif 0 <= amount < (64 if extended else 32):
+        low = 1 << 13 | amount
+    else:
+        raise AssemblyError(f"shift amount {amount} of {mnemonic} is out of range")
+    word = _format3(2, rd, op3, rs1, low | extended << 12)
+    return Instruction(f"{mnemonic} {rs1.text}, {_text(amount)}, {rd.text}", word)
+
+
+def load(mnemonic: str, base: Register, offset: Operand, rd: Register) -> Instruction:
+    """`mnemonic [base + offset], rd` for every mnemonic of `LOADS`."""
+    word = _format3(3, rd, LOADS[mnemonic], base, _offset(offset))
+    return Instruction(f"{mnemonic} [{_address_text(base, offset)}], {rd.text}", word)
+
+
+def store(mnemonic: str, rd: Register, base: Register, offset: Operand) -> Instruction:
+    """`mnemonic rd, [base + offset]` for every mnemonic of `STORES`."""
+    word = _format3(3, rd, STORES[mnemonic], base, _offset(offset))
+    return Instruction(f"{mnemonic} {rd.text}, [{_address_text(base, offset)}]", word)
+
+
+def sethi(value: int, rd: Register) -> Instruction:
+    """Set bits 31..10 of `rd` to those of `value`, all others to 0."""
+    field = (value & MASK32) >> 10
+    return Instruction(f"sethi %hi({field << 10:#x}), {rd.text}", rd << 25 | 4 << 22 | field)
+
+
+def sethi_symbol(symbol: str, rd: Register) -> Instruction:
+    """`sethi %hi(symbol), rd`."""
+    return Instruction(
+        f"sethi %hi({symbol}), {rd.text}", rd << 25 | 4 << 22, Fixup(FixupKind.HI22, symbol)
+    )
+
+
+def or_symbol(rs1: Register, symbol: str, rd: Register) -> Instruction:
+    """`or rs1, %lo(symbol), rd`."""
+    word = _format3(2, rd, ARITHMETIC["or"], rs1, 1 << 13)
+    text = f"or {rs1.text}, %lo({symbol}), {rd.text}"
+    return Instruction(text, word, Fixup(FixupKind.LO10, symbol))
+
+
+def nop() -> Instruction:
+    """`nop`."""
+    return Instruction("nop", 0x01000000)
+
+
+def mov(operand: Operand, rd: Register) -> Instruction:
+    """`mov operand, rd` (`or %g0, operand, rd`)."""
+    instruction = arithmetic("or", Register.G0, operand, rd)
+    return replace(instruction, text=f"mov {_text(operand)}, {rd.text}")
+
+
+def cmp(rs1: Register, operand: Operand) -> Instruction:
+    """`cmp rs1, operand` (`subcc rs1, operand, %g0`)."""
+    instruction = arithmetic("subcc", rs1, operand, Register.G0)
+    return replace(instruction, text=f"cmp {rs1.text}, {_text(operand)}")
+
+
+def branch(condition: str, target: str, annul: bool = False) -> Instruction:
+    """V8 branch on icc: `b<condition>[,a] target`."""
+    word = annul << 29 | CONDITIONS[condition] << 25 | 2 << 22
+    text = f"b{condition}{',a' if annul else ''} {target}"
+    return Instruction(text, word, Fixup(FixupKind.DISP22, target))
+
+
+def branch_predicted(
+    condition: str, cc: str, target: str, annul: bool = False, taken: bool = True
+) -> Instruction:
+    """V9 branch: `b<condition>[,a],p[t|n] cc, target`; `cc` is `%icc` or `%xcc`."""
+    field = CC_FIELDS[cc] << 20 | taken << 19
+    word = annul << 29 | CONDITIONS[condition] << 25 | 1 << 22 | field
+    text = f"b{condition}{',a' if annul else ''},{'pt' if taken else 'pn'} {cc}, {target}"
+    return Instruction(text, word, Fixup(FixupKind.DISP19, target))
+
+
+def branch_register(
+    condition: str, rs1: Register, target: str, annul: bool = False, taken: bool = True
+) -> Instruction:
+    """V9 branch on a register: `br<condition>[,a],p[t|n] rs1, target`."""
+    field = REGISTER_CONDITIONS[condition] << 25 | 3 << 22 | taken << 19 | rs1 << 14
+    text = f"br{condition}{',a' if annul else ''},{'pt' if taken else 'pn'} {rs1.text}, {target}"
+    return Instruction(text, annul << 29 | field, Fixup(FixupKind.DISP16, target))
+
+
+def call(target: str) -> Instruction:
+    """`call target`."""
+    return Instruction(f"call {target}", 1 << 30, Fixup(FixupKind.DISP30, target))
+
+
+def jmpl(base: Register, offset: Operand, rd: Register) -> Instruction:
+    """`jmpl base + offset, rd`."""
+    word = _format3(2, rd, 0x38, base, _offset(offset))
+    return Instruction(f"jmpl {_address_text(base, offset)}, {rd.text}", word)
+
+
+def ret() -> Instruction:
+    """`ret` (`jmpl %i7 + 8, %g0`)."""
+    return replace(jmpl(Register.I7, 8, Register.G0), text="ret")
+
+
+def retl() -> Instruction:
+    """`retl` (`jmpl %o7 + 8, %g0`)."""
+    return replace(jmpl(Register.O7, 8, Register.G0), text="retl")
+
+
+def return_(base: Register, offset: Operand) -> Instruction:
+    """V9 `return base + offset`: restore the window and jump."""
+    word = _format3(2, 0, 0x39, base, _offset(offset))
+    return Instruction(f"return {_address_text(base, offset)}", word)
+
+
+def restore() -> Instruction:
+    """`restore` (`restore %g0, %g0, %g0`)."""
+    instruction = arithmetic("restore", Register.G0, Register.G0, Register.G0)
+    return replace(instruction, text="restore")
+
+
+def move_condition(condition: str, cc: str, operand: Operand, rd: Register) -> Instruction:
+    """V9 `mov<condition> cc, operand, rd`; the immediate has 11 bits."""
+    low = _small_immediate(operand, 11)
+    word = _format3(2, rd, 0x2C, 1 << 4 | CONDITIONS[condition], low | CC_FIELDS[cc] << 11)
+    return Instruction(f"mov{condition} {cc}, {_text(operand)}, {rd.text}", word)
+
+
+def move_register(condition: str, rs1: Register, operand: Operand, rd: Register) -> Instruction:
+    """V9 `movr<condition> rs1, operand, rd`; the immediate has 10 bits."""
+    low = _small_immediate(operand, 10) | REGISTER_CONDITIONS[condition] << 10
+    text = f"movr{condition} {rs1.text}, {_text(operand)}, {rd.text}"
+    return Instruction(text, _format3(2, rd, 0x2F, rs1, low))
+
+
+def _small_immediate(operand: Operand, bits: int) -> int:
+    if isinstance(operand, Register):
+        return int(operand)
+    if not -(1 << bits - 1) <= operand < 1 << bits - 1:
+        raise AssemblyError(f"immediate {operand} does not fit {bits} bits")
+    return 1 << 13 | operand & (1 << bits) - 1
+
+
+def read_state(state: str, rd: Register) -> Instruction:
+    """`rd state, rd`; `state` is one of `STATE_REGISTERS`."""
+    word = _format3(2, rd, 0x28, STATE_REGISTERS[state], 0)
+    return Instruction(f"rd {state}, {rd.text}", word)
+
+
+def write_state(rs1: Register, operand: Operand, state: str) -> Instruction:
+    """`wr rs1, operand, state`: the register gets rs1 *xor* operand."""
+    word = _format3(2, STATE_REGISTERS[state], 0x30, rs1, _source2(operand))
+    return Instruction(f"wr {rs1.text}, {_text(operand)}, {state}", word)
+
+
+def trap_always(number: int) -> Instruction:
+    """`ta number`."""
+    if not 0 <= number < 128:
+        raise AssemblyError(f"trap number {number} is out of range 0..127")
+    return Instruction(f"ta {number}", _format3(2, 8, 0x3A, 0, 1 << 13 | number))
+
+
+def load_constant(
+    value: int, rd: Register, is64: bool, temporary: Register | None = None
+) -> tuple[Instruction, ...]:
+    """Shortest sequence of the usual ones that leaves the constant `value` in `rd`.
+
+    Parameters
+    ----------
+    value
+        Signed or unsigned; in 32-bit code it is taken modulo 2^32.
+    is64
+        Whether all 64 bits of `rd` must be right. Without it the low 32 are.
+    temporary
+        A second register; only needed for values that are neither 32 bits unsigned nor signed.
+
+    Raises
+    ------
+    AssemblyError
+        A temporary is needed and none is given.
+    """
+    if not is64:
+        value = (value & MASK32) - (1 << 32) if value & 1 << 31 else value & MASK32
+    if fits_simm13(value):
+        return (mov(value, rd),)
+    if not is64 or 0 <= value <= MASK32:
+        low = value & 0x3FF
+        high = sethi(value, rd)
+        return (high, arithmetic("or", rd, low, rd)) if low else (high,)
+    if -(1 << 31) <= value < 0:
+        return (sethi(~value, rd), arithmetic("xor", rd, value & 0x3FF | -0x400, rd))
+    signed = value - (1 << 64) if value >> 63 == 1 else value
+    return _load_wide_constant(signed, rd, temporary)
+
+
+def _load_wide_constant(
+    value: int, rd: Register, temporary: Register | None
+) -> tuple[Instruction, ...]:
+    if temporary is None:
+        raise AssemblyError(f"constant {value:#x} needs a temporary register")
+    upper = load_constant(value >> 32, rd, True)
+    lower = load_constant(value & MASK32, temporary, True)
+    if not value & MASK32:
+        return (*upper, shift("sllx", rd, 32, rd))
+    join = arithmetic("or", rd, temporary, rd)
+    if fits_simm13(value & MASK32):
+        return (*upper, shift("sllx", rd, 32, rd), arithmetic("or", rd, value & MASK32, rd))
+    return (*upper, *lower, shift("sllx", rd, 32, rd), join)

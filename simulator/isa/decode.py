@@ -1,0 +1,211 @@
+"""Control transfers of SPARC V8 and V9, decoded for whole code images at once.
+
+Formats and field positions: The SPARC Architecture Manual, Version 9, appendix A and tables
+33-38 (V8's Bicc, FBfcc, CALL, JMPL and Ticc are the same encodings). A *transfer* is any
+instruction after which the next instruction may not be the one that follows it; software traps
+and illegal words are listed too, because graphs need to know them.
+
+Text of single instructions is in `simulator.isa.disassembly`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "HAS_DELAY_SLOT",
+    "IS_CALL",
+    "TransferKind",
+    "Transfers",
+    "decode_transfers",
+]
+
+RETURN_OFFSETS = (8, 12)  # callers are resumed after the delay slot, or after it and `unimp`
+_O7, _I7 = 15, 31
+
+
+class TransferKind(IntEnum):
+    """What a word does to the flow of control."""
+
+    NONE = 0
+    BRANCH = 1  # conditional: Bicc, BPcc, FBfcc, FBPfcc, BPr
+    BRANCH_ALWAYS = 2
+    BRANCH_NEVER = 3
+    CALL = 4  # call disp30
+    INDIRECT_CALL = 5  # jmpl address, %o7
+    JUMP = 6  # jmpl address, %g0 that is no return
+    RETURN_JUMP = 7  # jmpl %i7 or %o7 + 8 or 12, %g0
+    RETURN = 8  # V9 return
+    JUMP_AND_LINK = 9  # jmpl with any other link register
+    TRAP_ALWAYS = 10  # ta
+    TRAP_CONDITIONAL = 11  # Tcc that may or may not trap
+    COMPARE_BRANCH = 12  # CBcond (OSA 2011); has no delay slot
+    TRAP_RETURN = 13  # done, retry: privileged
+    ILLEGAL = 14  # illtrap (V8: unimp) and unassigned branch encodings
+
+
+def _kinds(*members: TransferKind) -> NDArray[np.bool_]:
+    table = np.zeros(len(TransferKind), dtype=np.bool_)
+    table[list(members)] = True
+    table.flags.writeable = False
+    return table
+
+
+HAS_DELAY_SLOT = _kinds(
+    TransferKind.BRANCH,
+    TransferKind.BRANCH_ALWAYS,
+    TransferKind.BRANCH_NEVER,
+    TransferKind.CALL,
+    TransferKind.INDIRECT_CALL,
+    TransferKind.JUMP,
+    TransferKind.RETURN_JUMP,
+    TransferKind.RETURN,
+    TransferKind.JUMP_AND_LINK,
+)
+"""By `TransferKind`: whether the word after it is a delay slot."""
+
+IS_CALL = _kinds(TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
+"""By `TransferKind`: whether control is expected to come back behind the delay slot."""
+
+
+@dataclass(frozen=True, eq=False)
+class Transfers:
+    """Decoded transfers, one entry per instruction word.
+
+    Attributes
+    ----------
+    kind
+        uint8, a `TransferKind`.
+    target
+        int64, address of a direct branch's or call's target; -1 where there is none.
+    annulled
+        bool, the annul bit of a branch.
+    """
+
+    kind: NDArray[np.uint8]
+    target: NDArray[np.int64]
+    annulled: NDArray[np.bool_]
+
+
+def decode_transfers(words: NDArray[np.uint32], base: int, address_bits: int = 64) -> Transfers:
+    """Decode every word of a code image.
+
+    Parameters
+    ----------
+    words
+        uint32 in native order, shape (n,).
+    base
+        Address of the first word, in bytes.
+    address_bits
+        64, or 32 for a program whose addresses wrap at 2**32. Targets that wrap below zero or
+        beyond 2**63 cannot be code and read as -1.
+
+    Returns
+    -------
+    Transfers
+        Arrays of shape (n,).
+    """
+    words = np.ascontiguousarray(words, dtype=np.uint32)
+    kind = np.zeros(len(words), dtype=np.uint8)
+    displacement = np.zeros(len(words), dtype=np.int64)
+    annulled = np.zeros(len(words), dtype=np.bool_)
+    _decode_branches(words, kind, displacement, annulled)
+    _decode_calls(words, kind, displacement)
+    _decode_register_transfers(words, kind)
+    direct = displacement != _NO_TARGET
+    direct &= _DIRECT[kind]
+    target = base + 4 * np.arange(len(words), dtype=np.int64) + 4 * displacement
+    if address_bits == 32:
+        target &= 0xFFFFFFFF
+    target[~direct | (target < 0)] = -1
+    return Transfers(kind, target, annulled)
+
+
+_NO_TARGET = np.iinfo(np.int64).min
+_DIRECT = _kinds(
+    TransferKind.BRANCH,
+    TransferKind.BRANCH_ALWAYS,
+    TransferKind.BRANCH_NEVER,
+    TransferKind.CALL,
+    TransferKind.COMPARE_BRANCH,
+)
+
+
+def _signed(values: NDArray[np.integer[Any]], bits: int) -> NDArray[np.int64]:
+    wide = values.astype(np.int64)
+    sign = np.int64(1 << (bits - 1))
+    return (wide ^ sign) - sign
+
+
+def _decode_branches(
+    words: NDArray[np.uint32],
+    kind: NDArray[np.uint8],
+    displacement: NDArray[np.int64],
+    annulled: NDArray[np.bool_],
+) -> None:
+    """Format 2 (op = 0): fill in the branches, and illtrap and its unassigned neighbours."""
+    op2 = (words >> 22) & 7
+    where = np.flatnonzero(((words >> 30) == 0) & (op2 != 4))
+    w, op2 = words[where], op2[where]
+    condition = (w >> 25) & 15
+    k = np.full(len(where), TransferKind.BRANCH, dtype=np.uint8)
+    k[condition == 8] = TransferKind.BRANCH_ALWAYS
+    k[condition == 0] = TransferKind.BRANCH_NEVER
+    disp = np.where((op2 == 1) | (op2 == 5), _signed(w & 0x7FFFF, 19), _signed(w & 0x3FFFFF, 22))
+
+    on_register = op2 == 3
+    compare = on_register & ((w >> 28) & 1 == 1)
+    on_register &= ~compare
+    k[on_register] = TransferKind.BRANCH
+    k[compare] = TransferKind.COMPARE_BRANCH
+    disp16 = _signed(((w >> 6) & 0xC000) | (w & 0x3FFF), 16)
+    disp10 = _signed(((w >> 11) & 0x300) | ((w >> 5) & 0xFF), 10)
+    disp = np.where(on_register, disp16, np.where(compare, disp10, disp))
+
+    illegal = (op2 == 0) | (op2 == 7)
+    illegal |= on_register & (((w >> 25) & 3) == 0)  # reserved register conditions
+    illegal |= (op2 == 1) & (((w >> 20) & 1) == 1)  # reserved condition-code selectors
+    k[illegal] = TransferKind.ILLEGAL
+    kind[where] = k
+    displacement[where] = np.where(illegal, _NO_TARGET, disp)
+    annulled[where] = ((w >> 29) & 1 == 1) & ~illegal & ~compare
+
+
+def _decode_calls(
+    words: NDArray[np.uint32], kind: NDArray[np.uint8], displacement: NDArray[np.int64]
+) -> None:
+    """Format 1 (op = 1): call."""
+    where = np.flatnonzero((words >> 30) == 1)
+    kind[where] = TransferKind.CALL
+    displacement[where] = _signed(words[where] & 0x3FFFFFFF, 30)
+
+
+def _decode_register_transfers(words: NDArray[np.uint32], kind: NDArray[np.uint8]) -> None:
+    """Format 3 (op = 2): jmpl, return, Tcc, done, retry."""
+    op3 = (words >> 19) & 0x3F
+    where = np.flatnonzero(((words >> 30) == 2) & (op3 >= 0x38) & (op3 <= 0x3E))
+    w, op3 = words[where], op3[where]
+    rd = (w >> 25) & 31
+    source = (w >> 14) & 31
+    immediate = ((w >> 13) & 1) == 1
+    condition = rd & 15
+    k = np.zeros(len(where), dtype=np.uint8)
+
+    jump = op3 == 0x38
+    back = jump & (rd == 0) & immediate & np.isin(w & 0x1FFF, RETURN_OFFSETS)
+    back &= (source == _I7) | (source == _O7)
+    k[jump] = TransferKind.JUMP_AND_LINK
+    k[jump & (rd == _O7)] = TransferKind.INDIRECT_CALL
+    k[jump & (rd == 0)] = TransferKind.JUMP
+    k[back] = TransferKind.RETURN_JUMP
+    k[op3 == 0x39] = TransferKind.RETURN
+    trap = op3 == 0x3A
+    k[trap & (condition != 0)] = TransferKind.TRAP_CONDITIONAL
+    k[trap & (condition == 8)] = TransferKind.TRAP_ALWAYS
+    k[op3 == 0x3E] = TransferKind.TRAP_RETURN
+    kind[where] = k

@@ -1,0 +1,1 @@
+"""Linux as a program sees it: process image, system calls, files, signals."""

@@ -1,0 +1,278 @@
+"""Saving and restoring what a program is doing: register windows, signal handlers, contexts.
+
+What Linux/SPARC does in the kernel: flushing the windows to the stack (`ta 3`, and before every
+frame), building signal frames and returning from them, and the get and set context traps that
+the 64-bit C library's setjmp and longjmp are made of.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field, replace
+
+from simulator.cpu.address_space import AddressSpace
+from simulator.cpu.cpu import Cpu
+from simulator.cpu.cpu_state import condition_codes, set_condition_codes
+from simulator.cpu.guest import AlternateStack, GuestFault, SignalAction
+from simulator.linux.signals import (
+    FRAME_SIZE,
+    SA_ONSTACK,
+    SS_DISABLE,
+    SS_ONSTACK,
+    Frame,
+    FrameFormat,
+    Registers,
+    SignalInfo,
+    SignalState,
+)
+
+RETURN_ADDRESS_64 = (1 << 43) + 0x100000
+RETURN_ADDRESS_32 = 0xFFFFE000
+"""Where handlers without a restorer return to: nothing is mapped there, so the machine notices."""
+
+_G7, _SP, _O7 = 7, 6, 7
+_FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window
+
+# ucontext_t of 64-bit programs
+_UC_MASK = 16
+_UC_REGISTERS = 32
+_UC_FP = 208
+_UC_FP_ENABLED = 498
+
+
+@dataclass(frozen=True)
+class SavedWindow:
+    """A window that could not be written to its place on the stack."""
+
+    address: int
+    data: bytes
+
+
+@dataclass(frozen=True)
+class Interrupted:
+    """What was interrupted by a handler."""
+
+    registers: Registers
+    unsaved: tuple[SavedWindow, ...]
+    clock: tuple[int, ...] = field(default=())
+
+
+class Contexts:
+    """Window, signal and context operations on one processor."""
+
+    def __init__(self, cpu: Cpu, memory: AddressSpace, signals: SignalState) -> None:
+        self._cpu = cpu
+        self._memory = memory
+        self._signals = signals
+        self._format = FrameFormat(cpu.is64)
+        self._interrupted: dict[int, Interrupted] = {}
+        self._saved_mask: int | None = None
+
+    @property
+    def return_address(self) -> int:
+        """Where handlers without a restorer return to."""
+        return RETURN_ADDRESS_64 if self._cpu.is64 else RETURN_ADDRESS_32
+
+    # -- windows
+
+    def flush_windows(self) -> None:
+        """Write the callers' windows and the current one to the stack; raises `GuestFault`."""
+        for window in self._flush():
+            raise GuestFault(window.address)
+
+    def _flush(self) -> tuple[SavedWindow, ...]:
+        """Write out all windows; return those whose place on the stack cannot be written."""
+        cpu, unsaved = self._cpu, []
+        cpu.sync_wrapped_outs()
+        while cpu.state.canrestore:
+            unsaved += self._save(cpu.oldest_window())
+            cpu.drop_oldest_window()
+        unsaved += self._save(cpu.state.cwp)
+        return tuple(unsaved)
+
+    def _save(self, window: int) -> list[SavedWindow]:
+        address = self._cpu.window_stack_pointer(window)
+        data = self._cpu.window_bytes(window)
+        try:
+            self._memory.write(address, data)
+        except GuestFault:
+            return [SavedWindow(address, data)]
+        return []
+
+    def _load_current(self) -> None:
+        """Load the current window from the stack; raises `GuestFault`."""
+        cpu = self._cpu
+        address = cpu.window_stack_pointer(cpu.state.cwp)
+        data = self._memory.read(address, cpu.window_size)
+        cpu.sync_wrapped_outs()
+        cpu.set_window_bytes(cpu.state.cwp, data)
+        cpu.sync_wrapped_copy()
+
+    def move_window(self, fill: bool) -> None:
+        """Spill the oldest window or fill the caller's; raises `GuestFault`."""
+        cpu, state = self._cpu, self._cpu.state
+        cpu.sync_wrapped_outs()
+        window = (state.cwp + 1) % cpu.windows if fill else cpu.oldest_window()
+        address = cpu.window_stack_pointer(window)
+        if address & 7:
+            raise GuestFault(address)
+        if not fill:
+            self._memory.write(address, cpu.window_bytes(window))
+            cpu.drop_oldest_window()
+            return
+        cpu.set_window_bytes(window, self._memory.read(address, cpu.window_size))
+        state.canrestore += 1
+        state.cansave -= 1
+        cpu.sync_wrapped_copy()
+
+    # -- registers
+
+    def registers(self) -> Registers:
+        """Return the registers that a signal frame saves."""
+        state, window = self._cpu.state, self._cpu.window()
+        icc, xcc = condition_codes(state)
+        return Registers(
+            pc=state.pc,
+            npc=state.npc,
+            y=state.y,
+            ccr=xcc << 4 | icc,
+            asi=state.asi & 0xFF,
+            globals=(0, *state.globals[1:8]),
+            outs=tuple(window[0:8]),
+            fp=tuple(state.fp),
+            fsr=state.fsr,
+            gsr=state.gsr,
+            fprs=state.fprs,
+        )
+
+    def set_registers(self, registers: Registers) -> None:
+        """Set the registers that a signal frame saves."""
+        state, window = self._cpu.state, self._cpu.window()
+        state.pc, state.npc, state.y = registers.pc, registers.npc, registers.y
+        set_condition_codes(state, registers.ccr & 15, registers.ccr >> 4)
+        state.asi = registers.asi
+        state.globals[1:8] = list(registers.globals[1:8])
+        window[0:8] = list(registers.outs)
+        state.fp[0:32] = list(registers.fp)
+        self._cpu.set_fsr(registers.fsr)
+        state.gsr, state.fprs = registers.gsr, registers.fprs
+
+    # -- signals
+
+    def use_mask_once(self, mask: int) -> None:
+        """Let the next frame restore `mask` (rt_sigsuspend)."""
+        self._saved_mask = mask
+
+    def enter_handler(self, info: SignalInfo, clock: tuple[int, ...]) -> int:
+        """Build the frame of a handler and go there; return its address.
+
+        `clock` comes back from `leave_handler`. Raises `GuestFault` where no frame can be
+        written; nothing has changed then but that windows have been flushed.
+        """
+        cpu, signals = self._cpu, self._signals
+        unsaved = self._flush()
+        registers = self.registers()
+        action = signals.action(info.number)
+        stack = (registers.outs[_SP] + cpu.stack_bias) & cpu.address_mask
+        address = (self._stack_top(action, stack) - FRAME_SIZE) & ~15 & cpu.address_mask
+        mask = signals.blocked if self._saved_mask is None else self._saved_mask
+        alternate = signals.alternate
+        if signals.on_alternate_stack(stack):
+            alternate = replace(alternate, flags=alternate.flags | SS_ONSTACK)
+        frame = Frame(info, registers, mask, alternate)
+        window = cpu.window_bytes(cpu.state.cwp)
+        self._memory.write(address, self._format.pack(frame, window, address))
+        self._saved_mask = None
+        self._forget_below(address)
+        self._interrupted[address] = Interrupted(registers, unsaved, clock)
+        signals.enter_handler(info.number)
+        self._start_handler(info.number, action, address)
+        return action.handler
+
+    def _stack_top(self, action: SignalAction, stack: int) -> int:
+        alternate = self._signals.alternate
+        wanted = action.flags & SA_ONSTACK and not alternate.flags & SS_DISABLE
+        if wanted and not self._signals.on_alternate_stack(stack):
+            return alternate.address + alternate.size
+        return stack
+
+    def _forget_below(self, address: int) -> None:
+        """Drop what handlers interrupted that were left by longjmp: their frames lie below."""
+        stale = [each for each in self._interrupted if address - (1 << 16) <= each <= address]
+        for each in stale:
+            del self._interrupted[each]
+
+    def _start_handler(self, number: int, action: SignalAction, address: int) -> None:
+        cpu, window = self._cpu, self._cpu.window()
+        window[0] = number
+        window[1] = address + self._format.info_offset
+        window[2] = address + self._format.context_offset
+        window[_SP] = (address - cpu.stack_bias) & cpu.address_mask
+        window[_O7] = (action.restorer or self.return_address - 8) & cpu.address_mask
+        cpu.state.pc = action.handler
+        cpu.state.npc = (action.handler + 4) & cpu.address_mask
+
+    def leave_handler(self) -> Interrupted | None:
+        """Restore registers and mask from the frame at %sp; raises `GuestFault`.
+
+        Returns what had been interrupted, or None where the frame is not one of ours.
+        """
+        cpu = self._cpu
+        address = (cpu.window()[_SP] + cpu.stack_bias) & cpu.address_mask
+        data = self._memory.read(address, FRAME_SIZE)
+        interrupted = self._interrupted.pop(address, None)
+        frame = self._format.unpack(data, interrupted.registers if interrupted else None)
+        self._flush()
+        for window in interrupted.unsaved if interrupted else ():
+            self._memory.write(window.address, window.data)
+        self.set_registers(frame.registers)
+        self._load_current()
+        self._signals.blocked = frame.mask
+        stack = frame.alternate
+        self._signals.alternate = AlternateStack(
+            stack.address, stack.flags & ~SS_ONSTACK, stack.size
+        )
+        return interrupted
+
+    # -- contexts of 64-bit programs
+
+    def get_context(self) -> None:
+        """Store the context at %o0 (`ta 0x6e`); pc is that after the trap."""
+        self.flush_windows()
+        state, window, memory = self._cpu.state, self._cpu.window(), self._memory
+        address = window[0]
+        icc, xcc = condition_codes(state)
+        tstate = xcc << 36 | icc << 32 | (state.asi & 0xFF) << 24
+        values = (tstate, state.pc, state.npc, state.y, *state.globals[1:8], *window[0:8])
+        saved = (*values, window[16 + 6], window[16 + 7])
+        memory.write(address + _UC_MASK, struct.pack(">Q", self._signals.blocked))
+        memory.write(address + _UC_REGISTERS, struct.pack(">21Q", *saved))
+        memory.write(address + _UC_FP_ENABLED, b"\0")
+
+    def set_context(self) -> int:
+        """Load the context at %o0 (`ta 0x6f`), with its mask where %o1 says so; return its pc."""
+        self.flush_windows()
+        cpu, state, memory = self._cpu, self._cpu.state, self._memory
+        address, with_mask = cpu.window()[0], cpu.window()[1]
+        values = struct.unpack(">21Q", memory.read(address + _UC_REGISTERS, 168))
+        if with_mask:
+            (mask,) = struct.unpack(">Q", memory.read(address + _UC_MASK, 8))
+        enabled = memory.read(address + _UC_FP_ENABLED, 1)[0]
+        fpu = memory.read(address + _UC_FP, 280) if enabled else None
+        outs = values[11:19]
+        stack = (outs[_SP] + cpu.stack_bias) & cpu.address_mask
+        memory.write(stack + 8 * _FP_OFFSET, struct.pack(">2Q", *values[19:21]))
+        if with_mask:
+            self._signals.blocked = mask
+        state.pc, state.npc, state.y = values[1:4]
+        set_condition_codes(state, values[0] >> 32 & 15, values[0] >> 36 & 15)
+        state.asi = values[0] >> 24 & 0xFF
+        state.globals[1:_G7] = values[4:10]  # %g7, the thread pointer, stays
+        cpu.window()[0:8] = list(outs)
+        self._load_current()
+        if fpu is not None:
+            *registers, fsr, _fprs, gsr = struct.unpack(">35Q", fpu)
+            state.fp[0:32] = registers
+            cpu.set_fsr(fsr)
+            state.gsr = gsr
+        return int(state.pc)

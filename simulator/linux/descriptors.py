@@ -1,0 +1,342 @@
+"""What the emulated program has open: descriptors, open files, in-memory pipes, special files."""
+
+# ruff: noqa: D102 - overriding methods do what `OpenFile` says
+
+from __future__ import annotations
+
+import errno
+import stat
+from dataclasses import dataclass
+
+from simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
+from simulator.linux.outside import DirectoryEntry, FileStatus, HostCalls
+from simulator.linux.process import RandomBytes
+from simulator.linux.sandbox import failure
+
+MAX_DESCRIPTORS = 1024
+"""RLIMIT_NOFILE."""
+
+PIPE_SIZE = 65536
+"""Capacity of a pipe in bytes."""
+
+_SETTABLE_FLAGS = O_APPEND | O_NONBLOCK
+
+
+class WouldWait(Exception):  # noqa: N818 - a state, not an error
+    """The operation can only go on when somebody else acts, and there is nobody else."""
+
+
+class OpenFile:
+    """An open file description; several descriptors may share it.
+
+    The base class is a file on which nothing is possible. `flags` are the guest's O_* flags.
+    """
+
+    def __init__(self, flags: int) -> None:
+        self.flags = flags
+        self.references = 0
+
+    @property
+    def readable(self) -> bool:
+        """Whether it was opened for reading."""
+        return self.flags & O_ACCMODE in (0, 2)
+
+    @property
+    def writable(self) -> bool:
+        """Whether it was opened for writing."""
+        return self.flags & O_ACCMODE in (1, 2)
+
+    def set_flags(self, flags: int) -> None:
+        """Change what F_SETFL may change."""
+        self.flags = (self.flags & ~_SETTABLE_FLAGS) | (flags & _SETTABLE_FLAGS)
+
+    def read(self, size: int) -> bytes:
+        """Read at the offset."""
+        raise failure(errno.EINVAL)
+
+    def write(self, data: bytes) -> int:
+        """Write at the offset."""
+        raise failure(errno.EINVAL)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        """Read at a given offset."""
+        raise failure(errno.ESPIPE)
+
+    def write_at(self, data: bytes, offset: int) -> int:
+        """Write at a given offset."""
+        raise failure(errno.ESPIPE)
+
+    def seek(self, offset: int, whence: int) -> int:
+        """Move the offset."""
+        raise failure(errno.ESPIPE)
+
+    def resize(self, size: int) -> None:
+        """Truncate or extend."""
+        raise failure(errno.EINVAL)
+
+    def status(self) -> FileStatus:
+        """What fstat tells."""
+        raise failure(errno.EBADF)
+
+    def ready(self, for_writing: bool) -> bool:
+        """Whether poll reports it; reading a stream may then still wait for its input."""
+        return True
+
+    def close(self) -> None:
+        """Let go of it; called when the last descriptor is closed."""
+
+
+class HostFile(OpenFile):
+    """A file, or a standard stream, of the host."""
+
+    def __init__(self, host: HostCalls, handle: int, flags: int) -> None:
+        super().__init__(flags)
+        self.host = host
+        self.handle = handle
+
+    def read(self, size: int) -> bytes:
+        return self.host.read(self.handle, size)
+
+    def write(self, data: bytes) -> int:
+        if self.flags & O_APPEND and self.handle > 2:
+            self.host.seek(self.handle, 0, 2)
+        return self.host.write(self.handle, data)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        return self.host.read_at(self.handle, size, offset)
+
+    def write_at(self, data: bytes, offset: int) -> int:
+        return self.host.write_at(self.handle, data, offset)
+
+    def seek(self, offset: int, whence: int) -> int:
+        return self.host.seek(self.handle, offset, whence)
+
+    def resize(self, size: int) -> None:
+        self.host.resize(self.handle, size)
+
+    def status(self) -> FileStatus:
+        return self.host.status(self.handle)
+
+    def close(self) -> None:
+        if self.handle > 2:
+            self.host.close(self.handle)
+
+
+class Directory(HostFile):
+    """An open directory; `position` counts entries."""
+
+    def __init__(self, host: HostCalls, handle: int, flags: int) -> None:
+        super().__init__(host, handle, flags)
+        self.position = 0
+        self._entries: tuple[DirectoryEntry, ...] | None = None
+
+    def entries(self) -> tuple[DirectoryEntry, ...]:
+        """Return the listing, read at the first request after a rewind."""
+        if self._entries is None:
+            self._entries = self.host.list_directory(self.handle)
+        return self._entries
+
+    def read(self, size: int) -> bytes:
+        raise failure(errno.EISDIR)
+
+    def seek(self, offset: int, whence: int) -> int:
+        base = {0: 0, 1: self.position}.get(whence)
+        if base is None or base + offset < 0:
+            raise failure(errno.EINVAL)
+        self.position = base + offset
+        if self.position == 0:
+            self._entries = None
+        return self.position
+
+
+class Device(OpenFile):
+    """/dev/null, zero, full, random, urandom."""
+
+    def __init__(self, name: str, flags: int, random: RandomBytes) -> None:
+        super().__init__(flags)
+        self.name = name
+        self._random = random
+
+    def read(self, size: int) -> bytes:
+        if self.name == "null":
+            return b""
+        if self.name in ("zero", "full"):
+            return bytes(size)
+        return self._random.take(size)
+
+    def write(self, data: bytes) -> int:
+        if self.name == "full":
+            raise failure(errno.ENOSPC)
+        return len(data)
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        return self.read(size)
+
+    def write_at(self, data: bytes, offset: int) -> int:
+        return self.write(data)
+
+    def seek(self, offset: int, whence: int) -> int:
+        return 0
+
+    def status(self) -> FileStatus:
+        return device_status(self.name)
+
+
+def device_status(name: str) -> FileStatus:
+    """Status of a special file under /dev or /proc/self."""
+    minors = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}
+    if name in minors:
+        number = minors[name]
+        return FileStatus(1000 + number, stat.S_IFCHR | 0o666, 1, 0, 0, 1 << 8 | number)
+    if name == "tty":
+        return FileStatus(1100, stat.S_IFCHR | 0o666, 1, 0, 0, 5 << 8)
+    return FileStatus(1200, stat.S_IFREG | 0o444, 1, 0, 0)
+
+
+class Text(OpenFile):
+    """A generated read-only file such as /proc/self/maps."""
+
+    def __init__(self, data: bytes, flags: int) -> None:
+        super().__init__(flags)
+        self._data = data
+        self._offset = 0
+
+    def read(self, size: int) -> bytes:
+        data = self.read_at(size, self._offset)
+        self._offset += len(data)
+        return data
+
+    def read_at(self, size: int, offset: int) -> bytes:
+        return self._data[offset : offset + size]
+
+    def seek(self, offset: int, whence: int) -> int:
+        if whence not in (0, 1):
+            raise failure(errno.EINVAL)
+        position = offset + (self._offset if whence else 0)
+        if position < 0:
+            raise failure(errno.EINVAL)
+        self._offset = position
+        return position
+
+    def status(self) -> FileStatus:
+        return device_status("text")
+
+
+@dataclass
+class Pipe:
+    """Bytes in flight, and whether its ends are open."""
+
+    data: bytearray
+    has_reader: bool = True
+    has_writer: bool = True
+
+
+class PipeEnd(OpenFile):
+    """One end of a pipe inside the emulated process."""
+
+    def __init__(self, pipe: Pipe, flags: int) -> None:
+        super().__init__(flags)
+        self._pipe = pipe
+
+    def read(self, size: int) -> bytes:
+        data = self._pipe.data
+        if not data and self._pipe.has_writer and size:
+            if self.flags & O_NONBLOCK:
+                raise failure(errno.EAGAIN)
+            raise WouldWait
+        taken = bytes(data[:size])
+        del data[:size]
+        return taken
+
+    def write(self, data: bytes) -> int:
+        if not self._pipe.has_reader:
+            raise failure(errno.EPIPE)
+        room = PIPE_SIZE - len(self._pipe.data)
+        if len(data) > room:
+            if not self.flags & O_NONBLOCK:
+                raise WouldWait
+            if room == 0 or len(data) <= 4096:
+                raise failure(errno.EAGAIN)
+        self._pipe.data += data[:room]
+        return min(len(data), room)
+
+    def ready(self, for_writing: bool) -> bool:
+        if for_writing:
+            return len(self._pipe.data) < PIPE_SIZE or not self._pipe.has_reader
+        return bool(self._pipe.data) or not self._pipe.has_writer
+
+    def status(self) -> FileStatus:
+        return FileStatus(2000, stat.S_IFIFO | 0o600, 1, 0, 0)
+
+    def close(self) -> None:
+        if self.writable:
+            self._pipe.has_writer = False
+        else:
+            self._pipe.has_reader = False
+
+
+class DescriptorTable:
+    """Descriptor numbers -> open files.
+
+    Parameters
+    ----------
+    host
+        Its standard streams become descriptors 0, 1 and 2.
+    """
+
+    def __init__(self, host: HostCalls) -> None:
+        self._files: dict[int, OpenFile] = {}
+        self._close_on_exec: set[int] = set()
+        for number, flags in ((0, 0), (1, 1), (2, 1)):
+            self.install(HostFile(host, number, flags), at=number)
+
+    def get(self, number: int) -> OpenFile:
+        """Return an open file; OSError EBADF where there is none."""
+        file = self._files.get(number)
+        if file is None:
+            raise failure(errno.EBADF)
+        return file
+
+    def numbers(self) -> list[int]:
+        """Return the numbers in use."""
+        return sorted(self._files)
+
+    def install(
+        self, file: OpenFile, *, lowest: int = 0, at: int | None = None, on_exec: bool = False
+    ) -> int:
+        """Give `file` the number `at`, or the lowest free one from `lowest` on."""
+        number = lowest if at is None else at
+        if at is None:
+            while number in self._files:
+                number += 1
+        if not 0 <= number < MAX_DESCRIPTORS:
+            raise failure(errno.EBADF if at is not None else errno.EMFILE)
+        if number in self._files:
+            self.close(number)
+        file.references += 1
+        self._files[number] = file
+        if on_exec:
+            self._close_on_exec.add(number)
+        return number
+
+    def close(self, number: int) -> None:
+        """Close a descriptor."""
+        file = self.get(number)
+        del self._files[number]
+        self._close_on_exec.discard(number)
+        file.references -= 1
+        if file.references == 0:
+            file.close()
+
+    def closes_on_exec(self, number: int) -> bool:
+        """Whether FD_CLOEXEC is set."""
+        self.get(number)
+        return number in self._close_on_exec
+
+    def set_close_on_exec(self, number: int, value: bool) -> None:
+        """Set or clear FD_CLOEXEC."""
+        self.get(number)
+        if value:
+            self._close_on_exec.add(number)
+        else:
+            self._close_on_exec.discard(number)

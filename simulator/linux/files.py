@@ -1,0 +1,501 @@
+"""The real outside world: files below the sandbox's root, and three standard streams.
+
+Each method `_name` performs `outside.HostCalls.name`. Only regular files and directories are ever
+opened; devices, sockets and named pipes of the host are refused with EACCES.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from simulator.linux.outside import (
+    Access,
+    DirectoryEntry,
+    FileStatus,
+    HostCalls,
+    RecordingHost,
+    ReplayHost,
+    Special,
+)
+from simulator.linux.sandbox import Parts, Place, Realm, Sandbox, canonical_parts, failure
+from simulator.linux.streams import StandardStreams
+
+__all__ = ["Host", "HostCalls", "RecordingHost", "ReplayHost"]
+
+
+@dataclass
+class _Open:
+    """An open handle. `descriptor` is -1 for directories that only the sandbox shows."""
+
+    descriptor: int
+    parts: Parts
+    writable: bool
+    is_directory: bool = False
+
+
+class Host(HostCalls):
+    """Files below `root`, read-only but for `writable`, and the standard streams.
+
+    Parameters
+    ----------
+    root
+        The directory that the program may see; also its working directory where `working` is None.
+    writable
+        Directory at or below `root` where it may create, change and remove files.
+    working
+        Initial working directory, at or below `root`.
+    program
+        The program's own file, for /proc/self/exe; readable wherever it lies.
+    stdin
+        A file descriptor, or the input itself.
+    stdout, stderr
+        File descriptors, or buffers that collect the output.
+
+    Raises
+    ------
+    UsageError
+        Where a directory cannot be used.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        writable: Path | None = None,
+        working: Path | None = None,
+        program: Path | None = None,
+        stdin: int | bytes = 0,
+        stdout: int | bytearray = 1,
+        stderr: int | bytearray = 2,
+    ) -> None:
+        super().__init__()
+        self._sandbox = Sandbox(root, writable)
+        self._working = self._sandbox.root
+        if working is not None:
+            parts = canonical_parts(os.fsencode(working.resolve()))
+            if working.is_dir() and parts[: len(self._working)] == self._working:
+                self._working = parts
+        self._program = program
+        self._streams = StandardStreams(stdin, stdout, stderr)
+        self._handles: dict[int, _Open] = {}
+        self._inodes: dict[tuple[int, int], int] = {}
+        self._own_links: set[tuple[int, int]] = set()
+        self._next_handle = 3
+
+    def dispose(self) -> None:
+        """Close everything that the program left open."""
+        for handle in list(self._handles):
+            self._close(handle)
+        self._sandbox.close()
+
+    def _do(self, method: str, *arguments: object) -> Any:
+        operation: Callable[..., Any] = getattr(self, f"_{method}")
+        return operation(*arguments)
+
+    # Walking
+
+    def _start(self, base: int | None) -> Parts:
+        if base is None:
+            return self._working
+        entry = self._entry(base)
+        if not entry.is_directory:
+            raise failure(errno.ENOTDIR)
+        return entry.parts
+
+    def _resolve(self, base: int | None, path: bytes, follow: bool) -> Place:
+        start = () if path.startswith(b"/") else self._start(base)
+        return self._sandbox.resolve(start, path, follow=follow)
+
+    def _entry(self, handle: int) -> _Open:
+        entry = self._handles.get(handle)
+        if entry is None:
+            raise failure(errno.EBADF)
+        return entry
+
+    def _changeable(self, place: Place) -> None:
+        """Raise EROFS unless the directory entry may be changed."""
+        if place.realm is not Realm.REAL or not self._sandbox.may_change_entry(place.parts):
+            raise failure(errno.EROFS)
+
+    def _owned(self, place: Place) -> os.stat_result:
+        """Return the status of an existing file whose content may be changed."""
+        if not place.exists:
+            raise failure(errno.ENOENT)
+        if place.status is None or not self._sandbox.may_change(place.parts):
+            raise failure(errno.EROFS)
+        self._refuse_foreign_link(place.status)
+        return place.status
+
+    def _refuse_foreign_link(self, status: os.stat_result) -> None:
+        """Raise EACCES for a file with other names than the program's own: one may lie outside."""
+        identity = (status.st_dev, status.st_ino)
+        linked = stat.S_ISREG(status.st_mode) and status.st_nlink > 1
+        if linked and identity not in self._own_links:
+            raise failure(errno.EACCES)
+
+    # Opening
+
+    def _open(self, base: int | None, path: bytes, access: Access, mode: int) -> int | Special:
+        follow = not access & Access.NO_FOLLOW and not (
+            access & Access.CREATE and access & Access.EXCLUSIVE
+        )
+        with self._resolve(base, path, follow) as place:
+            if access & Access.CREATE and access & Access.EXCLUSIVE and place.exists:
+                raise failure(errno.EEXIST)
+            if place.realm is not Realm.REAL:
+                return self._open_unreal(place, access)
+            if place.status is None:
+                return self._create(place, path, access, mode)
+            return self._open_existing(place, place.status, access)
+
+    def _open_unreal(self, place: Place, access: Access) -> int | Special:
+        if place.special == "exe" and self._program is not None:
+            if access & Access.WRITE:
+                raise failure(errno.ETXTBSY)
+            return self._keep(os.open(self._program, os.O_RDONLY | os.O_CLOEXEC), place.parts)
+        if place.special is not None:
+            return Special(place.special)
+        if not place.exists:
+            raise failure(errno.EROFS if access & Access.CREATE else errno.ENOENT)
+        if access & Access.WRITE:
+            raise failure(errno.EISDIR)
+        return self._keep(-1, place.parts, is_directory=True)
+
+    def _create(self, place: Place, path: bytes, access: Access, mode: int) -> int:
+        if not access & Access.CREATE:
+            raise failure(errno.ENOENT)
+        if path.endswith(b"/"):
+            raise failure(errno.EISDIR)
+        self._changeable(place)
+        flags = _host_flags(access) | os.O_CREAT | os.O_EXCL
+        descriptor = os.open(place.name, flags, 0o600, dir_fd=place.directory)
+        os.fchmod(descriptor, mode & 0o777)
+        return self._keep(descriptor, place.parts, bool(access & Access.WRITE))
+
+    def _open_existing(self, place: Place, status: os.stat_result, access: Access) -> int:
+        writing = bool(access & (Access.WRITE | Access.TRUNCATE))
+        if stat.S_ISLNK(status.st_mode):
+            raise failure(errno.ELOOP)
+        if stat.S_ISDIR(status.st_mode):
+            if writing or access & Access.CREATE:
+                raise failure(errno.EISDIR)
+            return self._open_directory(place)
+        if access & Access.DIRECTORY:
+            raise failure(errno.ENOTDIR)
+        if not stat.S_ISREG(status.st_mode):
+            raise failure(errno.EACCES)
+        if writing:
+            self._owned(place)
+        descriptor = os.open(place.name, _host_flags(access), dir_fd=place.directory)
+        try:
+            self._check_opened(descriptor, access, writing)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return self._keep(descriptor, place.parts, bool(access & Access.WRITE))
+
+    def _check_opened(self, descriptor: int, access: Access, writing: bool) -> None:
+        """Judge again what was really opened: names may have changed since the walk."""
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            raise failure(errno.EACCES)
+        if writing:
+            self._refuse_foreign_link(status)
+        if access & Access.TRUNCATE:
+            os.ftruncate(descriptor, 0)
+
+    def _open_directory(self, place: Place) -> int:
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+        descriptor = os.open(place.name, flags, dir_fd=place.directory)
+        return self._keep(descriptor, place.parts, is_directory=True)
+
+    def _keep(
+        self, descriptor: int, parts: Parts, writable: bool = False, is_directory: bool = False
+    ) -> int:
+        handle = self._next_handle
+        self._next_handle += 1
+        self._handles[handle] = _Open(descriptor, parts, writable, is_directory)
+        return handle
+
+    def _close(self, handle: int) -> None:
+        entry = self._handles.pop(handle, None)
+        if entry is not None and entry.descriptor >= 0:
+            os.close(entry.descriptor)
+
+    # Reading and writing
+
+    def _descriptor(self, handle: int) -> int:
+        entry = self._entry(handle)
+        if entry.is_directory:
+            raise failure(errno.EISDIR)
+        return entry.descriptor
+
+    def _read(self, handle: int, size: int) -> bytes:
+        if handle in self._streams:
+            return self._streams.read(handle, size, self.interrupted)
+        return os.read(self._descriptor(handle), size)
+
+    def _write(self, handle: int, data: bytes) -> int:
+        if handle in self._streams:
+            return self._streams.write(handle, data, self.interrupted)
+        return os.write(self._descriptor(handle), data)
+
+    def _read_at(self, handle: int, size: int, offset: int) -> bytes:
+        if handle in self._streams:
+            return self._streams.read_at(handle, size, offset)
+        return os.pread(self._descriptor(handle), size, offset)
+
+    def _write_at(self, handle: int, data: bytes, offset: int) -> int:
+        if handle in self._streams:
+            raise failure(errno.ESPIPE)
+        return os.pwrite(self._descriptor(handle), data, offset)
+
+    def _seek(self, handle: int, offset: int, whence: int) -> int:
+        if handle in self._streams:
+            return self._streams.seek(handle, offset, whence)
+        return os.lseek(self._descriptor(handle), offset, whence)
+
+    def _resize(self, handle: int, size: int) -> None:
+        if handle in self._streams or not self._entry(handle).writable:
+            raise failure(errno.EINVAL)
+        os.ftruncate(self._descriptor(handle), size)
+
+    # Status
+
+    def _status(self, handle: int) -> FileStatus:
+        if handle in self._streams:
+            found = self._streams.status(handle)
+            if isinstance(found, FileStatus):
+                return replace(found, inode=self._inode((-1, handle)))
+            return self._translate(found)
+        entry = self._entry(handle)
+        if entry.descriptor < 0:
+            return self._shown_directory(entry.parts)
+        return self._translate(os.fstat(entry.descriptor))
+
+    def _inode(self, identity: tuple[int, int]) -> int:
+        return self._inodes.setdefault(identity, len(self._inodes) + 1)
+
+    def _translate(self, status: os.stat_result) -> FileStatus:
+        directory = stat.S_ISDIR(status.st_mode)
+        return FileStatus(
+            inode=self._inode((status.st_dev, status.st_ino)),
+            mode=status.st_mode,
+            links=1 if directory else status.st_nlink,
+            size=4096 if directory else status.st_size,
+            modified=status.st_mtime_ns,
+        )
+
+    def _shown_directory(self, parts: Parts) -> FileStatus:
+        inode = self._inode((-2, _path_number(parts)))
+        return FileStatus(inode, stat.S_IFDIR | 0o555, 1, 4096, 0)
+
+    def _status_of(self, base: int | None, path: bytes, follow: bool) -> FileStatus | Special:
+        with self._resolve(base, path, follow) as place:
+            if place.special == "exe" and self._program is not None and follow:
+                return self._translate(self._program.stat())
+            if place.special is not None:
+                return Special(place.special)
+            if not place.exists:
+                raise failure(errno.ENOENT)
+            if place.status is None:
+                return self._shown_directory(place.parts)
+            return self._translate(place.status)
+
+    def _check_access(self, base: int | None, path: bytes, rights: int) -> None:
+        with self._resolve(base, path, True) as place:
+            if not place.exists:
+                raise failure(errno.ENOENT)
+            if place.special is not None:
+                return
+            if rights & os.W_OK and not self._sandbox.may_change(place.parts):
+                raise failure(errno.EROFS)
+            if place.status is not None and not os.access(
+                place.name, rights, dir_fd=place.directory
+            ):
+                raise failure(errno.EACCES)
+
+    def _read_link(self, base: int | None, path: bytes) -> bytes | Special:
+        with self._resolve(base, path, False) as place:
+            if place.special == "exe" and self._program is not None:
+                return os.fsencode(self._program.resolve())
+            if place.special is not None:
+                return Special(place.special)
+            if not place.exists:
+                raise failure(errno.ENOENT)
+            if place.status is None or not stat.S_ISLNK(place.status.st_mode):
+                raise failure(errno.EINVAL)
+            return os.readlink(place.name, dir_fd=place.directory)
+
+    def _path_of(self, handle: int | None) -> bytes:
+        parts = self._working if handle is None else self._entry(handle).parts
+        return b"/" + b"/".join(parts)
+
+    def _list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
+        entry = self._entry(handle)
+        if not entry.is_directory:
+            raise failure(errno.ENOTDIR)
+        own = self._status(handle).inode
+        found = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
+        if entry.descriptor < 0:
+            names = self._sandbox.names(entry.parts)
+            found += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
+            return tuple(found)
+        for name in _names(entry.descriptor):
+            try:
+                status = os.stat(name, dir_fd=entry.descriptor, follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            inode = self._inode((status.st_dev, status.st_ino))
+            found.append(DirectoryEntry(name, inode, stat.S_IFMT(status.st_mode) >> 12))
+        return tuple(found)
+
+    # Changing names
+
+    def _make_directory(self, base: int | None, path: bytes, mode: int) -> None:
+        with self._resolve(base, path, False) as place:
+            if place.exists:
+                raise failure(errno.EEXIST)
+            self._changeable(place)
+            os.mkdir(place.name, mode & 0o777, dir_fd=place.directory)
+            self._set_mode(place, mode)
+
+    def _remove(self, base: int | None, path: bytes, directory: bool) -> None:
+        with self._resolve(base, path, False) as place:
+            if not place.exists:
+                raise failure(errno.ENOENT)
+            self._changeable(place)
+            if place.name == b".":
+                raise failure(errno.EINVAL)
+            if directory:
+                os.rmdir(place.name, dir_fd=place.directory)
+            elif place.status is not None and stat.S_ISDIR(place.status.st_mode):
+                raise failure(errno.EISDIR)
+            else:
+                os.unlink(place.name, dir_fd=place.directory)
+
+    def _rename(
+        self, base: int | None, path: bytes, new_base: int | None, new: bytes, replace: bool
+    ) -> None:
+        with (
+            self._resolve(base, path, False) as source,
+            self._resolve(new_base, new, False) as target,
+        ):
+            if not source.exists:
+                raise failure(errno.ENOENT)
+            self._changeable(source)
+            self._changeable(target)
+            if b"." in (source.name, target.name):
+                raise failure(errno.EBUSY)
+            if target.exists and not replace:
+                raise failure(errno.EEXIST)
+            os.rename(
+                source.name,
+                target.name,
+                src_dir_fd=source.directory,
+                dst_dir_fd=target.directory,
+            )
+            self._follow_rename(source.parts, target.parts)
+
+    def _follow_rename(self, old: Parts, new: Parts) -> None:
+        """Open directories keep their place in the tree when a directory above is renamed."""
+        for entry in self._handles.values():
+            if entry.parts[: len(old)] == old:
+                entry.parts = new + entry.parts[len(old) :]
+
+    def _link(
+        self, base: int | None, path: bytes, new_base: int | None, new: bytes, follow: bool
+    ) -> None:
+        with (
+            self._resolve(base, path, follow) as source,
+            self._resolve(new_base, new, False) as target,
+        ):
+            if source.exists and source.status is not None and stat.S_ISDIR(source.status.st_mode):
+                raise failure(errno.EPERM)
+            status = self._owned(source)
+            if target.exists:
+                raise failure(errno.EEXIST)
+            self._changeable(target)
+            os.link(
+                source.name,
+                target.name,
+                src_dir_fd=source.directory,
+                dst_dir_fd=target.directory,
+                follow_symlinks=False,
+            )
+            self._own_links.add((status.st_dev, status.st_ino))
+
+    def _make_link(self, text: bytes, base: int | None, path: bytes) -> None:
+        with self._resolve(base, path, False) as place:
+            if place.exists:
+                raise failure(errno.EEXIST)
+            self._changeable(place)
+            os.symlink(text, place.name, dir_fd=place.directory)
+
+    # Changing attributes
+
+    def _set_mode(self, place: Place, mode: int) -> None:
+        """Set the bits of exactly the file that was found, even if its name moves on."""
+        flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_PATH
+        descriptor = os.open(place.name, flags, dir_fd=place.directory)
+        try:
+            if stat.S_ISLNK(os.fstat(descriptor).st_mode):
+                raise failure(errno.EOPNOTSUPP)
+            Path(f"/proc/self/fd/{descriptor}").chmod(mode & 0o777)
+        finally:
+            os.close(descriptor)
+
+    def _change_mode(self, base: int | None, path: bytes, mode: int, follow: bool) -> None:
+        with self._resolve(base, path, follow) as place:
+            self._owned(place)
+            self._set_mode(place, mode)
+
+    def _change_open_mode(self, handle: int, mode: int) -> None:
+        os.fchmod(self._changeable_handle(handle), mode & 0o777)
+
+    def _change_times(
+        self, base: int | None, path: bytes, accessed: int, modified: int, follow: bool
+    ) -> None:
+        with self._resolve(base, path, follow) as place:
+            self._owned(place)
+            os.utime(
+                place.name,
+                ns=(accessed, modified),
+                dir_fd=place.directory,
+                follow_symlinks=False,
+            )
+
+    def _change_open_times(self, handle: int, accessed: int, modified: int) -> None:
+        os.utime(self._changeable_handle(handle), ns=(accessed, modified))
+
+    def _changeable_handle(self, handle: int) -> int:
+        entry = self._entry(handle)
+        if entry.descriptor < 0 or not self._sandbox.may_change(entry.parts):
+            raise failure(errno.EROFS)
+        self._refuse_foreign_link(os.fstat(entry.descriptor))
+        return entry.descriptor
+
+
+def _names(descriptor: int) -> list[bytes]:
+    with os.scandir(descriptor) as entries:
+        return sorted(os.fsencode(entry.name) for entry in entries)
+
+
+def _path_number(parts: Parts) -> int:
+    """Return a stable number for a path."""
+    return int.from_bytes(b"/".join(parts)[-64:], "big")
+
+
+def _host_flags(access: Access) -> int:
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+    if access & Access.WRITE:
+        flags |= os.O_RDWR if access & Access.READ else os.O_WRONLY
+    if access & Access.APPEND:
+        flags |= os.O_APPEND
+    return flags

@@ -1,0 +1,257 @@
+"""Starting a process: the program's segments, its stack, and what the kernel remembers about it.
+
+The initial stack is laid out as qemu-user 7.2 lays it out, byte for byte, so that a program
+started here executes the same instructions as under qemu. From the stack's top downwards: 8 bytes
+of padding, the program's name (argv[0] again), the environment strings, the argument strings, 16
+random bytes (aligned to 16), then the vector argc, argv, NULL, envp, NULL, auxv, aligned to 16;
+%sp lies one register save area below it. (qemu gives the environment in the reverse of its own
+order.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import os
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator.binary.program import Program, Segment
+from simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory, Protection
+from simulator.errors import ProgramFileError, UsageError
+from simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
+from simulator.linux.outside import USER
+
+PARENT_ID = 1
+"""Number of the emulated program's parent process."""
+
+HARDWARE_CAPABILITIES = 0x1F
+"""AT_HWCAP: flush, stbar, swap, muldiv, V9."""
+
+CLOCK_TICKS = 100
+"""AT_CLKTCK and the unit of times(2), per second."""
+
+_AT_NULL, _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_PAGESZ, _AT_BASE, _AT_FLAGS = 0, 3, 4, 5, 6, 7, 8
+_AT_ENTRY, _AT_UID, _AT_EUID, _AT_GID, _AT_EGID = 9, 11, 12, 13, 14
+_AT_HWCAP, _AT_CLKTCK, _AT_SECURE, _AT_RANDOM, _AT_EXECFN = 16, 17, 23, 25, 31
+_TOP_PADDING = 8  # bytes, in both widths
+_MAX_STRINGS = 2 << 20  # bytes of arguments and environment, as Linux with an 8 MiB stack
+
+
+class RandomBytes:
+    """A reproducible stream of bytes (SHA-256 in counter mode).
+
+    Parameters
+    ----------
+    seed
+        Equal seeds give equal streams.
+    purpose
+        Separates the streams of one seed.
+    """
+
+    def __init__(self, seed: int, purpose: str) -> None:
+        self._key = f"simprof {purpose} {seed} ".encode()
+        self._counter = 0
+        self._left = b""
+
+    def take(self, count: int) -> bytes:
+        """Return the next `count` bytes."""
+        blocks = [self._left]
+        length = len(self._left)
+        while length < count:
+            blocks.append(hashlib.sha256(self._key + b"%d" % self._counter).digest())
+            self._counter += 1
+            length += 32
+        data = b"".join(blocks)
+        self._left = data[count:]
+        return data[:count]
+
+
+@dataclass(frozen=True)
+class StackPlace:
+    """Where the stack may be: `size` bytes below `top`."""
+
+    top: int
+    size: int
+
+
+@dataclass(frozen=True)
+class StartState:
+    """What the first instruction sees.
+
+    Attributes
+    ----------
+    entry
+        Its address.
+    stack_pointer
+        Value of %sp, bias included.
+    stack
+        Where the stack was put.
+    """
+
+    entry: int
+    stack_pointer: int
+    stack: StackPlace
+
+
+def start_process(
+    program: Program,
+    memory: Memory,
+    stack: StackPlace,
+    *,
+    arguments: Sequence[bytes],
+    environment: Sequence[bytes],
+    seed: int = 0,
+) -> StartState:
+    """Load `program` into empty memory and build its stack.
+
+    Parameters
+    ----------
+    program
+        What to load.
+    memory
+        An empty address space.
+    stack
+        Where the stack goes unless the program's own segments lie there.
+    arguments
+        argv, the program's name first.
+    environment
+        `NAME=value` strings, in the order in which the program sees them.
+    seed
+        Of AT_RANDOM's 16 bytes.
+
+    Raises
+    ------
+    ProgramFileError
+        The program does not fit into memory.
+    UsageError
+        Arguments and environment are too large.
+    """
+    try:
+        end = load_segments(program, memory)
+        stack = _place_stack(memory, stack)
+        rights = Protection.READ | Protection.WRITE
+        if program.stack_executable:
+            rights |= Protection.EXECUTE
+        memory.map(stack.top - stack.size, stack.size, rights)
+        memory.start_break(end)
+    except OutOfMemory as error:
+        raise ProgramFileError(
+            f"{program.path}: does not fit into memory ({error}); raise the memory limit"
+        ) from None
+    pointer = _build_stack(program, memory, stack, arguments, environment, seed)
+    return StartState(program.entry, pointer, stack)
+
+
+def load_segments(program: Program, memory: Memory) -> int:
+    """Map and fill the program's segments; return the end of its data (where the break starts).
+
+    A page that two segments share gets the rights of both.
+    """
+    for start, end, rights in _page_runs(program.segments):
+        memory.map(start, end - start, rights)
+    for segment in program.segments:
+        memory.load(segment.address, segment.data)
+    ends = [s.address + s.memory_size for s in program.segments if s.writable]
+    return max(ends or [s.address + s.memory_size for s in program.segments])
+
+
+def _page_runs(segments: Sequence[Segment]) -> list[tuple[int, int, Protection]]:
+    """Split the segments' pages into disjoint runs of equal rights, by address."""
+    spans = [(_page_down(s.address), page_up(s.address + s.memory_size), s) for s in segments]
+    edges = sorted({edge for start, end, _ in spans for edge in (start, end)})
+    runs = []
+    for start, end in itertools.pairwise(edges):
+        covering = [s for low, high, s in spans if low <= start and end <= high]
+        if covering:
+            rights = Protection.NONE
+            for segment in covering:
+                rights |= _rights(segment)
+            runs.append((start, end, rights))
+    return runs
+
+
+def _rights(segment: Segment) -> Protection:
+    rights = Protection.NONE
+    if segment.readable:
+        rights |= Protection.READ
+    if segment.writable:
+        rights |= Protection.WRITE
+    if segment.executable:
+        rights |= Protection.EXECUTE
+    return rights
+
+
+def _page_down(address: int) -> int:
+    return address // PAGE_SIZE * PAGE_SIZE
+
+
+def page_up(address: int) -> int:
+    """Round up to whole pages."""
+    return -(-address // PAGE_SIZE) * PAGE_SIZE
+
+
+def _place_stack(memory: Memory, stack: StackPlace) -> StackPlace:
+    guard = PAGE_SIZE
+    if memory.is_free(stack.top - stack.size - guard, stack.size + guard):
+        return stack
+    base = memory.find_free(stack.size + guard)
+    return StackPlace(base + guard + stack.size, stack.size)
+
+
+def _build_stack(
+    program: Program,
+    memory: Memory,
+    stack: StackPlace,
+    arguments: Sequence[bytes],
+    environment: Sequence[bytes],
+    seed: int,
+) -> int:
+    word = 8 if program.is64 else 4
+    position = stack.top - _TOP_PADDING
+    name = arguments[0] if arguments else os.fsencode(program.path)
+    strings = (*arguments, *environment, name)
+    size = sum(len(text) + 1 for text in strings)
+    if size > min(_MAX_STRINGS, stack.size // 4):
+        raise UsageError(f"arguments and environment take {size} bytes; give fewer")
+    block = b"".join(text + b"\0" for text in strings)
+    position -= len(block)
+    memory.load(position, block)
+    pointers = []
+    address = position
+    for text in strings:
+        pointers.append(address)
+        address += len(text) + 1
+    position = position // 16 * 16 - 16
+    memory.load(position, RandomBytes(seed, "AT_RANDOM").take(16))
+    count = len(arguments)
+    vector = [count, *pointers[:count], 0, *pointers[count:-1], 0]
+    for key, value in _auxiliary(program, position, pointers[-1]).items():
+        vector += [key, value]
+    vector += [_AT_NULL, 0]
+    base = (position - len(vector) * word) // 16 * 16
+    memory.load(base, struct.pack(f">{len(vector)}{'Q' if program.is64 else 'I'}", *vector))
+    return base - WINDOW_SAVE_WORDS * word - (STACK_BIAS_64 if program.is64 else 0)
+
+
+def _auxiliary(program: Program, random: int, name: int) -> Mapping[int, int]:
+    """Return the auxiliary vector in qemu-user's order."""
+    return {
+        _AT_PHDR: program.program_headers_address,
+        _AT_PHENT: program.program_header_size,
+        _AT_PHNUM: program.program_header_count,
+        _AT_PAGESZ: PAGE_SIZE,
+        _AT_BASE: 0,
+        _AT_FLAGS: 0,
+        _AT_ENTRY: program.entry,
+        _AT_UID: USER,
+        _AT_EUID: USER,
+        _AT_GID: USER,
+        _AT_EGID: USER,
+        _AT_HWCAP: HARDWARE_CAPABILITIES,
+        _AT_CLKTCK: CLOCK_TICKS,
+        _AT_RANDOM: random,
+        _AT_SECURE: 0,
+        _AT_EXECFN: name,
+    }

@@ -1,0 +1,307 @@
+"""Signals: what is installed, blocked and pending, and the frames that handlers run on.
+
+Frames are those of Linux/SPARC (arch/sparc/kernel/signal_64.c and signal32.c): a register save
+area, siginfo, the interrupted registers, the floating-point registers, the mask. The third
+argument of a handler is what Linux passes, the address of the siginfo (64-bit programs) or of
+the registers (32-bit programs). Programs that read it as a `ucontext_t`, as on other systems, find
+pc, npc, y and the global registers where `ucontext_t` has them, in bytes that Linux leaves unused;
+either copy of pc and npc may be changed by the handler.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from simulator.cpu.guest import AlternateStack, SignalAction
+from simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
+
+
+class Signal(IntEnum):
+    """Signals that faults raise, as Linux/SPARC numbers them."""
+
+    ILL = 4
+    TRAP = 5
+    EMT = 7
+    FPE = 8
+    KILL = 9
+    BUS = 10
+    SEGV = 11
+    STOP = 17
+
+
+SI_USER = 0
+_DEFAULT, _IGNORE = 0, 1
+
+SA_ONSTACK = 0x1
+SA_RESETHAND = 0x4
+SA_NODEFER = 0x20
+
+SS_ONSTACK, SS_DISABLE = 1, 2
+
+_UNBLOCKABLE = 1 << (Signal.KILL - 1) | 1 << (Signal.STOP - 1)
+
+
+@dataclass(frozen=True)
+class SignalInfo:
+    """What siginfo says: `address` for faults, sender otherwise."""
+
+    number: int
+    code: int
+    address: int | None = None
+    process: int = 0
+    user: int = 0
+
+
+class SignalState:
+    """Signal state of the one thread; implements `guest.Signals`."""
+
+    def __init__(self) -> None:
+        self._blocked = 0
+        self.pending = 0
+        self.alternate = AlternateStack()
+        self._actions: dict[int, SignalAction] = {}
+        self._senders: dict[int, SignalInfo] = {}
+
+    @property
+    def blocked(self) -> int:
+        """Mask of blocked signals: bit n - 1 for signal n. SIGKILL and SIGSTOP never block."""
+        return self._blocked
+
+    @blocked.setter
+    def blocked(self, mask: int) -> None:
+        self._blocked = mask & ~_UNBLOCKABLE
+
+    def action(self, number: int) -> SignalAction:
+        """Return what is installed for signal `number` (1..64)."""
+        return self._actions.get(number, SignalAction())
+
+    def set_action(self, number: int, action: SignalAction) -> None:
+        """Install an action."""
+        self._actions[number] = action
+
+    def on_alternate_stack(self, stack_pointer: int) -> bool:
+        """Whether `stack_pointer` (bias removed) lies on the alternate stack in use."""
+        stack = self.alternate
+        if stack.flags & SS_DISABLE or not stack.size:
+            return False
+        return stack.address < stack_pointer <= stack.address + stack.size
+
+    def post(self, info: SignalInfo) -> None:
+        """Make a signal pending."""
+        self.pending |= 1 << (info.number - 1)
+        self._senders[info.number] = info
+
+    def take(self) -> SignalInfo | None:
+        """Take the first pending signal that is neither blocked nor ignored; None without."""
+        while True:
+            ready = self.pending & ~self._blocked
+            if not ready:
+                return None
+            number = (ready & -ready).bit_length()
+            self.pending &= ~(1 << (number - 1))
+            if not self.is_ignored(number):
+                return self._senders.pop(number, SignalInfo(number, SI_USER))
+
+    def is_ignored(self, number: int) -> bool:
+        """Whether the signal's arrival does nothing."""
+        handler = self.action(number).handler
+        if handler == _IGNORE:
+            return number not in (Signal.KILL, Signal.STOP)
+        quiet = number in IGNORED_SIGNALS or number in STOP_SIGNALS
+        return handler == _DEFAULT and quiet and number != Signal.STOP
+
+    def has_handler(self, number: int) -> bool:
+        """Whether the program handles the signal itself."""
+        return self.action(number).handler not in (_DEFAULT, _IGNORE)
+
+    def enter_handler(self, number: int) -> SignalAction:
+        """Account for a handler's start: mask and one-shot actions. Return its action."""
+        action = self.action(number)
+        mask = self._blocked | action.mask
+        if not action.flags & SA_NODEFER:
+            mask |= 1 << (number - 1)
+        self.blocked = mask
+        if action.flags & SA_RESETHAND:
+            self._actions[number] = replace(action, handler=_DEFAULT)
+        return action
+
+
+@dataclass(frozen=True)
+class Registers:
+    """The registers that a frame holds. `globals` and `outs` have eight each."""
+
+    pc: int
+    npc: int
+    y: int
+    ccr: int  # xcc in bits 4..7, icc in bits 0..3
+    asi: int
+    globals: tuple[int, ...]
+    outs: tuple[int, ...]
+    fp: tuple[int, ...]  # 32 double registers
+    fsr: int
+    gsr: int
+    fprs: int
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A signal frame's contents, but for the save area at its start."""
+
+    info: SignalInfo
+    registers: Registers
+    mask: int
+    alternate: AlternateStack
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """Offsets in bytes from the frame's start."""
+
+    size: int
+    info: int
+    registers: int
+    context: int  # what the handler's third argument points to
+    overlay: int  # tstate or psr, pc, npc, y, %g1.. as in ucontext_t
+    fpu_pointer: int
+    fpu: int
+    upper: int  # upper halves of %g and %o, and ASI (32-bit programs)
+    mask: int
+    stack: int
+
+
+_SHAPE_64 = _Shape(816, 192, 320, 192, 224, 480, 528, 0, 512, 488)
+_SHAPE_32 = _Shape(816, 96, 224, 224, 376, 312, 456, 736, 304, 324)
+
+FRAME_SIZE = 816
+"""Bytes of a frame in either width."""
+
+_FPU = ">32QQQQ"
+_PSR_ICC_SHIFT = 20
+
+
+class FrameFormat:
+    """Writes and reads frames of programs of one width."""
+
+    def __init__(self, is64: bool) -> None:
+        self._is64 = is64
+        self._shape = _SHAPE_64 if is64 else _SHAPE_32
+        self._word = "Q" if is64 else "I"
+        self._mask = (1 << (64 if is64 else 32)) - 1
+
+    @property
+    def info_offset(self) -> int:
+        """Offset of siginfo: the handler's second argument."""
+        return self._shape.info
+
+    @property
+    def context_offset(self) -> int:
+        """Offset of the handler's third argument."""
+        return self._shape.context
+
+    def pack(self, frame: Frame, window: bytes, address: int) -> bytes:
+        """Return the frame's bytes for placement at `address`; `window` is its save area."""
+        shape, registers = self._shape, frame.registers
+        data = bytearray(FRAME_SIZE)
+        data[: len(window)] = window
+        self._pack_info(data, frame.info)
+        self._pack_registers(data, registers)
+        struct.pack_into(f">{self._word}", data, shape.fpu_pointer, address + shape.fpu)
+        values = (*registers.fp, registers.fsr, registers.gsr, registers.fprs)
+        struct.pack_into(_FPU, data, shape.fpu, *values)
+        self._pack_mask(data, frame.mask)
+        stack = frame.alternate
+        layout = ">QixxxxQ" if self._is64 else ">IiI"
+        struct.pack_into(layout, data, shape.stack, stack.address, stack.flags, stack.size)
+        return bytes(data)
+
+    def _pack_info(self, data: bytearray, info: SignalInfo) -> None:
+        start = self._shape.info
+        struct.pack_into(">iii", data, start, info.number, 0, info.code)
+        place = start + (16 if self._is64 else 12)
+        if info.address is not None:
+            struct.pack_into(f">{self._word}", data, place, info.address & self._mask)
+        else:
+            struct.pack_into(">II", data, place, info.process, info.user)
+
+    def _pack_registers(self, data: bytearray, registers: Registers) -> None:
+        shape, mask = self._shape, self._mask
+        saved = [value & mask for value in (*registers.globals, *registers.outs)]
+        control = [value & mask for value in (registers.pc, registers.npc, registers.y)]
+        if self._is64:
+            state = registers.ccr << 32 | registers.asi << 24
+            struct.pack_into(">16Q", data, shape.registers, *saved)
+            struct.pack_into(">3Q", data, shape.registers + 128, state, *control[:2])
+            struct.pack_into(">II", data, shape.registers + 152, control[2] & 0xFFFFFFFF, 0)
+            overlay = [state, *control, *saved[1:9]]
+        else:
+            state = (registers.ccr & 15) << _PSR_ICC_SHIFT
+            struct.pack_into(">20I", data, shape.registers, state, *control, *saved)
+            upper = [value >> 32 for value in (*registers.globals, *registers.outs)]
+            both = registers.ccr << 8 | registers.asi
+            struct.pack_into(">17I", data, shape.upper, *upper, both)
+            overlay = [state, *control, *saved[1:16]]
+        struct.pack_into(f">{len(overlay)}{self._word}", data, shape.overlay, *overlay)
+
+    def _pack_mask(self, data: bytearray, mask: int) -> None:
+        if self._is64:
+            struct.pack_into(">Q", data, self._shape.mask, mask)
+        else:
+            struct.pack_into(">II", data, self._shape.mask, mask & 0xFFFFFFFF, mask >> 32)
+
+    def unpack(self, data: bytes, delivered: Registers | None) -> Frame:
+        """Read a frame back.
+
+        `delivered` are the registers that were packed: of the two copies of pc and npc, the one
+        that differs from them counts.
+        """
+        shape = self._shape
+        registers = self._unpack_registers(data)
+        if delivered is not None:
+            pc, npc = struct.unpack_from(f">2{self._word}", data, shape.overlay + self._width)
+            original = delivered.pc & self._mask, delivered.npc & self._mask
+            if (registers.pc, registers.npc) == original and (pc, npc) != original:
+                if npc == original[1]:  # a handler that moves pc alone
+                    npc = (pc + 4) & self._mask
+                registers = replace(registers, pc=pc, npc=npc)
+        if self._is64:
+            (mask,) = struct.unpack_from(">Q", data, shape.mask)
+        else:
+            low, high = struct.unpack_from(">II", data, shape.mask)
+            mask = high << 32 | low
+        layout = ">QixxxxQ" if self._is64 else ">IiI"
+        stack = AlternateStack(*struct.unpack_from(layout, data, shape.stack))
+        return Frame(SignalInfo(0, 0), registers, mask, stack)
+
+    @property
+    def _width(self) -> int:
+        return 8 if self._is64 else 4
+
+    def _unpack_registers(self, data: bytes) -> Registers:
+        shape = self._shape
+        fpu = struct.unpack_from(_FPU, data, shape.fpu)
+        if self._is64:
+            saved = struct.unpack_from(">16Q", data, shape.registers)
+            state, pc, npc = struct.unpack_from(">3Q", data, shape.registers + 128)
+            (y,) = struct.unpack_from(">I", data, shape.registers + 152)
+            ccr, asi = state >> 32 & 0xFF, state >> 24 & 0xFF
+        else:
+            state, pc, npc, y, *low = struct.unpack_from(">20I", data, shape.registers)
+            *upper, both = struct.unpack_from(">17I", data, shape.upper)
+            saved = tuple(h << 32 | value for h, value in zip(upper, low, strict=True))
+            ccr = both >> 8 & 0xF0 | state >> _PSR_ICC_SHIFT & 15
+            asi = both & 0xFF
+        return Registers(
+            pc=pc,
+            npc=npc,
+            y=y,
+            ccr=ccr,
+            asi=asi,
+            globals=tuple(saved[:8]),
+            outs=tuple(saved[8:]),
+            fp=fpu[:32],
+            fsr=fpu[32],
+            gsr=fpu[33],
+            fprs=fpu[34],
+        )

@@ -1,0 +1,137 @@
+"""The emulated program's standard input, output and error.
+
+Each is a host file descriptor or a buffer. Output always looks like a pipe to the program, so that
+instruction counts do not depend on where the output goes; a full pipe is waited for, so that no
+write is ever short. Waiting asks `interrupted` every 50 ms.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import stat
+from collections.abc import Callable
+
+from simulator.cpu.guest import RunInterrupted
+from simulator.linux.outside import FileStatus
+from simulator.linux.sandbox import failure
+
+_POLL_SECONDS = 0.05
+_NULL_DEVICE = 0x103  # /dev/null's number: 1:3
+
+_Interrupted = Callable[[], bool]
+
+
+class _InputBuffer:
+    """Standard input given as bytes."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.offset = 0
+
+
+class StandardStreams:
+    """Handles 0, 1 and 2.
+
+    Parameters
+    ----------
+    stdin
+        A file descriptor, or the input itself (then it looks like a regular file).
+    stdout, stderr
+        File descriptors, or buffers that collect the output.
+    """
+
+    def __init__(
+        self, stdin: int | bytes, stdout: int | bytearray, stderr: int | bytearray
+    ) -> None:
+        source = _InputBuffer(stdin) if isinstance(stdin, bytes) else stdin
+        self._streams: tuple[_InputBuffer | int | bytearray, ...] = (source, stdout, stderr)
+
+    def __contains__(self, handle: int) -> bool:
+        return 0 <= handle < 3
+
+    def read(self, handle: int, size: int, interrupted: _Interrupted) -> bytes:
+        """Read at most `size` bytes; empty at the end."""
+        stream = self._streams[handle]
+        if isinstance(stream, bytearray):
+            raise failure(errno.EBADF)
+        if isinstance(stream, int):
+            _wait(stream, False, interrupted)
+            return os.read(stream, size)
+        data = stream.data[stream.offset : stream.offset + size]
+        stream.offset += len(data)
+        return data
+
+    def write(self, handle: int, data: bytes, interrupted: _Interrupted) -> int:
+        """Write all of `data`; return its length."""
+        stream = self._streams[handle]
+        if isinstance(stream, _InputBuffer):
+            raise failure(errno.EBADF)
+        if isinstance(stream, bytearray):
+            stream += data
+            return len(data)
+        # A pipe that polls writable takes PIPE_BUF bytes without blocking.
+        step = max(len(data), 1) if _is_regular(stream) else select.PIPE_BUF
+        written = 0
+        while written < len(data):
+            _wait(stream, True, interrupted)
+            written += os.write(stream, data[written : written + step])
+        return written
+
+    def read_at(self, handle: int, size: int, offset: int) -> bytes:
+        """Read at `offset` where the stream is a regular file."""
+        stream = self._streams[handle]
+        if isinstance(stream, _InputBuffer):
+            return stream.data[offset : offset + size]
+        return os.pread(_seekable(handle, stream), size, offset)
+
+    def seek(self, handle: int, offset: int, whence: int) -> int:
+        """Move the offset where the stream is a regular file."""
+        stream = self._streams[handle]
+        if not isinstance(stream, _InputBuffer):
+            return os.lseek(_seekable(handle, stream), offset, whence)
+        if not 0 <= whence <= 2:
+            raise failure(errno.EINVAL)
+        position = (0, stream.offset, len(stream.data))[whence] + offset
+        if position < 0:
+            raise failure(errno.EINVAL)
+        stream.offset = position
+        return position
+
+    def status(self, handle: int) -> FileStatus | os.stat_result:
+        """Status as the program sees it (inode 0 in a `FileStatus`), or of the regular file."""
+        stream = self._streams[handle]
+        pipe = FileStatus(0, stat.S_IFIFO | 0o600, 1, 0, 0)
+        if handle != 0 or isinstance(stream, bytearray):
+            return pipe
+        if isinstance(stream, _InputBuffer):
+            return FileStatus(0, stat.S_IFREG | 0o644, 1, len(stream.data), 0)
+        status = os.fstat(stream)
+        if stat.S_ISREG(status.st_mode):
+            return status
+        if stat.S_ISCHR(status.st_mode) and not os.isatty(stream):
+            return FileStatus(0, stat.S_IFCHR | 0o666, 1, 0, 0, _NULL_DEVICE)
+        return pipe
+
+
+def _seekable(handle: int, stream: int | bytearray) -> int:
+    if handle != 0 or isinstance(stream, bytearray) or not _is_regular(stream):
+        raise failure(errno.ESPIPE)
+    return stream
+
+
+def _is_regular(descriptor: int) -> bool:
+    return stat.S_ISREG(os.fstat(descriptor).st_mode)
+
+
+def _wait(descriptor: int, for_writing: bool, interrupted: _Interrupted) -> None:
+    while not _poll(descriptor, for_writing, _POLL_SECONDS):
+        if interrupted():
+            raise RunInterrupted
+
+
+def _poll(descriptor: int, for_writing: bool, seconds: float) -> bool:
+    poller = select.poll()
+    poller.register(descriptor, select.POLLOUT if for_writing else select.POLLIN)
+    return bool(poller.poll(seconds * 1000))

@@ -1,0 +1,234 @@
+"""Linux/SPARC structures as bytes, in both widths (64-bit, 32-bit).
+
+Layouts follow `arch/sparc/include/uapi/asm` and `include/uapi/asm-generic` of Linux 6.1. All
+functions that encode return the bytes that the kernel would copy out.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from simulator.linux.outside import BLOCK_SIZE, USER, DirectoryEntry, FileStatus
+
+StatfsEncoder = Callable[[bool], bytes]
+"""`statfs` or `statfs64`."""
+
+SECOND = 1_000_000_000
+"""Nanoseconds."""
+
+STATX_BASIC = 0x7FF
+_STATFS_TYPE = 0xEF53  # ext2/3/4
+_STATFS_BLOCKS = 1 << 20
+
+
+def stat(status: FileStatus, is64: bool) -> bytes:
+    """`struct stat` of the plain stat calls."""
+    seconds, nanoseconds = divmod(status.modified, SECOND)
+    size, mode, links = status.size, status.mode, status.links
+    rdev, device, inode = status.special_device, status.device, status.inode
+    if is64:
+        times = (seconds,) * 3
+        return struct.pack(
+            ">I4xQIh2xIII4xqqqqqqQQ",
+            device, inode, mode, links, USER, USER, rdev, size, *times, BLOCK_SIZE,
+            status.blocks, 0, 0,
+        )  # fmt: skip
+    times32 = (_signed32(seconds), nanoseconds) * 3
+    return struct.pack(
+        ">H2xIHhHHH2xiiIiIiIii8x",
+        device, inode, mode, links, USER, USER, rdev, _signed32(size), *times32, BLOCK_SIZE,
+        status.blocks,
+    )  # fmt: skip
+
+
+def stat64(status: FileStatus, is64: bool) -> bytes:
+    """`struct stat64`."""
+    seconds, nanoseconds = divmod(status.modified, SECOND)
+    head = (status.device, status.inode)
+    if is64:
+        times = (seconds, nanoseconds) * 3
+        return struct.pack(
+            ">QQQIIIIQqqQqQqQqQ24x",
+            *head, status.links, status.mode, USER, USER, 0, status.special_device, status.size,
+            BLOCK_SIZE, status.blocks, *times,
+        )  # fmt: skip
+    times = (seconds & 0xFFFFFFFF, nanoseconds) * 3
+    return struct.pack(
+        ">QQIIIIQ8xqI8xIIIIIII8x",
+        *head, status.mode, status.links, USER, USER, status.special_device, status.size,
+        BLOCK_SIZE, status.blocks & 0xFFFFFFFF, *times,
+    )  # fmt: skip
+
+
+def statx(status: FileStatus) -> bytes:
+    """`struct statx` with the basic fields."""
+    seconds, nanoseconds = divmod(status.modified, SECOND)
+    stamp = struct.pack(">qI4x", seconds, nanoseconds)
+    head = struct.pack(
+        ">IIQIIIH2xQQQQ",
+        STATX_BASIC, BLOCK_SIZE, 0, status.links, USER, USER, status.mode, status.inode,
+        status.size, status.blocks, 0,
+    )  # fmt: skip
+    special = status.special_device
+    numbers = struct.pack(">IIII", special >> 8, special & 0xFF, 0, status.device)
+    return (head + stamp + bytes(16) + stamp * 2 + numbers).ljust(256, b"\0")
+
+
+def statfs(is64: bool) -> bytes:
+    """`struct statfs`: one file system, half full."""
+    half = _STATFS_BLOCKS // 2
+    counts = (_STATFS_BLOCKS, half, half, _STATFS_BLOCKS, half)
+    layout = ">7q2i3q32x" if is64 else ">7I2i3I16x"
+    return struct.pack(layout, _STATFS_TYPE, BLOCK_SIZE, *counts, 0, 1, 255, BLOCK_SIZE, 0)
+
+
+def statfs64(is64: bool) -> bytes:
+    """`struct statfs64`."""
+    if is64:
+        return statfs(True)
+    half = _STATFS_BLOCKS // 2
+    counts = (_STATFS_BLOCKS, half, half, _STATFS_BLOCKS, half)
+    return struct.pack(">II5Q2i3I16x", _STATFS_TYPE, BLOCK_SIZE, *counts, 0, 1, 255, BLOCK_SIZE, 0)
+
+
+def timespec(nanoseconds: int, wide: bool) -> bytes:
+    """`struct timespec`; `wide` for 64-bit programs and the *_time64 calls."""
+    seconds, rest = divmod(nanoseconds, SECOND)
+    if wide:
+        return struct.pack(">qq", seconds, rest)
+    return struct.pack(">ii", _signed32(seconds), rest)
+
+
+def parse_timespec(data: bytes, wide: bool) -> tuple[int, int]:
+    """Return (seconds, nanoseconds) as given."""
+    seconds, nanoseconds = struct.unpack(">qq" if wide else ">ii", data)
+    return seconds, nanoseconds
+
+
+def timespec_size(wide: bool) -> int:
+    """Size of `struct timespec` in bytes."""
+    return 16 if wide else 8
+
+
+def timeval(nanoseconds: int, is64: bool) -> bytes:
+    """`struct timeval`: in 64-bit programs the microseconds are an int."""
+    seconds, rest = divmod(nanoseconds, SECOND)
+    if is64:
+        return struct.pack(">qi4x", seconds, rest // 1000)
+    return struct.pack(">ii", _signed32(seconds), rest // 1000)
+
+
+def parse_timeval(data: bytes, is64: bool) -> tuple[int, int]:
+    """Return (seconds, microseconds) as given."""
+    seconds, microseconds = struct.unpack(">qi4x" if is64 else ">ii", data)
+    return seconds, microseconds
+
+
+def timeval_size(is64: bool) -> int:
+    """Size of `struct timeval` in bytes."""
+    return 16 if is64 else 8
+
+
+def rusage(user_nanoseconds: int, is64: bool) -> bytes:
+    """`struct rusage`: user time only."""
+    rest = bytes(14 * (8 if is64 else 4))
+    return timeval(user_nanoseconds, is64) + timeval(0, is64) + rest
+
+
+def sysinfo(uptime: int, total: int, free: int, is64: bool) -> bytes:
+    """`struct sysinfo`; `uptime` in seconds, memory in bytes."""
+    memory = (total, free, 0, 0, 0, 0)
+    if is64:
+        return struct.pack(">q3Q6QH6x2QI4x", uptime, 0, 0, 0, *memory, 1, 0, 0, 1)
+    # The unit stays 1, as under qemu-user: the C library's arithmetic depends on it.
+    shown = tuple(min(value, 0xFFFFE000) for value in memory)
+    return struct.pack(">i3I6IH2x2II8x", uptime, 0, 0, 0, *shown, 1, 0, 0, 1)
+
+
+def utsname() -> bytes:
+    """`struct new_utsname`: a 32-bit program sees the 64-bit kernel too."""
+    fields = (b"Linux", b"simprof", b"6.1.0", b"#1", b"sparc64", b"(none)")
+    return b"".join(field.ljust(65, b"\0") for field in fields)
+
+
+def directory_entries(
+    entries: Sequence[DirectoryEntry], position: int, room: int, layout: str
+) -> tuple[bytes, int]:
+    """Encode as many entries from `position` on as fit into `room` bytes.
+
+    Parameters
+    ----------
+    layout
+        "dirent64", or "dirent" with 8-byte ("dirent/64") or 4-byte ("dirent/32") words.
+
+    Returns
+    -------
+    tuple
+        The bytes, and the position after the last entry encoded.
+    """
+    encoded = b""
+    for entry in entries[position:]:
+        record = _dirent(entry, position + 1, layout)
+        if len(encoded) + len(record) > room:
+            break
+        encoded += record
+        position += 1
+    return encoded, position
+
+
+def _dirent(entry: DirectoryEntry, offset: int, layout: str) -> bytes:
+    if layout == "dirent64":
+        length = (19 + len(entry.name) + 1 + 7) & ~7
+        head = struct.pack(">QqHB", entry.inode, offset, length, entry.kind)
+        return (head + entry.name).ljust(length, b"\0")
+    word = 8 if layout.endswith("64") else 4
+    length = (2 * word + 2 + len(entry.name) + 2 + word - 1) & ~(word - 1)
+    head = struct.pack(">QQH" if word == 8 else ">IIH", entry.inode, offset, length)
+    return (head + entry.name).ljust(length - 1, b"\0") + bytes([entry.kind])
+
+
+@dataclass(frozen=True)
+class SignalActionLayout:
+    """`struct sigaction` of rt_sigaction as unpacked."""
+
+    handler: int
+    flags: int
+    mask: int
+
+
+def parse_sigaction(data: bytes, is64: bool) -> SignalActionLayout:
+    """Decode rt_sigaction's structure (32 or 20 bytes)."""
+    if is64:
+        handler, flags, _, mask = struct.unpack(">QQQQ", data)
+        return SignalActionLayout(handler, flags, mask)
+    handler, flags, _, low, high = struct.unpack(">IIIII", data)
+    return SignalActionLayout(handler, flags, low | high << 32)
+
+
+def sigaction(handler: int, flags: int, restorer: int, mask: int, is64: bool) -> bytes:
+    """Encode rt_sigaction's structure."""
+    if is64:
+        return struct.pack(">QQQQ", handler, flags, restorer, mask)
+    return struct.pack(">IIIII", handler, flags, restorer, mask & 0xFFFFFFFF, mask >> 32)
+
+
+def sigset(mask: int, is64: bool) -> bytes:
+    """Encode a signal set of 8 bytes; 32-bit programs have the low word first."""
+    if is64:
+        return struct.pack(">Q", mask)
+    return struct.pack(">II", mask & 0xFFFFFFFF, mask >> 32)
+
+
+def parse_sigset(data: bytes, is64: bool) -> int:
+    """Decode a signal set of 8 bytes."""
+    if is64:
+        return int.from_bytes(data, "big")
+    low, high = struct.unpack(">II", data)
+    return int(low | high << 32)
+
+
+def _signed32(value: int) -> int:
+    value &= 0xFFFFFFFF
+    return value - (1 << 32) if value & 0x80000000 else value

@@ -1,0 +1,167 @@
+"""Linux system calls: number -> name -> the method that performs it.
+
+Each group of calls is a class with a table of handlers by name; names and numbers are data
+(`sparc`). What no group knows answers ENOSYS and is remembered for the report; threads,
+processes, sockets and tracing end the run with an error that names them.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from simulator.binary.program import Program
+from simulator.cpu.guest import Exited, Failed, Guest, GuestFault, Outcome, OutOfMemory, Returned
+from simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
+from simulator.linux.descriptors import WouldWait
+from simulator.linux.outside import USER, HostCalls
+from simulator.linux.sandbox import PROCESS_ID
+from simulator.linux.syscalls_files import DescriptorCalls
+from simulator.linux.syscalls_memory import MemoryCalls
+from simulator.linux.syscalls_paths import PathCalls
+from simulator.linux.syscalls_process import ProcessCalls, TimeCalls
+from simulator.linux.syscalls_signals import SignalCalls
+from simulator.linux.task import Arguments, Handler, Task
+
+_THREADS = "threads and new processes are"
+_PROGRAMS = "starting programs is"
+_SOCKETS = "sockets are"
+_TRACING = "tracing is"
+
+NOT_SUPPORTED: Mapping[str, str] = {
+    **dict.fromkeys(("fork", "vfork", "clone", "clone3"), _THREADS),
+    **dict.fromkeys(("execve", "execveat", "execv"), _PROGRAMS),
+    **dict.fromkeys(
+        (
+            "socket", "socketpair", "socketcall", "bind", "connect", "listen", "accept",
+            "accept4", "getsockname", "getpeername", "getsockopt", "setsockopt", "send",
+            "sendto", "sendmsg", "sendmmsg", "recv", "recvfrom", "recvmsg", "recvmmsg",
+            "recvmmsg_time64", "shutdown",
+        ),
+        _SOCKETS,
+    ),
+    **dict.fromkeys(("ptrace", "process_vm_readv", "process_vm_writev"), _TRACING),
+}  # fmt: skip
+"""Calls that end the run, and why."""
+
+
+class SystemCalls:
+    """The emulated kernel, with one process.
+
+    Parameters
+    ----------
+    guest
+        The machine.
+    host
+        The outside world.
+    program
+        What runs, for /proc/self/exe.
+    arguments
+        argv, for /proc/self/cmdline; the program's path where empty.
+    stack_size, memory_limit
+        What getrlimit and sysinfo answer, in bytes.
+    seed
+        Of everything random.
+
+    Attributes
+    ----------
+    unknown
+        How often each call that is not emulated was made (it answered ENOSYS), by name.
+    """
+
+    def __init__(
+        self,
+        guest: Guest,
+        host: HostCalls,
+        program: Program,
+        *,
+        arguments: Sequence[bytes] = (),
+        stack_size: int = 8 << 20,
+        memory_limit: int = 4 << 30,
+        seed: int = 0,
+    ) -> None:
+        task = Task(
+            guest,
+            host,
+            program=program.path,
+            arguments=arguments or (os.fsencode(program.path),),
+            stack_size=stack_size,
+            memory_limit=memory_limit,
+            seed=seed,
+        )
+        self._task = task
+        self._memory = MemoryCalls(task)
+        self._names = SYSTEM_CALLS_64 if task.is64 else SYSTEM_CALLS_32
+        self._handlers: dict[str, Handler] = {
+            **DescriptorCalls(task).handlers(),
+            **PathCalls(task).handlers(),
+            **self._memory.handlers(),
+            **ProcessCalls(task).handlers(),
+            **TimeCalls(task).handlers(),
+            **SignalCalls(task).handlers(),
+        }
+        self.unknown: Counter[str] = Counter()
+
+    @property
+    def process_id(self) -> int:
+        """Return the process's number."""
+        return PROCESS_ID
+
+    @property
+    def user_id(self) -> int:
+        """Return the user's number."""
+        return USER
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Return the names of all calls that are emulated."""
+        return frozenset(self._handlers)
+
+    def call(self, number: int, arguments: Arguments) -> Outcome:
+        """Perform system call `number`.
+
+        Parameters
+        ----------
+        number
+            From %g1.
+        arguments
+            %o0..%o5, masked to the program's width.
+
+        Raises
+        ------
+        UnsupportedError
+            The call is one that simprof does not emulate, or waits for ever.
+        RunInterrupted
+            It waited, and the run was told to stop.
+        """
+        name = self._names.get(number, f"number {number}")
+        self._task.call_name = name
+        if name in NOT_SUPPORTED:
+            raise self._task.unsupported(NOT_SUPPORTED[name])
+        handler = self._handlers.get(name)
+        if handler is None:
+            self.unknown[name] += 1
+            return Failed(ERRNO["ENOSYS"])
+        outcome = self._perform(handler, arguments)
+        if isinstance(outcome, Exited):
+            self.finish()
+        return outcome
+
+    def finish(self) -> None:
+        """Write back what shared file mappings hold; called however the run ends."""
+        self._memory.write_back()
+
+    def _perform(self, handler: Handler, arguments: Arguments) -> Outcome:
+        try:
+            result = handler(arguments)
+        except WouldWait:
+            raise self._task.deadlock() from None
+        except GuestFault:
+            return Failed(ERRNO["EFAULT"])
+        except OutOfMemory:
+            return Failed(ERRNO["ENOMEM"])
+        except OSError as error:
+            return Failed(guest_errno(error.errno or errno.EIO))
+        return Returned(result) if isinstance(result, int) else result

@@ -1,0 +1,125 @@
+"""Watching what the program executes: only its own, unchanged code can be profiled.
+
+The graphs of a program are made from its file. Code that the program generates, or changes after
+the fact, would be profiled wrongly, so it is noticed and refused. Nothing of this costs anything
+while blocks execute: the engine reports each block when it translates it (`traps.check_code` passes
+the plain cases), and translates a block again after its bytes have changed.
+
+Code in writable segments that is only valid after start-up (`Program.late_code`) counts as it is
+when it is first executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from simulator.binary.program import Program, Range
+from simulator.cpu.address_space import EXECUTED, AddressSpace
+from simulator.cpu.cpu import Cpu
+from simulator.cpu.guest import PAGE_SIZE, Protection
+from simulator.cpu.traps import MAX_CODE_RANGES
+from simulator.errors import UnsupportedError
+
+_UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
+
+
+class CodeWatch:
+    """Decides about code that the engine is about to translate.
+
+    `on_late_code` is called when late code is about to be executed for the first time.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        cpu: Cpu,
+        memory: AddressSpace,
+        on_late_code: Callable[[], None] | None = None,
+    ) -> None:
+        self._program = program
+        self._on_late_code = on_late_code
+        self._cpu = cpu
+        self._memory = memory
+        self._patched: set[int] = set()
+        self._late: dict[int, int] = {}  # address -> word when it was first executed
+
+    def plain_ranges(self) -> list[Range]:
+        """Ranges whose code is known from the file."""
+        late = self._program.late_code
+        return [
+            each
+            for each in self._program.code
+            if not any(each.start < other.end and other.start < each.end for other in late)
+        ][:MAX_CODE_RANGES]
+
+    def patch(self, pc: int, word: int) -> None:
+        """Replace an instruction by one that does the same on this engine."""
+        self._patched.add(pc)
+        if pc in self._late:
+            self._late[pc] = word
+        self._memory.load(pc, word.to_bytes(4, "big"))
+
+    def is_patched(self, pc: int) -> bool:
+        """Whether `patch` has replaced the instruction at `pc`."""
+        return pc in self._patched
+
+    def forget(self, start: int, end: int) -> None:
+        """Drop translations from pages of [start, end), which change behind the engine's back.
+
+        The engine finds them only while the pages can be executed.
+        """
+        memory, cpu = self._memory, self._cpu
+        for page in range(start // PAGE_SIZE * PAGE_SIZE, end, PAGE_SIZE):
+            bits = memory.page_bits(page)
+            if not bits & EXECUTED:
+                continue
+            memory.set_page_bits(page, bits | Protection.EXECUTE)
+            cpu.flush_translations()
+            cpu.forget_code(page, page + PAGE_SIZE)
+            memory.set_page_bits(page, bits)
+            cpu.flush_translations()
+
+    def check(self, address: int, size: int) -> None:
+        """Look at a block about to be translated; raises `UnsupportedError`."""
+        code = self._memory.peek(address, size)
+        if _inside(self._program.late_code, address, address + size):
+            self._check_late(address, code)
+            return
+        if _inside(self._program.code, address, address + size):
+            if self._differs(address, code):
+                raise self._refusal("changes its own code at", address)
+            return
+        if int.from_bytes(code[:4], "big") & _UNIMP_MASK:
+            raise self._refusal("runs code that is not in its file's code sections, at", address)
+
+    def _check_late(self, address: int, code: bytes) -> None:
+        if self._on_late_code is not None and not self._late:
+            self._on_late_code()
+        for offset in range(0, len(code), 4):
+            word = int.from_bytes(code[offset : offset + 4], "big")
+            if self._late.setdefault(address + offset, word) != word:
+                raise self._refusal("changes its own code at", address + offset)
+
+    def _refusal(self, what: str, address: int) -> UnsupportedError:
+        return UnsupportedError(
+            f"{self._program.path}: the program {what} {address:#x}; "
+            "simprof cannot profile generated or self-modified code"
+        )
+
+    def _differs(self, address: int, code: bytes) -> bool:
+        """Whether code differs from the file's (our own patches aside)."""
+        original = bytearray(len(code))
+        for segment in self._program.segments:
+            low = max(address, segment.address)
+            high = min(address + len(code), segment.address + len(segment.data))
+            if low < high:
+                part = segment.data[low - segment.address : high - segment.address]
+                original[low - address : high - address] = part
+        for offset in range(0, len(code), 4):
+            if address + offset in self._patched:
+                original[offset : offset + 4] = code[offset : offset + 4]
+        return bytes(original) != code
+
+
+def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
+    return any(each.start <= start and end <= each.end for each in ranges)

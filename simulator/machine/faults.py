@@ -1,0 +1,319 @@
+"""From hardware traps to signals: which signal, which code, which address (Linux/SPARC).
+
+Also what it takes to say where a trap happened (see `traps`), and the no-fault loads that the
+engine does not do itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from simulator.cpu.cpu import Access, Cpu
+from simulator.linux.signals import Signal, SignalInfo
+
+
+class Trap(IntEnum):
+    """Trap numbers that the engine reports (SPARC V9 7.5, JPS1 7.5)."""
+
+    PRIVILEGED_OPCODE = 0x11
+    FPU_DISABLED = 0x20
+    FP_EXCEPTION = 0x21
+    FP_OTHER = 0x22
+    TAG_OVERFLOW = 0x23
+    DIVISION_BY_ZERO = 0x28
+    DATA_ACCESS = 0x30
+    DATA_ACCESS_MMU = 0x31
+    UNALIGNED = 0x34
+    UNALIGNED_LDDF = 0x35
+    UNALIGNED_STDF = 0x36
+    PRIVILEGED_ACTION = 0x37
+    DATA_MISS = 0x68
+    SPILL = 0x80
+    FILL = 0xC0
+    WINDOWS_END = 0x100
+    SOFTWARE = 0x100
+    BREAKPOINT = 0x101
+    SOFTWARE_DIVISION = 0x102
+    FLUSH_WINDOWS = 0x103
+    SYSTEM_CALL_32 = 0x110
+    SYSTEM_CALL_64 = 0x16D
+    GET_CONTEXT = 0x16E
+    SET_CONTEXT = 0x16F
+
+
+@dataclass(frozen=True)
+class FaultKind:
+    """The signal that a fault raises, its si_code, and what happened in words."""
+
+    signal: Signal
+    code: int
+    text: str
+    address: int | None = None
+
+
+_ILL_ILLOPC, _ILL_ILLTRP, _ILL_PRVOPC = 1, 4, 5
+_FPE_INTDIV = 1
+_BUS_ADRALN = 1
+_SEGV_MAPERR, _SEGV_ACCERR = 1, 2
+_TRAP_BRKPT = 1
+_EMT_TAGOVF = 1
+
+# fsr.cexc bit -> (si_code, what)
+_FP_CAUSES = (
+    (0x10, 7, "invalid floating-point operation"),
+    (0x08, 4, "floating-point overflow"),
+    (0x04, 5, "floating-point underflow"),
+    (0x02, 3, "floating-point division by zero"),
+    (0x01, 6, "inexact floating-point result"),
+)
+
+_FIXED = {
+    Trap.PRIVILEGED_OPCODE: FaultKind(Signal.ILL, _ILL_PRVOPC, "privileged instruction"),
+    Trap.PRIVILEGED_ACTION: FaultKind(Signal.ILL, _ILL_PRVOPC, "privileged access"),
+    Trap.TAG_OVERFLOW: FaultKind(Signal.EMT, _EMT_TAGOVF, "tag overflow"),
+    Trap.DIVISION_BY_ZERO: FaultKind(Signal.FPE, _FPE_INTDIV, "integer division by zero"),
+    Trap.SOFTWARE_DIVISION: FaultKind(Signal.FPE, _FPE_INTDIV, "integer division by zero"),
+    Trap.BREAKPOINT: FaultKind(Signal.TRAP, _TRAP_BRKPT, "breakpoint trap"),
+}
+
+
+def trap_fault(number: int, cpu: Cpu, pc: int, word: int) -> FaultKind:
+    """Say what trap `number` by instruction `word` at `pc` means to the program."""
+    fixed = _FIXED.get(Trap(number)) if number in list(Trap) else None
+    if fixed is not None:
+        return FaultKind(fixed.signal, fixed.code, fixed.text, pc)
+    if number in (Trap.UNALIGNED, Trap.UNALIGNED_LDDF, Trap.UNALIGNED_STDF):
+        address = effective_address(cpu, word)
+        return FaultKind(Signal.BUS, _BUS_ADRALN, "unaligned access", address)
+    if number in (Trap.DATA_ACCESS, Trap.DATA_ACCESS_MMU, Trap.DATA_MISS):
+        address = effective_address(cpu, word)
+        return FaultKind(Signal.SEGV, _SEGV_MAPERR, "access in an alternate space", address)
+    if number in (Trap.FP_EXCEPTION, Trap.FP_OTHER):
+        return _floating_point_fault(int(cpu.state.fsr), pc)
+    if number >= Trap.SOFTWARE:
+        text = f"software trap {number - Trap.SOFTWARE:#x}, which Linux does not define"
+        return FaultKind(Signal.ILL, _ILL_ILLTRP, text, pc)
+    return FaultKind(Signal.ILL, _ILL_ILLOPC, f"trap {number:#x}", pc)
+
+
+def _floating_point_fault(fsr: int, pc: int) -> FaultKind:
+    if fsr >> 14 & 7 == 1:  # ftt: IEEE 754 exception
+        for bit, code, text in _FP_CAUSES:
+            if fsr & bit:
+                return FaultKind(Signal.FPE, code, text, pc)
+    return FaultKind(Signal.FPE, 0, "floating-point operation that is not implemented", pc)
+
+
+def memory_fault(access: Access, address: int, mapped: bool) -> FaultKind:
+    """Say what a refused memory access means to the program."""
+    verb = {Access.READ: "read from", Access.WRITE: "write to", Access.FETCH: "jump to"}[access]
+    what = "protected" if mapped else "unmapped"
+    code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
+    return FaultKind(Signal.SEGV, code, f"{verb} {what} address {address:#x}", address)
+
+
+def stack_fault(address: int, mapped: bool) -> FaultKind:
+    """Say what a register window means that cannot be saved to or loaded from the stack."""
+    if address & 7:
+        return FaultKind(Signal.BUS, _BUS_ADRALN, f"unaligned stack at {address:#x}", address)
+    code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
+    return FaultKind(Signal.SEGV, code, f"no stack memory at {address:#x}", address)
+
+
+def illegal_instruction(pc: int, word: int) -> FaultKind:
+    """Say what an illegal instruction means; names what the emulator lacks."""
+    text = f"illegal instruction {word:#010x}"
+    missing = _missing_extension(word)
+    if missing:
+        text += f" (the emulator does not have {missing})"
+    return FaultKind(Signal.ILL, _ILL_ILLOPC, text, pc)
+
+
+def _missing_extension(word: int) -> str | None:
+    op, op3 = word >> 30, word >> 19 & 63
+    if op == 2 and op3 == 0x36:
+        return "this VIS instruction"
+    if op == 2 and op3 == 0x37:
+        return "fused multiply-add (FMAF)"
+    if op == 2 and op3 in (0x19, 0x35):
+        return "this instruction of newer processors"
+    if op == 0 and word >> 22 & 7 == 3 and word >> 28 & 1:
+        return "compare-and-branch (CBcond)"
+    if op == 3 and op3 == 0x37 and not word >> 13 & 1 and 0xC0 <= (word >> 5 & 0xFF) <= 0xCD:
+        return "VIS partial stores"
+    return None
+
+
+def signal_info(kind: FaultKind) -> SignalInfo:
+    """Return what the handler gets to see."""
+    return SignalInfo(int(kind.signal), kind.code, kind.address or 0)
+
+
+# -- instructions that trap
+
+
+def effective_address(cpu: Cpu, word: int) -> int:
+    """Return the address that a load, store or jump at hand refers to."""
+    base = cpu.register(word >> 14 & 31)
+    if _op3(word, 3) in (0x3C, 0x3E):  # compare and swap
+        return base & cpu.address_mask
+    if word >> 13 & 1:
+        immediate = word & 0x1FFF
+        offset = immediate - 0x2000 if immediate & 0x1000 else immediate
+    else:
+        offset = cpu.register(word & 31)
+    return (base + offset) & cpu.address_mask
+
+
+_SAVES = (0x3C, 0x2B)
+_RESTORES = (0x3D, 0x39)
+_DIVISIONS = (0x0D, 0x0E, 0x0F, 0x1E, 0x1F, 0x2D)
+_TAGGED = (0x22, 0x23)
+_FP_OPERATIONS = (0x34, 0x35)
+_FP_MEMORY = (*range(0x20, 0x28), *range(0x30, 0x38))
+
+
+def _op3(word: int, op: int) -> int:
+    """Return op3 of an instruction of format `op` (2 or 3), or -1."""
+    return word >> 19 & 63 if word >> 30 == op else -1
+
+
+def _divides_by_zero(cpu: Cpu, word: int) -> bool:
+    if _op3(word, 2) not in _DIVISIONS:
+        return False
+    divisor = word & 0x1FFF if word >> 13 & 1 else cpu.register(word & 31)
+    wide = _op3(word, 2) in (0x0D, 0x2D)
+    return divisor & (0xFFFFFFFFFFFFFFFF if wide else 0xFFFFFFFF) == 0
+
+
+def _is_jump(word: int) -> bool:
+    return _op3(word, 2) in (0x38, 0x39)
+
+
+def is_transfer(word: int) -> bool:
+    """Whether `word` is a jump, call or branch."""
+    is_branch = word >> 30 == 0 and word >> 22 & 7 in (1, 2, 3, 5, 6)
+    return word >> 30 == 1 or is_branch or _is_jump(word)
+
+
+def _is_memory(word: int) -> bool:
+    return word >> 30 == 3
+
+
+def _uses_fpu(word: int) -> bool:
+    op3 = _op3(word, 2)
+    return op3 in _FP_OPERATIONS or op3 in (0x36, 0x37) or _op3(word, 3) in _FP_MEMORY
+
+
+def can_trap(number: int, cpu: Cpu, word: int) -> bool:
+    """Whether instruction `word`, about to execute, may make trap `number`."""
+    tests: dict[int, Callable[[], bool]] = {
+        Trap.DIVISION_BY_ZERO: lambda: _divides_by_zero(cpu, word),
+        Trap.TAG_OVERFLOW: lambda: _op3(word, 2) in _TAGGED,
+        Trap.FPU_DISABLED: lambda: _uses_fpu(word),
+        Trap.FP_EXCEPTION: lambda: _op3(word, 2) in _FP_OPERATIONS or _op3(word, 2) == 0x37,
+        Trap.FP_OTHER: lambda: _uses_fpu(word),
+        Trap.UNALIGNED: lambda: _is_unaligned(cpu, word),
+        Trap.DATA_MISS: lambda: no_fault_load(cpu, word) is not None,
+        Trap.PRIVILEGED_ACTION: lambda: _is_memory(word) or _op3(word, 2) in (0x28, 0x30),
+        Trap.DATA_ACCESS: lambda: _is_memory(word),
+    }
+    if Trap.SPILL <= number < Trap.FILL:
+        return _op3(word, 2) in _SAVES
+    if Trap.FILL <= number < Trap.WINDOWS_END:
+        return _op3(word, 2) in _RESTORES
+    if number >= Trap.SOFTWARE:
+        return _op3(word, 2) == 0x3A
+    test = tests.get(number)
+    return True if test is None else test()
+
+
+_ACCESS_SIZES = {
+    **dict(enumerate((4, 1, 2, 8, 4, 1, 2, 8, 4, 1, 2, 8, 1, 1, 8, 4))),
+    **dict(enumerate((4, 4, 4, 4, 4, 4, 4, 4), start=0x20)),
+    **dict(enumerate((4, 1, 2, 8, 4, 1, 2, 8, 4, 1, 2, 8, 1, 1, 8, 4), start=0x10)),
+    **dict(enumerate((4, 4, 4, 4, 4, 4, 4, 4), start=0x30)),
+    0x3C: 4,
+    0x3E: 8,
+}
+"""op3 of loads and stores -> the alignment that they need (FP doubles trap below 4)."""
+
+
+def _is_unaligned(cpu: Cpu, word: int) -> bool:
+    if _is_jump(word):
+        return effective_address(cpu, word) % 4 != 0
+    size = _ACCESS_SIZES.get(_op3(word, 3), 1)
+    if _op3(word, 3) in (0x21, 0x25) and word >> 25 & 31:  # ldx, stx of %fsr
+        size = 8
+    if _op3(word, 3) in (0x33, 0x37) and not word >> 13 & 1 and word >> 9 & 15 >= 12:
+        size = 64  # block transfers
+    return effective_address(cpu, word) % size != 0
+
+
+# -- no-fault loads
+
+_ASI_IMMEDIATE_NO_FAULT = frozenset((0x82, 0x83, 0x8A, 0x8B))
+_LOAD_SIZES = {  # op3 -> (bytes, signed)
+    0x10: (4, False),
+    0x11: (1, False),
+    0x12: (2, False),
+    0x13: (8, False),
+    0x18: (4, True),
+    0x19: (1, True),
+    0x1A: (2, True),
+    0x1B: (8, False),
+    0x30: (4, False),
+    0x32: (16, False),
+    0x33: (8, False),
+}
+_LDDA, _LDFA, _LDQFA, _LDDFA = 0x13, 0x30, 0x32, 0x33
+
+
+def no_fault_load(cpu: Cpu, word: int) -> int | None:
+    """Return the address space identifier of a no-fault load; None for anything else."""
+    if _op3(word, 3) not in _LOAD_SIZES:
+        return None
+    asi = int(cpu.state.asi) & 0xFF if word >> 13 & 1 else word >> 5 & 0xFF
+    return asi if asi in _ASI_IMMEDIATE_NO_FAULT else None
+
+
+def without_no_fault(word: int) -> int | None:
+    """Return a no-fault load as the ordinary load in the same space; None where %asi says it."""
+    return None if word >> 13 & 1 else word & ~(2 << 5)
+
+
+def finish_load(cpu: Cpu, word: int, data: bytes | None, little_endian: bool = False) -> None:
+    """Complete a load with the bytes read; None, an address that faults, reads as zero."""
+    op3 = _op3(word, 3)
+    size, signed = _LOAD_SIZES[op3]
+    data = bytes(size) if data is None else data
+    number = word >> 25 & 31
+    if op3 in (_LDFA, _LDDFA, _LDQFA):
+        _finish_fp_load(cpu, op3, number, data, little_endian)
+        return
+    if op3 == _LDDA:
+        halves = data[:4], data[4:]
+        for half, register in zip(halves, (number & 30, number | 1), strict=True):
+            order: str = "little" if little_endian else "big"
+            cpu.set_register(register, int.from_bytes(half, order))  # type: ignore[arg-type]
+        return
+    value = int.from_bytes(data, "little" if little_endian else "big", signed=signed)
+    cpu.set_register(number, value & 0xFFFFFFFFFFFFFFFF)
+
+
+def _finish_fp_load(cpu: Cpu, op3: int, number: int, data: bytes, little_endian: bool) -> None:
+    if op3 == _LDFA:
+        cpu.set_fp_word(number, int.from_bytes(data, "little" if little_endian else "big"))
+        return
+    first = (number & 1) << 5 | number & 30
+    for offset in range(0, len(data), 8):
+        part = data[offset : offset + 8]
+        value = int.from_bytes(part, "little" if little_endian else "big")
+        cpu.state.fp[(first >> 1) + offset // 8] = value
+
+
+def load_size(word: int) -> int:
+    """Return the bytes that a no-fault load reads."""
+    return _LOAD_SIZES[_op3(word, 3)][0]

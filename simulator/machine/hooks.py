@@ -1,0 +1,111 @@
+"""Connecting the native hooks: their state arrays, their way back to Python, their installation."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.binary.program import Range
+from simulator.cpu import traps
+from simulator.cpu.address_space import AddressSpace
+from simulator.cpu.cpu import Cpu, HookKind
+from simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState
+from simulator.cpu.traps import FIRST_FLUSH, ClockWord, CodeWord, FillWord, TrapWord
+from simulator.machine.running import NativeHook
+
+NO_LIMIT = 1 << 62
+
+_TRAP_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+_CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
+
+
+class Hooks:
+    """The native hooks of one machine.
+
+    Parameters
+    ----------
+    cpu, memory, clock
+        What they work on.
+    code
+        Ranges whose code passes without a look (`traps.check_code`).
+    on_trap, on_code
+        Called with the trap number, and with (address, size in bytes) of code to look at.
+    """
+
+    def __init__(
+        self,
+        cpu: Cpu,
+        memory: AddressSpace,
+        clock: NDArray[np.int64],
+        code: Sequence[Range],
+        on_trap: Callable[[int], None],
+        on_code: Callable[[int, int], None],
+    ) -> None:
+        self._cpu = cpu
+        self._clock = clock
+        self._callbacks = _TRAP_CALLBACK(on_trap), _CODE_CALLBACK(on_code)
+        self.trap = np.zeros(16, np.int64)
+        self.fill = np.zeros(16, np.int64)
+        self._code = np.zeros(CodeWord.FIRST + 2 * len(code), np.int64)
+        table = memory.table.ctypes.data
+        on_trap_address, on_code_address = (
+            ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks
+        )
+        _set_clock(clock, cpu)
+        _set_trap_words(self.trap, cpu, clock, table, on_trap_address)
+        _set_fill_words(self.fill, cpu, table)
+        _set_code_words(self._code, code, table, on_code_address)
+
+    def install(self, block: NativeHook | None, count: bool) -> None:
+        """Install everything; `block` observes blocks, else they are counted if `count`."""
+        cpu, below = self._cpu, (0, SYSTEM_PAGE - 1)
+        fill, trap, code = (words.ctypes.data for words in (self.fill, self.trap, self._code))
+        cpu.add_hook(HookKind.TRANSLATION, traps.address_of(traps.fill_translation), fill)
+        cpu.add_hook(HookKind.INTERRUPT, traps.address_of(traps.handle_trap), trap)
+        cpu.add_hook(HookKind.NEW_CODE, traps.address_of(traps.check_code), code, below)
+        if block is not None:
+            cpu.add_hook(HookKind.BLOCK, block.address, block.user_data, below)
+        elif count:
+            clock = self._clock.ctypes.data
+            cpu.add_hook(HookKind.BLOCK, traps.address_of(traps.count_block), clock, below)
+
+
+def _set_clock(clock: NDArray[np.int64], cpu: Cpu) -> None:
+    clock[ClockWord.STOP_FUNCTION] = cpu.stop_function
+    clock[ClockWord.ENGINE] = cpu.handle
+    clock[ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
+    clock[ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
+    clock[ClockWord.LIMIT] = NO_LIMIT
+
+
+def _set_trap_words(
+    words: NDArray[np.int64], cpu: Cpu, clock: NDArray[np.int64], table: int, callback: int
+) -> None:
+    words[TrapWord.CLOCK] = clock.ctypes.data
+    words[TrapWord.CPU] = cpu.state_address
+    words[TrapWord.REGIONS] = table
+    words[TrapWord.PYTHON] = callback
+    words[TrapWord.IS64] = cpu.is64
+    words[TrapWord.WINDOWS] = cpu.windows
+
+
+def _set_fill_words(words: NDArray[np.int64], cpu: Cpu, table: int) -> None:
+    words[FillWord.REGIONS] = table
+    words[FillWord.NEXT_FLUSH] = words[FillWord.STEP] = FIRST_FLUSH
+    words[FillWord.FLUSH_FUNCTION] = cpu.control_function
+    words[FillWord.FLUSH_ENGINE] = cpu.handle
+    words[FillWord.FLUSH_CODE] = cpu.flush_code
+
+
+def _set_code_words(
+    words: NDArray[np.int64], code: Sequence[Range], table: int, callback: int
+) -> None:
+    words[CodeWord.REGIONS] = table
+    words[CodeWord.PYTHON] = callback
+    words[CodeWord.COUNT] = len(code)
+    for number, each in enumerate(code):
+        row = CodeWord.FIRST + 2 * number
+        words[row : row + 2] = each.start, each.end

@@ -1,0 +1,596 @@
+"""The whole machine: a program, a processor, memory and an operating system, wired and run.
+
+How a run goes: `Machine.run` starts the processor and gets control back when the block hook has
+stopped at a limit, when an access or an instruction has faulted, or when a trap handler has
+decided that the run is over. Window traps never come to Python; system calls and all other traps
+come to `_on_trap`, code that is translated and not plainly the program's own to `CodeWatch`.
+Exceptions do not cross the engine: callbacks keep them, stop it, and `run` raises them.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from simulator.binary.program import Program
+from simulator.cpu import traps
+from simulator.cpu.address_space import MAPPED, AddressSpace, Region
+from simulator.cpu.cpu import RESUME_TRAP, Access, Cpu, Stop
+from simulator.cpu.cpu_state import FPRS_FEF, SYSTEM_PAGE, set_condition_codes
+from simulator.cpu.guest import (
+    PAGE_SIZE,
+    Exited,
+    Failed,
+    GuestFault,
+    Memory,
+    Outcome,
+    Returned,
+    RunInterrupted,
+    Signals,
+    SystemCallHandler,
+)
+from simulator.cpu.traps import (
+    CLOCK_WORDS,
+    RESUME_STATE,
+    ClockWord,
+    FillWord,
+    Interruption,
+    TrapWord,
+)
+from simulator.errors import EngineError
+from simulator.isa.sparc import SIGNALS
+from simulator.linux.contexts import Contexts, Interrupted
+from simulator.linux.outside import HostCalls
+from simulator.linux.process import StackPlace, StartState, start_process
+from simulator.linux.signals import SI_USER, SignalInfo, SignalState
+from simulator.linux.syscalls import SystemCalls
+from simulator.machine.codewatch import CodeWatch
+from simulator.machine.faults import (
+    FaultKind,
+    Trap,
+    can_trap,
+    effective_address,
+    finish_load,
+    illegal_instruction,
+    is_transfer,
+    load_size,
+    memory_fault,
+    no_fault_load,
+    signal_info,
+    stack_fault,
+    trap_fault,
+    without_no_fault,
+)
+from simulator.machine.hooks import NO_LIMIT, Hooks
+from simulator.machine.interruption import stop_after, stop_on_interrupt
+from simulator.machine.running import Ending, Fault, Limits, NativeHook, Observer, Reason, RunResult
+
+__all__ = ["Fault", "Limits", "Machine", "NativeHook", "Observer", "Reason", "RunResult"]
+
+STATUS_BUDGET: Final = 124
+STATUS_INTERRUPTED: Final = 130
+_SIGNAL_STATUS: Final = 128
+_SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
+
+
+class Machine:
+    """Runs one program once; implements `guest.Guest`.
+
+    Parameters
+    ----------
+    program
+        What to run.
+    arguments
+        The program's arguments, without its name.
+    environment
+        `NAME=value` strings.
+    host
+        The outside world as the program may see it.
+    limits
+        Budgets.
+    observer
+        Sees the blocks; without one they are only counted.
+    argv0
+        The program's name as it sees it; its path by default.
+    seed
+        Of the program's randomness.
+    windows
+        Register windows of the processor (3..32).
+    on_late_code
+        Called when late code (`Program.late_code`) is about to be executed for the first time.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        arguments: Sequence[bytes] = (),
+        environment: Sequence[bytes] = (),
+        host: HostCalls,
+        limits: Limits | None = None,
+        observer: Observer | None = None,
+        argv0: bytes | None = None,
+        seed: int = 0,
+        windows: int = 32,
+        on_late_code: Callable[[], None] | None = None,
+    ) -> None:
+        self.program = program
+        self.is64 = program.is64
+        self.limits = limits or Limits()
+        self._space = AddressSpace(self.is64, self.limits.memory)
+        self._signal_state = SignalState()
+        self.memory: Memory = self._space
+        self.signals: Signals = self._signal_state
+        self.cpu = Cpu(self.is64, windows)
+        self._contexts = Contexts(self.cpu, self._space, self._signal_state)
+        self._code = CodeWatch(program, self.cpu, self._space, on_late_code)
+        self._observer = observer
+        self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
+        self._system_calls = 0
+        self._trap_pc = 0
+        self._redirected_at = 0  # when the program was last sent elsewhere without a jump
+        self._resume_at = 0, 0
+        self._ending: Ending | None = None
+        self._error: BaseException | None = None
+        self._connect()
+        name = os.fsencode(program.path) if argv0 is None else argv0
+        command = (name, *arguments)
+        start = self._start(command, environment, seed)
+        self.calls: SystemCallHandler = SystemCalls(
+            self,
+            host,
+            program,
+            arguments=command,
+            stack_size=start.stack.size,
+            memory_limit=self.limits.memory,
+            seed=seed,
+        )
+        self.cpu.window()[6] = start.stack_pointer
+        self.cpu.state.pc, self.cpu.state.npc = start.entry, start.entry + 4
+        host.interrupted = self._is_interrupted
+
+    def _connect(self) -> None:
+        """Connect processor, memory and hooks."""
+        memory = self._space
+        memory.on_region = self._map_region
+        memory.on_change = self.cpu.flush_translations
+        memory.on_code_change = self._code.forget
+        memory.add_region(0, 1 << 32)
+        self._hooks = Hooks(
+            self.cpu,
+            memory,
+            self._clock,
+            self._code.plain_ranges(),
+            on_trap=lambda number: self._guard(lambda: self._on_trap(number)),
+            on_code=lambda address, size: self._guard(lambda: self._code.check(address, size)),
+        )
+
+    def _map_region(self, region: Region) -> None:
+        self.cpu.map(region.base, region.size, region.host)
+
+    def _start(
+        self, command: Sequence[bytes], environment: Sequence[bytes], seed: int
+    ) -> StartState:
+        layout = self._space.layout
+        size = min(self.limits.stack, layout.stack_size, self._space.limit // 4)
+        return start_process(
+            self.program,
+            self._space,
+            StackPlace(layout.stack_top, max(size // PAGE_SIZE * PAGE_SIZE, PAGE_SIZE)),
+            arguments=command,
+            environment=environment,
+            seed=seed,
+        )
+
+    # -- running
+
+    def run(self, bare: bool = False) -> RunResult:
+        """Run the program to its end.
+
+        Parameters
+        ----------
+        bare
+            Without any block hook: nothing is counted or observed and instruction budgets do
+            not hold. For measuring the engine's own speed only.
+
+        Raises
+        ------
+        UnsupportedError
+            The program asks for what is not emulated, or runs code that is not in its file.
+        EngineError
+            The emulator failed.
+        """
+        hook = None if bare or self._observer is None else self._observer.hook
+        self._hooks.install(hook, count=not bare)
+        if self._observer is not None:
+            self._observer.attach(self)
+        stop = self.cpu.stop if bare else None
+        started, cpu_started = time.perf_counter(), time.process_time()
+        with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
+            try:
+                self._loop(bare)
+            finally:
+                self.calls.finish()
+        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_started
+        if self._error is not None:
+            raise self._error
+        assert self._ending is not None
+        return RunResult(
+            status=self._ending.status,
+            reason=self._ending.reason,
+            signal=self._ending.signal,
+            fault=self._ending.fault,
+            instructions=self.instructions,
+            system_calls=self._system_calls,
+            spills=int(self._hooks.trap[TrapWord.SPILLS]),
+            fills=int(self._hooks.trap[TrapWord.FILLS]),
+            seconds=seconds,
+            cpu_seconds=cpu,
+            last_pc=int(self.cpu.state.pc),
+        )
+
+    def _loop(self, bare: bool) -> None:
+        state = self.cpu.state
+        while not self._is_over():
+            self._set_limit()
+            self._resume_at = state.pc, state.npc
+            stop = self.cpu.run(state.pc, state.npc)
+            if not self._is_over():
+                self._after(stop, bare)
+
+    def _is_over(self) -> bool:
+        return self._ending is not None or self._error is not None
+
+    def stop_soon(self, instructions: int) -> None:
+        """End the run, with reason "budget", after at most so many more instructions."""
+        total = self.instructions + instructions
+        budget = self.limits.max_instructions
+        self.limits = replace(self.limits, max_instructions=min(total, budget or total))
+        self._set_limit()
+
+    def _set_limit(self) -> None:
+        clock = self._clock
+        budget = self.limits.max_instructions
+        clock[ClockWord.LIMIT] = NO_LIMIT if budget is None else min(budget, NO_LIMIT)
+        if clock[ClockWord.INTERRUPTED]:  # set meanwhile
+            clock[ClockWord.LIMIT] = -1
+
+    def _after(self, stop: Stop, bare: bool) -> None:
+        """Act on the processor's having stopped."""
+        if stop is Stop.FAULT:
+            self._on_memory_fault()
+        elif stop is Stop.ILLEGAL:
+            pc = int(self.cpu.state.pc)
+            self._interrupt_block(pc)
+            self._on_fault(illegal_instruction(pc, self._instruction(pc)))
+        elif self._clock[ClockWord.STOPPED] or bare:
+            self._clock[ClockWord.STOPPED] = 0
+            self._on_limit()
+        else:
+            raise EngineError(f"the emulator stopped at {self.cpu.state.pc:#x} without a reason")
+
+    def _is_interrupted(self) -> bool:
+        return bool(self._clock[ClockWord.INTERRUPTED])
+
+    def _on_limit(self) -> None:
+        interruption = int(self._clock[ClockWord.INTERRUPTED])
+        if interruption == Interruption.TIMEOUT:
+            self._ending = Ending(STATUS_BUDGET, "budget")
+        elif interruption:
+            self._ending = Ending(STATUS_INTERRUPTED, "interrupted")
+        elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
+            self._ending = Ending(STATUS_BUDGET, "budget")
+
+    # -- the clock
+
+    def _interrupt_block(self, pc: int) -> None:
+        """Take back the count of what follows `pc` in the current block."""
+        clock = self._clock
+        start = int(clock[ClockWord.BLOCK_ADDRESS])
+        end = start + int(clock[ClockWord.BLOCK_SIZE])
+        if not start <= pc < end:
+            return
+        clock[ClockWord.INSTRUCTIONS] -= (end - pc) >> 2
+        clock[ClockWord.RESUME_PC] = pc
+        clock[ClockWord.RESUME_END] = end
+        if clock[ClockWord.STATE] != RESUME_STATE:
+            clock[ClockWord.RESUMED_STATE] = clock[ClockWord.STATE]
+            clock[ClockWord.STATE] = RESUME_STATE
+
+    # -- memory faults
+
+    def _on_memory_fault(self) -> None:
+        if self.cpu.refused is None:
+            access = Access(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
+            mapped = bool(self._hooks.fill[FillWord.FAULT_RIGHTS] & MAPPED)
+        else:
+            access, mapped = self.cpu.refused, False
+        pc, address = int(self.cpu.state.pc), self.cpu.fault_address & self.cpu.address_mask
+        origin = None
+        if access is Access.FETCH:
+            if pc == self._contexts.return_address:
+                self.return_from_signal()
+                self._deliver_pending()
+                return
+            origin = self._last_jump()
+        elif access is Access.READ and self._code.is_patched(pc):
+            self._skip_load(pc)
+            return
+        else:
+            self._interrupt_block(pc)
+        self._on_fault(memory_fault(access, address, mapped), origin)
+
+    def _last_jump(self) -> int | None:
+        """Address of the control transfer that ended the last block, if it led here."""
+        clock = self._clock
+        if self._redirected_at == clock[ClockWord.INSTRUCTIONS]:
+            return None
+        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
+        places = (end - 8, end - 4)  # before its delay slot; annulled
+        return next((pc for pc in places if is_transfer(self._instruction(pc))), None)
+
+    def _skip_load(self, pc: int) -> None:
+        """Complete the no-fault load at `pc` with zero and go on after it."""
+        finish_load(self.cpu, self._instruction(pc), None)
+        self._go_past(pc)
+
+    def _go_past(self, pc: int) -> None:
+        """Go on after the instruction at `pc`, which has been completed here."""
+        state, clock = self.cpu.state, self._clock
+        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
+        following = int(state.npc)
+        if pc + 4 != end:
+            self._interrupt_block(pc + 4)
+        state.pc, state.npc = following, (following + 4) & self.cpu.address_mask
+
+    # -- traps
+
+    def _guard(self, action: Callable[[], None]) -> None:
+        """Run a callback's work; keep exceptions for `run`, stop the engine when it is over."""
+        try:
+            action()
+        except RunInterrupted:
+            self._on_limit()
+        except BaseException as error:
+            self._error = error
+        if self._is_over():
+            self._clock[ClockWord.LIMIT] = -1
+            self.cpu.stop()
+
+    def _on_trap(self, number: int) -> None:
+        state = self.cpu.state
+        npc = int(state.pc)  # the engine has moved it there
+        if number == RESUME_TRAP and npc == SYSTEM_PAGE + 4:
+            state.pc, state.npc = self._resume_at
+            return
+        state.npc = (npc + 4) & self.cpu.address_mask
+        try:
+            if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
+                self._on_system_call()
+            elif number == Trap.FLUSH_WINDOWS:
+                self._contexts.flush_windows()
+            elif number == Trap.GET_CONTEXT and self.is64:
+                self._contexts.get_context()
+            elif number == Trap.SET_CONTEXT and self.is64:
+                self._on_set_context()
+            else:
+                self._on_exception(number, npc)
+        except GuestFault as error:
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
+            self._on_fault(stack_fault(error.address, mapped))
+
+    def _on_set_context(self) -> None:
+        pc = self._contexts.set_context()
+        self._redirected_at = self.instructions
+        if self._observer is not None:
+            self._observer.context_replaced(pc)
+
+    def _on_exception(self, number: int, npc: int) -> None:
+        """Answer a trap that an instruction made; `npc` is what npc was."""
+        state = self.cpu.state
+        pc = self._locate(number, npc)
+        state.pc, state.npc = pc, npc
+        word = self._instruction(pc)
+        if Trap.SPILL <= number < Trap.WINDOWS_END:
+            self._interrupt_block(pc)
+            self._contexts.move_window(number >= Trap.FILL)
+            return
+        if number == Trap.FPU_DISABLED:
+            self._interrupt_block(pc)
+            state.fprs |= FPRS_FEF
+            return
+        asi = no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
+        if asi is not None:
+            self._on_no_fault_load(pc, word, asi)
+            return
+        self._interrupt_block(pc)
+        self._on_fault(trap_fault(number, self.cpu, pc, word))
+
+    def _locate(self, number: int, npc: int) -> int:
+        """Return the address of the instruction that trapped."""
+        start = int(self._clock[ClockWord.BLOCK_ADDRESS])
+        end = start + int(self._clock[ClockWord.BLOCK_SIZE])
+        inside, slot = (npc - 4) & self.cpu.address_mask, end - 4
+        if end == start:  # a bare run knows no blocks
+            start, end, slot = inside, npc, inside
+        may = [
+            pc
+            for pc in dict.fromkeys((inside, slot))
+            if start <= pc < end and can_trap(number, self.cpu, self._instruction(pc))
+        ]
+        if len(may) == 2 and not self._may_lead_to(slot - 4, npc):
+            may = [inside]
+        if len(may) != 1:
+            raise EngineError(
+                f"cannot tell which instruction made trap {number:#x} in the block at {start:#x}"
+            )
+        return may[0]
+
+    def _may_lead_to(self, pc: int, target: int) -> bool:
+        return bool(
+            traps.jumps_to(
+                np.uint64(self._space.table.ctypes.data), np.uint64(pc), np.uint64(target)
+            )
+        )
+
+    def _instruction(self, pc: int) -> int:
+        return int.from_bytes(self._space.peek(pc, 4), "big")
+
+    def _on_no_fault_load(self, pc: int, word: int, asi: int) -> None:
+        """Do a load that must not fault.
+
+        The engine cannot. Where the instruction names its space it becomes the ordinary load, and
+        `_on_memory_fault` knows it; where %asi does, the load is done here, each time.
+        """
+        plain = without_no_fault(word)
+        if plain is not None:
+            self._code.patch(pc, plain)
+            self._interrupt_block(pc)
+            return
+        address = effective_address(self.cpu, word)
+        try:
+            data: bytes | None = self._space.read(address, load_size(word))
+        except GuestFault:
+            data = None
+        finish_load(self.cpu, word, data, little_endian=asi >= 0x88)
+        self._go_past(pc)
+
+    # -- faults and signals
+
+    def _on_fault(self, kind: FaultKind, origin: int | None = None) -> None:
+        """Give a fault at the current pc to its handler, or end the run."""
+        info = signal_info(kind)
+        number = info.number
+        blocked = self._signal_state.blocked >> (number - 1) & 1
+        if not blocked and self._signal_state.has_handler(number):
+            self._deliver(info, kind)
+            return
+        self._end_by_fault(kind, origin)
+
+    def _end_by_fault(self, kind: FaultKind, origin: int | None = None) -> None:
+        number, pc = int(kind.signal), int(self.cpu.state.pc)
+        fault = Fault(number, SIGNALS[number], pc, kind.address, kind.text, origin)
+        self._ending = Ending(_SIGNAL_STATUS + number, "fault", number, fault)
+
+    def _end_by_signal(self, info: SignalInfo) -> None:
+        self._ending = Ending(_SIGNAL_STATUS + info.number, "signal", info.number)
+
+    def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
+        """Enter the program's handler."""
+        clock, pc = self._clock, int(self.cpu.state.pc)
+        stack_pointer = int(self.cpu.window()[6])
+        saved = tuple(int(value) for value in clock[_SAVED_WORDS])
+        try:
+            handler = self._contexts.enter_handler(info, saved)
+        except GuestFault as error:
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
+            self._end_by_fault(kind or stack_fault(error.address, mapped))
+            return
+        self._redirected_at = self.instructions
+        if self._observer is not None:
+            self._observer.signal_delivered(pc, stack_pointer, handler)
+
+    def _deliver_pending(self) -> None:
+        """Deliver what is pending and not blocked (after a system call)."""
+        while not self._is_over():
+            info = self._signal_state.take()
+            if info is None:
+                return
+            if self._signal_state.has_handler(info.number):
+                self._deliver(info)
+            else:
+                self._end_by_signal(info)
+
+    # -- system calls
+
+    def _on_system_call(self) -> None:
+        cpu, clock = self.cpu, self._clock
+        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
+        self._trap_pc = end - 4
+        window = cpu.window()
+        arguments = tuple(window[number] & cpu.address_mask for number in range(6))
+        self._system_calls += 1
+        outcome = self.calls.call(int(cpu.state.globals[1]) & 0xFFFFFFFF, arguments)
+        self._finish_system_call(outcome)
+        self._deliver_pending()
+
+    def _finish_system_call(self, outcome: Outcome) -> None:
+        window, mask = self.cpu.window(), self.cpu.address_mask
+        if isinstance(outcome, Exited):
+            self._ending = Ending(outcome.status & 0xFF, "exit")
+        elif isinstance(outcome, Returned):
+            window[0] = outcome.value & mask
+            if outcome.second is not None:
+                window[1] = outcome.second & mask
+            set_condition_codes(self.cpu.state, 0, 0)
+        elif isinstance(outcome, Failed):
+            window[0] = outcome.errno
+            set_condition_codes(self.cpu.state, 1, 1)
+
+    # -- guest.Guest
+
+    @property
+    def instructions(self) -> int:
+        """Instructions executed so far; exact at system calls and at the end."""
+        return int(self._clock[ClockWord.INSTRUCTIONS])
+
+    @property
+    def pc(self) -> int:
+        """Address of the trap instruction of the system call at hand."""
+        return self._trap_pc
+
+    def stack_pointer(self) -> int:
+        """%sp with the 64-bit stack bias removed."""
+        return int(self.cpu.window()[6] + self.cpu.stack_bias) & self.cpu.address_mask
+
+    def read(self, address: int, size: int) -> bytes:
+        """Copy bytes out; raises `GuestFault`."""
+        return self._space.read(address, size)
+
+    def write(self, address: int, data: bytes) -> None:
+        """Copy bytes in; raises `GuestFault`."""
+        self._space.write(address, data)
+
+    def read_string(self, address: int) -> bytes:
+        """Bytes up to the NUL; raises `GuestFault`."""
+        return self._space.read(address, self._space.find_zero(address))
+
+    def raise_signal(self, number: int) -> None:
+        """Make a signal pending, sent by the program itself."""
+        calls = self.calls
+        self._signal_state.post(SignalInfo(number, SI_USER, None, calls.process_id, calls.user_id))
+
+    def suspend(self, mask: int) -> None:
+        """Block `mask` until the pending signal has been handled."""
+        self._contexts.use_mask_once(self._signal_state.blocked)
+        self._signal_state.blocked = mask
+
+    def return_from_signal(self) -> None:
+        """Restore what a handler interrupted; a frame that cannot be read ends the run."""
+        try:
+            interrupted = self._contexts.leave_handler()
+        except GuestFault as error:
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
+            self._end_by_fault(stack_fault(error.address, mapped))
+            return
+        pc = int(self.cpu.state.pc)
+        self._redirected_at = self.instructions
+        if self._observer is not None:
+            self._observer.signal_returned(pc)  # it keeps its own state, and sets STATE
+        elif interrupted is not None:
+            self._restore_clock(interrupted, pc)
+
+    def _restore_clock(self, interrupted: Interrupted, pc: int) -> None:
+        clock = self._clock
+        clock[_SAVED_WORDS] = interrupted.clock
+        inside = clock[ClockWord.STATE] == RESUME_STATE
+        if inside and pc != interrupted.registers.pc:
+            if interrupted.registers.pc < pc < clock[ClockWord.RESUME_END]:
+                clock[ClockWord.RESUME_PC] = pc
+            else:
+                clock[ClockWord.STATE] = clock[ClockWord.RESUMED_STATE]

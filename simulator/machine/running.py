@@ -1,0 +1,123 @@
+"""What goes into a run and comes out of it: budgets, observers, results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from simulator.machine.machine import Machine
+
+
+@dataclass(frozen=True)
+class NativeHook:
+    """A block observer compiled to native code.
+
+    Attributes
+    ----------
+    address
+        Function pointer: `void(engine, uint64 address, uint32 size in bytes, void *user_data)`.
+    user_data
+        Pointer passed through.
+    clock
+        int64[32], C-contiguous, laid out as `traps.ClockWord`; shared by hook, traps, machine.
+    keepalive
+        Whatever must not be garbage-collected while the hook is installed.
+    """
+
+    address: int
+    user_data: int
+    clock: NDArray[np.int64]
+    keepalive: object
+
+
+class Observer(Protocol):
+    """Sees every block through `hook`, and the rare events that break the flow of blocks."""
+
+    hook: NativeHook
+
+    def attach(self, machine: Machine) -> None:
+        """Be told of the machine before the first instruction; the engine exists."""
+        ...
+
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
+        """The next block event is the handler's entry.
+
+        `stack_pointer` is the interrupted %sp, bias included.
+        """
+        ...
+
+    def signal_returned(self, resumed_pc: int) -> None:
+        """A handler has returned; the next event is at `resumed_pc`."""
+        ...
+
+    def context_replaced(self, pc: int) -> None:
+        """A context was set (64-bit longjmp); the next event is at `pc`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Budgets: instructions, wall-clock seconds, bytes of accessible guest memory and of stack.
+
+    The stack takes at most a quarter of the memory, and `address_space.STACK_SIZE` bytes.
+    """
+
+    max_instructions: int | None = None
+    timeout: float | None = None
+    memory: int = 4 << 30
+    stack: int = 64 << 20
+
+
+Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
+
+
+@dataclass(frozen=True)
+class Fault:
+    """The fault that ended a run.
+
+    `address` is what was accessed, where that is the cause. `origin` is the jump that led to
+    `pc`, where nothing could be fetched from `pc`; None where no jump did, or it did not fault so.
+    """
+
+    signal: int
+    name: str
+    pc: int
+    address: int | None
+    description: str
+    origin: int | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended and what it took.
+
+    `status` is a shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for
+    Ctrl-C. `spills` and `fills` are register windows moved by traps. `last_pc` is the faulting
+    instruction, or the next one that would have been executed.
+    """
+
+    status: int
+    reason: Reason
+    signal: int | None
+    fault: Fault | None
+    instructions: int
+    system_calls: int
+    spills: int
+    fills: int
+    seconds: float
+    cpu_seconds: float
+    last_pc: int
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended."""
+
+    status: int
+    reason: Reason
+    signal: int | None = None
+    fault: Fault | None = None
