@@ -1,0 +1,307 @@
+"""Every mode's code on random routines: counters and cost are those of the plan, executed.
+
+The routines (`code_lab`) have free registers or none, windows or none, live condition codes,
+calls, annulled branches. A log of the edges that a run crosses gives, by `interpret.execute`,
+what every counter must hold and how often conditional code is executed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+import pytest
+
+from profiler.code.codegen import RoutineCode
+from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
+from profiler.code.pricing import added
+from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
+from profiler.plan.interpret import ExecutedWalk, begin, execute, executions, follow
+from profiler.plan.plan import InstrumentationPlan, Table, WriteTrace
+from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.schemes.registry import make_plan
+from profiler.schemes.tracing.actions import WriteTarget
+from profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from tests.support.assembled import code
+from tests.support.code_bench import State
+from tests.support.code_lab import MACHINES, Lab, hashed_paths
+
+R = Register
+LIMIT = 2000  # arrays stay small
+HASH = SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)
+ARRAY = SchemeOptions(path_limit=LIMIT, table=TableChoice.ARRAY)
+SETTINGS: dict[str, tuple[Mode, SchemeOptions]] = {
+    "pp": (Mode.PP, ARRAY),
+    "pp-hash": (Mode.PP, HASH),
+    "bittrace": (Mode.BITTRACE, SchemeOptions(path_limit=LIMIT)),
+    "bittrace-hash": (Mode.BITTRACE, HASH),
+    "qpt2": (Mode.QPT2, SchemeOptions()),
+    **{f"qpt-{p.value}": (Mode.QPT, SchemeOptions(placement=p)) for p in VertexPlacement},
+    "naive": (Mode.NAIVE, SchemeOptions()),
+    "tpp": (Mode.TPP, SchemeOptions(path_limit=LIMIT, cold=0)),
+    "tpp-cold": (Mode.TPP, SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True)),
+    "tpp-hash": (
+        Mode.TPP,
+        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, table=TableChoice.HASH),
+    ),
+    "kiter-1": (Mode.KITER, SchemeOptions(path_limit=LIMIT, iterations=1)),
+    "kiter-2": (Mode.KITER, SchemeOptions(path_limit=LIMIT)),
+    "kiter-5": (Mode.KITER, SchemeOptions(path_limit=LIMIT, iterations=5)),
+    "kiter-hash": (Mode.KITER, SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)),
+}
+
+
+@cache
+def lab_of(machine: MachineKind, seed: int) -> tuple[Lab, tuple[int, ...], tuple[State, int]]:
+    """Return a routine, the edges that it crosses, and its result and cost uninstrumented."""
+    lab = Lab(machine, seed)
+    return lab, lab.executed_edges(), lab.execute(lab.items)
+
+
+def crossings_of(lab: Lab, edges: tuple[int, ...]) -> list[int]:
+    """Return how often each edge was crossed."""
+    return [edges.count(edge.id) for edge in lab.cfg.edges]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_counters_and_cost_are_those_of_the_plan(
+    name: str, machine: MachineKind, seed: int
+) -> None:
+    lab, edges, base = lab_of(machine, seed)
+    check(lab, edges, base, name)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_many_more_routines(name: str, machine: MachineKind) -> None:
+    for seed in range(100, 220):
+        lab, edges, base = lab_of(machine, seed)
+        check(lab, edges, base, name)
+
+
+def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) -> RoutineCode:
+    """Run one setting's code and compare everything."""
+    mode, options = SETTINGS[name]
+    crossings = crossings_of(lab, edges)
+    plan = make_plan(lab.cfg, mode, options, None, crossings).plan
+    generated, layout, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    counters = execute(lab.cfg, plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])
+    assert lab.words(layout.edge_base, plan.edge_counters) == list(counters.events)
+    assert counted_paths(lab, plan, layout) == dict(counters.paths)
+    price = added(generated, crossings, executions(lab.cfg, crossings), counters.taken)
+    assert executed - base[1] == price + hashing(lab, plan, edges)
+    check_path_registers(plan, generated)
+    return generated
+
+
+def walks(lab: Lab, edges: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """Return the edges of each activation of a routine that may call itself."""
+    stack: list[list[int]] = []
+    found = []
+    for edge in edges:
+        if lab.cfg.edges[edge].source == lab.cfg.entry:
+            stack.append([])
+        stack[-1].append(edge)
+        if lab.cfg.edges[edge].target == lab.cfg.exit:
+            found.append(tuple(stack.pop()))
+    assert not stack
+    return found
+
+
+def recursive() -> list[Item]:
+    """Return a routine that opens its window late, has no free register and calls itself."""
+    busy = [asm.mov(number + 1, Register(R.L0 + number)) for number in range(8)]
+    return code(
+        asm.cmp(R.O0, 0),
+        asm.branch("e", "leaf"),
+        asm.mov(5, R.G1),
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        *busy,
+        asm.arithmetic("add", R.I0, 2, R.L0),
+        "loop",
+        asm.arithmetic("andcc", R.L0, 1, R.G0),
+        asm.branch("e", "even"),
+        asm.arithmetic("add", R.L1, R.L2, R.L1),
+        asm.arithmetic("xor", R.L3, R.L4, R.L5),
+        "even",
+        asm.arithmetic("subcc", R.L0, 1, R.L0),
+        asm.branch("ne", "loop"),
+        asm.arithmetic("add", R.L6, R.L7, R.L6),
+        asm.call("f"),
+        asm.arithmetic("sub", R.I0, 1, R.O0),
+        asm.arithmetic("add", R.O0, R.L1, R.O0),
+        asm.ret(),
+        asm.arithmetic("restore", R.O0, R.L6, R.O0),
+        "leaf",
+        asm.retl(),
+        asm.mov(1, R.O0),
+    )
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_recursive_routine_with_a_late_window(name: str, machine: MachineKind) -> None:
+    """Path registers are words of the caller's frame, which every activation has its own of."""
+    lab = Lab(machine, 0, routine=recursive())
+    lab.state.registers[R.O0] = 4
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    assert len(walks(lab, edges)) == 5
+    generated = check(lab, edges, base, name)
+    assert generated.path_register in (None, "stack")
+
+
+def with_shared_slots(several: bool) -> list[Item]:
+    """Return a routine with branches into the delay slot of another; perhaps two of them."""
+    return code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.mov(9, R.I0),
+        asm.mov(0, R.I1),
+        "loop",
+        asm.arithmetic("andcc", R.I0, 1, R.G0),
+        asm.branch("e", "even"),
+        "slot",
+        asm.arithmetic("add", R.I1, 5, R.I1),
+        asm.arithmetic("add", R.I1, 7, R.I1),
+        "even",
+        asm.arithmetic("subcc", R.I0, 1, R.I0),
+        asm.branch("neg", "out"),
+        asm.nop(),
+        asm.cmp(R.I0, 3),
+        asm.branch("e", "slot", several),
+        asm.arithmetic("add", R.I1, 1, R.I1),
+        *([asm.cmp(R.I0, 6), asm.branch("e", "slot"), asm.nop()] if several else []),
+        asm.branch("a", "loop"),
+        asm.nop(),
+        "out",
+        asm.ret(),
+        asm.arithmetic("restore", R.I1, 0, R.O0),
+    )
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_branches_into_delay_slots(name: str, machine: MachineKind, several: bool) -> None:
+    """Code of a delay slot that is a block too needs a copy of it, and a jump."""
+    lab = Lab(machine, 0, routine=with_shared_slots(several))
+    assert len(lab.context.shared_slots) == 1
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    check(lab, edges, base, name)
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("mode", [Mode.WITNESS, Mode.BITS])
+def test_traces_and_cost_are_those_of_the_plan(mode: Mode, machine: MachineKind, seed: int) -> None:
+    lab, edges, base = lab_of(machine, seed)
+    crossings = crossings_of(lab, edges)
+    plan = make_plan(lab.cfg, mode, SchemeOptions()).plan
+    packed = mode is Mode.BITS
+    units = TRACE_SIZE * (8 if packed else 1)
+    lab.bench.write(TRACE_BUFFER, bytes(TRACE_SIZE))
+    lab.bench.write(TRACE_END + POSITION, (-units & 0xFFFFFFFF).to_bytes(4, "big"))
+    generated, _, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    tokens = [a for edge in edges for a in plan.actions.get(edge, ())]
+    trace = "".join(f"{a.value:0{a.width}b}" for a in tokens if isinstance(a, WriteTrace))
+    written = (lab.bench.word(TRACE_END + POSITION) + units & 0xFFFFFFFF) * (1 if packed else 8)
+    assert written == len(trace)
+    assert buffered_bits(lab, written) == trace
+    assert executed - base[1] == added(generated, crossings, executions(lab.cfg, crossings))
+
+
+CALLEE = RUNTIME_BASE + 0xF000
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_targets_of_indirect_transfers_are_traced(machine: MachineKind) -> None:
+    """The register of a call is loaded just before it; that of a tail jump by the `restore`."""
+    body = code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.sethi(CALLEE, R.L1),
+        asm.load("ld", R.L1, CALLEE + 512 & 0x3FF, R.L2),
+        asm.jmpl(R.L2, 8, R.O7),
+        asm.nop(),
+        asm.load("ld", R.L1, CALLEE + 512 & 0x3FF, R.O1),
+        asm.arithmetic("restore", R.O1, 4, R.O1),
+        asm.jmpl(R.O1, R.G0, R.G0),
+        asm.nop(),
+    )
+    lab = Lab(machine, 0, routine=body)
+    lab.bench.place([asm.nop(), asm.nop(), asm.retl(), asm.nop()], CALLEE)
+    lab.bench.write(CALLEE + 512, CALLEE.to_bytes(4, "big"))
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    plan = make_plan(lab.cfg, Mode.WITNESS, SchemeOptions()).plan
+    assert sum(isinstance(a, WriteTarget) for at in (plan.actions, plan.block_ends)
+               for actions in at.values() for a in actions) == 2  # fmt: skip
+    lab.bench.write(TRACE_END + POSITION, (-TRACE_SIZE & 0xFFFFFFFF).to_bytes(4, "big"))
+    generated, _, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    trace = lab.bench.read(TRACE_BUFFER, 16)
+    first = trace.index((CALLEE + 8).to_bytes(4, "big"))
+    assert (CALLEE + 4).to_bytes(4, "big") in trace[first + 4 :]
+    crossings = crossings_of(lab, edges)
+    assert executed - base[1] == added(generated, crossings, executions(lab.cfg, crossings))
+
+
+def buffered_bits(lab: Lab, count: int) -> str:
+    """Return the first bits of the trace buffer. The last byte's are not yet in their places."""
+    whole = "".join(f"{byte:08b}" for byte in lab.bench.read(TRACE_BUFFER, (count + 7) // 8))
+    rest = count % 8
+    return whole if not rest else whole[: count - rest] + whole[len(whole) - rest :]
+
+
+def counted_paths(lab: Lab, plan: InstrumentationPlan, layout: CounterLayout) -> dict[int, int]:
+    """Return the path counters that are not 0."""
+    found: dict[int, int] = {}
+    if plan.table is Table.HASH:
+        found = hashed_paths(lab.bench)
+    elif plan.table is Table.ARRAY:
+        found = dict(enumerate(lab.words(layout.path_base, plan.path_counters)))
+    if plan.has_cold_counter:
+        found[-1] = lab.bench.word(layout.cold)
+    return {number: count for number, count in found.items() if count}
+
+
+def hashing(lab: Lab, plan: InstrumentationPlan, edges: tuple[int, ...]) -> int:
+    """Return the instructions that the hashing routine executes."""
+    if plan.table is not Table.HASH:
+        return 0
+    model, stack, cost = HashTableModel(hash_costs(lab.machine)), [], 0
+    for edge in edges:
+        if lab.cfg.edges[edge].source == lab.cfg.entry:
+            stack.append(begin(plan))
+        follow(plan, [edge], stack[-1])
+        cost += sum(model.count(*count) for count in stack[-1].counted if count.counter >= 0)
+        stack[-1].counted.clear()
+        if lab.cfg.edges[edge].target == lab.cfg.exit:
+            stack.pop()
+    return cost
+
+
+def check_path_registers(plan: InstrumentationPlan, made: RoutineCode) -> None:
+    """There is a place for the path registers if and only if the plan has some."""
+    assert plan.uses_register == (made.path_register is not None)
+
+
+def test_the_sample_needs_no_and_every_register() -> None:
+    """Some routines leave a path register, some do not; some code saves registers."""
+    places: Mapping[bool, int] = {True: 0, False: 0}
+    saving = 0
+    for seed in range(12):
+        lab, edges, _ = lab_of(MachineKind.SPARCV9, seed)
+        plan = make_plan(lab.cfg, Mode.PP, ARRAY, None, crossings_of(lab, edges)).plan
+        made, *_ = lab.run_plan(plan)
+        if made.path_register is not None:
+            places = {**places, (key := made.path_register == "stack"): places[key] + 1}
+        saving += any("stx" in line for s in made.snippets.values() for line in s.text)
+    assert min(places.values()) > 1
+    assert saving > 2

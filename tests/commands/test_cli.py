@@ -1,0 +1,513 @@
+"""The command line by itself: options, outputs, errors and exit statuses; the session is faked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler import cli
+from profiler.commands import options, progress
+from profiler.commands.compare import DEFAULT_MODES
+from profiler.profiles.profile import Ending, Measurement
+from profiler.profiles.storage import load
+from profiler.request.request import (
+    Mode,
+    Phase,
+    Progress,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+    VertexPlacement,
+    Weights,
+)
+from simulator.errors import ProgramFileError, SimulatorError
+from tests.support.samples import FAULT, measurement
+
+ROOT = Path(__file__).resolve().parents[2]
+Session = Callable[[RunRequest], Measurement]
+
+
+class FakeSession:
+    """Stands for `profiler.session.session`: remembers the request, answers as told."""
+
+    def __init__(self) -> None:
+        self.requests: list[RunRequest] = []
+        self.settings: tuple[Setting, ...] = ()
+        self.answer: Session = lambda request: measurement()
+
+    def run_program(self, request: RunRequest) -> Measurement:
+        self.requests.append(request)
+        return self.answer(request)
+
+    def compare_program(
+        self, request: RunRequest, settings: Sequence[Setting]
+    ) -> types.SimpleNamespace:
+        self.requests.append(request)
+        self.settings = tuple(settings)
+        answers = [
+            replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
+        ]
+        return types.SimpleNamespace(measurements=tuple(answers), emulations=2)
+
+
+@pytest.fixture
+def session(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSession]:
+    fake = FakeSession()
+    module = types.ModuleType("profiler.session.session")
+    module.run_program = fake.run_program  # type: ignore[attr-defined]
+    module.compare_program = fake.compare_program  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "profiler.session.session", module)
+    digits = sys.get_int_max_str_digits()
+    yield fake
+    sys.set_int_max_str_digits(digits)
+
+
+def simprof(*arguments: str | Path) -> int:
+    """Run the command in this process; return its exit status."""
+    with pytest.raises(SystemExit) as caught:
+        cli.main([str(argument) for argument in arguments])
+    assert isinstance(caught.value.code, int)
+    return caught.value.code
+
+
+# --- what a request holds
+
+
+def test_defaults(session: FakeSession) -> None:
+    assert simprof("run", "a.elf") == 3
+    (request,) = session.requests
+    assert request.program == Path("a.elf")
+    assert request.arguments == ()
+    assert request.mode is Mode.PP
+    assert request.scheme.weights is Weights.HEURISTIC
+    assert request.scheme.table is TableChoice.AUTO
+    assert request.scheme.path_limit == 100_000_000
+    assert request.guest.root == Path()
+    assert request.guest.environment == ()
+    assert (request.guest.stdin, request.guest.writable) == (None, None)
+    assert request.guest.argv0 == b"a.elf"
+    assert (request.guest.stdout, request.guest.stderr) == (1, 2)
+    assert (request.guest.max_instructions, request.guest.timeout) == (None, None)
+    assert request.guest.memory_limit == 2 << 30
+    assert request.guest.stack_size == 64 << 20
+    assert request.progress is None
+
+
+def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) -> None:
+    given = tmp_path / "input"
+    given.write_text("x")
+    options_given = [
+        "--mode=qpt2", "--path-limit=1000", "--weights=uniform", "--table=hash",
+        "--routine=ma*", "--routine", "f", "--stdin", str(given), "--root", str(tmp_path),
+        "--writable", str(tmp_path), "--env", "A=1", "--env=B=x=y", "--argv0=me",
+        "--max-instructions=12345", "--timeout=1.5", "--memory-limit=64M", "--stack-size=8M",
+        "--self-check",
+    ]  # fmt: skip
+    simprof("run", *options_given, "a.elf", "--", "-x", "--mode=pp", "b c")
+    (request,) = session.requests
+    assert request.arguments == (b"-x", b"--mode=pp", b"b c")
+    assert request.mode is Mode.QPT2
+    assert request.scheme.path_limit == 1000
+    assert request.scheme.weights is Weights.UNIFORM
+    assert request.scheme.table is TableChoice.HASH
+    assert request.routines == ("ma*", "f")
+    assert request.guest.stdin == given
+    assert request.guest.root == request.guest.writable == tmp_path
+    assert request.guest.environment == ((b"A", b"1"), (b"B", b"x=y"))
+    assert request.guest.argv0 == b"me"
+    assert request.guest.max_instructions == 12345
+    assert request.guest.timeout == 1.5
+    assert request.guest.memory_limit == 64 << 20
+    assert request.guest.stack_size == 8 << 20
+    assert request.self_check
+
+
+def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Path) -> None:
+    profile = tmp_path / "p"
+    options_given = [
+        "--cold=2.5", "--loop", "100", "--cold-always", "--edge-profile", str(profile), "-k", "7",
+        "--placement=edge-heuristic", "--trace", str(tmp_path / "t"),
+    ]  # fmt: skip
+    simprof("run", "--mode=witness", *options_given, "a.elf")
+    (request,) = session.requests
+    assert request.scheme == SchemeOptions(
+        cold=2.5,
+        loop=100.0,
+        cold_always=True,
+        edge_profile=profile,
+        iterations=7,
+        placement=VertexPlacement.EDGE_HEURISTIC,
+    )
+    assert request.trace == tmp_path / "t"
+
+
+@pytest.mark.parametrize("mode", [str(mode) for mode in Mode])
+def test_every_mode_can_be_run(session: FakeSession, mode: str) -> None:
+    simprof("run", "--mode", mode, "a.elf")
+    assert session.requests[0].mode is Mode(mode)
+
+
+# --- comparing
+
+
+def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
+    assert simprof("compare", "a.elf", "--", "7") == 3
+    assert [setting.name for setting in session.settings] == [
+        "pp", "qpt2", "qpt", "witness", "bits", "bittrace", "tpp", "kiter", "naive", "calls",
+        "calls-optimal",
+    ]  # fmt: skip
+    assert all(setting.options == SchemeOptions() for setting in session.settings)
+    assert tuple(setting.mode for setting in session.settings) == DEFAULT_MODES
+    assert session.requests[0].arguments == (b"7",)
+
+
+def test_compare_settings_stand_beside_tpp(session: FakeSession) -> None:
+    tpp = ["--tpp", "1,1", "--tpp=5,15.5"]
+    simprof("compare", "a.elf", "--modes", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
+    names = [setting.name for setting in session.settings]
+    assert names == ["tpp", "tpp(1,1)", "tpp(5,15.5)", "kiter"]
+    chosen = [(s.options.cold, s.options.loop, s.options.iterations) for s in session.settings]
+    assert chosen == [(3, 15, 3), (1, 1, 3), (5, 15.5, 3), (3, 15, 3)]
+    simprof("compare", "a.elf", "--modes", "edges", "--tpp", "0,100")
+    assert [setting.name for setting in session.settings] == ["edges", "tpp(0,100)"]
+
+
+def test_compare_outputs(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("compare", "a.elf", "--json", "-", "--report", tmp_path / "r") == 3
+    out, err = capsys.readouterr()
+    assert json.loads(out)["schema"] == "simprof/compare/1"
+    assert err == ""
+    assert "emulated  twice" in (tmp_path / "r").read_text()
+    assert session.requests[0].guest.stdout == 2
+
+
+def test_options_after_the_program_are_simprofs(session: FakeSession) -> None:
+    simprof("run", "a.elf", "--mode=qpt2", "--", "7")
+    assert session.requests[0].mode is Mode.QPT2
+    assert session.requests[0].arguments == (b"7",)
+
+
+def test_arguments_need_not_be_text(session: FakeSession) -> None:
+    simprof("run", "a.elf", "--", os.fsdecode(b"\xff\xfe"))
+    assert session.requests[0].arguments == (b"\xff\xfe",)
+
+
+def test_the_program_sees_its_name_as_it_was_typed(session: FakeSession) -> None:
+    simprof("run", "./a/../b.elf")
+    simprof("run", "./b.elf", "--argv0", "")
+    assert [request.guest.argv0 for request in session.requests] == [b"./a/../b.elf", b""]
+    assert session.requests[0].program == Path("a/../b.elf")
+
+
+def test_a_saved_profile_gives_weights(session: FakeSession, tmp_path: Path) -> None:
+    profile = tmp_path / "p"
+    simprof("run", "a.elf", "-o", profile)
+    simprof("run", "a.elf", "--weights", profile)
+    assert session.requests[1].scheme.weights == profile
+
+
+@pytest.mark.parametrize(
+    ("text", "size"), [("1", 1), ("4096", 4096), ("64k", 65536), ("2G", 2 << 30), ("1MiB", 1 << 20)]
+)
+def test_sizes(text: str, size: int) -> None:
+    assert options.size(text) == size
+
+
+# --- what comes out
+
+
+def test_report_goes_to_stderr(session: FakeSession, capsys: pytest.CaptureFixture[str]) -> None:
+    assert simprof("run", "a.elf", "--top", "1") == 3
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "overhead  67.80 %" in err
+    assert "\x1b" not in err
+
+
+def test_json_to_stdout_moves_the_programs_output(
+    session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simprof("run", "a.elf", "--json", "-")
+    out, err = capsys.readouterr()
+    assert json.loads(out)["schema"] == "simprof/run/1"
+    assert "overhead" in err
+    assert session.requests[0].guest.stdout == 2
+
+
+def test_output_files(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simprof(
+        "run", "a.elf", "--json", tmp_path / "j", "-o", tmp_path / "p", "--report", tmp_path / "r"
+    )
+    assert capsys.readouterr() == ("", "")
+    assert json.loads((tmp_path / "j").read_text())["mode"] == "pp"
+    assert load(tmp_path / "p") == measurement()
+    assert "overhead" in (tmp_path / "r").read_text()
+    assert session.requests[0].guest.stdout == 1
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"),
+    [
+        (Ending(0, "exit"), 0),
+        (Ending(255, "exit"), 255),
+        (Ending(0, "budget"), 124),
+        (Ending(0, "signal", 6), 134),
+        (Ending(0, "fault", 11, FAULT), 139),
+        (Ending(0, "interrupted"), 130),
+    ],
+)
+def test_exit_status_is_the_programs(session: FakeSession, ending: Ending, status: int) -> None:
+    session.answer = lambda request: measurement(ending=ending, partial=True)
+    assert simprof("run", "a.elf") == status
+
+
+# --- what goes wrong
+
+
+def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
+    """Run the command; check that it exits 125 with one line on stderr; return the line."""
+    assert simprof(*arguments) == 125
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.fullmatch(r"simprof: [^\n]+\n", err), err
+    return err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "phrase"),
+    [
+        ([], "Missing command"),
+        (["frobnicate"], "frobnicate"),
+        (["run"], "Missing argument 'ELF'"),
+        (["run", "x", "--mode", "fast"], "'fast' is not one of"),
+        (["run", "x", "--top", "-1"], "--top"),
+        (["run", "x", "--top", "many"], "'many'"),
+        (["run", "x", "--timeout", "0"], "not a positive number of seconds"),
+        (["run", "x", "--timeout", "nan"], "not a positive number of seconds"),
+        (["run", "x", "--max-instructions", "0"], "--max-instructions"),
+        (["run", "x", "--max-instructions", str(1 << 63)], "--max-instructions"),
+        (["run", "x", "--memory-limit", "5Q"], "not a size"),
+        (["run", "x", "--memory-limit", "0"], "not a size"),
+        (["run", "x", "--stack-size", "1K"], "between 64K and 256M"),
+        (["run", "x", "--weights", "guess"], "neither heuristic, uniform nor a profile"),
+        (["run", "x", "--env", "NAME"], "NAME=VALUE"),
+        (["run", "x", "--env", "=1"], "NAME=VALUE"),
+        (["run", "x", "--root", "/no/such/place"], "--root /no/such/place is not a directory"),
+        (["run", "x", "--writable", "/no/such/place"], "--writable"),
+        (["run", "x", "--stdin", "/no/such/place"], "--stdin /no/such/place cannot be read"),
+        (["run", "x", "--json", "/no/such/place/file"], "no directory"),
+        (["run", "x", "-o", "/"], "is a directory"),
+        (["run", "x", "-o", "-"], "only --json"),
+        (["run", "x", "--frob"], "--frob"),
+        (["run", ""], "empty"),
+        (["run", "x" * 5000], "too long"),
+        (["run", "x", "--writable", ""], "empty"),
+        (["run", "x", "--root", "x" * 5000], "too long"),
+        (["run", "x", "--weights", "x" * 5000], "too long"),
+        (["run", "x", "--json", "x" * 5000], "too long"),
+        (["run", "x", "--cold", "101"], "'101' is not a percentage"),
+        (["run", "x", "--cold", "-0.1"], "not a percentage"),
+        (["run", "x", "--loop", "nan"], "not a percentage"),
+        (["run", "x", "--loop", "half"], "'half' is not a percentage"),
+        (["run", "x", "-k", "0"], "--iterations"),
+        (["run", "x", "--iterations", "many"], "'many'"),
+        (["run", "x", "--placement", "best"], "'best' is not one of"),
+        (["run", "x", "--trace", "t"], "pp writes no trace: use --mode witness or bits"),
+        (["run", "x", "--mode=bits", "--trace", "-"], "only --json"),
+        (["run", "x", "--mode=bits", "--trace", "/"], "is a directory"),
+        (["compare"], "Missing argument 'ELF'"),
+        (["compare", "x", "--modes", "pp,fast"], "'fast' is no mode"),
+        (["compare", "x", "--modes", ""], "'' is no mode"),
+        (["compare", "x", "--modes", "pp,qpt2,pp"], "pp is named twice"),
+        (["compare", "x", "--tpp", "5"], "not of the form I,J"),
+        (["compare", "x", "--tpp", "5,15,25"], "not of the form I,J"),
+        (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
+        (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
+        (["compare", "x", "--mode", "pp"], "--mode"),
+        (["compare", "x", "--report", "-"], "only --json"),
+        (["compare", "x", "-k", "0"], "--iterations"),
+        (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
+        (["cfg", "x", "--format", "png"], "'png'"),
+        (["graph"], "FILE"),
+        (["graph", "x", "--mode", "tpp2"], "'tpp2'"),
+    ],
+)
+def test_bad_options(
+    session: FakeSession,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    phrase: str,
+) -> None:
+    assert phrase in fails(capsys, *arguments)
+    assert session.requests == []
+
+
+def test_two_outputs_may_not_be_one_file(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ["--json", tmp_path / "f", "--report", tmp_path / "x" / ".." / "f"]
+    (tmp_path / "x").mkdir()
+    assert "two outputs" in fails(capsys, "run", "a.elf", *both)
+    assert simprof("run", "a.elf", "--json", "/dev/null", "--report", "/dev/null") == 3
+
+
+def test_an_output_may_not_be_an_input(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, link = tmp_path / "a.elf", tmp_path / "link"
+    program.write_bytes(b"program")
+    link.symlink_to(program)
+    for option in ("-o", "--json", "--report"):
+        for name in (program, link, tmp_path / "." / "a.elf"):
+            assert "is read as well" in fails(capsys, "run", program, option, name)
+    assert "is read as well" in fails(capsys, "cfg", program, "-o", link)
+    assert "is read as well" in fails(capsys, "graph", program, "--json", link)
+    assert "is read as well" in fails(capsys, "run", "x", "--stdin", program, "-o", link)
+    assert "is read as well" in fails(capsys, "run", "x", "--edge-profile", program, "-o", link)
+    assert "is read as well" in fails(capsys, "run", "x", "--weights", program, "-o", link)
+    assert "is read as well" in fails(capsys, "compare", program, "--json", link)
+    assert program.read_bytes() == b"program"
+    assert session.requests == []
+
+
+def test_deliberate_errors_are_one_line_and_leave_no_files(
+    session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(request: RunRequest) -> Measurement:
+        raise ProgramFileError(f"{request.program} is not an ELF file:\nname a SPARC program")
+
+    session.answer = refuse
+    files = ["-o", tmp_path / "p", "--json", tmp_path / "j", "--report", tmp_path / "r"]
+    assert "a.elf is not an ELF file: name a SPARC program" in fails(capsys, "run", "a.elf", *files)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_errors_carry_their_exit_status(
+    session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class OddError(SimulatorError):
+        exit_status = 99
+
+    def refuse(request: RunRequest) -> Measurement:
+        raise OddError("odd")
+
+    session.answer = refuse
+    assert simprof("run", "a.elf") == 99
+    assert capsys.readouterr().err == "simprof: odd\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "phrase"),
+    [
+        (KeyboardInterrupt(), 130, "simprof: interrupted"),
+        (MemoryError(), 125, "simprof: out of memory"),
+        (ZeroDivisionError("oops"), 125, "simprof: internal error"),
+    ],
+)
+def test_other_ends(
+    session: FakeSession,
+    capsys: pytest.CaptureFixture[str],
+    error: BaseException,
+    status: int,
+    phrase: str,
+) -> None:
+    def fail(request: RunRequest) -> Measurement:
+        raise error
+
+    session.answer = fail
+    assert simprof("run", "a.elf") == status
+    assert phrase in capsys.readouterr().err.splitlines()[-1]
+
+
+# --- progress
+
+
+@pytest.mark.parametrize(
+    ("choice", "stderr", "stdout", "shown"),
+    [
+        (None, True, False, True),
+        (None, True, True, False),
+        (True, True, True, True),
+        (False, True, False, False),
+        (True, False, False, False),
+        (None, False, False, False),
+    ],
+)
+def test_progress_needs_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, choice: bool | None, stderr: bool, stdout: bool, shown: bool
+) -> None:
+    monkeypatch.setattr("sys.stderr", types.SimpleNamespace(isatty=lambda: stderr))
+    monkeypatch.setattr("profiler.commands.progress.os.isatty", lambda descriptor: stdout)
+    assert progress.wanted(choice, 1) is shown
+
+
+def test_progress_bar(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.progress_bar(True) as callback:
+        assert callback is not None
+        callback(Progress(Phase.RECOVERING))
+        callback(Progress(Phase.RUNNING, 3_000_000, 10_000_000))
+    with progress.progress_bar(False) as callback:
+        assert callback is None
+    assert capsys.readouterr().out == ""
+
+
+# --- the command as installed
+
+
+def test_version_and_help_are_fast_and_import_little() -> None:
+    script = (
+        "import sys\n"
+        "from profiler import cli\n"
+        "status = cli.run(['--version'])\n"
+        "heavy = {'numpy', 'numba', 'unicorn', 'networkx', 'rich', 'elftools'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else status)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"simprof \d+\.\d+\.\d+\S*\n", done.stdout)
+
+
+README_COMMANDS = (
+    "run",
+    "compare",
+    "regenerate",
+    "cfg",
+    "graph",
+    "suite build",
+    "suite run",
+    "table",
+    "regress record",
+    "regress check",
+    "sweep",
+    "doctor",
+)
+
+
+@pytest.mark.parametrize("command", README_COMMANDS)
+def test_readme_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The README's table of options and `--help` name the same options."""
+    assert simprof(*command.split(), "--help") == 0
+    pattern = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
+    helped = re.findall(r"^  (-.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
+    offered = {name for names in helped for name in pattern.findall(names)} - {"--help"}
+    assert offered
+    section = (ROOT / "README.md").read_text().split(f"### `simprof {command}", 1)[1]
+    table = [line for line in re.split(r"\n#", section)[0].splitlines() if line.startswith("|")]
+    documented = {name for line in table for name in pattern.findall(line.split("|")[1])}
+    assert documented == offered

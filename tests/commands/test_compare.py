@@ -1,0 +1,274 @@
+"""`simprof compare`: many schemes in one emulation give what each gives alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.commands.compare import DEFAULT_MODES, make_settings
+from profiler.profiles.profile import Measurement
+from profiler.profiles.storage import save
+from profiler.reports import compare_json, compare_text
+from profiler.request.request import (
+    GuestOptions,
+    Mode,
+    RunRequest,
+    SchemeOptions,
+    Setting,
+    TableChoice,
+)
+from profiler.session.session import Comparison, compare_program, run_program
+from tests.support.samples import measurement
+
+ROOT = Path(__file__).resolve().parents[2]
+Find = Callable[..., Path]
+TPP = ((1.0, 1.0), (50.0, 50.0))
+SCHEME = SchemeOptions()
+
+
+@pytest.fixture
+def quiet() -> Iterator[int]:
+    """A descriptor that swallows what programs print."""
+    descriptor = os.open(os.devnull, os.O_WRONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+def request_for(elf: Path, quiet: int, *arguments: str, **guest: object) -> RunRequest:
+    options = GuestOptions(root=ROOT, stdout=quiet, stderr=quiet, **guest)  # type: ignore[arg-type]
+    return RunRequest(elf, options, tuple(map(os.fsencode, arguments)))
+
+
+def settings(
+    modes: Sequence[Mode] = DEFAULT_MODES,
+    tpp: Sequence[tuple[float, float]] = TPP,
+    scheme: SchemeOptions = SCHEME,
+) -> list[Setting]:
+    return list(make_settings(modes, tpp, scheme))
+
+
+def comparable(found: Measurement) -> Measurement:
+    """Without what depends on how often the program was run."""
+    return replace(found, counts={k: v for k, v in found.counts.items() if k != "runs"})
+
+
+@pytest.mark.parametrize(
+    ("name", "width", "arguments"),
+    [
+        ("loops", "v9", []),
+        ("nonlocal", "v8plus", []),
+        ("switches", "v8", []),
+        ("signals", "v9", []),
+        ("manypaths", "v9", []),
+        ("calls", "v8plus", ["8"]),
+    ],
+)
+def test_each_mode_measures_what_it_measures_alone(
+    fixture_elf: Find, quiet: int, name: str, width: str, arguments: list[str]
+) -> None:
+    """Every number: costs, counts, sizes, losses, edges and paths of every routine."""
+    request = request_for(fixture_elf(name, width), quiet, *arguments)
+    wanted = settings()
+    together = compare_program(request, wanted)
+    assert together.emulations == (2 if name == "manypaths" else 1)
+    for setting, found in zip(wanted, together.measurements, strict=True):
+        alone = run_program(replace(request, mode=setting.mode, scheme=setting.options))
+        assert comparable(found) == comparable(alone), setting.name
+
+
+@pytest.mark.parametrize(
+    ("modes", "tpp", "table", "emulations"),
+    [
+        ([Mode.PP, Mode.KITER], [], TableChoice.AUTO, 1),
+        ([Mode.EDGES], [], TableChoice.AUTO, 1),
+        ([Mode.TPP], [], TableChoice.AUTO, 1),
+        ([Mode.EDGES], [(5.0, 15.0), (9.0, 20.0)], TableChoice.AUTO, 1),
+        ([Mode.PP, Mode.TPP], [(0.0, 0.0), (5.0, 15.0)], TableChoice.HASH, 2),
+    ],
+)
+def test_at_most_two_emulations(
+    fixture_elf: Find,
+    quiet: int,
+    modes: list[Mode],
+    tpp: list[tuple[float, float]],
+    table: TableChoice,
+    emulations: int,
+) -> None:
+    request = request_for(fixture_elf("tailcalls"), quiet)
+    found = compare_program(request, settings(modes, tpp, SchemeOptions(table=table)))
+    assert found.emulations == emulations
+    assert len(found.measurements) == len(modes) + len(tpp)
+
+
+def test_a_saved_edge_profile_spares_the_first_run(
+    fixture_elf: Find, quiet: int, tmp_path: Path
+) -> None:
+    request = request_for(fixture_elf("loops"), quiet)
+    guided = compare_program(request, settings([Mode.TPP], TPP))
+    for mode in (Mode.EDGES, Mode.QPT2, Mode.PP):
+        saved = tmp_path / mode
+        save(run_program(replace(request, mode=mode)), saved)
+        scheme = SchemeOptions(edge_profile=saved)
+        found = compare_program(request, settings([Mode.TPP], TPP, scheme))
+        assert found.emulations == 1
+        for first, second in zip(guided.measurements, found.measurements, strict=True):
+            assert (first.added, first.lost) == (second.added, second.lost)
+            assert first.routines == second.routines
+
+
+def test_an_edge_profile_of_other_input_loses_paths_and_says_so(
+    fixture_elf: Find, quiet: int, tmp_path: Path
+) -> None:
+    """What a profile of less work calls cold is executed later."""
+    elf, saved = fixture_elf("bench"), tmp_path / "p"
+    cut = request_for(elf, quiet, "1", max_instructions=20_000)
+    save(run_program(replace(cut, mode=Mode.EDGES)), saved)
+    scheme = SchemeOptions(edge_profile=saved, cold_always=True)
+    request = request_for(elf, quiet, "1", max_instructions=1_000_000)
+    exact, stale = compare_program(request, settings([Mode.PP, Mode.TPP], [], scheme)).measurements
+    paths = exact.counts["path_increments"]
+    assert stale.counts["path_increments"] < paths
+    assert stale.lost["cold_paths"] > 0
+    assert stale.lost["undercounted_blocks"] > 0
+    assert stale.edge_profile() == replace(exact, routines=stale.routines).edge_profile()
+    report = compare_text.render((("pp", exact), ("tpp", stale)), 1)
+    assert "cold paths" in report
+    assert "definite flow" in report
+
+
+@pytest.mark.parametrize("limit", [10_000, 100_001])
+def test_budgets_cut_both_runs_alike(fixture_elf: Find, quiet: int, limit: int) -> None:
+    request = request_for(fixture_elf("sieve"), quiet, "1", max_instructions=limit)
+    found = compare_program(request, settings())
+    assert {m.base for m in found.measurements} == {found.measurements[0].base}
+    assert abs(found.measurements[0].base - limit) < 600
+    assert {m.ending.code for m in found.measurements} == {124}
+    assert all(m.partial for m in found.measurements)
+
+
+# --- JSON
+
+MODE_FIELDS = {
+    "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "overhead", "counts", "sizes", "lost", "routines",
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def loops(fixture_elf: Find) -> Comparison:
+    """All modes on one program."""
+    with Path(os.devnull).open("wb") as output:
+        return compare_program(request_for(fixture_elf("loops"), output.fileno()), settings())
+
+
+def rows(found: Comparison) -> list[tuple[str, Measurement]]:
+    return list(zip((s.name for s in settings()), found.measurements, strict=True))
+
+
+def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
+    data = json.loads(compare_json.render(rows(loops), loops.emulations))
+    assert data.keys() == {
+        "schema", "program", "exit", "partial", "instructions", "emulations", "modes"
+    }  # fmt: skip
+    assert data["schema"] == "simprof/compare/1"
+    assert data["emulations"] == 1
+    assert data["instructions"] == {"base": loops.measurements[0].base}
+    assert list(data["modes"]) == [
+        "pp", "qpt2", "qpt", "witness", "bits", "bittrace", "tpp", "tpp(1,1)", "tpp(50,50)",
+        "kiter", "naive", "calls", "calls-optimal",
+    ]  # fmt: skip
+    for name, mode in data["modes"].items():
+        judged = {"attribution"} if name.startswith("tpp") else set()
+        assert mode.keys() == MODE_FIELDS | judged, name
+        assert mode["schema"] == "simprof/run/1"
+        assert mode["sizes"]["snippets"] > 0
+    assert data["modes"]["tpp(50,50)"]["options"]["cold"] == 50
+    assert data["modes"]["tpp"]["attribution"] == {
+        "definite": 1.0, "overcount": 0.0, "undercount": 0.0
+    }  # fmt: skip
+    sizes: Mapping[str, int] = data["modes"]["witness"]["sizes"]
+    assert sizes["trace_bytes"] == -(-sizes["trace_bits"] // 8)
+    assert sizes["minimal_trace_bytes"] < sizes["trace_bytes"]
+    assert data["modes"]["witness"]["counts"]["trace_tokens"] > 0
+    assert data["modes"]["qpt"]["lost"]["unknown_edges"] > 0
+
+
+# --- text
+
+
+def test_table_shows_every_number(loops: Comparison) -> None:
+    report = compare_text.render(rows(loops), loops.emulations)
+    costs = report.split("\nCosts (sizes in bytes)\n")[1].split("\n\n")[0]
+    lines = {cells[0]: cells for cells in map(str.split, costs.splitlines()[1:])}
+    assert list(lines) == [name for name, _ in rows(loops)]
+    for name, found in rows(loops):
+        cells = lines[name]
+        assert cells[1] in ("paths", "k-paths", "edges", "blocks", "trace")
+        assert cells[2] == f"{found.added:,}"
+        assert cells[3] == f"{100 * found.overhead:.2f}"
+        assert cells[-1] == f"{found.sizes['code_bytes']:,}"
+        assert cells[-2] == f"{found.sizes['snippets']:,}"
+    witness = next(found for name, found in rows(loops) if name == "witness")
+    traces = report.split("\nTraces\n")[1].splitlines()[1:3]
+    assert traces[0].split()[:2] == ["witness", f"{witness.counts['trace_tokens']:,}"]
+    assert "\x1b" not in report
+
+
+def test_rows_are_never_cut_off() -> None:
+    huge = measurement(base=10**14, added=3 * 10**14, counts={"path_increments": 10**14})
+    for width in (20, 100):
+        report = compare_text.render((("calls-optimal", huge),), 1, width)
+        assert "300,000,000,000,000" in report
+        assert "100,000,000,000,000" in report
+        assert "…" not in report
+
+
+def test_warnings_are_shown_once_with_whom_they_are_about() -> None:
+    both, one = measurement(warnings=("mind", "gap")), measurement(warnings=("mind",))
+    report = compare_text.render((("pp", both), ("qpt2", one)), 1)
+    assert report.count("mind") == 1
+    assert "warning: pp: gap" in report
+    assert "emulated  once" in report
+
+
+# --- the command
+
+
+def simprof(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """Start the command in a process of its own."""
+    command = [sys.executable, "-c", "from profiler.cli import main; main()", "compare"]
+    return subprocess.run(
+        [*command, *map(str, arguments)], input=given, capture_output=True, check=False, timeout=120
+    )
+
+
+def test_the_program_runs_once_as_far_as_it_shows(fixture_elf: Find) -> None:
+    """Two emulations, but input is read and output written once; its exit status is passed on."""
+    words = (ROOT / "fixtures/input/words.txt").read_bytes()
+    done = simprof(fixture_elf("words"), "--modes=tpp,bits", "--table=hash", given=words)
+    assert done.stdout == (ROOT / "fixtures/expected/words.txt").read_bytes()
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"emulated  twice" in done.stderr
+    assert simprof(fixture_elf("nonlocal"), "--modes", "tpp").returncode == 4
+
+
+@pytest.mark.parametrize("option", ["--edge-profile", "--weights"])
+def test_a_profile_of_another_program(fixture_elf: Find, tmp_path: Path, option: str) -> None:
+    saved = tmp_path / "p"
+    save(measurement(), saved)
+    done = simprof(fixture_elf("loops"), option, saved)
+    assert done.returncode == 125
+    assert done.stdout == b""
+    assert done.stderr.decode() == (
+        f"simprof: {saved} is a profile of another program (loop.elf): "
+        "make one of this program with `simprof run -o`\n"
+    )
+    done = simprof(fixture_elf("loops"), option, tmp_path / "missing")
+    assert (done.returncode, done.stderr.count(b"\n")) == (125, 1)

@@ -1,0 +1,61 @@
+"""The committed programs: simprof against qemu-user's single-step log, in all three builds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.oracles.exact import check_against_qemu
+
+WIDTHS = ("v8", "v8plus", "v9")
+SMALL = {
+    "calls": ["9"],
+    "control": [],
+    "deep": ["300"],
+    "faults": [],
+    "floats": [],
+    "loops": [],
+    "loops_plain": [],
+    "manypaths": [],
+    "pointers": [],
+    "records": [],
+    "sieve": ["1"],
+    "switches": [],
+    "switches_pic": [],
+    "tailcalls": [],
+    "wide": [],
+}
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", SMALL)
+def test_fixture_is_exact(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check_against_qemu(fixture_elf(name, width), SMALL[name], directory=tmp_path)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_reading_stdin_is_exact(
+    fixture_elf: Callable[..., Path], tmp_path: Path, width: str
+) -> None:
+    text = b"the quick brown fox\njumps over the lazy dog\n" * 3
+    check_against_qemu(fixture_elf("words", width), [], text, directory=tmp_path)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_non_local_exits_are_exact(
+    fixture_elf: Callable[..., Path], tmp_path: Path, width: str
+) -> None:
+    check_against_qemu(fixture_elf("nonlocal", width), [], directory=tmp_path, stack_pointers=True)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_signals_are_exact(fixture_elf: Callable[..., Path], tmp_path: Path, width: str) -> None:
+    check_against_qemu(fixture_elf("signals", width), [], directory=tmp_path, stack_pointers=True)

@@ -1,0 +1,133 @@
+"""Programs that stress control flow, compiled in many ways: simprof against qemu-user's log.
+
+Every program of `tests/programs/exact` runs in both widths. Where it jumps out of activations,
+the log has stack pointers too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from profiler.graphs.cfg import EdgeKind
+from tests.conftest import WIDTH_FLAGS
+from tests.oracles.exact import check_against_qemu
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs" / "exact"
+LANGUAGES = {".c": "c", ".cc": "c++", ".f90": "fortran", ".S": "asm"}
+
+
+@dataclass(frozen=True)
+class Build:
+    """A program, how it is compiled, and how it is run."""
+
+    source: str
+    width: str
+    flags: tuple[str, ...]
+    arguments: tuple[str, ...] = ()
+    stack_pointers: bool = False
+
+    def __str__(self) -> str:
+        return " ".join([self.source, self.width, *self.flags, *self.arguments])
+
+
+def build(text: str, arguments: Sequence[str] = ()) -> Build:
+    """Read `SOURCE WIDTH FLAG...`; a `+sp` among them asks for stack pointers."""
+    source, *rest = text.split()
+    width = next(word for word in rest if word in WIDTH_FLAGS)
+    flags = [word for word in rest if word != width]
+    jumps = "+sp" in flags
+    return Build(source, width, tuple(f for f in flags if f != "+sp"), tuple(arguments), jumps)
+
+
+QUICK = [
+    build("odd.S v9 -nostdlib"),
+    build("odd.S v9 -nostdlib -s"),
+    build("odd.S v8plus -nostdlib"),
+    build("odd.S v8plus -nostdlib -s"),
+    build("stale.c v9 -O1"),
+    build("stale.c v8plus -O1"),
+    build("switching.c v9 -O0 -fPIC -g"),
+    build("switching.c v8plus -O2"),
+    build("calling.c v9 -O3 -s"),
+    build("calling.c v8plus -O1 -fPIC"),
+    build("arithmetic.c v8plus -O2 -s"),
+    build("numbers.f90 v8plus -O2 -s"),
+    build("jumping.c v9 -O3 -fPIC -s +sp"),
+    build("jumping.c v8plus -O0 +sp"),
+    build("raising.cc v9 -O2 +sp"),
+    build("raising.cc v8plus -Os -s +sp"),
+]
+WAYS = [
+    *("return", "exit", "atexit", "_exit", "quick", "abort", "abort_exit", "abort_flush"),
+    *("raise", "kill", "load", "store", "call", "align", "illegal", "text", "pipe"),
+]
+ENDINGS = [
+    build(f"ending.c {width} {level}", [way])
+    for width, level, chosen in (("v9", "-O2", WAYS[::2]), ("v8plus", "-O0", WAYS[1::2]))
+    for way in chosen
+]
+LONG = [
+    *(
+        build(f"{source} {width} {level} {extra}")
+        for source in ("switching.c", "calling.c", "arithmetic.c", "numbers.f90", "jumping.c +sp")
+        for width in ("v9", "v8plus")
+        for level, extra in (
+            ("-O0", "-s"),
+            ("-O1", ""),
+            ("-O2", "-fPIC"),
+            ("-O3", "-s"),
+            ("-Os", ""),
+        )
+    ),
+    *(
+        build(f"{source} {width} {level} +sp")
+        for source in ("exceptions.cc", "library.cc")
+        for width in ("v9", "v8plus")
+        for level in ("-O0", "-O2", "-Os -s")
+    ),
+]
+
+
+def check(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
+    """Compile and compare."""
+    source = PROGRAMS / how.source
+    language = LANGUAGES[source.suffix]
+    program = compile_c(source, (*how.flags, "-lm"), width=how.width, language=language)
+    check_against_qemu(
+        program, how.arguments, directory=directory, stack_pointers=how.stack_pointers
+    )
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", [*QUICK, *ENDINGS[::3]], ids=str)
+def test_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, how: Build) -> None:
+    check(compile_c, tmp_path, how)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", [*ENDINGS, *LONG], ids=str)
+def test_program_is_exact_however_compiled(
+    compile_c: Callable[..., Path], tmp_path: Path, how: Build
+) -> None:
+    check(compile_c, tmp_path, how)
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+def test_jump_to_a_label_behind_a_call_is_no_longjmp(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """The labels of `interpreter` are where its calls return; the jump stays an edge."""
+    program = compile_c(PROGRAMS / "odd.S", ("-nostdlib",), width="v9", language="asm")
+    found = check_against_qemu(program, directory=tmp_path)
+    (events,) = [e for e in found.observation.events.values() if e.cfg.name == "interpreter"]
+    assert events.activations == 5
+    assert sum(events.early.values()) == 0
+    assert len([e for e in events.cfg.edges if e.kind is EdgeKind.SWITCH]) == 4

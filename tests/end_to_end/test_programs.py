@@ -1,0 +1,169 @@
+"""Real programs, built from Debian's source packages: simprof against qemu-user.
+
+They are built once into ~/.cache/simprof/programs, or into the directory that SIMPROF_PROGRAMS
+names.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.oracles.qemu import trace
+from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, BuildError
+from tools.check_programs import EMULATORS, built, compare, count_plugin
+from tools.program_runs import RUNS, ProgramRun
+
+SANDBOX = r"""
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void tell(const char *what, int result)
+{
+    printf("%s: %s\n", what, result < 0 ? "refused" : "DONE");
+}
+
+int main(int argc, char **argv)
+{
+    char *outside = argv[1];
+    struct stat status;
+    struct dirent *entry;
+
+    tell("read /etc/passwd", open("/etc/passwd", O_RDONLY));
+    tell("read ..", open("../secret", O_RDONLY));
+    tell("read absolute", open(outside, O_RDONLY));
+    tell("read many ..", open("../../../../../../../../../../../../etc/passwd", O_RDONLY));
+    tell("read by link", open("link", O_RDONLY));
+    tell("read by linked directory", open("linked/secret", O_RDONLY));
+    tell("read by proc", open("/proc/self/root/etc/passwd", O_RDONLY));
+    tell("read by proc cwd", open("/proc/self/cwd/../secret", O_RDONLY));
+    tell("stat by link", stat("link", &status));
+    tell("make own link", symlink(outside, "out/own"));
+    tell("read by own link", open("out/own", O_RDONLY));
+    tell("write by own link", open("out/own", O_WRONLY | O_TRUNC));
+    tell("chmod by own link", chmod("out/own", 0777));
+    tell("create by dangling link", open("out/dangling", O_WRONLY | O_CREAT, 0666));
+    tell("write own input", open("input", O_WRONLY));
+    tell("create beside", open("new", O_WRONLY | O_CREAT, 0666));
+    tell("rename out", rename("out/mine", "../taken"));
+    tell("rename in", rename("input", "out/input"));
+    tell("link in", link(outside, "out/hard"));
+    tell("remove", unlink("input"));
+    tell("make directory", mkdir("../made", 0777));
+    tell("truncate", truncate(outside, 0));
+    tell("read inside", open("input", O_RDONLY));
+    tell("write below", open("out/mine", O_WRONLY | O_CREAT, 0666));
+    tell("rename below", rename("out/mine", "out/yours"));
+    tell("change directory", chdir(".."));
+    tell("read above", open("secret", O_RDONLY));
+    tell("stat above", stat("secret", &status));
+    tell("create above", open("new", O_WRONLY | O_CREAT, 0666));
+    for (DIR *above = opendir("."); (entry = readdir(above)) != NULL;)
+        if (entry->d_name[0] != '.')
+            printf("entry %s: seen\n", entry->d_name);
+    (void)argc;
+    return 0;
+}
+"""
+ALLOWED = {"make own link", "read inside", "write below", "rename below", "change directory"}
+"""Directories above the root are there, so that getcwd and `..` work, but show nothing else."""
+
+
+@pytest.fixture(scope="session")
+def cache() -> Path:
+    """The directory of the built programs; one of the tests' workers builds what is missing."""
+    path = Path(os.environ.get("SIMPROF_PROGRAMS", DEFAULT_CACHE)).expanduser().resolve()
+    path.mkdir(parents=True, exist_ok=True)
+    with (path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            built(path, RUNS)
+        except BuildError as error:
+            pytest.skip(f"real programs cannot be built here: {error}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def plugin() -> Iterator[Path]:
+    with count_plugin() as path:
+        yield path
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_program_is_exact(cache: Path, plugin: Path, run: ProgramRun, width: str) -> None:
+    comparison = compare(cache, run, width, plugin)
+    assert comparison.differences == ()
+    assert comparison.instructions > 100_000
+    assert comparison.paths > 0
+
+
+def test_every_program_runs_and_writes_files_somewhere() -> None:
+    runs = Counter(run.program for run in RUNS)
+    assert set(runs) == {program.name for program in PROGRAMS}
+    assert {name for name, count in runs.items() if count > 1} >= {"bzip2", "lua", "speedtest1"}
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("width", "build"), [("64", "v9"), ("32", "v8plus")])
+def test_the_plugin_counts_what_the_log_shows(
+    fixture_elf: Callable[..., Path], plugin: Path, tmp_path: Path, width: str, build: str
+) -> None:
+    """The fixture recurses deeply, so that qemu repeats many window instructions."""
+    program = fixture_elf("deep", build)
+    expected = trace(program, ["300"], directory=tmp_path)
+    assert expected.repeats > 100
+    log = tmp_path / "log"
+    counting = ["-plugin", str(plugin), "-d", "plugin", "-D", str(log)]
+    subprocess.run(
+        [EMULATORS[width], *counting, str(program), "300"],
+        env={"PATH": os.environ["PATH"]}, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    match = re.match(r"instructions (\d+) repeats (\d+)", log.read_text())
+    assert match is not None
+    assert (int(match[1]), int(match[2])) == (expected.instructions, expected.repeats)
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_nothing_leads_out_of_the_sandbox(
+    compile_c: Callable[..., Path], tmp_path: Path, width: str
+) -> None:
+    root, secret = tmp_path / "root", tmp_path / "secret"
+    (root / "out").mkdir(parents=True)
+    secret.write_text("secret")
+    (root / "input").write_text("input")
+    (root / "link").symlink_to(secret)
+    (root / "linked").symlink_to(tmp_path)
+    (root / "out" / "dangling").symlink_to(tmp_path / "created")
+    program = compile_c(SANDBOX, width=width)
+    start = "from profiler.cli import main; main()"
+    command = [sys.executable, "-c", start, "run", "--root", root]
+    command += ["--writable", root / "out", "--report", tmp_path / "report"]
+    done = subprocess.run(
+        [*command, program, "--", secret], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    answers = dict(line.split(": ") for line in done.stdout.splitlines())
+    assert {what for what, answer in answers.items() if answer == "seen"} == {"entry root"}
+    assert len(answers) == SANDBOX.count("    tell(") + 1
+    assert {what for what, answer in answers.items() if answer == "DONE"} == ALLOWED
+    assert secret.read_text() == "secret"
+    assert (root / "input").read_text() == "input"
+    assert {path.name for path in root.iterdir()} == {"input", "link", "linked", "out"}
+    assert {path.name for path in (root / "out").iterdir()} == {"dangling", "own", "yours"}
+    assert {path.name for path in tmp_path.iterdir()} == {"root", "secret", "report"}

@@ -1,0 +1,56 @@
+"""Schemes replayed on the segments of a run, against runs of their own."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.session.counters import Counters
+from profiler.session.session import Comparison, compare_program
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"
+THRESHOLDS = ((0, 0), (5, 15), (20, 40))
+SETTINGS = (
+    *(
+        Setting(f"tpp({cold},{loop})", Mode.TPP, SchemeOptions(cold=cold, loop=loop))
+        for cold, loop in THRESHOLDS
+    ),
+    Setting("always", Mode.TPP, SchemeOptions(cold=20, loop=40, cold_always=True)),
+)
+NAMES = ("v9/control", "v9/nonlocal", "v8/loops", "v8plus/signals")
+
+
+def compare(name: str, settings, tmp_path: Path) -> Comparison:
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "in").open("w+b"):
+        guest = GuestOptions(
+            root=tmp_path,
+            stdin=tmp_path / "in",
+            stdout=out.fileno(),
+            stderr=out.fileno(),
+            max_instructions=200_000,
+        )
+        request = RunRequest(FIXTURES / f"{name}.elf", guest, self_check=True)
+        return compare_program(request, settings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_replayed_scheme_measures_what_a_run_does(name, tmp_path, monkeypatch):
+    replayed = compare(name, SETTINGS, tmp_path)
+    monkeypatch.setattr(Counters, "replay", lambda *_: False)
+    run = compare(name, SETTINGS, tmp_path)
+    assert run.emulations == 2
+    for mine, theirs in zip(replayed.measurements, run.measurements, strict=True):
+        counts = {**mine.counts, "runs": theirs.counts["runs"]}
+        assert replace(mine, counts=counts) == theirs, mine.options
+
+
+@pytest.mark.parametrize("name", ["v9/control", "v8/loops"])
+def test_one_run_is_enough_where_no_hash_table_is_left(name, tmp_path):
+    assert compare(name, SETTINGS[1:2], tmp_path).emulations == 1
+
+
+def test_hash_tables_need_a_run_of_their_own(tmp_path):
+    hashed = compare("v9/manypaths", SETTINGS[:1], tmp_path)
+    assert hashed.emulations == 2
+    assert hashed.measurements[0].counts["hashed_increments"] > 0

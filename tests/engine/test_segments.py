@@ -1,0 +1,205 @@
+"""Path segments and the automaton of all schemes' registers, against plain execution of plans.
+
+A small driver plays the machine: it follows walks edge by edge and lets the kernel do what the
+operations say.
+"""
+
+import random
+from collections import Counter
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from profiler.code.runtime.hash_routine import hash_costs
+from profiler.engine import kernels
+from profiler.engine.lowering import Lowering, fuse, hash_model
+from profiler.engine.segments import segment
+from profiler.graphfiles.execution import execute
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.interpret import ExecutedWalk
+from profiler.plan.plan import Table
+from profiler.request.request import Mode, SchemeOptions, Setting, TableChoice
+from profiler.schemes.registry import make_plan
+from profiler.session.counters import Counters, RoutineEvents, Scheme, UnfinishedSegment
+from simulator.binary.program import MachineKind
+from tests.oracles import brute
+
+MACHINE = MachineKind.SPARCV9
+SETTINGS = tuple(
+    Setting(f"{mode}-{number}", mode, options)
+    for mode in (Mode.PP, Mode.BITTRACE, Mode.TPP, Mode.KITER)
+    for number, options in enumerate(
+        (
+            SchemeOptions(),
+            SchemeOptions(table=TableChoice.HASH, path_limit=20),
+            SchemeOptions(path_limit=5, cold=30, loop=40, cold_always=True, iterations=3),
+        )
+    )
+)
+
+
+class Driver:
+    """The kernel on one routine under several settings."""
+
+    def __init__(self, cfg: ControlFlowGraph, counts, settings) -> None:
+        self.cfg = cfg
+        self.schemes = [
+            Scheme(each, lambda _: cfg, self._maker(each, counts), slot)
+            for slot, each in enumerate(settings)
+        ]
+        self.lowering = Lowering(
+            [scheme.plan for scheme in self.schemes],
+            [cfg],
+            np.array([0, len(cfg.edges)], np.int64),
+            hash_model(MACHINE),
+            (1 << 64) - 1,
+        )
+        self.memory = self.lowering.memory
+        self.ends: Counter[tuple[int, int, int]] = Counter()
+        self.crossings = [0] * len(cfg.edges)
+
+    @staticmethod
+    def _maker(setting: Setting, counts):
+        return lambda cfg: make_plan(cfg, setting.mode, setting.options, None, counts)
+
+    def walk(self, edges, joined: int) -> None:
+        """Cross `edges`, the operations of `joined` edges at a time in one list."""
+        for edge in edges:
+            self.crossings[edge] += 1
+        for start in range(0, len(edges), joined):
+            group = edges[start : start + joined]
+            operations = [op for edge in group for op in self.lowering.operations(edge)]
+            if operations:
+                self._execute(self.memory.add_operations(fuse(operations)))
+        block = self.cfg.edges[edges[-1]].target
+        if block != self.cfg.exit:
+            state, register = self.memory.segment(0)
+            self.ends[block, register, state] += 1
+
+    def _execute(self, number: int) -> None:
+        status = self.memory.execute(number, 0)
+        while status != kernels.OK:
+            number = int(self.memory.clock[kernels.FAILED_OPERATION])
+            if status == kernels.NO_NODES:
+                self.memory.grow_nodes()
+            else:
+                assert status == kernels.NEW_SEGMENT
+                state, register = self.memory.segment(0)
+                increment = int(self.memory.state.operations[number * kernels.OPERATION + 1])
+                assert self.lowering.products.resolve(state, register + increment)
+            status = self.memory.execute(number, 0)
+
+    def counters(self) -> Counters:
+        ends = tuple(UnfinishedSegment(*end, count) for end, count in self.ends.items())
+        events = RoutineEvents(self.cfg, tuple(self.crossings), ends)
+        return Counters(self.lowering, {0: events})
+
+
+def check(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = brute.structured_graph(rng) if seed % 2 else brute.random_graph(rng)
+    walks = [brute.random_walk(rng, cfg, rng.choice((1, 5, 60))) for _ in range(12)]
+    settings = rng.sample(SETTINGS, 5)
+    driver = Driver(cfg, brute.edge_counts(cfg, walks), settings)
+    for walk in walks:
+        driver.walk(walk, rng.choice((1, 2, 5)))
+    found = driver.counters()
+    for scheme in driver.schemes:
+        plan = scheme.plan(0)
+        plain = execute(cfg, plan, [ExecutedWalk(tuple(w)) for w in walks], hash_costs(MACHINE))
+        mine = found.of(scheme, 0)
+        where = (seed, scheme.name)
+        assert {k: v for k, v in mine.paths.items() if v} == dict(plain.paths), where
+        assert mine.events == plain.events and dict(mine.early) == dict(plain.early), where
+        assert dict(mine.taken) == dict(plain.taken), where
+        assert mine.hashed == plain.hashed, where
+        reading = scheme.routine_plan(0).read(mine)
+        assert reading == scheme.routine_plan(0).read(plain), where
+        if plan.table is Table.HASH:
+            if plan.key_words == 1:
+                assert mine.hashing == plain.hashing, where
+            calls, _ = driver.lowering.hashing(0, scheme.slot)
+            assert calls == mine.hashed, where
+            table = driver.lowering.hashed_counts(0, scheme.slot)
+            assert table == {k: v for k, v in mine.paths.items() if v and k >= 0}, where
+    assert driver.lowering.products.lost == 0
+
+
+@pytest.mark.parametrize("seeds", [range(0, 40), range(40, 80), range(80, 120)], ids=str)
+def test_every_scheme_counts_what_plain_execution_counts(seeds):
+    for seed in seeds:
+        check(seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("first", range(1000, 2000, 100))
+def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(first):
+    for seed in range(first, first + 100):
+        check(seed)
+
+
+def test_segments_tell_walks_apart_and_join_to_them():
+    for seed in range(150):
+        rng = random.Random(seed)
+        cfg = brute.structured_graph(rng) if seed % 2 else brute.random_graph(rng)
+        cuts = [edge.id for edge in cfg.edges if rng.random() < 0.2]
+        pieces = segment(cfg, cuts)
+        for _ in range(5):
+            walk = brute.random_walk(rng, cfg, 50)
+            joined: list[int] = []
+            register = 0
+            for edge in walk:
+                for step in pieces.steps.get(edge, ()):
+                    match type(step).__name__:
+                        case "BeginSegments":
+                            register = step.register
+                        case "AddToSegment":
+                            register += step.increment
+                        case _:
+                            joined += pieces.decode(register + step.increment)
+                            register = step.register
+            block = cfg.edges[walk[-1]].target
+            if block != cfg.exit:
+                joined += pieces.decode_prefix(register, block)
+            loops = {e.id for e in cfg.edges if e.source == e.target}
+            assert joined == [edge for edge in walk if edge not in loops], seed
+
+
+def test_cuts_end_segments_and_weights_save_steps():
+    cfg = brute.structured_graph(random.Random(3), depth=4)
+    inner = [e.id for e in cfg.edges if e.source != cfg.entry and e.target != cfg.exit]
+    everywhere = segment(cfg, inner)
+    assert set(everywhere.dag.removed) == {
+        edge for edge in inner if cfg.edges[edge].source != cfg.edges[edge].target
+    }
+    walk = brute.random_walk(random.Random(4), cfg, 500)
+    counts = brute.edge_counts(cfg, [walk])
+
+    def work(weights) -> int:
+        return sum(counts[edge] for edge in segment(cfg, (), weights).steps)
+
+    assert work([Fraction(count) for count in counts]) <= work([Fraction(1)] * len(counts))
+
+
+def test_astronomic_routines_stay_within_the_kernels_words():
+    edges = []
+    for rung in range(200):
+        first = 3 * rung
+        edges += [(first, first + 1), (first, first + 2), (first + 1, first + 3)]
+        edges.append((first + 2, first + 3))
+    pieces = segment(brute.graph(601, edges))
+    assert len(pieces.dag.removed) >= 5
+    words = [abs(word) for steps in pieces.steps.values() for step in steps for word in step]
+    assert sum(words) < 1 << 62
+
+
+def test_keys_of_no_segment_are_refused():
+    """Control may come into a routine by a way that its graph lacks; its register is garbage."""
+    pieces = segment(brute.graph(3, [(0, 1), (1, 0), (1, 2)]))
+    places = range(len(pieces.dag.removed) + 1, 1 << (pieces.shift - 1))
+    keys = [place << 1 | 1 for place in places] + [-1, pieces.numbering.total << pieces.shift | 1]
+    assert keys
+    for key in keys:
+        with pytest.raises(ValueError, match="has no"):
+            pieces.decode(key)

@@ -1,0 +1,467 @@
+"""Cells of experiments: settings, path characteristics by hand, runs, plans, failures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.code.codegen import CounterSpace, ProgramContexts, generate
+from profiler.experiments.cells import provenance
+from profiler.experiments.cells.cells import (
+    TREES,
+    Cell,
+    CellResult,
+    Job,
+    Kind,
+    common_paths,
+    plan_cell,
+)
+from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
+from profiler.experiments.cells.provenance import Keys, row_key
+from profiler.experiments.cells.rows import find_jumps
+from profiler.experiments.cells.run import groups, run_group
+from profiler.experiments.cells.settings import combinations, parse, parse_options, setting
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.plan.plan import Table
+from profiler.profiles.profile import PathCount
+from profiler.recovery.recovery import recover
+from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.schemes.registry import make_plan
+from profiler.session.session import compare_program
+from simulator.binary import elf
+from simulator.errors import UsageError
+from tests.support.figures import epp_1, walk
+
+Find = Callable[..., Path]
+
+
+def only(*jobs: Job) -> tuple[CellResult, ...]:
+    """Run jobs that must be one group."""
+    made = groups(jobs)
+    assert len(made) == 1
+    return run_group(made[0])
+
+
+# --- settings
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("pp", "pp"),
+        ("pp[cold=1,weights=heuristic]", "pp"),  # pp does not read it; it is the default
+        ("tpp[loop=15,cold=1.50]", "tpp[cold=1.5]"),
+        ("kiter[iterations=3,weights=uniform]", "kiter[weights=uniform,iterations=3]"),
+        ("qpt[placement=edge,table=hash]", "qpt[placement=edge]"),
+        ("tpp[cold_always=true]", "tpp[cold_always=true]"),
+        ("naive[weights=exact]", "naive"),
+    ],
+)
+def test_equal_work_has_one_name(text: str, canonical: str) -> None:
+    assert parse(text).name == canonical
+    assert parse(canonical) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["ppp", "pp[weights=good]", "tpp[cold=101]", "tpp[cold=nan]", "kiter[iterations=0]", "pp[x=1]",
+     "pp[cold", "pp[cold]", "tpp[cold=1,cold=2]", "kiter[iterations=1.5]", "pp[path_limit=0]"],
+)  # fmt: skip
+def test_wrong_settings_are_one_line_errors(text: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_settings_reach_the_scheme() -> None:
+    found = parse("kiter[iterations=3,path_limit=60000]").scheme()
+    assert found.mode is Mode.KITER
+    assert found.options == dataclasses.replace(SchemeOptions(), iterations=3, path_limit=60000)
+    exact = parse("pp[weights=exact]")
+    assert exact.scheme(Path("x")).options.weights == Path("x")
+    with pytest.raises(ValueError, match="edge profile"):
+        exact.scheme()
+
+
+def test_a_grid_of_settings_has_each_once() -> None:
+    made = combinations(
+        ["pp", "tpp", "naive"], [{}, parse_options("cold=1,loop=1")], ["heuristic", "exact"]
+    )
+    assert [each.name for each in made] == [
+        "pp", "pp[weights=exact]",
+        "tpp", "tpp[weights=exact]", "tpp[cold=1,loop=1]", "tpp[weights=exact,cold=1,loop=1]",
+        "naive",
+    ]  # fmt: skip
+
+
+# --- characteristics of paths, by hand
+
+
+def counted(cfg: ControlFlowGraph, blocks: str, count: int) -> PathCount:
+    """Return a path of a graph with one-letter, one-instruction blocks."""
+    edges = tuple(walk(cfg, blocks))
+    ids = tuple(cfg.edges[edge].target for edge in edges[:-1])
+    return PathCount(0, count, len(ids), ids, (), False, edges)
+
+
+def test_epp_figure_1_is_mostly_mispredicted_by_its_edge_profile() -> None:
+    cfg = epp_1()
+    profile = {"ACDF": 90, "ACDEF": 60, "ABCDF": 0, "ABCDEF": 100, "ABDF": 20, "ABDEF": 0}
+    paths = [counted(cfg, blocks, count) for blocks, count in profile.items()]
+    edges = [sum(p.count for p in paths if edge.id in p.edges) for edge in cfg.edges]
+    facts = path_facts([RoutinePaths(cfg, paths, edges)], predict=True)
+    assert (facts.paths, facts.executions, facts.most_paths, facts.routines) == (4, 270, 4, 1)
+    assert facts.edges == 90 * 3 + 60 * 4 + 100 * 5 + 20 * 3
+    assert facts.instructions == 90 * 4 + 60 * 5 + 100 * 6 + 20 * 4
+    assert (facts.longest_edges, facts.longest_instructions) == (5, 6)
+    # Most frequent edges: A>C (150), C>D, D>E (160), E>F. So ACDEF is predicted whole, ACDF up to
+    # D, and what begins with A>B not beyond A.
+    predicted = facts.predicted
+    assert predicted is not None
+    assert (predicted.correct, predicted.correct_executions) == (1, 60)
+    assert predicted.edges == 90 * 2 + 60 * 4
+    assert predicted.instructions == 90 * 3 + 60 * 5 + 100 + 20
+    assert (predicted.longest_edges, predicted.longest_instructions) == (4, 5)
+
+
+def loop() -> ControlFlowGraph:
+    """A goes to B (taken) or C; B to itself or D, C to D; D back to A or to EXIT."""
+    blocks = tuple(Block(i, 4 * i, i + 1, False) for i in range(4))
+    kinds = EdgeKind
+    ends = [
+        (4, 0, kinds.ENTRY), (0, 1, kinds.TAKEN), (0, 2, kinds.FALL_THROUGH), (1, 1, kinds.TAKEN),
+        (1, 3, kinds.FALL_THROUGH), (2, 3, kinds.FALL_THROUGH), (3, 0, kinds.TAKEN),
+        (3, 5, kinds.EXIT),
+    ]  # fmt: skip
+    edges = tuple(Edge(i, *each) for i, each in enumerate(ends))
+    return ControlFlowGraph("loop", 0x100, 16, blocks, edges)
+
+
+def loop_path(edges: tuple[int, ...], blocks: str, count: int, partial: bool = False) -> PathCount:
+    ids = ["ABCD".index(block) for block in blocks]
+    size = sum(i + 1 for i in ids)
+    return PathCount(None, count, size, tuple(4 * i for i in ids), (), partial, edges)
+
+
+def test_ties_go_to_the_edge_not_taken_and_self_loops_are_not_followed() -> None:
+    cfg = loop()
+    paths = [
+        loop_path((0, 1, 4), "ABD", 2),  # ENTRY A B D, then the back edge
+        loop_path((2, 5), "ACD", 1),  # A C D, then the back edge
+        loop_path((1, 4, 7), "ABD", 1),  # A B D EXIT
+        loop_path((2, 5, 7), "ACD", 2),  # A C D EXIT
+        loop_path((0,), "A", 7, partial=True),
+    ]
+    edges = [2, 3, 3, 100, 3, 3, 3, 3]  # A > B and A > C tie; so do D > A and D > EXIT
+    facts = path_facts([RoutinePaths(cfg, paths, edges, removed={6})], predict=True)
+    assert (facts.paths, facts.executions, facts.partial) == (4, 6, 7)
+    predicted = facts.predicted
+    assert predicted is not None
+    # Of D's equals neither falls through: the first is the back edge. A C D by the back edge it is.
+    assert (predicted.correct, predicted.correct_executions) == (1, 1)
+    assert predicted.edges == 3 * 2  # both A C D paths, wholly; A B D not beyond A
+    assert predicted.instructions == 3 * (1 + 3 + 4) + 3 * 1
+    edges[7] += 1  # now D leaves by EXIT
+    again = path_facts([RoutinePaths(cfg, paths, edges, removed={6})], predict=True).predicted
+    assert again is not None
+    assert (again.correct, again.correct_executions) == (1, 2)
+    edges[1] += 1  # and A goes to B, where the self-loop is no step
+    last = path_facts([RoutinePaths(cfg, paths, edges, removed={6})], predict=True).predicted
+    assert last is not None
+    assert (last.correct, last.correct_executions, last.edges) == (1, 1, 3 * 2)
+
+
+def test_path_keys_tell_paths_apart_whatever_the_counts() -> None:
+    cfg = loop()
+    paths = [
+        loop_path((0, 1, 4), "ABD", 2),
+        loop_path((1, 4), "ABD", 1),
+        loop_path((1, 4, 7), "ABD", 1),
+        loop_path((0, 1, 4, 7), "ABD", 0),
+        loop_path((0,), "A", 1, partial=True),
+    ]
+    rows = path_rows([RoutinePaths(cfg, paths, [0] * 8)])
+    assert len(rows) == len({row.key for row in rows}) == 3
+    doubled = [dataclasses.replace(path, count=2 * path.count) for path in paths]
+    again = path_rows([RoutinePaths(cfg, doubled, [0] * 8)])
+    assert [row.key for row in again] == [row.key for row in rows]
+    other = dataclasses.replace(cfg, address=0x200)
+    moved = path_rows([RoutinePaths(other, paths, [0] * 8)])
+    assert not {row.key for row in moved} & {row.key for row in rows}
+
+
+def test_common_paths_are_weighted_by_the_reference_run() -> None:
+    cfg = loop()
+    both, alone = loop_path((0, 1, 4), "ABD", 2), loop_path((2, 5), "ACD", 3)
+    reference = CellResult(paths=path_rows([RoutinePaths(cfg, [both, alone], [0] * 8)]))
+    more = dataclasses.replace(both, count=50)
+    training = CellResult(paths=path_rows([RoutinePaths(cfg, [more], [0] * 8)]))
+    found = common_paths(reference, training)
+    assert (found.common, found.paths) == (1, 2)
+    assert (found.common_executions, found.executions) == (2, 5)
+    assert (found.common_instructions, found.instructions) == (2 * 7, 2 * 7 + 3 * 8)
+
+
+# --- runs
+
+SETTINGS = (
+    "pp", "qpt2", "qpt", "tpp", "tpp[cold=1,loop=1]", "kiter", "witness", "calls",
+    "qpt2[weights=exact]", "pp[weights=exact]",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def found(fixture_elf: Find) -> dict[str, CellResult]:
+    """All settings of one program, run together."""
+    program = fixture_elf("switches")
+    jobs = [Job(Cell("switches", parse(name)), program, status=0) for name in SETTINGS]
+    results = only(*jobs)
+    assert [result.error for result in results] == [None] * len(jobs)
+    return dict(zip(SETTINGS, results, strict=True))
+
+
+def test_a_cell_has_the_numbers_of_compare(
+    found: dict[str, CellResult], fixture_elf: Find, tmp_path: Path
+) -> None:
+    with (tmp_path / "out").open("wb") as out:
+        guest = GuestOptions(tmp_path, stdin=Path("/dev/null"), argv0=b"switches",
+                             stdout=out.fileno())  # fmt: skip
+        names = ("pp", "qpt2", "tpp", "kiter", "witness")
+        compared = compare_program(
+            RunRequest(fixture_elf("switches"), guest),
+            [Setting(name, Mode(name), SchemeOptions()) for name in names],
+        )
+    for name, measurement in zip(names, compared.measurements, strict=True):
+        cell = found[name]
+        assert (cell.base, cell.added) == (measurement.base, measurement.added)
+        assert {k: v for k, v in cell.counts.items() if k not in ("jumps", "hashing")} == {
+            k: v for k, v in measurement.counts.items() if k != "runs"
+        }
+        assert (cell.sizes, cell.lost) == (measurement.sizes, measurement.lost)
+        rows = [(r.name, r.address, r.added, r.instructions) for r in cell.routines]
+        assert rows == [(r.name, r.address, r.added, r.instructions) for r in measurement.routines]
+
+
+def test_rows_add_up(found: dict[str, CellResult]) -> None:
+    for name, cell in found.items():
+        for total in ("path_increments", "hashed_increments", "edge_increments"):
+            assert sum(getattr(row, total) for row in cell.routines) == cell.counts[total], name
+        if "inferred_paths" in cell.counts:
+            inferred = sum(row.inferred_paths for row in cell.routines)
+            assert inferred == cell.counts["inferred_paths"] > 0
+    pp = found["pp"]
+    assert pp.facts is not None
+    assert sum(row.executed_paths for row in pp.routines) == pp.facts.paths == len(pp.paths)
+    assert pp.facts.executions == sum(path.count for path in pp.paths)
+    assert {row.table for row in pp.routines} <= set(Table)
+    assert all(row.num_paths is None for row in found["qpt2"].routines)
+    assert found["tpp"].definite_flow is not None
+    assert found["pp"].definite_flow is None
+
+
+def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellResult]) -> None:
+    trees = found["qpt2"].trees
+    assert set(trees) == set(TREES)
+    for tree, name in (
+        ("redundant", "qpt"),
+        ("heuristic-max", "qpt2"),
+        ("exact-max", "qpt2[weights=exact]"),
+    ):
+        assert trees[tree].increments == found[name].counts["edge_increments"]
+        assert trees[tree].counters == sum(row.instrumented_edges for row in found[name].routines)
+    increments = [trees[name].increments for name in TREES]
+    assert min(increments) == trees["exact-max"].increments
+    assert trees["exact-min"].increments == max(increments[1:])
+    assert found["pp"].trees == {}
+
+
+def test_a_cell_does_not_depend_on_what_runs_with_it(
+    found: dict[str, CellResult], fixture_elf: Find
+) -> None:
+    program = fixture_elf("switches")
+    for name in ("tpp", "pp[weights=exact]"):
+        (alone,) = only(Job(Cell("switches", parse(name)), program, status=0))
+        assert alone == found[name]
+
+
+def test_path_limits_are_not_mixed(fixture_elf: Find) -> None:
+    program = fixture_elf("switches")
+    names = ("pp", "tpp", "pp[path_limit=100]", "tpp[path_limit=100]", "qpt2")
+    made = groups(Job(Cell("switches", parse(name)), program) for name in names)
+    assert [[job.cell.setting.name for job in group] for group in made] == [
+        ["pp", "tpp", "qpt2"],
+        ["pp[path_limit=100]", "tpp[path_limit=100]"],
+    ]
+
+
+def test_large_programs_run_few_settings_at_once(tmp_path: Path) -> None:
+    program = tmp_path / "large"
+    jobs = [Job(Cell("x", setting("kiter", iterations=k)), program) for k in range(3, 20)]
+    program.write_bytes(bytes(1000))
+    assert [len(group) for group in groups(jobs)] == [17]
+    program.write_bytes(bytes(1 << 20))
+    assert [len(group) for group in groups(jobs)] == [8, 8, 1]
+    assert [job for group in groups(jobs) for job in group] == jobs
+
+
+def test_inputs_are_runs_of_their_own(fixture_elf: Find, tmp_path: Path) -> None:
+    given = tmp_path / "words.txt"
+    given.write_text("one two one\n")
+    program = fixture_elf("words")
+    empty = Job(Cell("words", setting("edges"), "train"), program)
+    full = Job(Cell("words", setting("edges")), program, stdin=given)
+    assert len(groups([empty, full])) == 2
+    (short,), (long,) = only(empty), only(full)
+    assert 0 < short.base < long.base
+    assert short.output != long.output
+
+
+# --- plans
+
+
+def test_a_plan_cell_knows_all_routines_and_runs_nothing(fixture_elf: Find) -> None:
+    program = fixture_elf("switches")
+    names = ("qpt2", "kiter[iterations=1]", "kiter[iterations=3]", "tpp", "pp")
+    jobs = [Job(plan_cell("switches", parse(name)), program) for name in names]
+    edges, once, thrice, tpp, pp = only(*jobs)
+    assert tpp.error is not None and "needs a run" in tpp.error
+    (run,) = only(Job(Cell("switches", setting("qpt2")), program))
+    static = {row.address: row for row in edges.routines}
+    assert set(static) > {row.address for row in run.routines}
+    for row in run.routines:
+        same = static[row.address]
+        assert (row.instrumented_edges, row.no_jump_edges) == (
+            same.instrumented_edges,
+            same.no_jump_edges,
+        )
+        assert 0 <= row.no_jump_edges <= row.instrumented_edges <= row.edges
+    assert [row.num_paths for row in once.routines] == [row.num_paths for row in pp.routines]
+    grown = zip(once.routines, thrice.routines, strict=True)
+    assert all((a.num_paths or 0) <= (b.num_paths or 0) for a, b in grown)
+    assert sum(r.num_paths or 0 for r in thrice.routines) > sum(
+        r.num_paths or 0 for r in once.routines
+    )
+    assert edges.base == edges.added == 0
+    assert edges.timing.planning > 0 and edges.timing.generation > 0
+    assert dataclasses.replace(edges.timing, run=9.0) != edges.timing
+    assert dataclasses.replace(edges, timing=once.timing) == edges
+
+
+@pytest.mark.parametrize("mode", ["qpt2", "pp", "naive", "calls", "qpt", "bits"])
+def test_jumps_are_where_generated_code_has_them(mode: str, fixture_elf: Find) -> None:
+    found = 0
+    for name in ("control", "switches"):
+        recovered = recover(elf.load(fixture_elf(name)))
+        contexts, space = ProgramContexts(recovered), CounterSpace()
+        for number, cfg in enumerate(recovered.routines):
+            plan = make_plan(cfg, Mode(mode), SchemeOptions()).plan
+            code = generate(cfg, plan, contexts.of(number), space.place(plan))
+            expected = {edge for edge, snippet in code.snippets.items() if snippet.jump_cost}
+            assert set(find_jumps(cfg, plan, contexts.of(number))) == expected
+            found += len(expected)
+    assert found > 10
+
+
+# --- failures
+
+
+def test_wrong_endings_are_errors_that_keep_their_numbers(
+    fixture_elf: Find, tmp_path: Path
+) -> None:
+    program = fixture_elf("nonlocal")  # its status is 4
+    fine, wrong = (
+        only(Job(Cell("nonlocal", setting("pp")), program, status=status))[0] for status in (4, 0)
+    )
+    assert fine.error is None
+    assert wrong.error is not None and "ended with status 4, not 0" in wrong.error
+    assert wrong.base == fine.base > 0
+    other = tmp_path / "expected.txt"
+    other.write_text("something else")
+    (lying,) = only(Job(Cell("nonlocal", setting("pp")), program, expected=other))
+    assert lying.error is not None and "wrote something else than expected.txt" in lying.error
+    (short,) = only(Job(Cell("nonlocal", setting("pp")), program, max_instructions=50))
+    assert short.error is not None and "was not done after" in short.error
+
+
+def test_what_cannot_run_is_a_result(tmp_path: Path) -> None:
+    bad = tmp_path / "bad.elf"
+    bad.write_bytes(b"no ELF file")
+    for job in (
+        Job(Cell("bad", setting("pp")), bad),
+        Job(plan_cell("bad", setting("pp")), bad),
+        Job(Cell("bad", setting("pp")), tmp_path / "missing"),
+        Job(Cell("bad", setting("pp")), bad, root=tmp_path / "nowhere"),
+    ):
+        (result,) = only(job)
+        assert result.failed and result.base == 0
+        assert "\n" not in (result.error or "")
+
+
+def test_one_bad_setting_does_not_take_the_others_with_it(
+    fixture_elf: Find, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from profiler.experiments.cells import measure as cell_measure
+
+    real = cell_measure.measure
+
+    def fragile(request: RunRequest, settings: list[Setting]) -> tuple[CellResult, ...]:
+        if any(each.mode is Mode.KITER for each in settings):
+            raise RuntimeError("kiter\nfell over")
+        return real(request, settings)
+
+    monkeypatch.setattr(cell_measure, "measure", fragile)
+    program = fixture_elf("faults")
+    names = ("pp", "kiter", "qpt2")
+    results = only(*(Job(Cell("faults", parse(name)), program) for name in names))
+    assert [result.error for result in results] == [
+        None, "internal error: RuntimeError: kiter fell over", None,
+    ]  # fmt: skip
+
+
+# --- keys
+
+
+def test_keys_change_with_everything_that_decides_the_result(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = fixture_elf("faults")
+    (tmp_path / "root").mkdir()
+    file = tmp_path / "root" / "file"
+    file.write_text("a")
+    job = Job(Cell("faults", setting("pp")), program, stdin=file, root=tmp_path / "root")
+
+    def key(job: Job) -> str:
+        return row_key(job, Keys().key(job))
+
+    seen = [key(job)]
+    assert key(dataclasses.replace(job)) == seen[0]
+    moved = tmp_path / "elsewhere"
+    (tmp_path / "root").rename(moved)
+    job = dataclasses.replace(job, stdin=moved / "file", root=moved)
+    assert key(job) == seen[0], "where files are does not matter"
+    cell = job.cell
+    for other in (
+        dataclasses.replace(job, program=fixture_elf("sieve")),
+        dataclasses.replace(job, arguments=("1",)),
+        dataclasses.replace(job, environment=(("A", "1"),)),
+        dataclasses.replace(job, stdin=None),
+        dataclasses.replace(job, root=None),
+        dataclasses.replace(job, max_instructions=5),
+        dataclasses.replace(job, suite="micro"),
+        dataclasses.replace(job, cell=dataclasses.replace(cell, setting=setting("qpt2"))),
+        dataclasses.replace(job, cell=dataclasses.replace(cell, input="train")),
+        dataclasses.replace(job, cell=dataclasses.replace(cell, kind=Kind.PLAN)),
+        dataclasses.replace(job, cell=dataclasses.replace(cell, build="v8plus-O2")),
+    ):
+        seen.append(key(other))
+    (moved / "file").write_text("b")
+    seen.append(key(job))
+    made = provenance.versions()
+    for change in ({"engine": "other"}, {"cost_model": "other"}, {"simprof": "other"}):
+        changed = dataclasses.replace(made, **change)
+        monkeypatch.setattr(provenance, "versions", lambda changed=changed: changed)
+        seen.append(key(job))
+    assert len(set(seen)) == len(seen)

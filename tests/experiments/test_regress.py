@@ -1,0 +1,753 @@
+"""`simprof regress`: equal counts pass, every change is caught and told by its cause."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from profiler import cli
+from profiler.code import cost_model
+from profiler.code import generators as snippets
+from profiler.code.writer import Generator, Writer
+from profiler.engine import kernel_cache
+from profiler.experiments.regress import file as regress_file
+from profiler.experiments.regress import regress
+from profiler.experiments.regress.causes import cost_changes, place_text, plan_text
+from profiler.experiments.regress.compare import (
+    Ceiling,
+    Check,
+    Limit,
+    Limits,
+    RunCheck,
+    SettingCheck,
+    compare_runs,
+)
+from profiler.experiments.regress.regress import CheckOptions, check, record
+from profiler.experiments.regress.routines import PlanChange
+from profiler.experiments.regress.targets import Target, file_targets
+from profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
+from profiler.graphs.weights import uniform
+from profiler.plan.plan import CountEdge
+from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
+from profiler.request.request import Mode, SchemeOptions, Setting, Weights
+from profiler.schemes.qpt import planner as qpt
+from simulator.errors import UsageError
+from simulator.isa import assembler as asm
+
+ROOT = Path(__file__).resolve().parents[2]
+BIN = ROOT / "fixtures/bin"
+QPT2 = Setting("qpt2", Mode.QPT2, SchemeOptions())
+PP = Setting("pp", Mode.PP, SchemeOptions())
+EXACT = CheckOptions()
+MODEL = Target("", Path(), {})
+
+
+# --- values, made up
+
+
+def routine(name: str = "main", address: int = 0x1000, **changes: Any) -> RoutineFacts:
+    """A routine with two instrumented edges."""
+    numbers = {"activations": 1, "added": 8, "instructions": 50, "paths": 0, "cut_edges": 0}
+    plain = RoutineFacts(
+        name, address, "g1", "p1", {"0>8": "aaaa", "8>": "bbbb"}, "none", "", "c1", numbers
+    )
+    return replace(plain, **changes)
+
+
+def baseline(**metrics: int) -> Baseline:
+    """A baseline of one run under one setting."""
+    counts = {"base": 1000, "added": 100, "counts.edge_increments": 25, **metrics}
+    result = SettingResult(counts, ("CountEdge",), (routine(), routine("leaf", 0x2000)))
+    run = Run(
+        {"file": "a.elf", "sha256": "0" * 64, "compiler": "GCC 12", "machine": "sparcv9"},
+        {"arguments": ("x", "\udcff"), "argv0": "a.elf", "stdin": "", "max_instructions": None},
+        {"reason": "exit", "status": 0, "output": "1" * 64},
+        {"qpt2": result},
+    )
+    settings = {"qpt2": {"mode": "qpt2", "weights": "heuristic"}}
+    costs = {"generation": "1", "snippet CountEdge": "d1", "snippet CountPath": "d2"}
+    return Baseline({"simprof": "1", "unicorn": "2"}, costs, settings, {"a.elf": run})
+
+
+def with_run(old: Baseline, **changes: Any) -> Baseline:
+    """The baseline with its run changed."""
+    return replace(old, runs={"a.elf": replace(old.runs["a.elf"], **changes)})
+
+
+def with_result(old: Baseline, **changes: Any) -> Baseline:
+    """The baseline with its result changed."""
+    result = replace(old.runs["a.elf"].results["qpt2"], **changes)
+    return with_run(old, results={"qpt2": result})
+
+
+def compared(old: Baseline, new: Baseline, **limits: Any) -> Check:
+    """Compare all runs."""
+    return Check("b", tuple(compare_runs(old, new, Limits(**limits))))
+
+
+def only(found: Check) -> SettingCheck:
+    """The only result of a check."""
+    (run,) = found.runs
+    (setting,) = run.settings
+    return setting
+
+
+def kinds(found: SettingCheck) -> list[str]:
+    """Kinds of the causes."""
+    return [cause.kind for cause in found.causes]
+
+
+# --- files
+
+
+def test_a_file_holds_a_baseline() -> None:
+    text = regress_file.to_text(baseline())
+    assert regress_file.from_text(text, "b") == baseline()
+    lines = text.splitlines()
+    assert (lines[0], lines[-1]) == ("simprof-baseline 1", "end")
+    assert '["run", "a.elf", "count", "qpt2", "added", 100]' in lines
+    facts = [json.loads(line) for line in lines[1:-1]]
+    assert len({json.dumps(fact[:-1]) for fact in facts}) == len(facts)
+
+
+def test_one_changed_count_is_one_changed_line() -> None:
+    old = regress_file.to_text(baseline()).splitlines()
+    new = regress_file.to_text(baseline(added=101)).splitlines()
+    assert len(old) == len(new)
+    assert sum(one != two for one, two in zip(old, new, strict=True)) == 1
+
+
+def test_lines_may_come_in_any_order() -> None:
+    first, *facts, last = regress_file.to_text(baseline()).splitlines()
+    text = "\n".join([first, *reversed(facts), last, ""])
+    found = regress_file.from_text(text, "b")
+    assert compared(baseline(), found).status == 0
+    assert found.runs["a.elf"].results["qpt2"].routines == (routine(), routine("leaf", 0x2000))
+
+
+def test_numbers_may_be_of_any_size() -> None:
+    huge = baseline(**{"counts.paths": 10**6000})
+    assert regress_file.from_text(regress_file.to_text(huge), "b") == huge
+
+
+def damages() -> Iterator[tuple[str, str]]:
+    """Texts that are no baseline."""
+    text = regress_file.to_text(baseline())
+    lines = text.splitlines()
+    line = next(x for x in lines if '"added", 100' in x)
+    place = next(x for x in lines if '"routine"' in x)
+    replaced = {
+        "a word for a number": (line, line.replace("100", '"100"')),
+        "true for a number": (line, line.replace("100", "true")),
+        "a fraction for a number": (line, line.replace("100", "1.5")),
+        "no JSON": (line, line[:-1]),
+        "an object": (line, "{}"),
+        "an empty list": (line, "[]"),
+        "another subject": (line, '["cake", "a", 1]'),
+        "a number as subject": (line, line.replace('"qpt2"', "7")),
+        "twice": (line, f"{line}\n{line}"),
+        "no added": (line, ""),
+        "deep": (line, "[" * 100_000),
+        "another setting": (line, line.replace("qpt2", "pp")),
+        "an address": (place, place.replace("0x1000", "main")),
+        "a place": (place, place.replace("0>8=aaaa", "0>8")),
+        "no graph": (place, place.replace('"graph": "g1", ', "")),
+    }
+    yield from ((name, text.replace(*change)) for name, change in replaced.items())
+    yield "cut short", "\n".join(lines[:-1]) + "\n"
+    yield "cut in a line", text[: len(text) // 2]
+    yield "something behind", f"{text}more\n"
+    yield "nothing", "simprof-baseline 1\nend\n"
+    yield "header alone", "simprof-baseline 1"
+    yield "another version", text.replace("baseline 1", "baseline 9")
+    yield "empty", ""
+    yield "another file", "\x7fELF\n"
+
+
+@pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in damages()])
+def test_a_damaged_file_is_refused_and_left_alone(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert text != regress_file.to_text(baseline())
+    path = tmp_path / "b"
+    path.write_text(text)
+    assert cli.run(["regress", "check", str(path)]) == 125
+    error = capsys.readouterr().err
+    assert error.startswith(f"simprof: {path} is ")
+    assert error.count("\n") == 1
+    assert path.read_text() == text
+
+
+def test_every_lost_line_is_noticed() -> None:
+    lines = regress_file.to_text(baseline()).splitlines(keepends=True)
+    for number in range(len(lines)):
+        text = "".join(lines[:number] + lines[number + 1 :])
+        if '"max_instructions", null' in lines[number] or "CountPath" in lines[number]:
+            continue  # what is not there is none; no plan here counts paths
+        try:
+            found = regress_file.from_text(text, "b")
+        except UsageError:
+            continue
+        assert compared(found, baseline(), strict=True).status == 1, lines[number]
+
+
+# --- comparing
+
+
+def test_equal_counts_are_the_same() -> None:
+    found = only(compared(baseline(), baseline()))
+    assert (found.state, found.differences, found.causes) == ("same", (), ())
+
+
+@pytest.mark.parametrize(
+    ("limits", "added", "state"),
+    [
+        ({}, 101, "changed"),
+        ({}, 99, "changed"),
+        ({"tolerance": Fraction(1)}, 101, "within limits"),
+        ({"tolerance": Fraction(1)}, 102, "changed"),
+        ({"tolerance": Fraction(1)}, 98, "changed"),
+        ({"limits": (Limit("added", Fraction(5)),)}, 105, "within limits"),
+        ({"limits": (Limit("added", Fraction(5)),)}, 106, "changed"),
+        ({"limits": (Limit("added", Fraction(5), growth=True),)}, 1, "within limits"),
+        ({"limits": (Limit("added", Fraction(0), growth=True),)}, 101, "changed"),
+        ({"limits": (Limit("qpt2/added", Fraction(5)),)}, 105, "within limits"),
+        ({"limits": (Limit("*/pp/added", Fraction(5)),)}, 105, "changed"),
+        ({"limits": (Limit("*", Fraction(9)), Limit("added", Fraction(1)))}, 105, "changed"),
+        ({"limits": (Limit("added", Fraction(1)), Limit("*", Fraction(9)))}, 105, "within limits"),
+        ({"ceilings": (Ceiling("added", Fraction(100)),)}, 100, "same"),
+        ({"ceilings": (Ceiling("overhead", Fraction(1, 10)),)}, 100, "same"),
+        ({"ceilings": (Ceiling("overhead", Fraction(99, 1000)),)}, 100, "changed"),
+        (
+            {
+                "tolerance": Fraction(50),
+                "ceilings": (Ceiling("added", Fraction(120)), Ceiling("a*", Fraction(110))),
+            },
+            111,
+            "changed",
+        ),
+        ({"limits": (Limit("overhead", Fraction(1)), Limit("added", Fraction(9)))}, 105, "changed"),
+    ],
+)
+def test_limits(limits: dict[str, Any], added: int, state: str) -> None:
+    assert only(compared(baseline(), baseline(added=added), **limits)).state == state
+
+
+def test_a_metric_that_comes_or_goes_is_a_change() -> None:
+    more = baseline(**{"lost.cold_paths": 0})
+    for old, new in ((baseline(), more), (more, baseline())):
+        (difference,) = only(compared(old, new)).differences
+        assert difference.metric == "lost.cold_paths"
+        assert difference.exceeded
+
+
+def test_routines_are_compared_where_everything_is_exact() -> None:
+    numbers = dict(routine().numbers) | {"added": 9}
+    moved = with_result(baseline(), routines=(routine(numbers=numbers), routine("leaf", 0x2000)))
+    found = only(compared(baseline(), moved))
+    assert found.state == "changed"
+    assert [each.name for each in found.routines] == ["main"]
+    assert kinds(found) == ["code"]  # the same plan, executed as often, costs otherwise
+    assert only(compared(baseline(), moved, tolerance=Fraction(1))).state == "within limits"
+
+
+def test_what_is_recorded_explains() -> None:
+    old = baseline()
+    new = baseline(added=120)
+    assert kinds(only(compared(old, new))) == ["unexplained"]
+    program = dict(old.runs["a.elf"].program) | {"sha256": "2" * 64, "compiler": "GCC 13"}
+    found = only(compared(old, with_run(new, program=program)))
+    assert kinds(found) == ["binary"]
+    assert found.causes[0].details == ("compiler GCC 12 -> GCC 13",)
+    given = dict(old.runs["a.elf"].input) | {"arguments": ("y",), "file data": "3", "stdin": "4"}
+    found = only(compared(old, with_run(new, input=given)))
+    assert kinds(found) == ["input"]
+    assert found.causes[0].details == (
+        "arguments x \udcff -> y",
+        "file data is new",
+        "stdin none -> 4",
+    )
+    found = only(compared(old, replace(new, tool={"simprof": "2", "unicorn": "3"})))
+    assert kinds(found) == ["simprof", "emulator"]
+    costs = dict(old.costs) | {"snippet CountEdge": "other", "snippet CountPath": "other"}
+    found = only(compared(old, replace(new, costs=costs)))
+    assert kinds(found) == ["cost model"]
+    assert found.causes[0].details == ("snippet CountEdge",)  # no plan counts paths here
+    settings = {"qpt2": {"mode": "qpt2", "weights": "uniform"}}
+    found = only(compared(old, replace(new, settings=settings)))
+    assert kinds(found) == ["setting"]
+
+
+def test_another_plan_is_told_edge_by_edge() -> None:
+    other = routine(plan="p2", places={"0>8": "cccc", "10>8": "dddd"})
+    new = with_result(baseline(added=90), routines=(other, routine("leaf", 0x2000)))
+    found = only(compared(baseline(), new))
+    assert kinds(found) == ["algorithm"]
+    assert found.causes[0].details == (
+        "main: now on +0x10->+0x8; no longer on +0x8->EXIT; other actions on +0x0->+0x8",
+    )
+    settings = {"qpt2": {"mode": "qpt2", "weights": "uniform"}}
+    assert kinds(only(compared(baseline(), replace(new, settings=settings)))) == [
+        "setting",
+        "plans",
+    ]
+
+
+def test_another_graph_of_the_same_program_is_told() -> None:
+    new = with_result(baseline(added=90), routines=(routine(graph="g2", plan="p2"),))
+    found = only(compared(baseline(), new))
+    assert kinds(found) == ["graphs"]
+    assert {each.name: each.presence for each in found.routines} == {"main": "both", "leaf": "gone"}
+
+
+def test_routines_of_another_program_are_matched_by_name() -> None:
+    program = dict(baseline().runs["a.elf"].program) | {"sha256": "2" * 64}
+    moved = with_result(baseline(), routines=(routine("leaf", 0x1800), routine("main", 0x4000)))
+    found = only(compared(baseline(), with_run(moved, program=program)))
+    assert (found.state, found.routines, kinds(found)) == ("same", (), ["binary"])
+    assert only(compared(baseline(), with_run(moved, program=program), strict=True)).failed
+
+
+def test_how_a_program_ends_is_compared() -> None:
+    ending = {"reason": "signal", "status": 139, "output": "5" * 64}
+    found = compared(baseline(), with_run(baseline(), ending=ending))
+    assert found.status == 1
+    assert [each.metric for each in found.runs[0].ending] == ["reason", "status", "output"]
+    assert found.runs[0].causes[0].kind == "unexplained"
+
+
+def test_places_in_words() -> None:
+    assert place_text(">0") == "ENTRY->+0x0"
+    assert place_text("1c>") == "+0x1c->EXIT"
+    assert place_text("1cs>-8:taken.2") == "+0x1c(slot)->-0x8(taken.2)"
+    assert place_text("1c^") == "+0x1c(top)"
+    assert place_text("1c$") == "+0x1c(end)"
+    assert plan_text(PlanChange((), (), ())) == "other tables of counters"
+
+
+def test_cost_parts_that_come_or_go() -> None:
+    assert list(cost_changes({"a": "1", "b": "1"}, {"b": "2", "c": "1"})) == [
+        "a (gone)",
+        "b",
+        "c (new)",
+    ]
+    new = {"routine hash_count": "1", "routine logsrc": "1", "placement": "1", "generation": "2"}
+    assert list(cost_changes({}, new, ["CountPath"])) == [
+        "generation (new)",
+        "placement (new)",
+        "routine hash_count (new)",
+    ]
+    assert list(cost_changes({}, new, [])) == ["generation (new)"]
+
+
+# --- programs
+
+
+@pytest.fixture(scope="module", autouse=True)
+def kernels() -> None:
+    """Compile kernels once."""
+    kernel_cache.ensure()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """A directory with a program, `loops.elf`."""
+    shutil.copy(BIN / "v9/loops.elf", tmp_path / "loops.elf")
+    return tmp_path
+
+
+def recorded(place: Path, *settings: Setting, **given: Any) -> Baseline:
+    """Record the program in `place` to `b`, and read that."""
+    targets = file_targets([place / "loops.elf"], replace(MODEL, **given))
+    recording = record(targets, settings or (QPT2,), place)
+    assert not recording.failures
+    regress_file.save(recording.baseline, place / "b")
+    loaded = regress_file.load(place / "b")
+    assert loaded == recording.baseline
+    return loaded
+
+
+def again(old: Baseline, place: Path, options: CheckOptions = EXACT) -> Check:
+    """Check the baseline in `place`."""
+    return check(old, place / "b", options)
+
+
+def test_an_unchanged_program_is_the_same(place: Path) -> None:
+    old = recorded(place, PP, QPT2)
+    before = (place / "b").read_bytes()
+    found = again(old, place)
+    assert found.status == 0
+    assert [each.state for run in found.runs for each in run.settings] == ["same", "same"]
+    assert not any(each.causes for run in found.runs for each in run.settings)
+    recorded(place, PP, QPT2)
+    assert (place / "b").read_bytes() == before
+
+
+def test_a_baseline_moves_with_its_programs(place: Path, tmp_path_factory: Any) -> None:
+    old = recorded(place)
+    other = tmp_path_factory.mktemp("elsewhere") / "deep"
+    shutil.copytree(place, other)
+    assert again(old, other).status == 0
+
+
+def test_a_changed_binary_is_caught(place: Path) -> None:
+    old = recorded(place)
+    shutil.copy(BIN / "v9/loops_plain.elf", place / "loops.elf")
+    found = again(old, place)
+    assert found.status == 1
+    setting = only(found)
+    assert setting.causes[0].kind == "binary"
+    assert "base" in {each.metric for each in setting.differences if each.exceeded}
+
+
+def test_a_changed_compiler_note_is_told_though_no_count_is(place: Path) -> None:
+    old = recorded(place)
+    program = place / "loops.elf"
+    data = program.read_bytes()
+    assert b"GNU C11 " in data
+    program.write_bytes(data.replace(b"GNU C11 ", b"GNU C17 "))
+    found = again(old, place)
+    assert found.status == 0
+    (cause,) = only(found).causes
+    assert cause.kind == "binary"
+    assert cause.details[0].startswith("compiler GNU C11 ")
+    assert " -> GNU C17 " in cause.details[0]
+    strict = CheckOptions(Limits(strict=True))
+    assert again(old, place, strict).status == 1
+
+
+def test_another_weighting_is_caught(place: Path) -> None:
+    old = recorded(place)
+    found = again(old, place, CheckOptions(weights=Weights.UNIFORM))
+    assert found.status == 1
+    assert kinds(only(found)) == ["setting", "plans"]
+    assert only(found).causes[0].details == ("weights heuristic -> uniform",)
+
+
+def test_a_changed_algorithm_is_caught(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = recorded(place)
+    monkeypatch.setattr(qpt, "heuristic", uniform)
+    found = again(old, place)
+    assert found.status == 1
+    (cause,) = only(found).causes
+    assert cause.kind == "algorithm"
+    line = next(detail for detail in cause.details if detail.startswith("nest: "))
+    assert "now on +0x" in line
+    assert "no longer on +0x" in line
+
+
+def test_one_instruction_of_a_snippet_is_caught(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = recorded(place, PP, QPT2)
+    plain = snippets.GENERATORS[CountEdge]
+
+    def longer(writer: Writer, action: CountEdge) -> None:
+        plain.write(writer, action)
+        writer.emit(asm.nop())
+
+    monkeypatch.setitem(snippets.GENERATORS, CountEdge, Generator(longer, plain.needs))
+    monkeypatch.setattr(regress, "cost_model", cost_model.make_cost_model)
+    found = again(old, place)
+    assert found.status == 1
+    edges = found.runs[0].settings[1]
+    assert edges.name == "qpt2"
+    (cause,) = edges.causes
+    assert cause.kind == "cost model"
+    assert cause.details == ("placement", "snippet CountEdge")
+    moved = {each.metric: each for each in edges.differences}
+    increments = old.runs["loops.elf"].results["qpt2"].metrics["counts.edge_increments"]
+    added = moved["added"]
+    assert isinstance(added.new, int)
+    assert isinstance(added.old, int)
+    assert added.new - added.old == increments
+    assert set(moved) == {"added", "sizes.code_bytes"}
+
+
+def test_changed_input_is_caught(place: Path) -> None:
+    shutil.copy(BIN / "v9/words.elf", place / "loops.elf")
+    text, root = place / "text", place / "root"
+    text.write_text("one two three\n")
+    root.mkdir()
+    (root / "data").write_text("1")
+    old = recorded(place, stdin=text, root=root, environment=("A=1",), arguments=("x",))
+    assert again(old, place).status == 0
+    text.write_text("one two three four\n")
+    (root / "data").write_text("2")
+    found = again(old, place)
+    assert found.status == 1
+    (cause,) = only(found).causes
+    assert cause.kind == "input"
+    assert cause.details[0] == "file data is other"
+    assert cause.details[1].startswith("stdin ")
+    shutil.rmtree(root)
+    assert again(old, place).status == 125
+
+
+def test_changed_weights_in_a_file_are_a_changed_setting(place: Path) -> None:
+    profile = place / "edges.profile"
+    program = str(place / "loops.elf")
+    for mode in ("edges", "pp"):
+        command = ["run", "--mode", mode, "--report", str(place / "r"), "-o", str(profile), program]
+        assert cli.run(command) == 0
+        if mode == "edges":
+            weighted = replace(QPT2, options=SchemeOptions(weights=profile))
+            old = recorded(place, weighted)
+            assert again(old, place).status == 0
+    found = again(old, place)
+    (cause,) = only(found).causes
+    assert cause.kind == "setting"
+    assert cause.details[0].startswith("weights_sha256 ")
+
+
+def test_programs_that_cannot_run_are_errors_of_their_own(place: Path) -> None:
+    shutil.copy(BIN / "v9/switches.elf", place / "switches.elf")
+    targets = file_targets([place / "loops.elf", place / "switches.elf"], MODEL)
+    regress_file.save(record(targets, (QPT2,), place).baseline, place / "b")
+    (place / "loops.elf").unlink()
+    found = again(regress_file.load(place / "b"), place)
+    assert found.status == 125
+    assert [run.state for run in found.runs] == ["error", "same"]
+
+
+def test_names_of_programs_tell_them_apart() -> None:
+    paths = [BIN / "v9/loops.elf", BIN / "v8/loops.elf", BIN / "v8/calls.elf"]
+    names = [target.name for target in file_targets(paths, MODEL)]
+    assert names == ["v9/loops.elf", "v8/loops.elf", "v8/calls.elf"]
+    assert {target.argv0 for target in file_targets(paths, MODEL)} == {"loops.elf", "calls.elf"}
+    with pytest.raises(UsageError, match="named twice"):
+        file_targets([paths[0], paths[0]], MODEL)
+
+
+def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
+    profile = tmp_path / "p"
+    profile.write_bytes(b"x")
+    options = SchemeOptions(cold=2.5, loop=0.0, cold_always=True, path_limit=9, weights=profile)
+    setting = Setting("tpp(2.5,0)", Mode.TPP, options)
+    facts = regress.describe(setting, tmp_path)
+    restored = regress.restore(setting.name, facts, tmp_path)
+    assert restored == setting
+    for wrong in ({"mode": "cake"}, {"cold": "much"}, {"cake": 1}, {"path_limit": True}):
+        with pytest.raises(UsageError, match="cannot be restored"):
+            regress.restore("s", {**facts, **wrong}, tmp_path)
+
+
+# --- suites
+
+SUITE = """
+title = "One program"
+[[benchmark]]
+name = "loops"
+group = "INT"
+stands_for = "none"
+why = "a test"
+committed = "loops.{width}.elf"
+[benchmark.inputs.train]
+arguments = ["1"]
+[benchmark.inputs.ref]
+arguments = ["2"]
+"""
+
+
+def test_a_suite_is_recorded_and_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for width in ("v9", "v8plus"):
+        shutil.copy(BIN / width / "loops.elf", tmp_path / f"loops.{width}.elf")
+    suite, path = tmp_path / "one.toml", tmp_path / "b"
+    suite.write_text(SUITE)
+    command = ["regress", "record", "-o", str(path), "--suite", str(suite), "--modes", "qpt2"]
+    assert cli.run([*command, "--input", "train", "--input", "ref"]) == 0
+    old = regress_file.load(path)
+    assert list(old.runs) == ["loops ref v9-O2", "loops train v9-O2"]
+    assert old.runs["loops ref v9-O2"].input["arguments"] == ("2",)
+    assert cli.run(["regress", "check", str(path)]) == 0
+    suite.write_text(SUITE.replace('["2"]', '["3"]'))
+    assert cli.run(["regress", "check", str(path)]) == 1
+    assert "arguments 2 -> 3" in capsys.readouterr().out
+    suite.write_text(SUITE.replace('"loops"', '"other"'))
+    assert cli.run(["regress", "check", str(path)]) == 125
+
+
+# --- the command line
+
+
+def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, program = str(place / "b"), str(place / "loops.elf")
+    assert cli.run(["regress", "record", "-o", path, program, "--modes=qpt2", "--", "-o", "1"]) == 0
+    assert capsys.readouterr().out == f"{path}: 1 run under qpt2\n"
+    assert regress_file.load(place / "b").runs["loops.elf"].input["arguments"] == ("-o", "1")
+    assert cli.run(["regress", "check", path]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert told == f"{path}: 1 result of 1 run compared: 1 the same"
+    files = {name: place / name for name in ("junit", "markdown", "json")}
+    outputs = [f"--{name}={file}" for name, file in files.items()]
+    assert cli.run(["regress", "check", path, "--weights=uniform", *outputs]) == 1
+    text = capsys.readouterr().out
+    assert "1 changed" in text
+    assert "why: setting: options changed" in text
+    assert json.loads(files["json"].read_text())["status"] == 1
+    assert ElementTree.parse(files["junit"]).getroot().get("failures") == "1"
+    assert files["markdown"].read_text().startswith("## simprof regress")
+    loose = ["--tolerance", "90", "--limit", "sizes.*=90", "--weights=uniform"]
+    assert cli.run(["regress", "check", path, *loose]) == 0
+    assert cli.run(["regress", "check", path, *loose, "--max", "qpt2/overhead=0.001"]) == 1
+    capsys.readouterr()
+    assert cli.run(["regress", "check", path, "--json", "-"]) == 0
+    captured = capsys.readouterr()
+    assert json.loads(captured.out)["status"] == 0
+    assert "1 the same" in " ".join(captured.err.split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["record", "-o", "new"], "name programs or a --suite"),
+        (["record", "-o", "new", "loops.elf", "--suite", "micro"], "and not both"),
+        (["record", "-o", "new", "--suite", "micro", "--root", "."], "suites bring their inputs"),
+        (["record", "-o", "new", "--suite", "cake"], "there is no suite"),
+        (["record", "-o", "new", "loops.elf", "--width", "32"], "add --suite"),
+        (["record", "-o", "new", "loops.elf", "loops.elf"], "named twice"),
+        (["record", "-o", "new", "missing.elf"], "missing.elf"),
+        (["record", "-o", "loops.elf", "loops.elf"], "is read as well"),
+        (["record", "-o", "no/new", "loops.elf"], "there is no directory"),
+        (["record", "-o", "new", "loops.elf", "--root", "."], "write the baseline elsewhere"),
+        (["record", "-o", "new", "loops.elf", "--writable"], "needs --root"),
+        (["record", "-o", "new", "loops.elf", "--stdin", "none"], "is no file"),
+        (["record", "-o", "new", "loops.elf", "--modes", "cake"], "is no mode"),
+        (["check", "missing"], "cannot be read"),
+        (["check", "b", "--limit", "cake=5"], "matches no metric"),
+        (["check", "b", "--limit", "added"], "METRIC=PCT"),
+        (["check", "b", "--limit", "added=-5"], "METRIC=PCT"),
+        (["check", "b", "--max", "added=lots"], "METRIC=VALUE"),
+        (["check", "b", "--tolerance", "-1"], "is not a percentage"),
+        (["check", "b", "--json", "b"], "is read as well"),
+        (["check", "b", "--junit", "-"], "name a file"),
+        (["check", "b", "--weights", "cake"], "neither heuristic"),
+    ],
+)
+def test_bad_use_is_one_line_and_125(
+    arguments: list[str],
+    message: str,
+    place: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(place)
+    regress_file.save(baseline(), place / "b")
+    before = (place / "b").read_bytes()
+    assert cli.run(["regress", *arguments]) == 125
+    error = capsys.readouterr().err
+    assert message in error.splitlines()[-1]
+    assert not (place / "new").exists()
+    assert (place / "b").read_bytes() == before
+
+
+def test_what_can_be_recorded_is(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, program = place / "b", str(place / "loops.elf")
+    (place / "text.elf").write_text("no program")
+    command = ["regress", "record", "-o", str(path), "--modes", "qpt2"]
+    assert cli.run([*command, program, str(place / "text.elf")]) == 1
+    assert "text.elf: not recorded: " in capsys.readouterr().err
+    assert list(regress_file.load(path).runs) == ["loops.elf"]
+
+
+def test_a_program_that_takes_too_long_is_124(place: Path) -> None:
+    path = place / "b"
+    shutil.copy(BIN / "v9/sieve.elf", place / "loops.elf")
+    command = ["regress", "record", "-o", str(path), "--modes", "qpt2", str(place / "loops.elf")]
+    assert cli.run([*command, "--timeout", "0.2", "--", "4000"]) == 124
+    assert not path.exists()
+    assert cli.run([*command, "--max-instructions", "100000", "--", "4000"]) == 0
+    assert regress_file.load(path).runs["loops.elf"].ending["reason"] == "budget"
+    assert cli.run(["regress", "check", str(path)]) == 0
+
+
+# --- reports
+
+
+def changed_check() -> Check:
+    """A check with a change, a note and an error."""
+    other = routine(name="f<g>|h", plan="p2", places={"0>8": "cccc"})
+    new = with_result(baseline(added=90), routines=(other,))
+    found = compared(baseline(), new)
+    (run,) = found.runs
+    failed = replace(run, name="b\x01.elf", error="it is\x02 gone", settings=())
+    return replace(found, runs=(run, failed))
+
+
+@pytest.mark.parametrize("width", [60, 100])
+def test_the_report_for_people(width: int) -> None:
+    text = regress_text.render(changed_check(), width, False)
+    assert "1 result of 2 runs compared: 1 changed, 1 program could not be run" in " ".join(
+        text.split()
+    )
+    assert "-10.00 %" in text
+    assert "f<g>|h: is entered now" in text
+    assert max(map(len, text.splitlines())) <= width
+    assert "\x1b" in regress_text.render(changed_check(), width, True)
+
+
+def test_what_changed_for_a_whole_run_is_told_once() -> None:
+    program = dict(baseline().runs["a.elf"].program) | {"sha256": "2" * 64}
+    old = baseline()
+    results = dict.fromkeys(("qpt2", "pp"), old.runs["a.elf"].results["qpt2"])
+    settings = dict.fromkeys(results, old.settings["qpt2"])
+    old = replace(with_run(old, results=results), settings=settings)
+    found = compared(old, with_run(old, program=program))
+    for text in (regress_text.render(found, 100, False), regress_markdown.render(found)):
+        assert text.count("the program file changed") == 1
+        assert "note: " in text
+        assert "why: " not in text
+    junit = regress_junit.render(found)
+    assert junit.count("note: binary: the program file changed") == 2
+
+
+@pytest.mark.parametrize(
+    ("runs", "status"),
+    [
+        ((RunCheck("a"), RunCheck("b")), 0),
+        ((RunCheck("a", error="late", budget=True), RunCheck("b")), 124),
+        ((RunCheck("a", error="late", budget=True), RunCheck("b", error="gone")), 125),
+        ((RunCheck("a", settings=(SettingCheck("pp", (), (), (), True),)), RunCheck("b")), 1),
+    ],
+)
+def test_exit_statuses(runs: tuple[RunCheck, ...], status: int) -> None:
+    assert Check("b", runs).status == status
+
+
+def test_the_junit_report_is_well_formed() -> None:
+    root = ElementTree.fromstring(regress_junit.render(changed_check()))
+    assert [root.get(name) for name in ("tests", "failures", "errors")] == ["3", "1", "1"]
+    assert len(root.findall("testsuite/testcase/failure")) == 1
+    (error,) = root.findall("testsuite/testcase/error")
+    assert error.get("message") == "it is\ufffd gone"
+    failure = root.find("testsuite/testcase/failure")
+    assert failure is not None
+    assert "added 100 -> 90" in (failure.get("message") or "")
+
+
+def test_the_markdown_report_has_whole_rows() -> None:
+    lines = regress_markdown.render(changed_check()).splitlines()
+    assert "| a.elf | changed |" in lines
+    row = next(line for line in lines if "is entered now" in line)
+    assert row.replace("\\|", "").count("|") == 3
+    assert "f\\<g\\>\\|h" in row
+
+
+def test_the_json_report_has_everything() -> None:
+    found = json.loads(regress_json.render(changed_check()))
+    assert found["status"] == 125
+    (difference,) = found["runs"][0]["settings"][0]["differences"]
+    assert difference["baseline"] == 100
+    assert difference["now"] == 90
+    assert difference["percent"] == -10.0

@@ -1,0 +1,74 @@
+import json
+from pathlib import Path
+
+import pytest
+
+from profiler.code.runtime.hash_routine import hash_costs
+from profiler.graphfiles.analyse import GraphOptions, analyse_file
+from profiler.graphfiles.pricing import price
+from profiler.plan.plan import Table
+from profiler.request.request import Mode, SchemeOptions, TableChoice
+from profiler.schemes.pp.planner import plan_pp
+from simulator.binary.program import MachineKind
+from simulator.errors import UsageError
+from tests.oracles.brute import graph
+from tests.support.figures import epp_1
+
+DIAMOND = {
+    "entry": "A", "exit": "D", "blocks": {"A": 5, "B": 7},
+    "edges": [["A", "B", 10], ["A", "C", 1], ["B", "D", 10], ["C", "D", 1]],
+    "runs": [["A B D", 10], ["A C D", 1]],
+}  # fmt: skip
+
+
+def analyse(tmp_path: Path, mode: Mode, table: TableChoice) -> dict:  # type: ignore[type-arg]
+    path = tmp_path / "graph.json"
+    path.write_text(json.dumps(DIAMOND))
+    return analyse_file(path, GraphOptions(mode=mode, scheme=SchemeOptions(table=table)))
+
+
+def test_path_array_costs_by_hand(tmp_path: Path) -> None:
+    result = analyse(tmp_path, Mode.PP, TableChoice.AUTO)
+    # Chords: A > C and one edge of the other side; each ends up counting a constant path: 4
+    # instructions, and A > C, a taken edge to a block with one predecessor, needs no jump.
+    code = [texts for texts in result["static"]["code"] if texts]
+    assert sorted(code) == [["count[0]++"], ["count[1]++"]]
+    assert result["instructions"] == {"base": 10 * 13 + 7, "added": 4 * 11}
+    assert result["overhead"] == 44 / 137
+    assert result["routines"][0]["added"] == 44
+
+
+def test_edge_counter_costs_by_hand(tmp_path: Path) -> None:
+    result = analyse(tmp_path, Mode.QPT2, TableChoice.AUTO)
+    increments = result["counts"]["edge_increments"]
+    assert result["instructions"]["added"] == 4 * increments == 4 * 11
+
+
+def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
+    result = analyse(tmp_path, Mode.PP, TableChoice.HASH)
+    costs = hash_costs(MachineKind.SPARCV9)
+    calls = sum(
+        edge["count"] * cost
+        for edge, cost in zip(result["edges"], result["static"]["costs"], strict=True)
+    )
+    routine = 2 * costs.insert + 9 * costs.hit
+    assert result["instructions"]["added"] == calls + routine
+    assert result["counts"]["hashed_increments"] == 11
+
+
+def test_prices_cover_every_instrumented_edge() -> None:
+    plan = plan_pp(epp_1()).plan
+    prices = price(epp_1(), plan)
+    assert set(prices.code.snippets) == set(plan.actions)
+    assert prices.path_register is not None
+
+
+def test_counters_that_do_not_fit_are_refused() -> None:
+    edges = []
+    for top in range(0, 81, 3):
+        edges += [(top, top + 1), (top, top + 2), (top + 1, top + 3), (top + 2, top + 3)]
+    cfg = graph(82, edges)
+    plan = plan_pp(cfg, path_limit=None, table=Table.ARRAY)
+    assert plan.plan.path_counters == 2**27
+    with pytest.raises(UsageError, match="do not fit"):
+        price(cfg, plan.plan)

@@ -1,0 +1,104 @@
+import random
+
+import networkx as nx
+import pytest
+
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import number
+from profiler.graphs.spanning import chord_increments, maximum_spanning_tree, minimum_spanning_tree
+from tests.oracles.brute import random_graph
+from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1
+
+
+def random_ends(rng: random.Random) -> tuple[int, list[tuple[int, int]]]:
+    count = rng.randint(2, 9)
+    return count, [(rng.randrange(count), rng.randrange(count)) for _ in range(rng.randint(0, 20))]
+
+
+@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.parametrize("least", [False, True])
+def test_weight_against_networkx(seed: int, least: bool) -> None:
+    rng = random.Random(seed)
+    count, ends = random_ends(rng)
+    weights = [rng.choice((0.0, 0.5, 1.0, 2.5, rng.random())) for _ in ends]
+    build = minimum_spanning_tree if least else maximum_spanning_tree
+    root = (count - 1, 0)
+    tree = build(count, ends, weights, root)
+    if nx.is_connected(nx.Graph([*ends, root])):
+        tree.validate()
+    other = nx.MultiGraph()
+    for (source, target), weight in zip(ends, weights, strict=True):
+        other.add_edge(source, target, weight=weight)
+    other.add_edge(*root, weight=-1e9 if least else 1e9)
+    reference = nx.minimum_spanning_edges if least else nx.maximum_spanning_edges
+    expected = sum(data["weight"] for *_, data in reference(other, data=True))
+    expected -= -1e9 if least else 1e9
+    assert tree.weight(weights) == pytest.approx(expected, abs=1e-6)
+
+
+def test_ties_keep_the_order_of_edges() -> None:
+    tree = maximum_spanning_tree(2, [(0, 1), (0, 1), (1, 0)], [1, 1, 1], None)
+    assert tree.in_tree == (True, False, False)
+    assert tree.chords == (1, 2)
+
+
+def test_root_edge_is_in_the_tree_whatever_it_costs() -> None:
+    tree = maximum_spanning_tree(2, [(0, 1)], [100.0], (1, 0))
+    assert tree.chords == (0,)
+    tree.validate()
+
+
+def test_excluded_edges_are_neither_tree_nor_chords() -> None:
+    tree = maximum_spanning_tree(3, [(0, 1), (1, 2)], [1, 5], (1, 0), excluded=[1])
+    assert tree.in_tree == (False, False)
+    assert tree.chords == (0,)
+    tree.validate()
+
+
+def test_validate_sees_a_tree_that_does_not_span() -> None:
+    tree = maximum_spanning_tree(3, [(0, 1), (1, 2)], [1, 1], None)
+    broken = type(tree)(3, tree.ends, (True, False), frozenset(), None)
+    with pytest.raises(AssertionError, match="span"):
+        broken.validate()
+
+
+def test_figure_7_increment_of_b_d_is_four() -> None:
+    cfg = epp_1()
+    dag = make_dag(cfg, depth_first(cfg))
+    values = number(dag).values
+    ends = [(each.source, each.target) for each in dag.edges]
+    tree = maximum_spanning_tree(
+        cfg.vertex_count, ends, by_edge(cfg, EPP_7_WEIGHTS), (cfg.exit, cfg.entry)
+    )
+    result = chord_increments(tree, values)
+    named = {ends: result.increments[edge(cfg, ends)] for ends in ("A>C", "B>C", "B>D", "D>E")}
+    assert named == {"A>C": 0, "B>C": 2, "B>D": 4, "D>E": 1}
+    assert [edge(cfg, ends) for ends in named] == list(tree.chords)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_increments_and_potentials_agree_with_values_on_every_path(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng, 7)
+    dag = make_dag(cfg, depth_first(cfg))
+    numbering = number(dag)
+    ends = [(each.source, each.target) for each in dag.edges]
+    tree = maximum_spanning_tree(
+        cfg.vertex_count, ends, [rng.random() for _ in ends], (cfg.exit, cfg.entry)
+    )
+    tree.validate()
+    result = chord_increments(tree, numbering.values)
+    for path_id in range(min(numbering.total, 40)):
+        total = register = 0
+        for step in numbering.decode(path_id):
+            total += numbering.values[step]
+            register += result.increments[step]
+            assert total == register + result.potential[dag.edges[step].target]
+        assert register == total == path_id
+
+
+def test_increments_need_the_root_edge() -> None:
+    tree = maximum_spanning_tree(2, [(0, 1)], [1], None)
+    with pytest.raises(ValueError, match="EXIT"):
+        chord_increments(tree, [0])

@@ -1,0 +1,126 @@
+"""TPP by walking: which paths are hot, and which parts of a walk are what (TPP section 4).
+
+Nothing of `cold`, `obvious`, `disconnection` or `poisoning` is used. What a plan is asked for is
+where it ends paths (`cut_edges`, `split_edges`) and which edges it took for cold.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from profiler.graphs.cfg import ControlFlowGraph
+from tests.oracles.brute import back_edges, reachable
+
+Key = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+def locally_cold(cfg: ControlFlowGraph, counts: Sequence[int], percent: Fraction) -> set[int]:
+    """Edges with less than `percent` of the executions of their source; self-loops are not."""
+    found = set()
+    for edge in cfg.edges:
+        around = cfg.out_edges if edge.source == cfg.entry else cfg.in_edges
+        executions = sum(counts[e] for e in around[edge.source])
+        is_loop = edge.source == edge.target
+        if (
+            edge.source in reachable(cfg)
+            and not is_loop
+            and counts[edge.id] < percent / 100 * (executions)
+        ):
+            found.add(edge.id)
+    return found
+
+
+def ending(cfg: ControlFlowGraph, cut: Collection[int], turns: Collection[int]) -> set[int]:
+    """Edges that are in no path: back edges, cut edges and the self-loops `turns`."""
+    loops = {e.id for e in cfg.edges if e.source == e.target}
+    return back_edges(cfg) - loops | set(cut) | set(turns)
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a walk between edges that end paths."""
+
+    blocks: tuple[int, ...]
+    edges: tuple[int, ...]
+    finished: bool
+
+    @property
+    def key(self) -> Key:
+        return self.blocks, self.edges
+
+
+def pieces(cfg: ControlFlowGraph, walk: Sequence[int], ended: Collection[int]) -> list[Piece]:
+    """Cut an activation."""
+    found: list[Piece] = []
+    blocks: list[int] = []
+    edges: list[int] = []
+    for step in walk:
+        edge = cfg.edges[step]
+        if step in ended:
+            if edge.source != cfg.entry:
+                found.append(Piece(tuple(blocks), tuple(edges), True))
+            blocks, edges = ([edge.target] if edge.target != cfg.exit else []), []
+        elif edge.source != edge.target:
+            edges.append(step)
+            if edge.target != cfg.exit:
+                blocks.append(edge.target)
+            else:
+                found.append(Piece(tuple(blocks), tuple(edges), True))
+                blocks = []
+    if cfg.edges[walk[-1]].target != cfg.exit:
+        found.append(Piece(tuple(blocks), tuple(edges), False))
+    return found
+
+
+def hot_paths(cfg: ControlFlowGraph, ended: Collection[int], cold: Collection[int]) -> set[Key]:
+    """Enumerate the paths that TPP gives numbers: the greatest set that supports itself."""
+    live = [e for e in cfg.edges if e.source in reachable(cfg)]
+    inner = [e for e in live if e.id not in ended and e.source != e.target]
+    warm = {e.id for e in live if e.id in ended and e.id not in cold}
+    while True:
+        starts = {cfg.edges[e].target for e in warm} - {cfg.exit}
+        leaving = {e.id for e in live if e.id in ended and e.id not in cold}
+        ends = {cfg.edges[e].source for e in leaving} - {cfg.entry}
+        sources = {e.source for e in inner} | {e.source for e in live if e.id in ended}
+        ends |= reachable(cfg) - sources - {cfg.entry, cfg.exit}  # dead ends
+        found = set(_walks(cfg, [e for e in inner if e.id not in cold], starts, ends))
+        hot = {block for blocks, _ in found for block in blocks} | {cfg.entry}
+        still = {e for e in warm if cfg.edges[e].source in hot}
+        if still == warm:
+            return found
+        warm = still
+
+
+def _walks(
+    cfg: ControlFlowGraph, inner: Sequence, starts: Iterable[int], ends: Collection[int]
+) -> Iterable[Key]:
+    def extend(vertex: int, blocks: tuple[int, ...], edges: tuple[int, ...]) -> Iterable[Key]:
+        if vertex == cfg.exit:
+            yield blocks, edges
+            return
+        if vertex != cfg.entry:
+            blocks = (*blocks, vertex)
+        if vertex in ends:
+            yield blocks, edges
+        for edge in inner:
+            if edge.source == vertex:
+                yield from extend(edge.target, blocks, (*edges, edge.id))
+
+    yield from extend(cfg.entry, (), ())
+    for start in starts:
+        yield from extend(start, (), ())
+
+
+def tally(
+    cfg: ControlFlowGraph, walks: Iterable[Sequence[int]], ended: Collection[int]
+) -> tuple[Counter[Key], Counter[Key]]:
+    """Count finished and unfinished paths of walks."""
+    whole: Counter[Key] = Counter()
+    partial: Counter[Key] = Counter()
+    for walk in walks:
+        for piece in pieces(cfg, walk, ended):
+            (whole if piece.finished else partial)[piece.key] += 1
+    return whole, partial

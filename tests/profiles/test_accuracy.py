@@ -1,0 +1,138 @@
+"""Attribution of definite flow (TPP 5), on profiles small enough to count by hand."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from fractions import Fraction
+
+import pytest
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.profiles.accuracy import Attribution, attribute, attribution, pieces_of
+from profiler.schemes.pp.planner import plan_pp
+from profiler.schemes.tpp.planner import plan_tpp
+from tests.oracles.brute import random_graph, random_walk
+from tests.oracles.tpp import ending, tally
+from tests.support.figures import by_edge, edge, named, walk
+
+CHAIN = named("A>B A>C B>D C>D D>E", "A", "E")
+
+
+def record(cfg: ControlFlowGraph, blocks: str) -> PathRecord:
+    edges = tuple(walk(cfg, blocks))
+    inside = tuple(cfg.edges[step].target for step in edges[:-1])
+    return PathRecord(inside, edges, PathStart.ENTRY, PathEnd.EXIT)
+
+
+def test_equal_profiles_attribute_everything() -> None:
+    profile = [(record(CHAIN, "ABDE"), 7), (record(CHAIN, "ACDE"), 3)]
+    found = attribution(CHAIN, profile, profile, (), None)
+    assert found == Attribution(40, 0, 0)
+    assert found.definite == 1
+
+
+def test_paths_are_weighted_by_their_blocks() -> None:
+    exact = [(record(CHAIN, "ABDE"), 7), (record(CHAIN, "ACDE"), 3)]
+    found = attribution(CHAIN, exact, [(record(CHAIN, "ABDE"), 9)], (), None)
+    assert found == Attribution(flow=40, overcounted=8, undercounted=12)
+    assert (found.overcount, found.undercount) == (Fraction(1, 5), Fraction(3, 10))
+    assert found.definite == Fraction(1, 2)
+
+
+def test_paths_are_split_where_either_profile_ends_them() -> None:
+    """Footnote 5: what counts ABD and E apart agrees with what counts ABDE."""
+    cut = edge(CHAIN, "D>E")
+    whole = record(CHAIN, "ABDE")
+    assert list(pieces_of(CHAIN, whole, {cut})) == [
+        (whole.blocks[:3], whole.edges[:3]),
+        (whole.blocks[3:], whole.edges[4:]),
+    ]
+    tail = PathRecord(whole.blocks[3:], whole.edges[4:], PathStart.CUT, PathEnd.EXIT)
+    head = PathRecord(whole.blocks[:3], whole.edges[:3], PathStart.ENTRY, PathEnd.CUT)
+    parts = [(head, 7), (tail, 7)]
+    assert attribution(CHAIN, [(whole, 7)], parts, {cut}, None).definite == 1
+    assert attribution(CHAIN, parts, [(whole, 7)], {cut}, None).definite == 1
+    # The split loses no executions: one E too many is one block of 28.
+    parts = [(head, 7), (tail, 8)]
+    assert attribution(CHAIN, [(whole, 7)], parts, {cut}, None) == Attribution(28, 1, 0)
+
+
+def test_truncated_entry_and_exit_edges_are_in_no_piece() -> None:
+    path = record(CHAIN, "ACDE")
+    outer = {edge(CHAIN, "ENTRY>A"), edge(CHAIN, "E>EXIT")}
+    assert list(pieces_of(CHAIN, path, outer)) == [(path.blocks, path.edges[1:-1])]
+
+
+def test_self_loops_that_end_paths_take_their_counts_from_the_edges() -> None:
+    """TPP figure 7 with a loop of one block: pp counts 100 times ABC, and the self-loop apart."""
+    cfg = named("A>B B>B B>C", "A", "C")
+    entries = ("ENTRY>A", "A>B", "B>C", "C>EXIT")
+    profile = by_edge(cfg, {"B>B": 100_000} | dict.fromkeys(entries, 100))
+    counts = list(map(int, profile))
+    turn = edge(cfg, "B>B")
+    steps = walk(cfg, "ABC")
+    walks = [ExecutedWalk((*steps[:2], *([turn] * 1000), *steps[2:]), 100)]
+    pp, tpp = plan_pp(cfg), plan_tpp(cfg, counts, cold=5, loop=15)
+    exact = pp.read(execute(cfg, pp.plan, walks))
+    found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks)))
+    assert found == Attribution(100_300, 0, 0)
+    with pytest.raises(ValueError, match="self-loops"):
+        attribution(cfg, [], [], {turn}, None)
+
+
+def test_programs_are_the_sum_of_their_routines() -> None:
+    total = sum([Attribution(10, 1, 2), Attribution(30, 0, 3)], Attribution())
+    assert total == Attribution(40, 1, 5)
+    assert total.definite == 1 - Fraction(6, 40)
+
+
+def test_nothing_executed_is_attributed_wholly() -> None:
+    assert Attribution().definite == 1
+
+
+def test_cold_paths_are_undercounted_and_obvious_ones_overcounted() -> None:
+    cfg = named("A>B A>C B>D C>D D>E D>F E>X F>X", "A", "X")
+    walks = [
+        ExecutedWalk(tuple(walk(cfg, blocks)), count)
+        for blocks, count in {"ABDEX": 57, "ABDFX": 40, "ACDEX": 3}.items()
+    ]
+    counts = Counter[int]()
+    for each in walks:
+        counts.update(dict.fromkeys(each.edges, each.count))
+    profile = [counts[e.id] for e in cfg.edges]
+    pp = plan_pp(cfg)
+    tpp = plan_tpp(cfg, profile, cold=5, loop=0, cold_always=True)
+    exact = pp.read(execute(cfg, pp.plan, walks))
+    found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks)))
+    assert found == Attribution(flow=500, overcounted=15, undercounted=15)
+    assert found.definite == Fraction(94, 100)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_against_walks_that_are_split(seed: int) -> None:
+    """The flow is that of the walks, split; without cold edges nothing is misattributed."""
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    walks = [walk for _ in range(25) if (walk := random_walk(rng, cfg, 300))]
+    walks = [walk for walk in walks if cfg.edges[walk[-1]].target == cfg.exit]
+    executed = [ExecutedWalk(tuple(walk)) for walk in walks]
+    crossings = Counter(step for walk in walks for step in walk)
+    profile = [crossings[each.id] for each in cfg.edges]
+    cold = rng.choice([0, 0, 10, 40])
+    pp = plan_pp(cfg, path_limit=rng.choice([3, None]))
+    options = {"loop": rng.choice([0, 30, 100]), "cold_always": True}
+    tpp = plan_tpp(cfg, profile, cold=cold, path_limit=rng.choice([3, None]), **options)
+    exact = pp.read(execute(cfg, pp.plan, executed))
+    reading = tpp.read(execute(cfg, tpp.plan, executed))
+    found = attribute(pp, exact, tpp, reading)
+    split = {*pp.cut_edges, *tpp.split_edges}
+    turns = {e for e in split if cfg.edges[e].source == cfg.edges[e].target}
+    true, _ = tally(cfg, walks, ending(cfg, split, turns))
+    assert found.flow == sum(len(blocks) * count for (blocks, _), count in true.items())
+    if not tpp.cold:
+        assert found.definite == 1
+    counted = sum(len(tpp.decode(p).blocks) * n for p, n in reading.paths.items())
+    assert found.flow + found.overcounted - found.undercounted == counted

@@ -1,0 +1,82 @@
+"""Who may import what, beyond what import-linter can say (its contracts are in pyproject.toml)."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def imported(path: Path) -> set[str]:
+    """Return the top-level packages that a file imports anywhere."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names.update(alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add("." if node.level else (node.module or "").split(".")[0])
+    return names
+
+
+def test_kernels_import_numpy_and_numba_only() -> None:
+    outside = imported(ROOT / "profiler" / "engine" / "kernels.py") - set(sys.stdlib_module_names)
+    assert outside <= {"numpy", "numba", "llvmlite"}
+
+
+@pytest.mark.parametrize(
+    ("package", "owners"),
+    [
+        ("unicorn", {"simulator/cpu/cpu.py"}),
+        (
+            "elftools",
+            {
+                "simulator/binary/elf.py",
+                "simulator/binary/dwarf_lines.py",
+                "simulator/binary/compiler_note.py",
+            },
+        ),
+        ("capstone", {"simulator/isa/disassembly.py"}),
+    ],
+)
+def test_each_library_has_one_owner(package: str, owners: set[str]) -> None:
+    sources = [*ROOT.glob("simulator/**/*.py"), *ROOT.glob("profiler/**/*.py")]
+    users = {str(path.relative_to(ROOT)) for path in sources if package in imported(path)}
+    assert users
+    assert users <= owners
+
+
+def test_the_contract_between_schemes_names_them_all() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (independence,) = [each for each in contracts["contracts"] if each["type"] == "independence"]
+    schemes = {
+        f"profiler.schemes.{path.parent.name}"
+        for path in (ROOT / "profiler" / "schemes").glob("*/__init__.py")
+    }
+    assert set(independence["modules"]) == schemes
+
+
+def test_only_the_command_line_prints() -> None:
+    speakers = {"profiler/cli.py"} | {
+        str(path.relative_to(ROOT)) for path in ROOT.glob("profiler/commands/*.py")
+    }
+    sources = [*ROOT.glob("simulator/**/*.py"), *ROOT.glob("profiler/**/*.py")]
+    for path in sources:
+        calls = [node for node in ast.walk(ast.parse(path.read_text())) if is_output(node)]
+        assert not calls or str(path.relative_to(ROOT)) in speakers, path
+
+
+def is_output(node: ast.AST) -> bool:
+    """Return whether a syntax node prints, or reaches for the standard streams' write."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id == "print"
+    return (
+        isinstance(node, ast.Attribute)
+        and node.attr in ("stdout", "stderr")
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "sys"
+    )

@@ -1,0 +1,100 @@
+"""The project's own machinery: skipping what cannot run, setting up, the documented commands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import INSTALL, ROOT, skip_reasons
+
+
+def test_everything_runs_where_everything_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.conftest.shutil.which", lambda program: f"/usr/bin/{program}")
+    assert skip_reasons(long=True) == {}
+    assert skip_reasons(long=False).keys() == {"long"}
+
+
+def test_skips_say_what_is_missing_and_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    reasons = skip_reasons(long=True)
+    assert reasons.keys() == {"toolchain", "qemu"}
+    assert "sparc64-linux-gnu-gcc-12" in reasons["toolchain"]
+    assert all(INSTALL in reason for reason in reasons.values())
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path) -> Path:
+    """A search path with a shell's basic tools, and an `id` that is not root."""
+    for name in ("sh", "paste", "sed", "env"):
+        place = shutil.which(name)
+        assert place is not None
+        (tmp_path / name).symlink_to(place)
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("options", "status"), [([], 1), (["--optional"], 0)])
+@pytest.mark.parametrize(
+    ("has_apt", "reason"), [(False, "not Debian"), (True, "sudo tools/install_toolchain.sh")]
+)
+def test_toolchain_is_not_installed_without_rights(
+    bare_path: Path, options: list[str], status: int, has_apt: bool, reason: str
+) -> None:
+    if has_apt:
+        (bare_path / "apt-get").write_text("#!/bin/sh\nexit 77\n")
+        (bare_path / "apt-get").chmod(0o755)
+    done = subprocess.run(
+        [shutil.which("sh") or "sh", ROOT / "tools/install_toolchain.sh", *options],
+        env={"PATH": str(bare_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == status
+    assert reason in done.stderr
+    assert "qemu-sparc64" in done.stderr
+    assert "are skipped" in done.stderr
+
+
+def test_documented_make_targets_exist() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    readme = (ROOT / "README.md").read_text()
+    documented = set(re.findall(r"(?:^    |`)make ([a-z]+)", readme, re.MULTILINE))
+    assert documented >= {"run", "test", "check", "long", "bench"}
+    assert documented <= targets
+
+
+def test_scripts_can_be_started() -> None:
+    for name in (".ci/run", "tools/install_toolchain.sh"):
+        assert os.access(ROOT / name, os.X_OK), name
+
+
+def test_version_is_in_the_changelog() -> None:
+    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f"## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("language", ["c", "c++", "fortran"])
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_compile_helper_builds_once(
+    compile_c: Callable[..., Path], language: str, width: str
+) -> None:
+    sources = {"c": "int main(void) { return 0; }", "c++": "int main() { throw 1; }",
+               "fortran": "print *, 1\nend\n"}  # fmt: skip
+    first = compile_c(sources[language], width=width, language=language)
+    stamp = first.stat().st_mtime_ns
+    assert compile_c(sources[language], width=width, language=language) == first
+    assert first.stat().st_mtime_ns == stamp
+    machine = int.from_bytes(first.read_bytes()[18:20], "big")
+    assert machine == {"v9": 43, "v8plus": 18}[width]

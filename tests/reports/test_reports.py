@@ -1,0 +1,363 @@
+from __future__ import annotations
+
+import json
+from fractions import Fraction
+
+import pytest
+
+from profiler.commands.diagnosis import Check, Diagnosis
+from profiler.plan.plan import Table
+from profiler.profiles.profile import Ending, PathCount
+from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
+from profiler.request.request import Mode
+from tests.support.samples import FAULT, measurement, routine
+
+# --- numbers
+
+
+@pytest.mark.parametrize(
+    ("number", "shown"),
+    [
+        (0, "0"),
+        (1234567, "1,234,567"),
+        (10**15 - 1, "999,999,999,999,999"),
+        (10**15, "1.00e+15"),
+        (2**100, "1.26e+30"),
+        (-(2**100), "-1.26e+30"),
+        (999 * 10**28, "9.99e+30"),
+        pytest.param(10**6000, "1.00e+6000", id="huge"),
+        pytest.param(10**6000 - 1, "9.99e+5999", id="huge-1"),
+    ],
+)
+def test_group_digits(number: int, shown: str) -> None:
+    assert numbers.group_digits(number) == shown
+
+
+def test_percent_and_plural() -> None:
+    assert numbers.percent(1, 3) == "33.33 %"
+    assert numbers.percent(1, 0) == "-"
+    assert numbers.plural(1, "edge") == "1 edge"
+    assert numbers.plural(2000, "edge") == "2,000 edges"
+
+
+def test_a_share_is_all_only_if_it_is() -> None:
+    assert numbers.share(Fraction(1)) == "100.00 %"
+    assert numbers.share(Fraction(999_999, 1_000_000)) == "99.99 %"
+    assert numbers.share(Fraction(2, 3)) == "66.67 %"
+    assert numbers.share(Fraction(-1, 4)) == "-25.00 %"
+
+
+# --- JSON
+
+RUN_FIELDS = {
+    "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
+    "overhead", "counts", "sizes", "lost", "routines", "edges", "paths",
+}  # fmt: skip
+ROUTINE_FIELDS = {
+    "name", "address", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
+    "cut_edges", "table", "addressing", "path_register", "activations", "added", "instructions",
+}  # fmt: skip
+
+
+def test_json_has_the_fields_of_the_schema() -> None:
+    data = json.loads(run_json.render(measurement()))
+    assert data["schema"] == "simprof/run/1"
+    assert data.keys() == RUN_FIELDS
+    assert data["program"] == {
+        "file": "loop.elf",
+        "sha256": "ab" * 32,
+        "machine": "sparcv9",
+        "arguments": ["7", "a b"],
+    }
+    assert data["exit"] == {"status": 3, "reason": "exit"}
+    assert data["instructions"] == {"base": 59, "added": 40}
+    assert data["overhead"] == 40 / 59
+    assert data["options"]["routines"] == ["main"]
+    assert data["routines"][0].keys() == ROUTINE_FIELDS
+    assert data["routines"][0]["addressing"] == "addressing"
+
+
+def test_json_edges_and_paths() -> None:
+    data = json.loads(run_json.render(measurement()))
+    assert data["edges"][1] == {
+        "routine": "main",
+        "source": 0x1000,
+        "target": {"slot": 0x100C},
+        "kind": "slot",
+        "count": 5,
+        "instrumented": False,
+    }
+    assert data["edges"][4]["source"] == "ENTRY"
+    assert data["edges"][5]["target"] == "EXIT"
+    assert data["paths"][2] == {
+        "routine": "main",
+        "id": 2,
+        "count": 2,
+        "instructions": 7,
+        "blocks": [0x1000, 0x1020],
+        "partial": False,
+        "slots": [],
+    }
+    assert data["paths"][0]["slots"] == [1]
+
+
+def test_json_tells_paths_of_the_same_blocks_apart() -> None:
+    """Paths 0 and 1 have the same blocks; only their edges differ."""
+    paths = json.loads(run_json.render(measurement()))["paths"]
+    assert [path.get("edges") for path in paths] == [[4, 1, 2], [1, 2], None]
+
+
+def test_json_of_a_mode_without_paths() -> None:
+    data = json.loads(run_json.render(measurement(mode="qpt2")))
+    assert data.keys() == RUN_FIELDS - {"paths"}
+
+
+def test_json_of_sizes_and_losses() -> None:
+    """Traces have bytes beside bits; shares of definite flow stand beside the exact numbers."""
+    lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
+    sizes = {"code_bytes": 8, "trace_bits": 17, "minimal_trace_bits": 16}
+    data = json.loads(run_json.render(measurement(mode="tpp", lost=lost, sizes=sizes)))
+    assert data.keys() == RUN_FIELDS | {"attribution"}
+    assert data["attribution"] == {"definite": 0.95, "overcount": 0.015, "undercount": 0.035}
+    assert data["lost"] == lost
+    assert data["sizes"] == sizes | {"trace_bytes": 3, "minimal_trace_bytes": 2}
+
+
+def test_json_of_blocks() -> None:
+    """Blocks of a block profile: each once, executed as often as it is entered."""
+    options = {"placement": "redundant"}
+    data = json.loads(run_json.render(measurement(mode="qpt", options=options)))
+    assert data.keys() == (RUN_FIELDS - {"paths"}) | {"blocks"}
+    found = {json.dumps(entry["block"]): entry["count"] for entry in data["blocks"]}
+    assert found == {"4096": 7, '{"slot": 4108}': 5, "4112": 5, "4128": 2}
+    assert len(data["blocks"]) == 4
+    edges = json.loads(run_json.render(measurement(mode="qpt", options={"placement": "edge"})))
+    assert edges.keys() == RUN_FIELDS - {"paths"}
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "reason", "signal"),
+    [
+        (Ending(0, "budget"), 124, "budget", None),
+        (Ending(0, "interrupted"), 130, "signal", 2),
+        (Ending(0, "signal", 6), 134, "signal", 6),
+        (Ending(0, "fault", 11, FAULT), 139, "fault", 11),
+    ],
+)
+def test_json_endings(ending: Ending, status: int, reason: str, signal: int | None) -> None:
+    found = json.loads(run_json.render(measurement(ending=ending)))["exit"]
+    assert (found["status"], found["reason"], found.get("signal")) == (status, reason, signal)
+    if ending.fault:
+        assert (found["fault"]["routine"], found["fault"]["line"]) == ("main", 5)
+
+
+def test_json_integers_are_exact() -> None:
+    large = 3**20000
+    rendered = run_json.render(measurement(routines=(routine(potential_paths=large),)))
+    digits = rendered.split('"potential_paths": ')[1].split(",")[0]
+    assert len(digits) == 9543
+    assert int(digits[-18:]) == large % 10**18
+
+
+# --- text
+
+
+def test_text_says_what_matters() -> None:
+    report = text.render(measurement())
+    for phrase in (
+        "loop.elf 7 a b (sparcv9)",
+        "exit status 3",
+        "59 instructions",
+        "67.80 %",
+        "path counter increments",
+        "1000 > slot 100c > 1010",
+        "loop.c:4 > 5",
+        "fall-through",
+    ):
+        assert phrase in report, phrase
+    assert "PARTIAL" not in report
+    assert "\x1b" not in report
+    assert all(len(line) <= 100 for line in report.splitlines())
+
+
+def test_text_of_targeted_paths() -> None:
+    found = measurement(
+        mode="tpp",
+        options={"cold": 5.0, "loop": 12.5},
+        counts={"path_increments": 6, "inferred_paths": 5},
+        sizes={"counter_bytes": 1234, "snippets": 3, "code_bytes": 48},
+        lost={
+            "cold_paths": 4,
+            "overcounted_paths": 1,
+            "unknown_unfinished": 2,
+            "flow_blocks": 300_000,
+            "overcounted_blocks": 0,
+            "undercounted_blocks": 1,
+        },
+    )
+    report = text.render(found)
+    rows = [" ".join(line.split()) for line in report.splitlines()]
+    for row in (
+        "mode tpp(5, 12.5): acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
+        "2004)",
+        "2 path executions, each counted (20.00 %)",
+        "5 of obvious paths, known from the edge profile (50.00 %)",
+        "4 of cold paths, not told apart (40.00 %)",
+        "3 different paths",
+        "1,234 bytes of counters",
+        "48 bytes of code added",
+        "definite flow 99.99 % attributed, 0.00 % overcounted, 0.00 % undercounted",
+        "cold paths 4 executions (40.00 %) not told apart",
+        "obvious paths 1 execution too many",
+        "unfinished paths 2 executions not identified",
+    ):
+        assert row in rows, row
+
+
+def test_text_of_long_paths() -> None:
+    path = routine().path_counts[0]
+    twice = PathCount(5, 4, 18, path.blocks * 2, (1, 4), False, path.edges * 2)
+    found = routine(path_counts=(path, twice))
+    report = text.render(measurement(mode="kiter", options={"iterations": 2}, routines=(found,)))
+    assert "kiter with k = 2" in report
+    assert "4  of those finished pass a block more than once (66.67 %)" in report
+    assert "once" not in text.render(measurement())
+
+
+def test_text_of_blocks_and_of_traces() -> None:
+    blocks = text.render(
+        measurement(mode="qpt", options={"placement": "redundant"}, lost={"unknown_edges": 6})
+    )
+    table = blocks.split("Hot blocks")[1]
+    assert [line.split()[0] for line in table.splitlines()[2:]] == ["7", "5", "5", "2"]
+    assert "slot 100c" in table
+    assert "Hot edges" not in blocks
+    assert "counts do not follow in routines with 6 of 6 edges" in blocks
+    sizes = {"counter_bytes": 0, "trace_bits": 80_001, "minimal_trace_bits": 70_000}
+    traced = text.render(measurement(mode="bits", counts={"trace_tokens": 90_000}, sizes=sizes))
+    assert "90,000  tokens written to the trace" in traced
+    assert "10,001  bytes of trace\n" in traced
+    assert "bytes of counters" not in traced
+    assert "Hot edges" in traced
+
+
+@pytest.mark.parametrize("mode", [str(mode) for mode in Mode])
+def test_every_mode_is_described(mode: str) -> None:
+    assert mode in mode_facts.DESCRIPTIONS
+    assert f"{mode}" in mode_facts.description(measurement(mode=mode))
+
+
+def test_text_top_limits_the_tables() -> None:
+    assert "1000 > 1020" in text.render(measurement(), top=3)
+    assert "1000 > 1020" not in text.render(measurement(), top=1)
+    assert "Hot" not in text.render(measurement(), top=0)
+
+
+def test_hot_paths_are_sorted_by_instructions() -> None:
+    table = text.render(measurement()).split("Hot paths")[1].splitlines()[2:]
+    shares = [line.split()[0] for line in table if "%" in line]
+    assert shares == ["45.76", "30.51", "23.73"]
+
+
+def test_text_of_a_fault() -> None:
+    report = text.render(measurement(ending=Ending(0, "fault", 11, FAULT), partial=True), width=160)
+    assert "SIGSEGV, bad address 0x8, at 0x1014 in main+0x14 (loop.c:5)" in report
+    assert "PARTIAL" in report
+
+
+def test_text_shows_warnings_and_cut_edges() -> None:
+    cut = routine(cut_edges=2, potential_paths=10**30, table=Table.HASH, addressing=None)
+    report = text.render(measurement(routines=(cut,), warnings=("mind the gap",)))
+    assert "warning: mind the gap" in report
+    assert "1.00e+30" in report
+    (row,) = [line.split() for line in report.splitlines() if "1.00e+30" in line]
+    assert row[5:9] == ["1.00e+30", "2", "hash", "%l3"]
+
+
+def test_text_leaves_out_the_middle_of_long_paths() -> None:
+    path = routine().path_counts[0]
+    long = routine(
+        path_counts=(type(path)(0, 1, 99, tuple(range(0x2000, 0x2400, 16)), (), False, ()),)
+    )
+    report = text.render(measurement(routines=(long,)), width=160)
+    assert "(53 more)" in report
+    assert "23f0" in report
+
+
+def test_markup_in_names_is_shown_as_it_is() -> None:
+    assert "[red]main" in text.render(measurement(routines=(routine(name="[red]main"),)))
+
+
+# --- graph answers
+
+
+def test_graph_answer_table() -> None:
+    answer = {
+        "mode": "pp",
+        "instructions": {"base": 30, "added": 6},
+        "routines": [
+            {
+                "name": "EPP figure 1",
+                "blocks": 3,
+                "edges": 4,
+                "back_edges": 1,
+                "potential_paths": 2,
+                "cut_edges": 0,
+                "irreducible": False,
+            }
+        ],
+        "edges": [
+            {"source": "A", "target": "B", "count": 7},
+            {"source": "A", "target": "C", "count": 12},
+            {"source": "ENTRY", "target": "A", "count": 19},
+        ],
+        "static": {
+            "back_edges": [["C", "A"]],
+            "values": [0, 1],
+            "tree": [True, False],
+            "code": [[], ["r=1", "count[r]++"]],
+            "dummy_edges": [{"from": "ENTRY", "to": "A", "for": [3], "value": 1}],
+        },
+        "paths": [{"id": 1, "count": 4, "blocks": ["A", "C"]}],
+        "all_paths": [{"id": 0, "blocks": ["A", "B"]}, {"id": 1, "blocks": ["A", "C"]}],
+    }
+    lines = graph_run.render(answer).splitlines()
+    rows = [line.split() for line in lines]
+    assert "EPP figure 1: pp" in lines
+    assert "back edges: C > A" in lines
+    assert ["A", ">", "C", "12", "1", "no", "r=1;", "count[r]++"] in rows
+    assert ["1", "4", "A", "C"] in rows
+    assert ["0", "A", "B"] in rows
+    assert "more" not in " ".join(lines)
+    many = answer | {"edges": answer["edges"] * 400, "static": {}}
+    lines = graph_run.render(many).splitlines()
+    assert "(200 more: see --json)" in lines
+    assert sum(" > " in line for line in lines) == graph_run.SHOWN_ROWS
+
+
+# --- diagnoses
+
+DIAGNOSIS = Diagnosis(
+    (
+        Check("python", True, True, "3.11.2"),
+        Check("engine", False, True, "refused", "pip install x"),
+        Check("qemu", False, False, "not installed", "apt-get install y"),
+        Check("gcc", False, False, "not installed", "apt-get install y"),
+    )
+)
+
+
+def test_doctor_text_gives_each_remedy_once() -> None:
+    report = doctor.render_text(DIAGNOSIS)
+    assert report.count("apt-get install y") == 1
+    assert "To get qemu, gcc:" in report
+    assert report.endswith("simprof does not work here.\n")
+    assert not DIAGNOSIS.ok
+
+
+def test_doctor_is_content_without_optional_tools() -> None:
+    healthy = Diagnosis(tuple(check for check in DIAGNOSIS.checks if check.name != "engine"))
+    assert healthy.ok
+    data = json.loads(doctor.render_json(healthy))
+    assert (data["schema"], data["ok"]) == ("simprof/doctor/1", True)
+    assert data["checks"][1]["remedy"] == "apt-get install y"

@@ -1,0 +1,366 @@
+import random
+from collections import Counter
+
+import pytest
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import check
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart, Reading
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.plan import Addressing, CountPath, ShiftBits, Table
+from profiler.schemes.bittrace import branch_codes
+from profiler.schemes.bittrace.branch_codes import MAX_WORDS, WORD_BITS, code_key, key_code
+from profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
+from profiler.schemes.pp.planner import PathPlan, plan_pp
+from simulator.errors import UsageError
+from tests.oracles.brute import Path as BrutePath
+from tests.oracles.brute import all_paths, graph, random_graph, random_walk, split
+from tests.support.figures import (
+    EPP_1_PROFILES,
+    EPP_2_ENCODING,
+    edge,
+    epp_1,
+    epp_2,
+    epp_10,
+    letters,
+    named,
+    walk,
+)
+
+
+def read(plan: BitTracePlan | PathPlan, walks: list[list[int]]) -> Reading:
+    counted = Counter(map(tuple, walks))
+    executed = (ExecutedWalk(steps, count) for steps, count in counted.items())
+    return plan.read(execute(plan.cfg, plan.plan, executed))
+
+
+def profile(plan: BitTracePlan | PathPlan, reading: Reading) -> Counter[PathRecord]:
+    """Whole and unfinished paths with their counts."""
+    whole = {plan.decode(path_id): count for path_id, count in reading.paths.items()}
+    assert len(whole) == len(reading.paths)
+    return Counter(whole) + Counter(reading.partial)
+
+
+def assert_exact(cfg: ControlFlowGraph, plan: BitTracePlan, walks: list[list[int]]) -> None:
+    reading = read(plan, walks)
+    true = Counter(path for steps in walks for path in split(cfg, steps, plan.cut_edges))
+    found = Counter(
+        {BrutePath(p.blocks, p.edges, p.partial): n for p, n in profile(plan, reading).items()}
+    )
+    assert found == true
+    crossed = Counter(step for steps in walks for step in steps)
+    assert reading.edges == tuple(crossed[each.id] for each in cfg.edges)
+    ends = Counter(cfg.edges[steps[-1]].target for steps in walks)
+    del ends[cfg.exit]
+    check(cfg, reading.edges, ends, activations=len(walks))
+
+
+def assert_same_paths(plan: BitTracePlan, reference: PathPlan) -> None:
+    assert set(plan.dag.dfs.back_edges) == set(reference.dag.dfs.back_edges)
+    assert plan.cut_edges == reference.cut_edges
+    assert plan.num_paths == reference.num_paths
+    assert plan.potential_paths == reference.potential_paths
+    records = list(reference.all_paths())
+    assert list(plan.all_paths()) == records
+    ids = [plan.encode(record.blocks, record.edges) for record in records]
+    assert len(set(ids)) == len(ids)
+    assert [plan.decode(path_id) for path_id in ids] == records
+
+
+def forks(count: int, switch: int = 2) -> ControlFlowGraph:
+    """Return a chain of `count` conditionals (of `switch` ways each)."""
+    edges = []
+    for fork in range(count):
+        top, bottom = fork * (switch + 1), (fork + 1) * (switch + 1)
+        for way in range(1, switch + 1):
+            edges += [(top, top + way), (top + way, bottom)]
+    return graph(count * (switch + 1) + 1, edges)
+
+
+def ways_out(count: int) -> ControlFlowGraph:
+    """Return a chain of `count` conditionals, each of which may leave for the common end."""
+    edges = [(block, block + 1) for block in range(count)]
+    edges += [(block, count) for block in range(count - 1)]
+    return graph(count + 1, edges)
+
+
+# -- EPP section 2
+
+
+def test_chain_of_conditionals_is_compact() -> None:
+    """EPP section 2: the codes of if-then-else chains are as compact as path numbers."""
+    for count in range(1, 9):
+        plan, reference = plan_bittrace(forks(count)), plan_pp(forks(count))
+        assert plan.num_paths == reference.num_paths == 1 << count
+        codes = sorted(plan.encode(p.blocks, p.edges) for p in plan.all_paths())
+        assert codes == list(range(1 << count))
+        assert plan.plan.path_counters == 1 << count
+
+
+def test_figure_1_takes_an_array_of_more_entries_than_paths() -> None:
+    """EPP section 2: in general the codes are not the most compact, however bits are chosen.
+
+    A, B and D are predicates: paths take two bits or three, six codes of eight.
+    """
+    plan = plan_bittrace(epp_1())
+    codes = {letters(plan.cfg, p.blocks): plan.encode(p.blocks, p.edges) for p in plan.all_paths()}
+    assert set(codes) == set(EPP_2_ENCODING)
+    assert plan.num_paths == 6
+    assert 6 < plan.plan.path_counters <= 2 * 6
+    assert sorted(codes.values())[-1] == plan.plan.path_counters - 1
+
+
+def test_multi_way_branches_take_several_bits() -> None:
+    plan = plan_bittrace(forks(1, switch=5))
+    shifts = [
+        action
+        for actions in plan.plan.actions.values()
+        for action in actions
+        if isinstance(action, ShiftBits)
+    ]
+    assert sorted(shifts, key=str) == [ShiftBits(label, 3) for label in range(5)]
+    assert plan.plan.path_counters == 5
+
+
+@pytest.mark.parametrize("cfg", [epp_1(), epp_2(), epp_10()], ids=lambda cfg: str(cfg.name))
+def test_every_predicate_is_instrumented(cfg: ControlFlowGraph) -> None:
+    """EPP section 2: path profiling may leave some out, bit tracing may not."""
+    plan = plan_bittrace(cfg)
+    for block in cfg.blocks:
+        out = cfg.out_edges[block.id]
+        shifted = [
+            any(isinstance(action, ShiftBits) for action in plan.plan.actions.get(each, ()))
+            for each in out
+        ]
+        assert shifted == [len(out) > 1] * len(out)
+    chords = plan_pp(cfg).tree.chords
+    assert sum(len(cfg.out_edges[b.id]) for b in cfg.blocks if len(cfg.out_edges[b.id]) > 1) > len(
+        chords
+    )
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_figure_1_profiles_are_told_apart(which: int) -> None:
+    cfg = epp_1()
+    plan = plan_bittrace(cfg)
+    walks = [walk(cfg, path) for path, n in EPP_1_PROFILES.items() for _ in range(n[which])]
+    reading = read(plan, walks)
+    found = {letters(cfg, record.blocks): n for record, n in profile(plan, reading).items()}
+    assert found == {path: n[which] for path, n in EPP_1_PROFILES.items() if n[which]}
+    assert reading.edges == (120, 150, 100, 20, 250, 110, 160, 160, 270, 270)
+
+
+def test_loop_paths_from_both_starts_have_their_own_codes() -> None:
+    plan = plan_bittrace(epp_2())
+    plan.validate()
+    assert_same_paths(plan, plan_pp(epp_2()))
+    ends = {(p.start, p.end) for p in plan.all_paths()}
+    assert ends == {(s, e) for s in (PathStart.ENTRY, PathStart.LOOP)
+                    for e in (PathEnd.EXIT, PathEnd.LOOP)}  # fmt: skip
+    actions = plan.plan.actions[edge(plan.cfg, "F>A")]
+    assert CountPath(0, on_back_edge=True) in actions
+    assert [str(action) for action in actions][1:] == [
+        "count[r]++",
+        f"r={plan.codes.initial[plan.dag.entry_dummy[0]]}",
+    ]
+
+
+# -- tables
+
+
+def test_array_as_far_as_the_codes_span_4096_counters() -> None:
+    small, large = plan_bittrace(forks(12)).plan, plan_bittrace(forks(13)).plan
+    assert (small.table, small.path_counters) == (Table.ARRAY, 4096)
+    assert small.addressing is Addressing.INDEX
+    assert (large.table, large.path_counters, large.addressing) == (Table.HASH, 0, None)
+
+
+def test_table_can_be_forced() -> None:
+    hashed = plan_bittrace(epp_1(), table=Table.HASH).plan
+    assert (hashed.table, hashed.path_counters) == (Table.HASH, 0)
+    array = plan_bittrace(forks(13), table=Table.ARRAY).plan
+    assert (array.table, array.path_counters) == (Table.ARRAY, 8192)
+    with pytest.raises(UsageError, match="words cannot index an array"):
+        plan_bittrace(ways_out(40), table=Table.ARRAY)
+
+
+def test_early_ways_out_span_more_than_an_array() -> None:
+    """One path a conditional, but a bit each: 14 paths need a hash table, with `pp` an array."""
+    plan, reference = plan_bittrace(ways_out(14)), plan_pp(ways_out(14))
+    assert plan.num_paths == reference.num_paths == 14
+    assert plan.plan.table is Table.HASH
+    assert reference.plan.table is Table.ARRAY
+
+
+# -- codes of several words
+
+
+@pytest.mark.parametrize("count", [30, 31, 32, 33, 61, 62, 63, 100, 118])
+def test_long_paths_are_those_of_pp(count: int) -> None:
+    cfg = ways_out(count)
+    plan = plan_bittrace(cfg)
+    plan.validate()
+    assert_same_paths(plan, plan_pp(cfg))
+    assert 1 <= plan.codes.word_count <= MAX_WORDS
+    assert (plan.codes.word_count > 1) == (count - 1 > WORD_BITS)
+    rng = random.Random(count)
+    walks = [random_walk(rng, cfg, rng.choice((3, 20, 200))) for _ in range(40)]
+    longest = [cfg.in_edges[0][0], *range(count)]
+    assert_exact(cfg, plan, [*walks, [*longest, len(cfg.edges) - 1], longest])
+
+
+def test_paths_beyond_the_last_word_are_cut() -> None:
+    cfg = ways_out(600)
+    plan = plan_bittrace(cfg)
+    plan.validate()
+    assert plan.codes.word_count == MAX_WORDS
+    assert plan.cut_edges
+    assert plan.potential_paths == 600
+    rng = random.Random(1)
+    inner = [e.id for e in cfg.edges[:600]]
+    walks = [[cfg.in_edges[0][0], *inner[: rng.randrange(599)]] for _ in range(50)]
+    assert_exact(cfg, plan, [*walks, [cfg.in_edges[0][0], *inner, len(cfg.edges) - 1]])
+
+
+def test_astronomically_many_paths() -> None:
+    cfg = forks(100)
+    plan, reference = plan_bittrace(cfg), plan_pp(cfg)
+    plan.validate()
+    assert plan.potential_paths == 1 << 100
+    assert plan.cut_edges == reference.cut_edges
+    rng = random.Random(5)
+    assert_exact(cfg, plan, [random_walk(rng, cfg, 1000) for _ in range(20)])
+
+
+def test_starts_in_later_words() -> None:
+    """A loop head far down a chain of early ways out: its paths leave the first words empty."""
+    count = 70
+    edges = [(b, b + 1) for b in range(count)] + [(b, count) for b in range(count - 1)]
+    cfg = graph(count + 1, [*edges, (50, 50), (60, 50), (65, 20), (65, 65)])
+    plan = plan_bittrace(cfg)
+    plan.validate()
+    assert_same_paths(plan, plan_pp(cfg))
+    assert len({plan.codes.words[plan.dag.edges[start].target] for start in plan.codes.initial}) > 1
+    rng = random.Random(7)
+    walks = []
+    for _ in range(60):
+        steps, block = [cfg.in_edges[0][0]], 0
+        while block < count and rng.random() < 0.995:
+            back = [e for e in cfg.out_edges[block] if cfg.edges[e].target <= block]
+            step = rng.choice(back) if back and rng.random() < 0.5 else cfg.out_edges[block][0]
+            steps.append(step)
+            block = cfg.edges[step].target
+        walks.append(steps)
+    assert_exact(cfg, plan, walks)
+
+
+def check_short_words(seed: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """Split codes into words of a few bits, on any graph; return how many words there are."""
+    rng = random.Random(seed)
+    cfg = random_graph(rng, rng.choice((9, 14)))
+    limit = rng.choice((None, 5))
+    monkeypatch.setattr(branch_codes, "WORD_BITS", WORD_BITS)
+    codes = plan_bittrace(cfg, path_limit=limit).codes
+    # A word must hold an initial value and a label, with cut edges among what they tell apart.
+    least = len(codes.initial).bit_length() + max(codes.widths) + 2
+    monkeypatch.setattr(branch_codes, "WORD_BITS", least + rng.randrange(2))
+    plan = plan_bittrace(cfg, path_limit=limit)
+    plan.validate()
+    if plan.num_paths < 2000:
+        ids = [plan.encode(record.blocks, record.edges) for record in plan.all_paths()]
+        assert len(set(ids)) == len(ids) == plan.num_paths
+        assert [plan.decode(path_id) for path_id in ids] == list(plan.all_paths())
+    assert_exact(cfg, plan, [random_walk(rng, cfg, rng.choice((3, 40))) for _ in range(25)])
+    return plan.codes.word_count
+
+
+def test_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = Counter(check_short_words(seed, monkeypatch) for seed in range(100))
+    assert set(counts) >= {1, 2, 3}, counts
+
+
+@pytest.mark.long
+def test_a_thousand_random_graphs_with_short_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in range(100, 1100):
+        check_short_words(seed, monkeypatch)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_keys_hold_all_words(count: int) -> None:
+    rng = random.Random(count)
+    for _ in range(50):
+        words = tuple(rng.getrandbits(WORD_BITS) for _ in range(count))
+        key = code_key(words)
+        assert key_code(key, count) == words
+        folded = 0
+        for word in words:
+            folded ^= word
+        assert key & 0xFFFFFFFF == folded
+        assert count > 2 or key < 1 << 63
+
+
+def test_unknown_codes_are_refused() -> None:
+    plan = plan_bittrace(epp_1())
+    known = {plan.encode(p.blocks, p.edges) for p in plan.all_paths()}
+    for number in set(range(-2, plan.plan.path_counters + 9)) - known:
+        with pytest.raises(ValueError, match="has no path"):
+            plan.decode(number)
+
+
+# -- shapes
+
+
+def test_one_block_needs_no_register() -> None:
+    cfg = graph(1, [])
+    plan = plan_bittrace(cfg)
+    plan.validate()
+    assert not plan.plan.uses_register
+    assert [str(a) for actions in plan.plan.actions.values() for a in actions] == ["count[0]++"]
+    assert_exact(cfg, plan, [[0, 1], [0], [0, 1]])
+
+
+def test_self_loop_has_a_counter_and_no_bit() -> None:
+    cfg = named("A>A A>B", "A", "B")
+    plan = plan_bittrace(cfg)
+    assert [str(a) for a in plan.plan.actions[edge(cfg, "A>A")]] == ["edge[0]++"]
+    assert plan.num_paths == 1
+    assert_exact(cfg, plan, [[2, 0, 0, 1, 3], [2, 0]])
+
+
+def test_routine_that_is_never_left() -> None:
+    cfg = graph(3, [(0, 1), (0, 2), (1, 0), (2, 2)], exits=())
+    plan = plan_bittrace(cfg)
+    plan.validate()
+    assert_same_paths(plan, plan_pp(cfg))
+    assert_exact(cfg, plan, [[4, 0, 2, 0, 2, 1, 3, 3]])
+
+
+def check_random_graph(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng, rng.choice((5, 9, 14)))
+    limit = rng.choice((None, 1, 2, 5, 10**8))
+    table = rng.choice((None, Table.HASH))
+    plan = plan_bittrace(cfg, path_limit=limit, table=table)
+    plan.validate()
+    reference = plan_pp(cfg, path_limit=limit)
+    assert plan.cut_edges == reference.cut_edges
+    if plan.num_paths < 2000:
+        assert_same_paths(plan, reference)
+        found = {BrutePath(p.blocks, p.edges, False) for p in plan.all_paths()}
+        assert found == all_paths(cfg, plan.cut_edges)
+    walks = [random_walk(rng, cfg, rng.choice((3, 40))) for _ in range(25)]
+    assert_exact(cfg, plan, walks)
+    mine, theirs = read(plan, walks), read(reference, walks)
+    assert profile(plan, mine) == profile(reference, theirs)
+    assert mine.edges == theirs.edges
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_graphs(seed: int) -> None:
+    check_random_graph(seed)
+
+
+@pytest.mark.long
+def test_a_thousand_random_graphs() -> None:
+    for seed in range(100, 1100):
+        check_random_graph(seed)

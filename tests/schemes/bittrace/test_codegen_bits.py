@@ -1,0 +1,113 @@
+"""Bit tracing of random routines, instrumented and executed: codes of one word and of several.
+
+Words are made so short that small routines need several. The price is exact, the routine for
+several words included: executed instructions are the plain run's, the snippets' and the model's.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from profiler.code.layout import TABLES_BASE
+from profiler.code.runtime import hash_routine as hr
+from profiler.code.runtime.hash_routine import HashTableModel
+from profiler.code.runtime.word_hash_routine import WORD_COUNTS, WordTable, key_hash_costs
+from profiler.engine.lowering import hash_model
+from profiler.engine.memory import EngineMemory
+from profiler.engine.products import hash_operation
+from profiler.graphfiles.execution import hash_instructions
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.plan import PathCount, Table
+from profiler.schemes.bittrace import branch_codes
+from profiler.schemes.bittrace.branch_codes import code_key
+from profiler.schemes.bittrace.planner import plan_bittrace
+from simulator.binary.program import MachineKind
+from tests.support.code_bench import CodeBench
+from tests.support.code_lab import MACHINES, Lab
+
+
+def hashed_codes(bench: CodeBench, words: int) -> dict[int, int]:
+    """Return the counts in the table, by path number."""
+    table = WordTable(words)
+    free = bench.word(TABLES_BASE + table.free)
+    found = {}
+    for node in range(TABLES_BASE + table.pool, free, table.node_size):
+        key = code_key([bench.word(node + 4 * k) for k in range(words)])
+        found[key] = bench.word(node + table.count)
+    return found
+
+
+def run(machine: MachineKind, seed: int, table: Table | None) -> tuple[int, str | None]:
+    """Run one routine; return the words of its codes, and where they live."""
+    lab = Lab(machine, seed)
+    base = lab.execute(lab.items)
+    walk = ExecutedWalk(lab.executed_edges())
+    paths = plan_bittrace(lab.cfg, table=table)
+    plan = paths.plan
+    generated, layout, state, executed = lab.run_plan(plan)
+    lab.check_same_result(base[0], state)
+    expected = execute(lab.cfg, plan, [walk])
+    assert tuple(lab.words(layout.edge_base, plan.edge_counters)) == expected.events
+    if plan.table is Table.HASH:
+        assert hashed_codes(lab.bench, plan.key_words) == expected.paths
+    else:
+        counters = lab.words(layout.path_base, plan.path_counters)
+        assert {k: count for k, count in enumerate(counters) if count} == expected.paths
+    costs = key_hash_costs(machine, plan.key_words)
+    inside = hash_instructions(plan, [walk], costs) if plan.table is Table.HASH else 0
+    priced = sum(generated.snippets[edge].cost for edge in walk.edges if edge in generated.snippets)
+    assert executed == base[1] + priced + inside
+    return plan.key_words, generated.path_register
+
+
+@pytest.mark.parametrize("table", [None, Table.HASH], ids=["auto", "hash"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_codes_of_one_word(machine: MachineKind, table: Table | None) -> None:
+    for seed in range(8):
+        assert run(machine, seed, table)[0] == 1
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_codes_of_several_words(machine: MachineKind, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branch_codes, "WORD_BITS", 6)
+    found = [run(machine, seed, None) for seed in range(24)]
+    assert {words for words, _ in found} >= {2, 3}
+    homes = {register for words, register in found if words > 1}
+    assert any("stack" in str(register) for register in homes)
+    assert any("%" in str(register) for register in homes)
+
+
+def test_a_table_for_one_word_is_that_of_the_plain_routine() -> None:
+    assert WordTable(1).initial(TABLES_BASE) == hr.initial_table(TABLES_BASE)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> None:
+    """Keys of any length, and several kinds of tables in one run: counts and costs to the last."""
+    from profiler.engine import kernels
+
+    memory, rng = EngineMemory(hash_model(machine).words()), random.Random(3)
+    memory.grow_nodes()
+    sizes = (1, *WORD_COUNTS)
+    tables = [memory.add_table(words) for words in sizes]
+    models = [HashTableModel(key_hash_costs(machine, words)) for words in sizes]
+    spent = [0] * len(sizes)
+    pools = [
+        [code_key([rng.getrandbits(31) for _ in range(words)]) for _ in range(30)]
+        for words in sizes
+    ]
+    for pool in pools:
+        pool += [key ^ 1 << 30 for key in pool[:10]]  # the bucket depends on bits 0 to 29
+    for _ in range(1500):
+        at, back = rng.randrange(len(sizes)), rng.random() < 0.6
+        number = rng.choice(pools[at])
+        operation = hash_operation(tables[at], PathCount(number, back), memory.hash_key(number))
+        first = memory.add_operations([(*operation, 1)])
+        assert kernels.execute(memory.address, first, 0) == kernels.OK
+        spent[at] += models[at].count(number, back)
+    for at, table in enumerate(tables):
+        assert memory.hashed_counts(table) == models[at].counts
+        assert memory.hashing(table) == (sum(models[at].counts.values()), spent[at])
+    assert max(max(pool) for pool in pools) >= 1 << 64

@@ -1,0 +1,254 @@
+"""The logging library and the calls to it on the emulator: what they count, change and cost."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from profiler.code.codegen import CounterSpace, RoutineContext, generate
+from profiler.code.generators import Scheme, snippet_body
+from profiler.code.layout import PAIR_TABLE, CounterLayout
+from profiler.code.pricing import added, entered
+from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.sizes import counter_bytes
+from profiler.schemes.cs6120 import logging_routines as lr
+from profiler.schemes.cs6120.edge_log import (
+    LogAction,
+    LogDestination,
+    LogDisrupt,
+    LoggedEdge,
+    LogSource,
+)
+from profiler.schemes.cs6120.logging_routines import initial_slots, logging_cost, pair_slot
+from profiler.schemes.cs6120.planner import CallsPlan, plan_calls, plan_calls_optimal, plan_naive
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.effects import ALL, CC
+from tests.code.test_snippets import LAYOUT, Runner, free_case, make_case
+from tests.oracles.brute import graph
+from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
+from tests.support.code_lab import Lab
+
+R = Register
+MACHINES = list(MachineKind)
+SYMBOLS = {
+    LogSource: lr.LOG_SOURCE,
+    LogDestination: lr.LOG_DESTINATION,
+    LogDisrupt: lr.LOG_DISRUPT,
+}
+PAIRS = tuple(
+    LoggedEdge(k, source, destination, False, False)
+    for k, (source, destination) in enumerate([(0, 0), (1, 0), (1, 2), (4, 4), (2000, 3)])
+)
+
+
+def bench_for(machine: MachineKind) -> CodeBench:
+    """Return a bench with the run-time code and the slots of `PAIRS`."""
+    bench = CodeBench(machine is MachineKind.SPARCV9)
+    for assembly in runtime_code(machine):
+        bench.write(assembly.base, assembly.code)
+    for address, data in initial_slots(PAIRS, LAYOUT).items():
+        bench.write(address, data)
+    return bench
+
+
+class Expected:
+    """The library in plain Python, on local numbers."""
+
+    def __init__(self, pairs: Sequence[LoggedEdge]) -> None:
+        self.counts = {(pair.source, pair.destination): 0 for pair in pairs}
+        self.last: int | None = None
+
+    def call(self, action: LogAction) -> None:
+        """Do what a call does."""
+        match action:
+            case LogDestination(number):
+                if self.last is not None and (self.last, number) in self.counts:
+                    self.counts[self.last, number] += 1
+                self.last = None
+            case LogSource(number) | LogDisrupt(number):
+                self.last = number
+
+    def check(self, bench: CodeBench) -> None:
+        """Compare with the table."""
+        for pair in PAIRS:
+            slot = pair_slot(pair, LAYOUT)
+            count = self.counts[pair.source, pair.destination]
+            assert bench.word(slot + lr.COUNT) == count, pair
+            assert bench.word(slot + lr.OWNER) == lr.argument(pair.destination + 1)
+        last = 0 if self.last is None else self.last + LAYOUT.first_source
+        assert bench.word(lr.LAST) == lr.argument(last)
+
+
+def random_calls(rng: random.Random, length: int) -> list[LogAction]:
+    """Return calls, matched and unmatched; disruptions have numbers of their own."""
+    calls: list[LogAction] = []
+    while len(calls) < length:
+        pair = rng.choice(PAIRS)
+        calls.append(LogSource(rng.choice([pair.source] * 3 + [3])))
+        if rng.random() < 0.3:
+            calls.append(LogDisrupt(rng.choice([5, 6, 1500])))
+        if rng.random() < 0.8:
+            calls.append(LogDestination(rng.choice([pair.destination] * 4 + [1, 0])))
+        if rng.random() < 0.2:
+            calls.append(LogDestination(pair.destination))
+    return calls
+
+
+def garbage(rng: random.Random, machine: MachineKind) -> State:
+    """Return a state in which every register and flag has something that matters."""
+    width = 32 if machine is MachineKind.SPARCV8 else 64
+    state = State([rng.getrandbits(width) for _ in range(32)], rng.randrange(12), 5, 77)
+    state.registers[0] = 0
+    state.registers[R.SP] = STACK + 0x8000
+    return state
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_library_counts_pairs_at_constant_cost(machine: MachineKind) -> None:
+    """Matched, unmatched, after nothing, after a disruption: one cost for each routine."""
+    bench, symbols = bench_for(machine), runtime_symbols(machine)
+    rng = random.Random(1)
+    expected = Expected(PAIRS)
+    for call in random_calls(rng, 250):
+        symbol = SYMBOLS[type(call)]
+        state = garbage(rng, machine)
+        code = [asm.call(symbol), asm.sethi(lr.argument(call.number + 1), R.O0)]
+        outcome = bench.run(code, state, symbols)
+        assert outcome.trap == 0x100 + END_TRAP
+        assert outcome.executed == len(code) + logging_cost(machine, symbol)
+        expected.call(call)
+        expected.check(bench)
+        changed = {R.O0, R.O7} if symbol == lr.LOG_DESTINATION else {R.O0, R.O1, R.O7}
+        for number in set(range(32)) - changed:
+            assert outcome.state.registers[number] == state.registers[number], number
+        flags = (outcome.state.icc, outcome.state.y)
+        assert flags == (state.icc, state.y)
+        assert machine is MachineKind.SPARCV8 or outcome.state.xcc == state.xcc
+    assert min(expected.counts.values()) > 2
+
+
+def test_costs() -> None:
+    """Counted in the code; a conditional move saves V9 and V8+ code instructions."""
+    for machine in MACHINES:
+        assert logging_cost(machine, lr.LOG_SOURCE) == logging_cost(machine, lr.LOG_DISRUPT) == 3
+    assert [logging_cost(machine, lr.LOG_DESTINATION) for machine in MACHINES] == [
+        {MachineKind.SPARCV9: 15, MachineKind.SPARCV8PLUS: 16, MachineKind.SPARCV8: 17}[machine]
+        for machine in MACHINES
+    ]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_free_snippets(machine: MachineKind) -> None:
+    case = free_case(machine, 1)
+    for action, symbol in ((LogSource(4), "logsrc"), (LogDestination(4), "logdest")):
+        body = snippet_body((action,), case.scheme, case.site)
+        assert [i.text for i in body.instructions] == [f"call {symbol}", "sethi %hi(0x1400), %o0"]
+        assert body.cost == 2 + logging_cost(machine, symbol)
+
+
+class LogRunner(Runner):
+    """Runs snippets of calls one after the other."""
+
+    def __init__(self, machine: MachineKind, seed: int) -> None:
+        super().__init__(machine, seed)
+        self.bench, self.symbols = bench_for(machine), dict(runtime_symbols(machine))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_snippets_do_what_they_mean(machine: MachineKind) -> None:
+    """From random states, at places with any registers and flags live, one or two calls."""
+    runner = LogRunner(machine, 3)
+    expected = Expected(PAIRS)
+    calls = random_calls(runner.rng, 260)
+    costs = set()
+    while calls:
+        actions = tuple(calls.pop(0) for _ in range(runner.rng.choice([1, min(2, len(calls))])))
+        case = make_case(runner.rng, machine, 1, on_stack=False)
+        plain = replace(case, scheme=replace(case.scheme, register=None))
+        body = runner.run(plain, actions)
+        costs.add((actions, body.cost))
+        for action in actions:
+            expected.call(action)
+        expected.check(runner.bench)
+    assert len({cost for _, cost in costs}) > 6
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_live_registers_and_flags(machine: MachineKind) -> None:
+    """Each register of the convention that is live costs a save and a restore; flags nothing."""
+    runner = LogRunner(machine, 4)
+    free = free_case(machine, 1)
+    free.scheme = Scheme(free.scheme.table, None, LAYOUT, None, free.scheme.context)
+    for action, saved in ((LogSource(3), 3), (LogDisrupt(3), 3), (LogDestination(3), 2)):
+        least = runner.run(free, (action,)).cost
+        flags = replace(free, site=replace(free.site, live=free.site.live | CC))
+        assert runner.run(flags, (action,)).cost == least
+        full = replace(free, site=replace(free.site, live=ALL))
+        assert runner.run(full, (action,)).cost == least + 2 * saved
+
+
+def run_logged(lab: Lab, plan: CallsPlan) -> tuple[list[int], int, State]:
+    """Execute a whole routine with its calls; return pair counts, instructions, final state."""
+    layout = CounterSpace().place(plan.plan)
+    lab.bench.write(PAIR_TABLE, bytes(1 << 14))
+    for address, data in initial_slots(plan.logged, layout).items():
+        lab.bench.write(address, data)
+    _, _, state, executed = lab.run_plan(plan.plan)
+    return [lab.bench.word(pair_slot(p, layout) + lr.COUNT) for p in plan.logged], executed, state
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("seed", range(20))
+def test_whole_routines(machine: MachineKind, seed: int) -> None:
+    """Instrumented routines count what counters on all edges count, at the predicted price."""
+    lab = Lab(machine, seed)
+    base = lab.execute(lab.items)
+    naive = plan_naive(lab.cfg)
+    _, layout, _, _ = lab.run_plan(naive.plan)
+    edges = lab.words(layout.edge_base, naive.plan.edge_counters)
+    true = [0] * len(lab.cfg.edges)
+    for edge, count in zip(naive.counted, edges, strict=True):
+        true[edge] = count
+    for plan in (plan_calls(lab.cfg), plan_calls_optimal(lab.cfg)):
+        plan.validate()
+        pairs, executed, state = run_logged(lab, plan)
+        lab.check_same_result(base[0], state)
+        assert pairs == [true[pair.edge] for pair in plan.logged]
+        generated = lab.instrumented(plan.plan, CounterSpace().place(plan.plan))
+        assert executed == base[1] + added(generated, true, entered(lab.cfg, true))
+
+
+def test_numbers_of_routines_differ() -> None:
+    """The slots of a program's pairs are all different, and so are all numbers."""
+    rng = random.Random(8)
+    space = CounterSpace()
+    slots: list[int] = []
+    sources: list[int] = []
+    for _ in range(20):
+        count = rng.randrange(1, 9)
+        cfg = graph(count, [(rng.randrange(count), rng.randrange(count)) for _ in range(12)])
+        plan = plan_calls(cfg)
+        layout = space.place(plan.plan)
+        slots += [pair_slot(pair, layout) for pair in plan.logged]
+        sources += {layout.first_source + pair.source for pair in plan.logged}
+    assert len(set(slots)) == len(slots)
+    assert len(set(sources)) == len(sources)
+    assert min(slots) > PAIR_TABLE
+
+
+def test_counter_bytes_are_those_of_the_slots() -> None:
+    plan = plan_calls(graph(2, [(0, 1)]))  # three edges in a row: numbers 0, 1, 2 each
+    assert counter_bytes(plan.plan, 0) == 8 * 6
+
+
+def test_code_of_graph_files() -> None:
+    """Graphs without code have every register free."""
+    plan = plan_calls_optimal(graph(3, [(0, 1), (0, 2), (1, 2)]), weights=[9, 1, 9, 9, 2])
+    code = generate(plan.cfg, plan.plan, RoutineContext.free(), CounterLayout())
+    assert code.count == 4
+    assert {s.cost for s in code.block_end_snippets.values()} == {5}

@@ -1,0 +1,186 @@
+import random
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import check
+from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.schemes.pp.planner import PathPlan, plan_pp
+from tests.oracles.brute import (
+    Outcome,
+    Path,
+    all_paths,
+    graph,
+    random_graph,
+    random_walk,
+    run_plan,
+    split,
+)
+from tests.support.figures import EPP_1_PROFILES, epp_1, epp_2, letters, named, walk
+
+
+def unfinished(plan: PathPlan, outcome: Outcome) -> list[tuple[PathRecord, int]]:
+    """Take back counts made ahead, as the contract of `decode_partial` says."""
+    found = []
+    for block, register, last in outcome.early:
+        found.append((plan.decode_partial(register, last, block), 1))
+        if block in plan.plan.counted_region:
+            assert last is not None
+            outcome.paths[last] -= 1
+    return found
+
+
+def assert_profile_is_exact(cfg: ControlFlowGraph, plan: PathPlan, walks: list[list[int]]) -> None:
+    outcome = run_plan(cfg, plan.plan, walks)
+    partial = unfinished(plan, outcome)
+    found: Counter[Path] = Counter()
+    for path_id, count in outcome.paths.items():
+        if count:
+            record = plan.decode(path_id)
+            found[Path(record.blocks, record.edges, False)] += count
+    for record, count in partial:
+        assert record.partial
+        found[Path(record.blocks, record.edges, True)] += count
+    assert found == Counter(path for steps in walks for path in split(cfg, steps, plan.cut_edges))
+    true = Counter(step for steps in walks for step in steps)
+    counts = plan.edge_counts(outcome.paths, outcome.counters, partial)
+    assert counts == tuple(true[each.id] for each in cfg.edges)
+    early = Counter(block for block, _, _ in outcome.early)
+    check(cfg, counts, early, activations=len(walks))
+
+
+@pytest.mark.parametrize("profile", [0, 1])
+def test_figure_1_profiles_are_told_apart(profile: int) -> None:
+    cfg = epp_1()
+    plan = plan_pp(cfg)
+    expected = {path: counts[profile] for path, counts in EPP_1_PROFILES.items()}
+    walks = [walk(cfg, path) for path, count in expected.items() for _ in range(count)]
+    outcome = run_plan(cfg, plan.plan, walks)
+    found = {letters(cfg, plan.decode(p).blocks): outcome.paths[p] for p in range(plan.num_paths)}
+    assert found == expected
+    # Both profiles induce the same edge frequencies.
+    counts = plan.edge_counts(outcome.paths, outcome.counters)
+    assert counts == (120, 150, 100, 20, 250, 110, 160, 160, 270, 270)
+
+
+def test_figure_2_loop_body_has_the_six_paths_from_both_starts() -> None:
+    cfg = epp_2()
+    plan = plan_pp(cfg)
+    plan.validate()
+    records = [plan.decode(path_id) for path_id in range(plan.num_paths)]
+    bodies = {letters(cfg, record.blocks) for record in records}
+    assert bodies == set(EPP_1_PROFILES)
+    ends = {(record.start, record.end) for record in records}
+    assert ends == {
+        (start, end)
+        for start in (PathStart.ENTRY, PathStart.LOOP)
+        for end in (PathEnd.EXIT, PathEnd.LOOP)
+    }
+    assert plan.num_paths == 24
+
+
+def test_early_end_before_initialisation_and_after_the_count() -> None:
+    cfg = named("A>B B>C B>D C>E D>E E>F", "A", "F")
+    plan = plan_pp(cfg)
+    block = {each.label: each.id for each in cfg.blocks}
+    assert block["A"] in plan.static_region
+    assert block["F"] in plan.plan.counted_region
+    assert_profile_is_exact(
+        cfg, plan, [walk(cfg, "ABCEF"), walk(cfg, "ABDEF")[:1], walk(cfg, "ABDEF")[:-1]]
+    )
+
+
+def test_count_ahead_needs_a_count() -> None:
+    cfg = named("A>B B>C B>D C>E D>E E>F", "A", "F")
+    plan = plan_pp(cfg)
+    (vertex,) = [each.id for each in cfg.blocks if each.label == "F"]
+    with pytest.raises(ValueError, match="without a count"):
+        plan.decode_partial(0, None, vertex)
+
+
+def test_cut_edges_start_and_end_paths() -> None:
+    cfg = named("A>B A>C B>D C>D D>E D>F E>G F>G", "A", "G")
+    plan = plan_pp(cfg, path_limit=1)
+    assert plan.potential_paths == 4
+    records = [plan.decode(path_id) for path_id in range(plan.num_paths)]
+    assert {record.start for record in records} == {PathStart.ENTRY, PathStart.CUT}
+    assert {record.end for record in records} == {PathEnd.EXIT, PathEnd.CUT}
+    assert_profile_is_exact(cfg, plan, [walk(cfg, "ABDEG"), walk(cfg, "ACDEG")[:-2]])
+
+
+def test_dead_end_is_named() -> None:
+    plan = plan_pp(graph(2, [(0, 1), (1, 1)], exits=(0,)))
+    assert {plan.decode(path_id).end for path_id in range(2)} == {PathEnd.EXIT, PathEnd.DEAD_END}
+
+
+def test_one_block() -> None:
+    cfg = graph(1, [])
+    plan = plan_pp(cfg)
+    plan.validate()
+    assert plan.decode(0) == PathRecord((0,), (0, 1), PathStart.ENTRY, PathEnd.EXIT)
+    assert plan.decode(0).inner_edges(cfg) == ()
+    assert_profile_is_exact(cfg, plan, [[0, 1], [0]])
+
+
+def test_shared_sources_and_heads_of_back_edges() -> None:
+    # Both C and D jump back to both A and B: path counts alone leave the four edges open.
+    cfg = named("A>B B>C C>D C>A C>B D>A D>B D>E", "A", "E")
+    plan = plan_pp(cfg)
+    assert len(plan.edge_counters) == 1
+    rng = random.Random(3)
+    assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(50)])
+
+
+def test_large_routine() -> None:
+    rng = random.Random(1)
+    count = 3000
+    edges = [(block, block + 1) for block in range(count - 1)]
+    edges += [(b, min(count - 1, b + rng.randint(2, 30))) for b in range(0, count - 1, 2)]
+    edges += [(b, max(0, b - rng.randint(0, 60))) for b in range(0, count, 9)]
+    cfg = graph(count, edges)
+    plan = plan_pp(cfg)
+    plan.validate()
+    assert plan.cut_edges
+    assert plan.num_paths < 2**31 < plan.potential_paths
+    outcome = run_plan(cfg, plan.plan, [steps := random_walk(rng, cfg, 20_000)])
+    partial = unfinished(plan, outcome)
+    true = Counter(steps)
+    counts = plan.edge_counts(outcome.paths, outcome.counters, partial)
+    assert counts == tuple(true[each.id] for each in cfg.edges)
+
+
+@st.composite
+def multigraphs(draw: st.DrawFn) -> ControlFlowGraph:
+    blocks = draw(st.integers(1, 7))
+    vertex = st.integers(0, blocks - 1)
+    edges = draw(st.lists(st.tuples(vertex, vertex), max_size=14))
+    entries = draw(st.lists(vertex, min_size=1, max_size=2, unique=True))
+    exits = draw(st.lists(vertex, min_size=1, max_size=2))
+    return graph(blocks, edges, entries, exits)
+
+
+@given(multigraphs(), st.sampled_from([None, 1, 2, 5]), st.randoms(use_true_random=False))
+def test_any_graph_any_execution(
+    cfg: ControlFlowGraph, limit: int | None, rng: random.Random
+) -> None:
+    plan = plan_pp(cfg, path_limit=limit, weights=[rng.randint(0, 5) for _ in cfg.edges])
+    plan.validate()
+    assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(12)])
+
+
+@pytest.mark.parametrize("seed", range(150))
+def test_random_graphs(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    plan = plan_pp(cfg, path_limit=rng.choice((None, 1, 2, 5, 10**8)))
+    plan.validate()
+    if plan.num_paths < 2000:
+        records = [plan.decode(path_id) for path_id in range(plan.num_paths)]
+        found = {Path(record.blocks, record.edges, False) for record in records}
+        assert found == all_paths(cfg, plan.cut_edges)
+        assert [plan.encode(r.blocks, r.edges) for r in records] == list(range(plan.num_paths))
+    assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg, rng.choice((3, 40)))
+                                        for _ in range(25)])  # fmt: skip

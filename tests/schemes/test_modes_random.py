@@ -1,0 +1,507 @@
+"""Every mode on random multigraphs and random executions, against brute force.
+
+Graphs are irreducible, have parallel edges, self-loops, unreachable blocks, blocks that are never
+left, several entries; activations end early anywhere. `--long` runs ten times as many.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from profiler.code.pricing import added
+from profiler.graphfiles.execution import check_counters
+from profiler.graphfiles.pricing import price
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan import interpret
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.plan.interpret import ExecutedWalk
+from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
+from profiler.schemes.registry import PLANNED_MODES, make_plan
+from tests.oracles.brute import (
+    Loop,
+    Path,
+    all_paths,
+    back_edges,
+    block_counts,
+    early_ends,
+    edge_counts,
+    graph,
+    random_graph,
+    random_walk,
+    regenerate,
+    split,
+    split_iterations,
+    structured_graph,
+)
+from tests.support.figures import edge, letters, named, walk
+
+GRAPHS = 100
+BATCH = 20
+LONG_GRAPHS = 1000
+Walks = list[list[int]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A plan that was executed, and what it read."""
+
+    seed: int
+    cfg: ControlFlowGraph
+    walks: Walks
+    plan: RoutinePlan
+    counters: RoutineCounters
+    reading: Reading
+
+    @property
+    def edges(self) -> tuple[int, ...]:
+        return edge_counts(self.cfg, self.walks)
+
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        return block_counts(self.cfg, self.walks)
+
+
+def random_options(rng: random.Random) -> SchemeOptions:
+    return SchemeOptions(
+        path_limit=rng.choice((1, 2, 5, 10**8, 10**8, 10**8)),
+        table=rng.choice((TableChoice.AUTO, TableChoice.AUTO, TableChoice.HASH)),
+        cold=rng.choice((0.0, 1.0, 5.0, 30.0, 60.0)),
+        loop=rng.choice((0.0, 15.0, 50.0, 100.0)),
+        cold_always=rng.random() < 0.6,
+        iterations=rng.choice((1, 2, 2, 3, 4)),
+        placement=rng.choice(list(VertexPlacement)),
+    )
+
+
+def any_graph(rng: random.Random) -> ControlFlowGraph:
+    if rng.random() < 0.4:
+        return structured_graph(rng)
+    return random_graph(rng, rng.choice((3, 6, 9, 14)))
+
+
+def random_walks(rng: random.Random, cfg: ControlFlowGraph) -> Walks:
+    """Activations that end anywhere; sometimes only those that reach EXIT, if any do."""
+    walks = [random_walk(rng, cfg, rng.choice((1, 3, 40, 80))) for _ in range(20)]
+    whole = [steps for steps in walks if cfg.edges[steps[-1]].target == cfg.exit]
+    return whole if whole and rng.random() < 0.4 else walks
+
+
+def random_weights(rng: random.Random, cfg: ControlFlowGraph) -> list[float] | None:
+    return rng.choice((None, [float(rng.randint(0, 5)) for _ in cfg.edges]))
+
+
+def execute(seed: int, plan: RoutinePlan, walks: Walks) -> Case:
+    cfg = plan.cfg
+    counters = interpret.execute(cfg, plan.plan, [ExecutedWalk(tuple(steps)) for steps in walks])
+    return Case(seed, cfg, walks, plan, counters, plan.read(counters))
+
+
+def random_case(mode: Mode, seed: int) -> Case:
+    rng = random.Random(seed)
+    cfg = any_graph(rng)
+    walks, options, weights = random_walks(rng, cfg), random_options(rng), random_weights(rng, cfg)
+    counts = edge_counts(cfg, walks)
+    if rng.random() < 0.3:  # a profile of another input
+        counts = edge_counts(cfg, random_walks(rng, cfg))
+    plan = make_plan(cfg, mode, options, weights, counts)
+    plan.validate()
+    return execute(seed, plan, walks)
+
+
+# What holds in every mode
+
+
+def check_plan(case: Case) -> None:
+    """Actions are where actions may be, and self-loops touch no path state (EPP 4.1)."""
+    cfg, plan = case.cfg, case.plan.plan
+    assert set(plan.actions) <= set(range(len(cfg.edges))), case.seed
+    assert set(plan.blocks) | set(plan.block_ends) <= set(range(len(cfg.blocks))), case.seed
+    loops = [each for each in back_edges(cfg) if cfg.edges[each].source == cfg.edges[each].target]
+    quiet = [plan.actions.get(loop, ()) for loop in loops]
+    quiet += [*plan.blocks.values(), *plan.block_ends.values()]
+    for actions in quiet:
+        execution = interpret.begin(plan)
+        execution.registers = before = [7 + k for k in range(plan.registers)]
+        for action in actions:
+            action.execute(execution)
+        assert execution.registers == before, case.seed
+        assert not execution.counted, case.seed
+
+
+def check_words(case: Case) -> None:
+    """Path registers hold 32-bit words at every step."""
+    plan = case.plan.plan
+    for steps in case.walks:
+        execution = interpret.begin(plan)
+        for step in steps:
+            interpret.follow(plan, [step], execution)
+            assert all(abs(word) < 1 << 31 for word in execution.registers), case.seed
+
+
+def check_counts(case: Case, edges: bool) -> None:
+    """Edge and block counts are those of the execution; `edges`: the mode must tell them."""
+    check_counters(case.cfg, case.plan.plan, case.counters.paths)
+    assert dict(case.counters.early) == dict(early_ends(case.cfg, case.walks)), case.seed
+    if edges or case.reading.edges is not None:
+        assert case.reading.edges == case.edges, case.seed
+    if case.reading.blocks is not None:
+        assert case.reading.blocks == case.blocks, case.seed
+
+
+def check_price(case: Case) -> None:
+    """Code times counts is what executing snippet by snippet costs (hashing excepted)."""
+    plan = case.plan.plan
+    code = price(case.cfg, plan).code
+    spent = 0
+    for steps in case.walks:
+        execution = interpret.begin(plan)
+        interpret.follow(plan, steps, execution)
+        for step in steps:
+            block = case.cfg.edges[step].target
+            for snippets, place in (
+                (code.snippets, step),
+                (code.block_snippets, block),
+                (code.block_end_snippets, block),
+            ):
+                spent += snippets[place].cost if place in snippets else 0
+        spent += sum(code.snippets[each].taken_cost for each in execution.taken)
+    counters = case.counters
+    assert added(code, case.edges, case.blocks, counters.taken) == spent, case.seed
+
+
+# Paths
+
+
+def profile(case: Case) -> Counter[Path]:
+    """What a scheme that counts paths has read, decoded."""
+    plan = case.plan
+    assert isinstance(plan, PathDecoder)
+    found: Counter[Path] = Counter()
+    for path_id, count in case.reading.paths.items():
+        record = plan.decode(path_id)
+        assert not record.partial
+        found[Path(record.blocks, record.edges, False)] += count
+    for record, count in case.reading.partial.items():
+        assert record.partial
+        found[Path(record.blocks, record.edges, True)] += count
+    assert all(count > 0 for count in found.values()), case.seed
+    return found
+
+
+def check_acyclic(case: Case) -> None:
+    """`pp`, `bittrace`: the acyclic paths, each one counted, no two alike."""
+    plan: Any = case.plan
+    check_counts(case, edges=True)
+    expected = Counter(
+        path for steps in case.walks for path in split(case.cfg, steps, plan.cut_edges)
+    )
+    assert profile(case) == expected, case.seed
+    if plan.num_paths < 300:
+        records = list(plan.all_paths())
+        paths = [Path(record.blocks, record.edges, False) for record in records]
+        assert set(paths) == all_paths(case.cfg, plan.cut_edges), case.seed
+        assert len(paths) == plan.num_paths, case.seed
+
+
+def check_iterations(case: Case) -> None:
+    """`kiter`: k-iteration paths of the loops that the plan iterates."""
+    plan: Any = case.plan
+    check_counts(case, edges=True)
+    loops = [Loop(each.body, frozenset(each.back_edges), each.iterations) for each in plan.loops]
+    ending = plan.unrolled.removed
+    expected = Counter(
+        path for steps in case.walks for path in split_iterations(case.cfg, steps, loops, ending)
+    )
+    assert profile(case) == expected, case.seed
+
+
+def check_targeted(case: Case) -> None:
+    """`tpp`: what it counts is exact; what it takes from the edge profile is never too little."""
+    plan: Any = case.plan
+    check_counts(case, edges=False)
+    nowhere = ((), (case.cfg.exit,))  # before a truncated ENTRY edge, behind such an EXIT edge
+    pieces = (path for steps in case.walks for path in split(case.cfg, steps, plan.split_edges))
+    paths = [path for path in pieces if path.blocks not in nowhere]
+    expected = Counter(path for path in paths if not path.partial)
+    unfinished = Counter(path for path in paths if path.partial)
+    hot, rebuilt = Counter[Path](), Counter[Path]()
+    for path_id, count in case.reading.paths.items():
+        record = plan.decode(path_id)
+        into = rebuilt if plan.is_obvious(path_id) else hot
+        into[Path(record.blocks, record.edges, False)] += count
+    known = {plan.decode(k) for k in range(plan.numbering.total)} if plan.num_paths < 300 else None
+    if known is not None:
+        counted = {Path(record.blocks, record.edges, False) for record in known}
+        assert hot == Counter({path: n for path, n in expected.items() if path in counted})
+    assert all(expected[path] == count for path, count in hot.items()), case.seed
+    assert not set(hot) & set(rebuilt), case.seed
+    told = Counter({Path(r.blocks, r.edges, True): n for r, n in case.reading.partial.items()})
+    assert told <= unfinished, case.seed
+    unknown = case.reading.lost.get("unknown_unfinished", 0)
+    assert told.total() + unknown == unfinished.total(), case.seed
+    cold = case.reading.lost.get("cold_paths", 0)
+    if not plan.obvious.first_edges:
+        assert hot.total() + cold == expected.total(), case.seed
+    if plan.edge_profile == tuple(map(float, case.edges)):
+        assert all(rebuilt[path] >= n for path, n in expected.items() if path in rebuilt)
+        if not plan.cold and not unfinished:
+            assert hot + rebuilt == expected, case.seed
+            assert not cold and not case.reading.lost.get("overcounted_paths", 0)
+
+
+def check_edges_only(case: Case) -> None:
+    check_counts(case, edges=True)
+    assert not case.reading.paths
+
+
+def check_logged(case: Case) -> None:
+    """The calls count each logged edge whenever it is crossed, and never otherwise (CS6120)."""
+    check_edges_only(case)
+    plan = case.plan.plan
+    owners: dict[int, int] = {}
+    pairs = {pair.source + pair.destination: pair for pair in getattr(case.plan, "logged", ())}
+    for pair in pairs.values():
+        owners[pair.source + pair.destination] = pair.destination
+    counted: Counter[int] = Counter()
+    last: int | None = None
+    for steps in case.walks:
+        for step in steps:
+            source, target = case.cfg.edges[step].source, case.cfg.edges[step].target
+            for action in (
+                *plan.block_ends.get(source, ()),
+                *plan.actions.get(step, ()),
+                *plan.blocks.get(target, ()),
+            ):
+                if isinstance(action, LogDestination):
+                    slot = -1 if last is None else last + action.number
+                    if owners.get(slot) == action.number:
+                        counted[pairs[slot].edge] += 1
+                    last = None
+                elif isinstance(action, LogSource | LogDisrupt):
+                    last = action.number
+    logged = {pair.edge for pair in pairs.values()}
+    expected = {each: count for each, count in enumerate(case.edges) if each in logged and count}
+    assert dict(counted) == expected, case.seed
+
+
+def check_witnesses(case: Case) -> None:
+    """`witness`: which edges were witnessed, in order, tells the whole execution (BL94 4)."""
+    check_edges_only(case)
+    plan: Any = case.plan
+    whole = [steps for steps in case.walks if case.cfg.edges[steps[-1]].target == case.cfg.exit]
+    if len(case.cfg.out_edges[case.cfg.entry]) == 1:
+        trace = [step for steps in whole for step in steps if step in plan.tokens]
+        assert regenerate(case.cfg, set(plan.tokens), trace, len(whole)) == whole, case.seed
+    check_trace_size(case)
+
+
+def check_bits(case: Case) -> None:
+    """`bits`: the outcomes of predicates tell each activation from its first block on."""
+    check_edges_only(case)
+    plan: Any = case.plan
+    for steps in case.walks:
+        trace = [plan.tokens[step].value for step in steps if step in plan.tokens]
+        assert outcomes_followed(case.cfg, plan.tokens, steps[0], trace, len(steps)) == steps
+    check_trace_size(case)
+
+
+def outcomes_followed(
+    cfg: ControlFlowGraph, tokens: dict[int, Any], first: int, trace: list[int], length: int
+) -> list[int]:
+    steps, rest = [first], list(trace)
+    if first in tokens:
+        rest.pop(0)
+    while len(steps) < length:
+        out = cfg.out_edges[cfg.edges[steps[-1]].target]
+        value = rest.pop(0) if out[0] in tokens else 0
+        steps.append(out[value])
+    assert not rest
+    return steps
+
+
+def check_trace_size(case: Case) -> None:
+    plan: Any = case.plan
+    written = [plan.tokens[step] for steps in case.walks for step in steps if step in plan.tokens]
+    assert plan.standard_bits(case.edges) == sum(token.width for token in written), case.seed
+    assert plan.minimal_bits(case.edges) <= plan.standard_bits(case.edges), case.seed
+
+
+def check_vertices(case: Case) -> None:
+    check_counts(case, edges=False)
+    assert case.reading.edges is not None or case.reading.blocks is not None, case.seed
+
+
+CHECKS = {
+    Mode.PP: check_acyclic,
+    Mode.BITTRACE: check_acyclic,
+    Mode.KITER: check_iterations,
+    Mode.TPP: check_targeted,
+    Mode.QPT2: check_edges_only,
+    Mode.QPT: check_vertices,
+    Mode.NAIVE: check_edges_only,
+    Mode.CALLS: check_logged,
+    Mode.CALLS_OPTIMAL: check_logged,
+    Mode.WITNESS: check_witnesses,
+    Mode.BITS: check_bits,
+}
+
+
+def check(mode: Mode, seeds: Sequence[int]) -> None:
+    for seed in seeds:
+        case = random_case(mode, seed)
+        check_plan(case)
+        check_words(case)
+        CHECKS[mode](case)
+        if seed % 4 == 0:
+            check_price(case)
+
+
+def batches(graphs: int, first: int = 0) -> list[range]:
+    return [range(start, start + BATCH) for start in range(first, first + graphs, BATCH)]
+
+
+@pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
+@pytest.mark.parametrize("mode", CHECKS)
+def test_random_graphs(mode: Mode, seeds: range) -> None:
+    check(mode, seeds)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seeds", batches(LONG_GRAPHS, GRAPHS), ids=str)
+@pytest.mark.parametrize("mode", CHECKS)
+def test_more_random_graphs(mode: Mode, seeds: range) -> None:
+    check(mode, seeds)
+
+
+def test_every_mode_is_compared() -> None:
+    assert set(CHECKS) == set(PLANNED_MODES)
+
+
+# Shapes that break profilers
+
+
+def ladder(rungs: int) -> list[tuple[int, int]]:
+    """Two-way choices one after the other: 2^rungs ways through 2 * rungs + 1 blocks."""
+    edges = []
+    for rung in range(0, 2 * rungs, 2):
+        edges += [(rung, rung + 1), (rung, rung + 2), (rung + 1, rung + 2)]
+    return edges
+
+
+def chain_of_loops(loops: int) -> list[tuple[int, int]]:
+    edges = [(block, block + 1) for block in range(3 * loops)]
+    return edges + [(3 * loop + 2, 3 * loop + 1) for loop in range(loops)]
+
+
+SHAPES = {
+    "one block": graph(1, []),
+    "one block and itself": graph(1, [(0, 0), (0, 0)]),
+    "never left": graph(3, [(0, 1), (1, 2), (2, 1), (2, 2)], exits=()),
+    "left by one way only": graph(4, [(0, 1), (1, 2), (2, 1), (0, 3)]),
+    "entered twice, irreducible": graph(3, [(0, 1), (1, 0), (1, 2), (0, 2)], entries=(0, 1)),
+    "entered in an inner loop": graph(4, [(0, 1), (1, 2), (2, 1), (2, 0), (0, 3)], entries=(0, 2)),
+    "no way in": graph(3, [(1, 2), (2, 1)], exits=(0,)),
+    "parallel edges": graph(3, [(0, 1)] * 9 + [(1, 2)] * 5 + [(2, 0)] * 3),
+    "a switch": graph(42, [(0, k) for k in range(1, 41)] + [(k, 41) for k in range(1, 41)]),
+    "2^100 paths": graph(201, ladder(100)),
+    "2^100 paths in a loop": graph(202, [*ladder(100), (200, 0), (200, 201)]),
+    "60 loops": graph(181, chain_of_loops(60)),
+}
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("mode", CHECKS)
+def test_every_mode_survives(mode: Mode, shape: str) -> None:
+    cfg = SHAPES[shape]
+    rng = random.Random(shape)
+    walks = [random_walk(rng, cfg, most) for most in (1, 2, 3, 10, 400, 400, 400, 400)]
+    for weights in (None, [float(count) for count in edge_counts(cfg, walks)]):
+        plan = make_plan(cfg, mode, SchemeOptions(), weights, edge_counts(cfg, walks))
+        plan.validate()
+        case = execute(0, plan, walks)
+        check_plan(case)
+        check_words(case)
+        CHECKS[mode](case)
+        check_price(case)
+
+
+# Rules across modes
+
+
+def run(
+    cfg: ControlFlowGraph, mode: Mode, walks: Walks, weights: Sequence[float] | None, **options: Any
+) -> Case:
+    counts = edge_counts(cfg, walks)
+    return execute(0, make_plan(cfg, mode, SchemeOptions(**options), weights, counts), walks)
+
+
+def increments(case: Case) -> int:
+    return sum(case.counters.events)
+
+
+@pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
+def test_better_placements_count_less(seeds: range) -> None:
+    for seed in seeds:
+        rng = random.Random(seed)
+        cfg = any_graph(rng)
+        walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
+
+        def vertex(placement: VertexPlacement) -> int:
+            return increments(run(cfg, Mode.QPT, walks, weights, placement=placement))  # noqa: B023
+
+        edges = increments(run(cfg, Mode.QPT2, walks, weights))
+        assert vertex(VertexPlacement.EDGE) == edges
+        assert vertex(VertexPlacement.EDGE_HEURISTIC) <= edges, seed
+        assert edges <= increments(run(cfg, Mode.NAIVE, walks, None)), seed
+        redundant = vertex(VertexPlacement.REDUNDANT)
+        assert vertex(VertexPlacement.VERTEX_OPTIMAL) <= redundant, seed
+        assert redundant == sum(block_counts(cfg, walks)), seed
+        measured = [float(count) for count in edge_counts(cfg, walks)]
+        if not early_ends(cfg, walks):
+            assert increments(run(cfg, Mode.QPT2, walks, measured)) <= edges, seed
+
+
+@pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
+def test_path_profiles_agree(seeds: range) -> None:
+    for seed in seeds:
+        rng = random.Random(seed)
+        cfg = any_graph(rng)
+        walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
+        limit = rng.choice((1, 3, 10**8))
+        wanted = profile(run(cfg, Mode.PP, walks, weights, path_limit=limit))
+        assert profile(run(cfg, Mode.BITTRACE, walks, weights, path_limit=limit)) == wanted, seed
+        once = run(cfg, Mode.KITER, walks, weights, path_limit=limit, iterations=1)
+        assert profile(once) == wanted, seed
+        none = run(cfg, Mode.TPP, walks, weights, path_limit=limit, cold=0.0, loop=0.0)
+        assert profile(none) == wanted, seed
+
+
+# The oracle itself
+
+
+def kiter_figure_1() -> tuple[ControlFlowGraph, Loop]:
+    cfg = named("1>2 2>3 2>4 3>5 4>5 4>6 5>2 5>6", "1", "6", "KITER figure 1")
+    body = frozenset(block.id for block in cfg.blocks if block.label in ("2", "3", "4", "5"))
+    return cfg, Loop(body, frozenset({edge(cfg, "5>2")}), 2)
+
+
+def test_kiter_figure_1_by_brute_force() -> None:
+    cfg, loop = kiter_figure_1()
+    steps = walk(cfg, "1" + "235245" * 100 + "6")
+    found = Counter(letters(cfg, p.blocks) for p in split_iterations(cfg, steps, [loop], ()))
+    assert found == {"1235245": 1, "235245": 98, "245235": 99, "2352456": 1}
+
+
+def test_one_iteration_paths_are_acyclic_ones() -> None:
+    cfg, loop = kiter_figure_1()
+    steps = walk(cfg, "1" + "235245" * 3 + "6")
+    once = Loop(loop.blocks, loop.back_edges, 1)
+    assert split_iterations(cfg, steps, [once], ()) == split(cfg, steps)
+    assert split_iterations(cfg, steps, [], loop.back_edges) == split(cfg, steps)

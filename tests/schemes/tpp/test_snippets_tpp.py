@@ -1,0 +1,171 @@
+"""The code of tpp's actions, executed from random states, against `Action.execute`."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from profiler.code.generators import Body, snippet_body
+from profiler.code.layout import ARRAYS_BASE, CounterLayout
+from profiler.plan.plan import (
+    COLD_COUNTER,
+    POISON,
+    Action,
+    AddRegister,
+    CountColdPath,
+    CountHotPath,
+    Execution,
+    Poison,
+    SetRegister,
+    Table,
+)
+from profiler.schemes.tpp.code import POISONED
+from simulator.binary.program import MachineKind
+from tests.code.test_snippets import (
+    HASHED,
+    MACHINES,
+    Case,
+    Runner,
+    check_preserved,
+    check_stack,
+    encoded,
+    free_case,
+    get_path,
+    make_case,
+    set_path,
+)
+from tests.support.code_bench import END_TRAP, STACK
+
+ARRAY_AT = ARRAYS_BASE + 0x2008
+ARRAY = CounterLayout(ARRAY_AT, ARRAYS_BASE + 0x9008, ARRAY_AT - 4)
+HASH = replace(HASHED, cold=ARRAYS_BASE + 0x8C04)
+V9, V8PLUS, V8 = MachineKind.SPARCV9, MachineKind.SPARCV8PLUS, MachineKind.SPARCV8
+DRIFTS = [0, 0, 1, -1, 4095, -4095, 100_000, -100_000]
+
+
+def tpp_case(rng: random.Random, machine: MachineKind, mode: int, on_stack: bool) -> Case:
+    """A random case with a cold counter."""
+    return with_cold_counter(make_case(rng, machine, mode, on_stack))
+
+
+def with_cold_counter(case: Case) -> Case:
+    layout = HASH if case.scheme.table is Table.HASH else ARRAY
+    return replace(case, scheme=replace(case.scheme, layout=layout))
+
+
+def machine_number(case: Case, number: int) -> int:
+    """The path number that the machine's register stands for, poisoned ones included."""
+    if number > POISON // 2:
+        return number
+    return (POISONED - case.scheme.offset) // case.scheme.scale + number - POISON
+
+
+class TppRunner(Runner):
+    """Executes snippets from hot and from poisoned registers."""
+
+    def run(self, case: Case, actions: tuple[Action, ...], number: int | None = None) -> Body:
+        """Execute the snippet of `actions` with `number` in the path register."""
+        before = case.number if number is None else number
+        set_path(case, self.bench, machine_number(case, before))
+        if case.machine is V8PLUS and case.scheme.register is not None:
+            case.state.registers[case.scheme.register] |= self.rng.getrandbits(32) << 32
+        stack = self.bench.read(STACK, 1 << 16)
+        body = snippet_body(actions, case.scheme, case.site)
+        outcome = self.bench.run(body.instructions, case.state, self.symbols)
+        text = [i.text for i in body.instructions]
+        assert outcome.trap == 0x100 + END_TRAP, text
+        execution = Execution([before])
+        for action in actions:
+            action.execute(execution)
+        hashed = sum(self.expect_path(case, *count) for count in execution.counted)
+        conditional = body.taken_cost * len(execution.taken)
+        assert outcome.executed - hashed == body.cost + conditional, text
+        if not isinstance(actions[-1], CountHotPath):
+            after = machine_number(case, execution.registers[0])
+            assert get_path(case, self.bench, outcome.state) == encoded(case, after), text
+        check_preserved(case, outcome.state)
+        check_stack(case, stack, self.bench.read(STACK, 1 << 16))
+        self.check_counters()
+        return body
+
+    def expect_path(self, case: Case, counter: int, back: bool) -> int:
+        if counter == COLD_COUNTER:
+            self.bump(case.scheme.layout.cold)
+            return 0
+        return self.expect_count(case, counter, back)
+
+
+def random_snippet(rng: random.Random, case: Case) -> tuple[tuple[Action, ...], int]:
+    """Actions as plans have them, and a path register to start from, hot or poisoned."""
+    constant = rng.choice([0, 1, 5, 1022, 1023, 1024, 4095, 4096, 70000, -3])
+    count = CountHotPath(constant, rng.random() < 0.5, case.scheme.table is Table.HASH)
+    number = rng.randrange(4000) - constant
+    if rng.random() < 0.4:
+        number = POISON + rng.choice(DRIFTS)
+    snippets: list[tuple[Action, ...]] = [
+        (count,),
+        (count,),
+        (count, SetRegister(rng.choice([0, 7, 5000]))),
+        (count, Poison()),
+        (Poison(),),
+        (CountColdPath(),),
+        (CountColdPath(), Poison()),
+        (CountColdPath(), SetRegister(3)),
+        (Poison(), AddRegister(-17), count),
+    ]
+    return rng.choice(snippets), number
+
+
+@pytest.mark.parametrize("on_stack", [False, True], ids=["register", "stack"])
+@pytest.mark.parametrize("mode", range(3), ids=["addressing", "indexing", "hash"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_snippets_do_what_they_mean(machine: MachineKind, mode: int, on_stack: bool) -> None:
+    runner = TppRunner(machine, 100 + 10 * mode + on_stack)
+    costs = set()
+    for _ in range(90):
+        case = tpp_case(runner.rng, machine, mode, on_stack)
+        actions, number = random_snippet(runner.rng, case)
+        costs.add(runner.run(case, actions, number).cost)
+    runner.check_total()
+    assert len(costs) > 4
+
+
+@pytest.mark.parametrize(
+    ("machine", "mode", "costs"),
+    [
+        (V9, 0, (7, 7)),
+        (V8PLUS, 0, (7, 7)),
+        (V8, 0, (9, 9)),
+        (V9, 1, (8, 9)),
+        (V8PLUS, 1, (8, 9)),
+        (V8, 1, (8, 9)),
+    ],
+)
+def test_hot_count_where_registers_are_free(
+    machine: MachineKind, mode: int, costs: tuple[int, int]
+) -> None:
+    """TPP A.1 in addressing mode: seven instructions."""
+    case = with_cold_counter(free_case(machine, mode))
+    for constant, cost in zip((0, 5), costs, strict=True):
+        body = snippet_body((CountHotPath(constant),), case.scheme, case.site)
+        assert body.cost == cost, [i.text for i in body.instructions]
+        assert body.taken_cost == 0
+
+
+def test_code_of_appendix_a() -> None:
+    case = with_cold_counter(free_case(V9, 0))
+    count = snippet_body((CountHotPath(5),), case.scheme, case.site).instructions
+    names = [instruction.text.split()[0] for instruction in count]
+    assert names == ["sethi", "or", "sra", "movrnz", "ld", "add", "st"]
+    (poison,) = snippet_body((Poison(),), case.scheme, case.site).instructions
+    assert poison.text.startswith("sethi %hi(0xc0000000)")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_hashed_count_calls_for_hot_paths_only(machine: MachineKind) -> None:
+    case = with_cold_counter(free_case(machine, 2))
+    body = snippet_body((CountHotPath(5, hashed=True),), case.scheme, case.site)
+    assert (body.hash_calls, body.taken_cost) == (1, 2)  # sethi; call
+    assert body.cost == (8 if machine is V9 else 9)

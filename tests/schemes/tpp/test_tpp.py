@@ -1,0 +1,598 @@
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import number
+from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.plan.decoders import PathRecord, Reading
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.placement import place
+from profiler.plan.plan import CountColdPath, CountHotPath, Execution, Poison, Table
+from profiler.schemes.pp.planner import PathPlan, plan_pp
+from profiler.schemes.tpp.disconnection import disconnect
+from profiler.schemes.tpp.drafts import Order, draft
+from profiler.schemes.tpp.planner import TppPlan, plan_tpp
+from tests.oracles.brute import graph, random_graph, random_walk
+from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, tally
+from tests.support.figures import by_edge, edge, letters, named, walk
+
+
+def crossings(cfg: ControlFlowGraph, walks: Sequence[Sequence[int]]) -> list[int]:
+    true = Counter(step for walk in walks for step in walk)
+    return [true[edge.id] for edge in cfg.edges]
+
+
+def counted(plan: TppPlan, walks: Sequence[Sequence[int]], garbage: int) -> Counter[int]:
+    """Counters of the plan, executed with a register that holds anything at first."""
+    found: Counter[int] = Counter()
+    for steps in walks:
+        execution = Execution([garbage])
+        for step in steps:
+            for action in plan.plan.actions.get(step, ()):
+                action.execute(execution)
+        found.update(counter for counter, _ in execution.counted)
+    return found
+
+
+def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[int]]) -> None:
+    """Everything that the plan's counters say against what the walks did."""
+    plan.validate()
+    ended = ending(cfg, plan.cut_edges, plan.split_edges)
+    whole, partial = tally(cfg, walks, ended)
+    hot = hot_paths(cfg, ended, plan.cold)
+    keys = [(record.blocks, record.edges) for record in plan.all_paths()]
+    assert len(keys) == plan.num_paths
+    obvious_keys = {key for path, key in enumerate(keys) if plan.is_obvious(path)}
+    assert set(keys) == hot, "the hot paths have the numbers"
+    assert len(set(keys)) == len(keys)
+    counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk)) for walk in walks])
+    assert counters.paths == counted(plan, walks, 123456789)
+    reading = plan.read(counters)
+    found = {keys[path]: count for path, count in reading.paths.items()}
+    for key in hot - obvious_keys:
+        assert found.get(key, 0) == whole[key]
+    cold = reading.lost.get("cold_paths", 0)
+    if plan.edge_profile == tuple(crossings(cfg, walks)):
+        check_obvious(plan, whole, partial, obvious_keys, found)
+        excess = reading.lost.get("overcounted_paths", 0)
+        assert sum(found.values()) + cold - excess == whole.total()
+    if not obvious_keys:
+        assert cold == sum(count for key, count in whole.items() if key not in hot)
+    known = Counter({(r.blocks, r.edges): n for r, n in reading.partial.items()})
+    assert known <= partial
+    unknown = reading.lost.get("unknown_unfinished", 0)
+    assert known.total() + unknown == partial.total()
+
+
+def check_obvious(
+    plan: TppPlan,
+    whole: Counter[Key],
+    partial: Counter[Key],
+    obvious: set[Key],
+    found: dict[Key, int],
+) -> None:
+    for key in obvious:
+        if plan.cold or partial:
+            assert found.get(key, 0) >= whole[key]
+        else:
+            assert found.get(key, 0) == whole[key]
+
+
+def settings(rng: random.Random) -> dict[str, Any]:
+    return {
+        "cold": rng.choice([0, 1, 5, 20, 35, 60, 100]),
+        "loop": rng.choice([0, 0, 15, 40, 80, 100]),
+        "cold_always": rng.random() < 0.8,
+        "path_limit": rng.choice([None, 1, 3, 10, 100]),
+        "table": rng.choice([None, None, Table.ARRAY, Table.HASH]),
+    }
+
+
+def check_random(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    walks = [walk for _ in range(rng.choice([3, 30])) if (walk := random_walk(rng, cfg))]
+    counts = crossings(cfg, walks)
+    if rng.random() < 0.25:
+        counts = [rng.choice([0, 1, 5, 100]) for _ in cfg.edges]
+    check_plan(cfg, plan_tpp(cfg, counts, **settings(rng)), walks)
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_graphs(seed: int) -> None:
+    check_random(seed)
+
+
+@pytest.mark.long
+def test_many_random_graphs() -> None:
+    for seed in range(100, 1100):
+        check_random(seed)
+
+
+def profile_by_record(plan: TppPlan | PathPlan, reading: Reading) -> Counter[PathRecord]:
+    return Counter({plan.decode(path): count for path, count in reading.paths.items()})
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_nothing_removed_is_pp(seed: int) -> None:
+    """TPP(0, 0) tells every path as `pp` does, and counts no more often."""
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    walks = [walk for _ in range(20) if (walk := random_walk(rng, cfg, 200))]
+    walks = [walk for walk in walks if cfg.edges[walk[-1]].target == cfg.exit]
+    executed = [ExecutedWalk(tuple(walk)) for walk in walks]
+    limit = rng.choice([2, 10, None])
+    counts = crossings(cfg, walks)
+    tpp = plan_tpp(cfg, counts, cold=0, loop=0, cold_always=True, path_limit=limit)
+    pp = plan_pp(cfg, path_limit=limit)
+    assert not tpp.cold and tpp.cut_edges == pp.cut_edges
+    assert not tpp.plan.has_cold_counter
+    mine, theirs = execute(cfg, tpp.plan, executed), execute(cfg, pp.plan, executed)
+    assert mine.path_increments <= theirs.path_increments
+    assert profile_by_record(tpp, tpp.read(mine)) == profile_by_record(pp, pp.read(theirs))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    walks = [walk for _ in range(20) if (walk := random_walk(rng, cfg))]
+    executed = [ExecutedWalk(tuple(walk)) for walk in walks]
+    order = Order(
+        cfg,
+        depth_first(cfg),
+        tuple(map(float, crossings(cfg, walks))),
+        disconnect(cfg, depth_first(cfg), crossings(cfg, walks), Fraction(30)),
+        None,
+        None,
+        None,
+    )
+    pruned = draft(order)
+    dag = pruned.graphs.hot
+    numbering = number(dag)
+    ends = [(edge.source, edge.target) for edge in dag.edges]
+    weights = dag.edge_weights(order.weights)
+    tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry))
+    found = chord_increments(tree, numbering.values).increments
+    whole = replace(pruned.plan, actions=place(dag, tree, found, self_loops=False).actions)
+    fewer, more = execute(cfg, pruned.plan, executed), execute(cfg, whole, executed)
+    assert fewer.path_increments <= more.path_increments
+    if not pruned.graphs.kept.edges:
+        assert not pruned.plan.actions
+
+
+# -- the paper's figures
+
+
+FIGURE_7 = "A>B B>D D>B D>C"  # B and D are the figure's block B
+MANY_AB_AND_BC = [(1001, 100)]  # (iterations, activations)
+MANY_ABC = [(1, 99), (100_001, 1)]
+
+
+def figure_7_walks(cfg: ControlFlowGraph, shape: list[tuple[int, int]]) -> list[ExecutedWalk]:
+    back, around = edge(cfg, "D>B"), edge(cfg, "B>D")
+    first = [edge(cfg, "ENTRY>A"), edge(cfg, "A>B"), around]
+    last = [edge(cfg, "D>C"), edge(cfg, "C>EXIT")]
+    return [
+        ExecutedWalk((*first, *([back, around] * (turns - 1)), *last), count)
+        for turns, count in shape
+    ]
+
+
+FIGURE_7_PP = [
+    {"ABD": 100, "BD": 99_900, "BDC": 100},
+    {"ABDC": 99, "ABD": 1, "BD": 99_999, "BDC": 1},
+]
+
+
+@pytest.mark.parametrize("profile", [0, 1], ids=["c", "d"])
+def test_figure_7_without_disconnection_no_path_is_obvious(profile: int) -> None:
+    """Two path profiles with one edge profile: 100 entries, 100,100 executions of the loop."""
+    cfg = named(FIGURE_7, "A", "C")
+    walks = figure_7_walks(cfg, [MANY_AB_AND_BC, MANY_ABC][profile])
+    counts = by_walks(cfg, walks)
+    assert counts[edge(cfg, "A>B")] == 100
+    assert counts[edge(cfg, "B>D")] == 100_100
+    plan = plan_tpp(cfg, counts, cold=5, loop=0)
+    assert plan.num_paths == 4
+    assert not plan.obvious.first_edges
+    assert by_letters(plan, walks) == FIGURE_7_PP[profile]
+
+
+@pytest.mark.parametrize("profile", [0, 1], ids=["c", "d"])
+def test_figure_7_disconnected_loop_leaves_three_obvious_paths(profile: int) -> None:
+    cfg = named(FIGURE_7, "A", "C")
+    walks = figure_7_walks(cfg, [MANY_AB_AND_BC, MANY_ABC][profile])
+    plan = plan_tpp(cfg, by_walks(cfg, walks), cold=5, loop=15)
+    assert set(plan.cut_edges) == {edge(cfg, "A>B"), edge(cfg, "D>C")}
+    assert plan.plan.actions == {}
+    assert plan.plan.table is Table.NONE
+    assert by_letters(plan, walks) == {"A": 100, "BD": 100_100, "C": 100}
+
+
+def test_figure_7_loop_of_one_block() -> None:
+    cfg = named("A>B B>B B>C", "A", "C")
+    turn = edge(cfg, "B>B")
+    counts = by_edge(cfg, {"ENTRY>A": 100, "A>B": 100, "B>B": 100_000, "B>C": 100, "C>EXIT": 100})
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=15)
+    plan.validate()
+    assert plan.plan.actions == {}
+    assert plan.split_edges == {edge(cfg, "A>B"), edge(cfg, "B>C"), turn}
+    assert by_letters(plan, []) == {"A": 100, "B": 100_100, "C": 100}
+    # Not disconnected, the self-loop ends no path, as in pp (EPP 4.1), and is not counted again.
+    whole = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=0)
+    assert whole.plan.actions == {}
+    assert by_letters(whole, []) == {"ABC": 100}
+
+
+@pytest.mark.parametrize(("loop", "cut"), [(9.9, False), (10, False), (10.1, True)])
+def test_loops_with_entries_below_the_threshold_are_disconnected(loop: float, cut: bool) -> None:
+    cfg = named(FIGURE_7, "A", "C")
+    counts = by_walks(cfg, figure_7_walks(cfg, [(10, 7)]))
+    assert bool(plan_tpp(cfg, counts, cold=0, loop=loop).disconnection.loops) == cut
+
+
+def test_a_loop_at_entry_and_exit_needs_no_instrumentation() -> None:
+    """The edges from ENTRY and to EXIT are truncated too: one path, the body."""
+    cfg = named("A>B B>A", "A", "B")
+    entry, leave = edge(cfg, "ENTRY>A"), edge(cfg, "B>EXIT")
+    counts = by_edge(cfg, {"ENTRY>A": 5, "A>B": 1000, "B>A": 995, "B>EXIT": 5})
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=15)
+    plan.validate()
+    assert set(plan.cut_edges) == {entry, leave}
+    assert plan.plan.actions == {}
+    assert by_letters(plan, []) == {"AB": 1000}
+
+
+def test_figure_2_routine_of_obvious_paths_has_no_code() -> None:
+    cfg = named("A>B A>C C>D C>E E>F E>G B>X D>X F>X G>X", "A", "X")
+    counts = by_edge(cfg, {"ENTRY>A": 4, "A>C": 3, "C>E": 2, "E>F": 1, "X>EXIT": 4}, rest=1)
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=0, loop=0)
+    assert plan.plan.actions == {}
+    assert plan.num_paths == 4
+    assert len(plan.obvious.first_edges) == 4
+
+
+def test_edges_before_early_ends_define_no_path() -> None:
+    """Of 50 activations through B and 50 through C 10 each end in D: no edge count tells that."""
+    cfg = named("A>B A>C B>D C>D D>E", "A", "E")
+    full, cut = walk(cfg, "ABDE"), walk(cfg, "ACDE")
+    walks = [
+        *(ExecutedWalk(tuple(each), 40) for each in (full, cut)),
+        *(ExecutedWalk(tuple(each[:-2]), 10) for each in (full, cut)),
+    ]
+    plan = plan_tpp(cfg, by_walks(cfg, walks), cold=0, loop=0)
+    plan.validate()
+    assert plan.obvious.first_edges == ()
+    reading = plan.read(execute(cfg, plan.plan, walks))
+    assert {letters(cfg, plan.decode(p).blocks): n for p, n in reading.paths.items()} == {
+        "ABDE": 40,
+        "ACDE": 40,
+    }
+    unfinished = {letters(cfg, record.blocks): n for record, n in reading.partial.items()}
+    assert unfinished == {"ABD": 10, "ACD": 10}
+    assert reading.lost == {}
+    told = plan_tpp(cfg, by_walks(cfg, walks[:2]), cold=0, loop=0)
+    assert len(told.obvious.first_edges) == 2
+
+
+def test_obvious_region_beside_one_that_is_not() -> None:
+    """Only what leads to a recording point that is not obvious is instrumented (figure 8)."""
+    # The loop C D is obvious once it is disconnected; A B | E F .. X is not.
+    cfg = named("A>C C>D D>C D>B B>E B>F E>G F>G G>H G>I H>X I>X", "A", "X")
+    profile = by_edge(cfg, {"C>D": 100, "D>C": 99, "A>C": 1, "D>B": 1}, rest=1)
+    counts = list(map(int, profile))
+    plan = plan_tpp(cfg, counts, cold=0, loop=15)
+    plan.validate()
+    obvious = [plan.decode(p) for p in range(plan.num_paths) if plan.is_obvious(p)]
+    assert sorted(letters(cfg, record.blocks) for record in obvious) == ["A", "CD"]
+    assert plan.numbering.total == 4
+    for ends in ("A>C", "C>D", "D>C"):
+        assert not actions_on(plan, ends)
+    # One recording point that other paths reach too: the obvious paths are counted with them.
+    joined = named("A>B A>C C>X B>E B>F E>G F>G G>H G>I H>X I>X", "A", "X")
+    assert not plan_tpp(joined, [1] * len(joined.edges), cold=0, loop=0).obvious.first_edges
+
+
+def diamonds(count: int) -> ControlFlowGraph:
+    """Stacked conditionals (figure 5): blocks 3k, 3k + 1, 3k + 2 are one."""
+    edges = []
+    for k in range(count):
+        edges += [(3 * k, 3 * k + 1), (3 * k, 3 * k + 2)]
+        edges += [(3 * k + 1, 3 * k + 3), (3 * k + 2, 3 * k + 3)]
+    return graph(3 * count + 1, edges)
+
+
+def biased(cfg: ControlFlowGraph, count: int, unbiased: int) -> list[int]:
+    """100 executions of each diamond, 50:50 in the first ones, 99:1 in the others."""
+    counts = [100] * len(cfg.edges)
+    for k in range(count):
+        rare = 50 if k < unbiased else 1
+        counts[4 * k : 4 * k + 4] = [100 - rare, rare, 100 - rare, rare]
+    return counts
+
+
+def test_figure_5_cold_edges_make_a_hash_table_an_array() -> None:
+    cfg = diamonds(14)
+    counts = biased(cfg, 14, 2)
+    assert plan_tpp(cfg, counts, cold=1, loop=0).plan.table is Table.HASH  # 1 is not below 1 %
+    plan = plan_tpp(cfg, counts, cold=2, loop=0)
+    plan.validate()
+    assert (plan.plan.table, plan.num_paths) == (Table.ARRAY, 4)
+    assert plan.cold == {4 * k + 1 for k in range(2, 14)}
+    poisoned = {e for e, group in plan.plan.actions.items() if Poison() in group}
+    assert poisoned == plan.cold
+    (count,) = (
+        {a for group in plan.plan.actions.values() for a in group}
+        - {Poison()}
+        - {
+            a
+            for group in plan.plan.actions.values()
+            for a in group
+            if not isinstance(a, CountHotPath)
+        }
+    )
+    assert not count.hashed
+    assert plan.potential_paths == 2**14
+
+
+def test_cold_edges_stay_where_an_array_does_anyway() -> None:
+    cfg = diamonds(5)
+    counts = biased(cfg, 5, 1)
+    assert plan_tpp(cfg, counts, cold=50, loop=0).cold == frozenset()
+    always = plan_tpp(cfg, counts, cold=2, loop=0, cold_always=True)
+    # Two paths are left, both obvious.
+    assert len(always.cold) == 4 and always.num_paths == 2
+    assert always.plan.actions == {}
+
+
+@pytest.mark.parametrize("limit", [None, 10**8])
+def test_very_many_paths(limit: int | None) -> None:
+    cfg = diamonds(100)
+    few = plan_tpp(cfg, biased(cfg, 100, 3), cold=5, loop=15, path_limit=limit)
+    assert few.potential_paths == 2**100
+    assert (few.num_paths, few.plan.table) == (8, Table.ARRAY)
+    many = plan_tpp(cfg, biased(cfg, 100, 90), cold=5, loop=15, path_limit=limit, cold_always=True)
+    many.validate()
+    assert many.cold and many.draft.reach < 1 << 29
+    rng = random.Random(2)
+    check_plan(cfg, few, [random_walk(rng, cfg, 10**4) for _ in range(20)])
+
+
+# -- cold back edges (4.1.2, figure 6)
+
+
+def cold_plan(edges: str, counts: dict[str, int], end: str = "X") -> TppPlan:
+    cfg = named(edges, "A", end)
+    profile = list(map(int, by_edge(cfg, counts)))
+    return plan_tpp(cfg, profile, cold=5, loop=0, cold_always=True)
+
+
+def actions_on(plan: TppPlan, ends: str) -> tuple[object, ...]:
+    return tuple(plan.plan.actions.get(edge(plan.cfg, ends), ()))
+
+
+def test_figure_6a_cold_back_edge_poisons() -> None:
+    """The loop A..D almost never repeats; the paths behind its back edge have no numbers."""
+    plan = cold_plan(
+        "A>B A>C B>D C>D D>A D>E D>F E>X F>X",
+        {"ENTRY>A": 99, "A>B": 50, "A>C": 50, "B>D": 50, "C>D": 50, "D>A": 1, "D>E": 49}
+        | {"D>F": 50, "E>X": 49, "F>X": 50, "X>EXIT": 99},
+    )
+    assert actions_on(plan, "D>A") == (CountColdPath(), Poison())
+    assert plan.num_paths == 4
+    rng = random.Random(1)
+    check_plan(plan.cfg, plan, [random_walk(rng, plan.cfg) for _ in range(30)])
+
+
+def test_figure_6b_cold_back_edge_resets() -> None:
+    """Another back edge to the same header is hot: paths that start there have numbers."""
+    plan = cold_plan(
+        "A>B A>C B>D C>D D>A D>E E>A E>F E>X F>X",
+        {"ENTRY>A": 60, "A>B": 50, "A>C": 50, "B>D": 50, "C>D": 50, "D>A": 1, "D>E": 99}
+        | {"E>A": 39, "E>F": 30, "E>X": 30, "F>X": 30, "X>EXIT": 60},
+    )
+    count, *rest = actions_on(plan, "D>A")
+    assert count == CountColdPath()
+    assert Poison() not in rest
+    assert plan.numbering.total == plan.num_paths == 12
+    rng = random.Random(1)
+    check_plan(plan.cfg, plan, [random_walk(rng, plan.cfg) for _ in range(30)])
+
+
+def test_figure_6c_back_edge_of_a_cold_loop_leaves_the_register() -> None:
+    plan = cold_plan(
+        "A>B A>C B>D C>D D>L L>M M>L M>X D>E D>F E>X F>X X>Y X>Z Y>W Z>W",
+        {"ENTRY>A": 100, "A>B": 50, "A>C": 50, "B>D": 50, "C>D": 50, "D>L": 1, "D>E": 49}
+        | {"D>F": 50, "E>X": 49, "F>X": 50, "L>M": 1, "M>X": 1, "X>Y": 50, "X>Z": 50}
+        | {"Y>W": 50, "Z>W": 50, "W>EXIT": 100},
+        "W",
+    )
+    # The loop never repeated: its back edge is below 5 % of M.
+    assert actions_on(plan, "M>L") == (CountColdPath(),)
+    assert actions_on(plan, "D>L") == (Poison(),)
+    rng = random.Random(1)
+    check_plan(plan.cfg, plan, [random_walk(rng, plan.cfg) for _ in range(50)])
+
+
+def test_footnote_2_block_with_cold_and_hot_back_edges() -> None:
+    """Paths end at D with numbers, so both back edges record them as usual."""
+    plan = cold_plan(
+        "A>B B>C B>E C>D E>D D>A D>B D>X",
+        {"ENTRY>A": 49, "A>B": 50, "B>C": 50, "B>E": 50, "C>D": 50, "E>D": 50, "D>A": 1}
+        | {"D>B": 50, "D>X": 49, "X>EXIT": 49},
+    )
+    assert edge(plan.cfg, "D>A") in plan.cold
+    assert CountColdPath() not in actions_on(plan, "D>A")
+    assert actions_on(plan, "D>A")[0] == actions_on(plan, "D>B")[0]
+    rng = random.Random(1)
+    check_plan(plan.cfg, plan, [random_walk(rng, plan.cfg) for _ in range(50)])
+
+
+def test_hot_loop_behind_a_cold_edge_stays_hot() -> None:
+    plan = cold_plan(
+        "A>B A>X B>C B>D C>E D>E E>B E>X",
+        {"ENTRY>A": 1000, "A>B": 10, "A>X": 990, "B>C": 50, "B>D": 50, "C>E": 50, "D>E": 50}
+        | {"E>B": 90, "E>X": 10, "X>EXIT": 1000},
+    )
+    assert Poison() in actions_on(plan, "A>B")
+    found = {letters(plan.cfg, record.blocks) for record in plan.all_paths()}
+    assert {"BCE", "BDE"} <= found
+    rng = random.Random(1)
+    check_plan(plan.cfg, plan, [random_walk(rng, plan.cfg) for _ in range(50)])
+
+
+def test_all_cold() -> None:
+    """No hot path is left: everything goes to the cold counter, without a register."""
+    cfg = named("A>B A>C B>X C>X", "A", "X")
+    counts = [50] * len(cfg.edges)
+    plan = plan_tpp(cfg, counts, cold=60, loop=0, cold_always=True)
+    plan.validate()
+    assert plan.num_paths == 0 and not plan.plan.uses_register
+    check_plan(cfg, plan, [walk(cfg, "ABX"), walk(cfg, "ACX"), walk(cfg, "ABX")[:2]])
+
+
+# -- where poison forbids what EPP's figure 8 does
+
+
+def test_initialisation_stays_above_a_join_of_cold_paths() -> None:
+    cfg = named("A>B A>C C>D B>D D>E D>F E>G F>G B>G", "A", "G")
+    counts = by_edge(cfg, {"A>B": 1, "B>D": 1}, rest=100)
+    counts[edge(cfg, "D>E")] = counts[edge(cfg, "D>F")] = 50
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=0, cold_always=True)
+    assert edge(cfg, "A>B") in plan.cold
+    for path in ("ABDEG", "ABDFG", "ABG", "ACDEG", "ACDFG"):
+        check_plan(cfg, plan, [walk(cfg, path)])
+
+
+def test_counts_stay_below_a_cold_exit() -> None:
+    """G has one hot way on, and a cold one: whether the path is hot is known behind G only."""
+    cfg = named("A>B A>C B>D C>D D>E D>F E>G F>G G>H G>K H>X K>X", "A", "X")
+    profile = by_edge(cfg, {"ENTRY>A": 100, "G>H": 99, "G>K": 1, "H>X": 99, "K>X": 1}, rest=50)
+    plan = plan_tpp(cfg, list(map(int, profile)), cold=5, loop=0, cold_always=True)
+    assert plan.cold == {edge(cfg, "G>K")}
+    assert plan.numbering.total == 4
+    check_plan(cfg, plan, [walk(cfg, "ABDEGHX"), walk(cfg, "ACDFGKX"), walk(cfg, "ACDFGHX")])
+
+
+def test_counts_stay_below_an_exit_into_an_obvious_region() -> None:
+    """Block 1 leads to block 2, kept, and to block 3, where only an obvious path ends."""
+    diamond = [(4, 5), (4, 6), (5, 7), (6, 7), (7, 8), (7, 9), (8, 2), (9, 2)]
+    cfg = graph(10, [(0, 1), (0, 4), (1, 2), (1, 3), *diamond], exits=(2, 3))
+    weights = [1.0] * len(cfg.edges)
+    weights[2] = weights[-2] = weights[1] = 100.0  # the tree has 0 > 4, 1 > 2 and 2 > EXIT
+    plan = plan_tpp(cfg, [10] * len(cfg.edges), cold=0, loop=0, weights=weights)
+    assert [plan.decode(p).blocks for p in range(plan.num_paths) if plan.is_obvious(p)] == [
+        (0, 1, 3)
+    ]
+    leave = len(cfg.edges) - 1
+    walks = [[12, 0, 2, leave - 1], [12, 0, 3, leave], [12, 1, 4, 6, 8, 10, leave - 1]]
+    for each in walks:
+        check_plan(cfg, plan, [each])
+
+
+def test_cold_edge_from_an_obvious_region_poisons() -> None:
+    """Block 1 is on an obvious path only, without code; a cold edge leads into a hot loop."""
+    loop = [(2, 3), (2, 4), (3, 5), (4, 5), (5, 6), (5, 7), (6, 8), (7, 8), (8, 2)]
+    cfg = graph(9, [(0, 1), (1, 2), *loop], exits=(1, 8))
+    counts = [1000, 1, *[500] * 8, 990, 1000, 999, 10]
+    plan = plan_tpp(cfg, counts, cold=5, loop=0, cold_always=True)
+    assert plan.cold == {1, 13}
+    assert plan.plan.actions[1] == (Poison(),)
+    assert [plan.decode(p).blocks for p in range(plan.num_paths) if plan.is_obvious(p)] == [(0, 1)]
+    rng = random.Random(1)
+    check_plan(cfg, plan, [random_walk(rng, cfg) for _ in range(50)])
+
+
+def test_exit_edges_of_nested_loops_are_measured_against_the_loop_that_they_leave_least() -> None:
+    """B>X leaves both loops: 1 of 101 exits of the inner one, but half of those of the outer."""
+    cfg = named("A>B B>C C>B C>D D>A D>X B>X", "A", "X")
+    counts = by_edge(cfg, {"ENTRY>A": 2, "A>B": 101, "C>B": 2000, "C>D": 100, "D>A": 99, "D>X": 1})
+    counts[edge(cfg, "B>C")], counts[edge(cfg, "B>X")] = 2100, 1
+    counts[edge(cfg, "X>EXIT")] = 2
+    cut = disconnect(cfg, depth_first(cfg), list(map(int, counts)), Fraction(15))
+    assert len(cut.loops) == 2
+    assert cut.exit_flow == {edge(cfg, "B>X"): 2, edge(cfg, "D>X"): 2, edge(cfg, "C>D"): 101}
+
+
+def test_irreducible_region_is_one_loop() -> None:
+    cfg = named("A>B A>C B>C C>B C>D", "A", "D")
+    counts = by_edge(cfg, {"ENTRY>A": 10, "A>B": 5, "A>C": 5, "B>C": 995, "C>B": 990, "C>D": 10})
+    cut = disconnect(cfg, depth_first(cfg), list(map(int, counts)), Fraction(15))
+    assert [loop.body for loop in cut.loops] == [{1, 2}]
+    assert cut.cuts == {edge(cfg, "A>B"), edge(cfg, "A>C"), edge(cfg, "C>D")}
+
+
+def test_early_ends_of_cold_and_hot_paths_are_told_apart() -> None:
+    cfg = diamonds(14)
+    plan = plan_tpp(cfg, biased(cfg, 14, 2), cold=2, loop=0)
+    rng = random.Random(4)
+    walks = [random_walk(rng, cfg, rng.randrange(1, 30)) for _ in range(300)]
+    check_plan(cfg, plan, walks)
+
+
+def test_obvious_paths_are_overcounted_by_cold_paths() -> None:
+    """4.3: the defining edges of a hot path are on cold paths too."""
+    cfg = named("A>B A>C B>D C>D D>E D>F E>X F>X", "A", "X")
+    counts = by_edge(cfg, {"A>B": 97, "A>C": 3, "B>D": 97, "C>D": 3}, rest=100)
+    counts[edge(cfg, "D>E")] = counts[edge(cfg, "E>X")] = 60
+    counts[edge(cfg, "D>F")] = counts[edge(cfg, "F>X")] = 40
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=0, cold_always=True)
+    found = by_letters(plan, [])
+    assert plan.plan.actions == {}
+    assert found == {"ABDEX": 60, "ABDFX": 40}  # 97 of these are true
+    reading = plan.read(execute(cfg, plan.plan, []))
+    assert reading.lost == {"cold_paths": 0}  # which no edge count shows
+
+
+def test_cold_paths_without_code_are_told_by_the_edge_profile() -> None:
+    cfg = named("A>B A>C B>X C>X", "A", "X")
+    counts = list(map(int, by_edge(cfg, {"A>B": 98, "A>C": 2, "B>X": 98, "C>X": 2}, rest=100)))
+    plan = plan_tpp(cfg, counts, cold=5, loop=0, cold_always=True)
+    assert plan.plan.actions == {}
+    reading = plan.read(execute(cfg, plan.plan, []))
+    assert (reading.paths, reading.lost) == ({0: 98}, {"cold_paths": 2})
+
+
+@pytest.mark.parametrize(("cold", "loop"), [(-1, 0), (101, 0), (0, -0.1), (0, 100.5)])
+def test_percentages_are_percentages(cold: float, loop: float) -> None:
+    cfg = diamonds(1)
+    with pytest.raises(ValueError, match="0 to 100"):
+        plan_tpp(cfg, [0] * len(cfg.edges), cold=cold, loop=loop)
+
+
+def test_thresholds_are_exact_decimals() -> None:
+    """1 of 1000 is not less than 0.1 %, though 0.1 is a little more as a float."""
+    cfg = named("A>B A>C B>X C>X", "A", "X")
+    counts = list(map(int, by_edge(cfg, {"A>B": 1, "A>C": 999}, rest=1000)))
+    assert not plan_tpp(cfg, counts, cold=0.1, loop=0, cold_always=True).cold
+    assert plan_tpp(cfg, counts, cold=0.11, loop=0, cold_always=True).cold
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_local_criterion(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = random_graph(rng)
+    counts = crossings(cfg, [walk for _ in range(9) if (walk := random_walk(rng, cfg))])
+    plan = plan_tpp(cfg, counts, cold=20, loop=0, cold_always=True)
+    assert plan.cold == locally_cold(cfg, counts, Fraction(20))
+
+
+def by_walks(cfg: ControlFlowGraph, walks: Sequence[ExecutedWalk]) -> list[int]:
+    counts = [0] * len(cfg.edges)
+    for each in walks:
+        for step in each.edges:
+            counts[step] += each.count
+    return counts
+
+
+def by_letters(plan: TppPlan, walks: Sequence[ExecutedWalk]) -> dict[str, int]:
+    reading = plan.read(execute(plan.cfg, plan.plan, walks))
+    return {letters(plan.cfg, plan.decode(p).blocks): n for p, n in reading.paths.items()}

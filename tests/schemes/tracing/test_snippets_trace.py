@@ -1,0 +1,229 @@
+"""Code of trace plans, executed: what it appends, what it keeps, what it costs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from profiler.code.context import Site
+from profiler.code.generators import Body, snippet_body
+from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
+from profiler.code.runtime.routines import runtime_symbols
+from profiler.plan.plan import Action, WriteTrace
+from profiler.schemes.tracing import code as snippets_trace
+from profiler.schemes.tracing.actions import WriteTarget
+from profiler.schemes.tracing.flush import (
+    CALL,
+    POSITION,
+    TRACE_END,
+    TRACE_SIZE,
+    flush_cost,
+    flush_instructions,
+    flush_name,
+    flush_routine,
+)
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from simulator.isa.effects import ALL, CC
+from tests.code.test_snippets import (
+    Case,
+    Runner,
+    check_preserved,
+    check_stack,
+    free_case,
+    make_case,
+)
+from tests.support.code_bench import END_TRAP, STACK
+
+R = Register
+MACHINES = list(MachineKind)
+
+
+def writing_routine(machine: MachineKind, packed: bool) -> list[Item]:
+    """The flush routine, its system call replaced: everything is written at once."""
+    items: list[Item] = []
+    traps = 0
+    for item in flush_routine(machine, packed):
+        is_trap = getattr(item, "text", "").startswith("ta ")
+        traps += is_trap
+        items.append(asm.arithmetic("addcc", R.O2, 0, R.O0) if is_trap else item)
+    assert traps == 1
+    return items
+
+
+class Tracer:
+    """A bench with a trace buffer, and the bits that must be in it."""
+
+    def __init__(self, machine: MachineKind, packed: bool, seed: int = 1) -> None:
+        self.runner = Runner(machine, seed)
+        self.bench = self.runner.bench
+        self.packed = packed
+        self.machine = machine
+        routine = writing_routine(machine, packed)
+        self.symbols = self.runner.symbols | self.bench.place(routine, RUNTIME_BASE + 0x4000)
+        self.bits: list[int] = []
+        self.flushed: list[int] = []
+        self.set_position(0)
+
+    @property
+    def units(self) -> int:
+        return TRACE_SIZE * (8 if self.packed else 1)
+
+    def set_position(self, written: int) -> None:
+        word = (written - self.units) & 0xFFFFFFFF
+        self.bench.write(TRACE_END + POSITION, word.to_bytes(4, "big"))
+
+    def run(self, case: Case, actions: Sequence[Action], bits: Sequence[int]) -> Body:
+        """Execute the code of `actions`, which must append `bits`."""
+        body = snippet_body(actions, case.scheme, case.site)
+        stack = self.bench.read(STACK, 1 << 16)
+        outcome = self.bench.run(body.instructions, case.state, self.symbols)
+        assert outcome.trap == 0x100 + END_TRAP, [i.text for i in body.instructions]
+        check_preserved(case, outcome.state)
+        self.bits += bits
+        full = len(self.bits) >= 8 * TRACE_SIZE
+        assert outcome.executed == body.cost + (body.taken_cost if full else 0)
+        if full:
+            self.flush()
+        else:
+            check_stack(case, stack, self.bench.read(STACK, 1 << 16))
+        return body
+
+    def flush(self) -> None:
+        """The whole buffer has been written; what came behind it is at its start."""
+        expected, self.bits = self.bits[: 8 * TRACE_SIZE], self.bits[8 * TRACE_SIZE :]
+        self.flushed += expected
+        assert self.bench.read(TRACE_BUFFER, TRACE_SIZE)[8:] == pack(expected)[8:]
+        self.check()
+
+    def check(self) -> None:
+        """The buffer holds `bits`, and the position tells how many."""
+        unit = 1 if self.packed else 8
+        position = self.bench.word(TRACE_END + POSITION) - (1 << 32)
+        assert position + self.units == len(self.bits) // unit
+        whole = len(self.bits) // 8
+        assert self.bench.read(TRACE_BUFFER, whole) == pack(self.bits[: 8 * whole])
+        if left := len(self.bits) % 8:
+            last = self.bench.read(TRACE_BUFFER + whole, 1)[0] & (1 << left) - 1
+            assert last == int("".join(map(str, self.bits[-left:])), 2)
+
+
+def pack(bits: Sequence[int]) -> bytes:
+    return int("".join(map(str, bits)) or "0", 2).to_bytes(len(bits) // 8, "big")
+
+
+def expand(value: int, width: int) -> list[int]:
+    return [value >> place & 1 for place in range(width - 1, -1, -1)]
+
+
+def random_token(rng: random.Random, packed: bool) -> WriteTrace:
+    width = rng.choice([1, 1, 2, 3, 5, 8, 9, 17]) if packed else rng.choice([8, 8, 16, 32])
+    return WriteTrace(rng.choice([0, (1 << width) - 1, rng.getrandbits(width)]), width, packed)
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["bytes", "bits"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_tokens_are_appended(machine: MachineKind, packed: bool) -> None:
+    tracer = Tracer(machine, packed)
+    rng = tracer.runner.rng
+    for _ in range(150):
+        token = random_token(rng, packed)
+        case = make_case(rng, machine, rng.randrange(3), rng.random() < 0.5)
+        tracer.run(case, (token,), expand(token.value, token.width))
+        tracer.check()
+    assert len(tracer.bits) > 300
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["bytes", "bits"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_targets_are_appended(
+    machine: MachineKind, packed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tracer = Tracer(machine, packed)
+    rng = tracer.runner.rng
+    for _ in range(60):
+        register, offset = rng.choice([R.G1, R.G3, R.O0, R.O2, R.L0, R.L5, R.I3]), 8
+        monkeypatch.setattr(snippets_trace, "_transfer_target", lambda *_, r=register: (r, 8))
+        token = random_token(rng, packed) if rng.random() < 0.5 else None
+        case = make_case(rng, machine, 0, True)
+        live = case.site.live | 1 << register
+        case.site = Site(live, case.site.frame, case.site.slots)
+        target = case.state.registers[register] + offset & 0xFFFFFFFF
+        before = [] if token is None else expand(token.value, token.width)
+        tracer.run(case, (WriteTarget(3, packed, token),), before + expand(target, 32))
+        tracer.check()
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["bytes", "bits"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_full_buffer_is_written_and_what_is_behind_it_kept(
+    machine: MachineKind, packed: bool
+) -> None:
+    tracer = Tracer(machine, packed, 3)
+    rng = tracer.runner.rng
+    for short in range(1, 12):
+        written = TRACE_SIZE * 8 - (short if packed else 8 * (short % 4 + 1))
+        tracer.bits = [rng.getrandbits(1) for _ in range(written)]
+        data = pack(tracer.bits + [0] * (-written % 8))
+        if left := written % 8:
+            data = data[:-1] + bytes([data[-1] >> (8 - left)])
+        tracer.bench.write(TRACE_BUFFER, data)
+        tracer.set_position(written if packed else written // 8)
+        flushes = len(tracer.flushed)
+        while len(tracer.flushed) == flushes:
+            token = random_token(rng, packed)
+            case = make_case(rng, machine, 0, rng.random() < 0.5)
+            tracer.run(case, (token,), expand(token.value, token.width))
+        for _ in range(3):
+            token = random_token(rng, packed)
+            case = make_case(rng, machine, 0, False)
+            tracer.run(case, (token,), expand(token.value, token.width))
+            tracer.check()
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_costs_where_everything_is_free(machine: MachineKind) -> None:
+    test = 3 if machine is not MachineKind.SPARCV9 else 2  # and its delay slot
+    for token, cost in (
+        (WriteTrace(7, 8), 6),
+        (WriteTrace(0, 8), 5),
+        (WriteTrace(300, 16), 9),
+        (WriteTrace(1, 1, True), 9),
+        (WriteTrace(0, 1, True), 8),
+        (WriteTrace(2, 2, True), 15),
+    ):
+        body = snippet_body((token,), free_case(machine, 0).scheme, free_case(machine, 0).site)
+        assert body.cost == cost + test
+        assert body.taken_cost == CALL + flush_instructions(machine)
+
+
+def test_conditions_survive_a_flush_on_v8() -> None:
+    machine = MachineKind.SPARCV8
+    tracer = Tracer(machine, False)
+    tracer.bits = [0] * (8 * TRACE_SIZE - 8)
+    tracer.bench.write(TRACE_BUFFER, bytes(TRACE_SIZE))
+    for icc in (0, 1, 2, 5, 8, 11):
+        tracer.set_position(TRACE_SIZE - 1)
+        tracer.bits = [0] * (8 * TRACE_SIZE - 8)
+        free = free_case(machine, 0)
+        free.site = Site(ALL & ~(1 << R.L0) | CC, free.site.frame, free.site.slots)
+        free.state.icc = icc
+        tracer.run(free, (WriteTrace(0, 8),), [0] * 8)  # `run` compares the condition codes
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_flushes_are_priced_by_full_buffers(machine: MachineKind) -> None:
+    each = CALL + flush_instructions(machine)
+    assert flush_cost(machine, 0) == 0
+    assert flush_cost(machine, 1) == each  # the last flush, of what is left
+    assert flush_cost(machine, 8 * TRACE_SIZE) == each
+    assert flush_cost(machine, 8 * TRACE_SIZE + 1) == 2 * each
+
+
+def test_the_runtime_has_both_variants() -> None:
+    for machine in MACHINES:
+        assert {flush_name(False), flush_name(True)} <= runtime_symbols(machine).keys()

@@ -1,0 +1,237 @@
+"""Whole runs: several schemes at once, reruns on recorded input, budgets, selections, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.graphs.cfg import EdgeKind
+from profiler.plan.plan import Table
+from profiler.profiles.profile import Measurement
+from profiler.profiles.storage import save
+from profiler.recovery.recovery import Discoveries
+from profiler.reports import run_json
+from profiler.request.request import Mode, SchemeOptions, TableChoice, Weights
+from profiler.session import session
+from tests.oracles.exact import Simulated, simulate
+from tests.oracles.qemu import trace
+
+Run = Callable[..., Simulated]
+
+
+@pytest.fixture
+def run(fixture_elf: Callable[..., Path], tmp_path: Path) -> Run:
+    """`run(name, arguments=(), **options)`: simulate a committed program (V9)."""
+
+    def start(name: str, arguments: Sequence[str] = (), width: str = "v9", **more: object):
+        return simulate(fixture_elf(name, width), arguments, directory=tmp_path, **more)  # type: ignore[arg-type]
+
+    return start
+
+
+def increments(measurement: Measurement) -> int:
+    return measurement.counts["edge_increments"]
+
+
+def test_schemes_in_one_emulation_are_those_of_separate_ones(run: Run) -> None:
+    together = run("loops").measurements
+    for mode in (Mode.PP, Mode.QPT2):
+        alone = run("loops", modes=(mode,)).measurements[mode]
+        assert run_json.to_object(alone) == run_json.to_object(together[mode])
+
+
+def test_a_run_can_be_repeated_to_the_last_byte(run: Run) -> None:
+    assert run_json.render(run("bench", ["1"]).measurements[Mode.PP]) == run_json.render(
+        run("bench", ["1"]).measurements[Mode.PP]
+    )
+
+
+def test_edge_counts_of_all_modes_are_equal(run: Run) -> None:
+    found = run("control", modes=(Mode.PP, Mode.QPT2, Mode.EDGES)).measurements
+    counts = [
+        {routine.key: [edge.count for edge in routine.edge_counts] for routine in m.routines}
+        for m in found.values()
+    ]
+    assert counts[0] == counts[1] == counts[2]
+    assert found[Mode.EDGES].added == 0
+
+
+def test_hash_tables_and_arrays_hold_the_same_paths(run: Run) -> None:
+    paths, added = {}, {}
+    for table in (TableChoice.ARRAY, TableChoice.HASH):
+        measured = run("switches", modes=(Mode.PP,), options=SchemeOptions(table=table))
+        measurement = measured.measurements[Mode.PP]
+        paths[table] = measurement.path_profile()
+        added[table] = measurement.added
+        kinds = {routine.table for routine in measurement.routines}
+        assert kinds == {Table(table.value)}
+    assert paths[TableChoice.ARRAY] == paths[TableChoice.HASH]
+    assert added[TableChoice.ARRAY] < added[TableChoice.HASH]
+
+
+def test_measured_weights_never_cost_more_increments(run: Run, tmp_path: Path) -> None:
+    """The chords of a maximum spanning tree for the true counts are the cheapest."""
+    first = run("bench", ["1"], modes=(Mode.QPT2,)).measurements[Mode.QPT2]
+    saved = tmp_path / "bench.profile"
+    save(first, saved)
+    known = run("bench", ["1"], modes=(Mode.QPT2,), options=SchemeOptions(weights=saved))
+    even = run("bench", ["1"], modes=(Mode.QPT2,), options=SchemeOptions(weights=Weights.UNIFORM))
+    best = increments(known.measurements[Mode.QPT2])
+    assert best < increments(first)
+    assert best < increments(even.measurements[Mode.QPT2])
+    naive = sum(
+        edge.count
+        for routine in first.routines
+        for edge in routine.edge_counts
+        if edge.kind not in (EdgeKind.ENTRY, EdgeKind.EARLY)
+    )
+    assert increments(first) < naive
+
+
+def test_truncation_keeps_every_count(run: Run) -> None:
+    """Cut or not, the same edges are crossed; the paths are more and shorter."""
+    whole = run("manypaths", modes=(Mode.PP, Mode.QPT2)).measurements
+    cut = run("manypaths", options=SchemeOptions(path_limit=10)).measurements
+    assert sum(routine.cut_edges for routine in cut[Mode.PP].routines) > 0
+    assert (
+        cut[Mode.PP].edge_profile().routines.keys()
+        == whole[Mode.QPT2].edge_profile().routines.keys()
+    )
+    for one, two in zip(cut[Mode.PP].routines, whole[Mode.QPT2].routines, strict=True):
+        assert [e.count for e in one.edge_counts] == [e.count for e in two.edge_counts]
+    assert cut[Mode.PP].counts["path_increments"] > whole[Mode.PP].counts["path_increments"]
+
+
+@pytest.mark.parametrize("limit", [0, 1, 137, 5_000, 40_001])
+def test_a_spent_budget_leaves_a_valid_profile(run: Run, limit: int) -> None:
+    measured = run("calls", max_instructions=limit)
+    measurement = measured.measurements[Mode.PP]
+    assert measurement.base <= limit
+    assert measurement.partial == (measurement.ending.reason == "budget")
+    assert measurement.counts["unattributed_instructions"] == 0
+    early = sum(
+        edge.count
+        for routine in measurement.routines
+        for edge in routine.edge_counts
+        if edge.kind is EdgeKind.EARLY
+    )
+    partial = sum(
+        path.count
+        for routine in measurement.routines
+        for path in routine.path_counts
+        if path.partial
+    )
+    assert early == partial
+    assert measurement.partial
+    assert (early > 0) == (measurement.base > 0)
+
+
+def test_budgets_are_prefixes_of_the_run(run: Run) -> None:
+    """A longer budget never counts less on any edge."""
+    before: dict[object, int] = {}
+    for limit in (1_000, 3_000, 9_000):
+        found = run("words", max_instructions=limit, modes=(Mode.EDGES,)).measurements[Mode.EDGES]
+        now = {
+            (routine.key, number): edge.count
+            for routine in found.routines
+            for number, edge in enumerate(routine.edge_counts)
+            if edge.kind is not EdgeKind.EARLY
+        }
+        assert all(now[key] >= count for key, count in before.items())
+        before = now
+
+
+def test_a_rerun_repeats_neither_output_nor_input(
+    monkeypatch: pytest.MonkeyPatch, run: Run, tmp_path: Path, fixture_elf: Callable[..., Path]
+) -> None:
+    """Hide what is found at run time twice, so that two more runs are needed."""
+    text = b"one two three\ntwo three\nthree\n" * 50
+    path = fixture_elf("nonlocal")
+    once = simulate(path, [], text, directory=tmp_path)
+    assert once.observation.runs > 1
+    assert once.output.count(b"loop 4") == 1
+    words = simulate(fixture_elf("words"), [], text, directory=tmp_path)
+    hidden = iter([True, True])
+    found = session._Attempt.discoveries
+
+    def pretend(attempt: session._Attempt) -> Discoveries:
+        more = found(attempt)
+        if next(hidden, False):  # something new each time, of no consequence
+            start = attempt._recovered.code.base
+            known = frozenset({start - 64 + 4 * len(tuple(hidden_starts))})
+            hidden_starts.append(start)
+            return replace(more, entries=known)
+        return more
+
+    hidden_starts: list[int] = []
+    monkeypatch.setattr(session._Attempt, "discoveries", pretend)
+    again = simulate(fixture_elf("words"), [], text, directory=tmp_path)
+    assert again.observation.runs == words.observation.runs + 2
+    assert again.output == words.output
+    first, second = words.measurements[Mode.PP], again.measurements[Mode.PP]
+    assert replace(second, counts=first.counts) == first
+
+
+def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
+    from profiler.request.request import GuestOptions, RunRequest
+
+    every = run("switches").measurements[Mode.PP]
+    guest = GuestOptions(root=tmp_path, stdin=tmp_path / "stdin")
+    request = RunRequest(fixture_elf("switches"), guest, routines=("exec*", "days"))
+    for mode in (Mode.QPT2, Mode.EDGES):
+        selected = session.run_program(replace(request, mode=mode)).routines
+        assert {routine.name for routine in selected} == {"execute", "days"}
+    some = session.run_program(request)
+    assert {routine.name for routine in some.routines} == {"execute", "days"}
+    assert some.base == every.base
+    kept = {routine.key: routine for routine in every.routines}
+    for routine in some.routines:
+        assert routine.path_counts == kept[routine.key].path_counts
+        assert routine.edge_counts == kept[routine.key].edge_counts
+
+
+PIE = """
+static long call(long number, long a, long b, long c)
+{
+    register long g1 __asm__("g1") = number;
+    register long o0 __asm__("o0") = a;
+    register long o1 __asm__("o1") = b;
+    register long o2 __asm__("o2") = c;
+    __asm__ volatile("ta %4" : "+r"(o0) : "r"(g1), "r"(o1), "r"(o2), "i"(TRAP) : "memory", "cc");
+    return o0;
+}
+
+static int fibonacci(int n) { return n < 2 ? n : fibonacci(n - 1) + fibonacci(n - 2); }
+
+void _start(void)
+{
+    int value = fibonacci(9);
+    char text[3] = {'0' + value / 10, '0' + value % 10, 10};
+    call(4, 1, (long)text, 3);
+    call(188, value, 0, 0);
+    for (;;)
+        ;
+}
+"""
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width, trap", [("v9", "0x6d"), ("v8plus", "0x10")])
+def test_position_independent_programs(
+    compile_c: Callable[..., Path], tmp_path: Path, width: str, trap: str
+) -> None:
+    """Static-pie programs are loaded away from address 0, and run as under qemu."""
+    flags = ("-O1", "-fpie", "-nostdlib", "-static-pie", "-Wl,--no-dynamic-linker")
+    path = compile_c(PIE, (*flags, f"-DTRAP={trap}"), width, static=False)
+    simulated = simulate(path, directory=tmp_path)
+    reference = trace(path, directory=tmp_path)
+    assert simulated.output == reference.run.output == b"34\n"
+    assert simulated.observation.result.status == reference.run.status == 34
+    assert simulated.observation.result.instructions == reference.instructions
+    assert simulated.observation.program.load_bias > 0
+    (routine,) = [r for r in simulated.measurements[Mode.PP].routines if r.name == "fibonacci"]
+    assert routine.activations == 109

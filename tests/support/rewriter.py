@@ -1,0 +1,93 @@
+"""Instruments assembled routines for real: generated snippets put where `emission` says.
+
+This is what an editor of executables would do, on items with labels instead of on an ELF file:
+code in front of instructions, in line before labels, and stubs that branches are sent to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from profiler.code.codegen import RoutineCode, RoutineContext
+from profiler.code.emission import Piece, Stub, emit
+from profiler.graphs.cfg import ControlFlowGraph
+from simulator.isa.assembler import Instruction
+from simulator.isa.assembly import Item, Label
+from tests.support.assembled import BASE
+
+
+class Rewriter:
+    """Rewrites the routine that starts a program (at `BASE`)."""
+
+    def __init__(
+        self,
+        items: Sequence[Item],
+        cfg: ControlFlowGraph,
+        context: RoutineContext,
+        code: RoutineCode,
+    ) -> None:
+        self._items = list(items)
+        self._cfg = cfg
+        self._emission = emit(cfg, context, code)
+
+    def rewrite(self) -> list[Item]:
+        """Return the routine with its instrumentation."""
+        blocks = {b.start: f"block.{b.id}" for b in self._cfg.blocks if not b.is_slot}
+        redirected = self._redirected()
+        out: list[Item] = []
+        labels: list[Item] = []
+        address = BASE
+        for item in self._items:
+            if isinstance(item, Label):
+                labels.append(item)
+                continue
+            out += [*_code(self._emission.before_label, address), *labels]
+            out += [Label(blocks[address])] if address in blocks else []
+            out += [*_code(self._emission.at, address), _moved(item, redirected.get(address))]
+            labels = []
+            address += 4
+        out += [*_code(self._emission.before_label, address), *labels]
+        copied = {stub.copied for stub in self._emission.stubs}
+        out = [i for i in out if not isinstance(i, Label) or i.name not in self._names(copied)]
+        for stub in self._emission.stubs:
+            out += [Label(_name(stub))]
+            if stub.copied is not None:
+                out += [Label(n) for n in sorted(self._names({stub.copied}))]
+                out += [self._instruction(stub.copied)]
+            out += [i for p in stub.pieces for i in p.snippet.instructions]
+        return out
+
+    def _names(self, addresses: set[int | None]) -> set[str]:
+        """Labels of blocks at these addresses, which stand at their copies instead."""
+        blocks = (b for b in self._cfg.blocks if not b.is_slot)
+        return {f"block.{b.id}" for b in blocks if b.start in addresses}
+
+    def _instruction(self, address: int) -> Instruction:
+        plain = [item for item in self._items if isinstance(item, Instruction)]
+        return plain[(address - BASE) >> 2]
+
+    def _redirected(self) -> dict[int, str]:
+        """Address of a branch -> the stub that it is sent to."""
+        found: dict[int, str] = {}
+        for stub in self._emission.stubs:
+            for transfer in stub.transfers:
+                assert transfer not in found
+                found[transfer] = _name(stub)
+        return found
+
+
+def _name(stub: Stub) -> str:
+    return f"stub.{stub.edge}"
+
+
+def _code(places: Mapping[int, Sequence[Piece]], address: int) -> list[Item]:
+    return [i for piece in places.get(address, ()) for i in piece.snippet.instructions]
+
+
+def _moved(item: Instruction, stub: str | None) -> Instruction:
+    if stub is None:
+        return item
+    assert item.is_transfer
+    assert item.fixup is not None
+    return replace(item, fixup=replace(item.fixup, symbol=stub))

@@ -1,0 +1,460 @@
+"""Traces of real programs: written while they run, regenerated, cut, damaged."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from profiler.engine import kernels
+from profiler.engine.memory import EngineMemory
+from profiler.profiles.profile import EXIT, Measurement, VertexName, vertex_name
+from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from profiler.request.request import GuestOptions, Mode, RunRequest
+from profiler.session.session import run_program
+from profiler.trace import regeneration_kernel
+from profiler.trace.calls import Exit
+from profiler.trace.format import (
+    CHECKPOINT_SPAN,
+    HEAD,
+    TAIL,
+    Trace,
+    TraceEnd,
+    TraceEvent,
+    TraceFile,
+    TraceHeader,
+    frame,
+    load,
+    parse,
+)
+from profiler.trace.regenerate import regenerate
+from profiler.trace.regeneration import Regeneration, Regenerator
+from simulator.binary import elf
+from simulator.errors import SimulatorError, UsageError
+from tests.end_to_end.test_cli_run import simprof
+from tests.oracles.qemu import trace as qemu_trace
+
+Find = Callable[..., Path]
+MODES = (Mode.WITNESS, Mode.BITS)
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A run with its trace, and what the trace gives."""
+
+    measurement: Measurement
+    path: Path
+    recovered: RecoveredProgram
+
+    def follow(
+        self, data: bytes | None = None, *, check: bool = True
+    ) -> tuple[list[int], Regeneration]:
+        """Regenerate from the trace or from other bytes; the blocks are global numbers."""
+        trace = load(self.path) if data is None else parse(data, "trace")
+        blocks: list[int] = []
+        regenerator = Regenerator(
+            trace, self.recovered, check=check, sink=lambda more: blocks.extend(more.tolist())
+        )
+        return blocks, regenerator.run()
+
+
+def record(
+    program: Path, mode: Mode, directory: Path, most: int | None = None, given: Path | None = None
+) -> Traced:
+    """Run `program` and keep its trace."""
+    path = directory / f"{program.parent.name}-{program.stem}-{mode}-{most}.trace"
+    null = os.open(os.devnull, os.O_WRONLY)
+    try:
+        guest = GuestOptions(
+            root=directory,
+            stdin=given or Path(os.devnull),
+            stdout=null,
+            stderr=null,
+            max_instructions=most,
+        )
+        request = RunRequest(program, guest, mode=mode, self_check=True, trace=path)
+        measurement = run_program(request)
+    finally:
+        os.close(null)
+    return Traced(measurement, path, graphs(program, load(path).header))
+
+
+def graphs(program: Path, header: TraceHeader) -> RecoveredProgram:
+    found: dict[str, Any] = {
+        name: frozenset(tuple(each) if isinstance(each, list) else each for each in values)
+        for name, values in header.discoveries.items()
+    }
+    return recovered_graphs(program, Discoveries(**found))
+
+
+@cache
+def recovered_graphs(program: Path, discoveries: Discoveries) -> RecoveredProgram:
+    return recover(elf.load(program), discoveries)
+
+
+def check_whole(traced: Traced) -> list[int]:
+    """The trace gives the whole execution; return its blocks."""
+    measurement = traced.measurement
+    blocks, result = traced.follow()
+    assert result.problem is None
+    assert result.crossings == measurement.counts["transfers"]
+    assert result.blocks == len(blocks) == measurement.counts["blocks"]
+    assert result.bits == measurement.sizes.get("trace_bits", 0)
+    counted = np.bincount(blocks, minlength=traced.recovered.block_count)
+    expected = executions(traced)
+    assert counted.tolist() == expected
+    return blocks
+
+
+def executions(traced: Traced) -> list[int]:
+    """Executions by global block number, from the measurement's edge counts."""
+    places: dict[tuple[int, VertexName], int] = {}
+    for number, cfg in enumerate(traced.recovered.routines):
+        first = int(traced.recovered.first_block[number])
+        for block in range(len(cfg.blocks)):
+            places[cfg.address, vertex_name(cfg, block)] = first + block
+    counts = [0] * traced.recovered.block_count
+    for routine in traced.measurement.routines:
+        for edge in routine.edge_counts:
+            if edge.target != EXIT:
+                counts[places[routine.address, edge.target]] += edge.count
+    return counts
+
+
+PROGRAMS = [
+    ("calls", "v9"),
+    ("pointers", "v8"),
+    ("tailcalls", "v9"),
+    ("tailcalls", "v8plus"),
+    ("switches", "v8"),
+    ("nonlocal", "v9"),
+    ("nonlocal", "v8"),
+    ("signals", "v9"),
+    ("signals", "v8plus"),
+    ("faults", "v9"),
+    ("control", "v8plus"),
+    ("records", "v8"),
+]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("name", "width"), PROGRAMS)
+def test_traces_give_the_whole_execution(
+    fixture_elf: Find, tmp_path: Path, name: str, width: str, mode: Mode
+) -> None:
+    check_whole(record(fixture_elf(name, width), mode, tmp_path))
+
+
+def test_both_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> None:
+    """Recursion (calls.c), longjmp, signal handlers on top of recursion."""
+    for name in ("calls", "nonlocal", "signals"):
+        first, second = (check_whole(record(fixture_elf(name), m, tmp_path)) for m in MODES)
+        assert first == second
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: Mode) -> None:
+    rng = random.Random(5)
+    for name, length in (("signals", 50_000), ("calls", 100_000), ("nonlocal", 2_000)):
+        for most in (1, 3, rng.randrange(10, length), rng.randrange(10, length)):
+            traced = record(fixture_elf(name), mode, tmp_path, most)
+            assert traced.measurement.ending.reason == "budget"
+            check_whole(traced)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("mode", MODES)
+def test_blocks_are_those_that_qemu_executes(fixture_elf: Find, tmp_path: Path, mode: Mode) -> None:
+    """The instructions of the regenerated blocks, in order, are qemu's single steps."""
+    for name, width in (("switches", "v9"), ("records", "v8"), ("words", "v9")):
+        program = fixture_elf(name, width)
+        traced = record(program, mode, tmp_path)
+        blocks = check_whole(traced)
+        sizes = {
+            int(traced.recovered.first_block[number]) + block.id: block
+            for number, cfg in enumerate(traced.recovered.routines)
+            for block in cfg.blocks
+        }
+        words = [range(sizes[b].start, sizes[b].end, 4) for b in blocks]
+        found = np.array([address for block in words for address in block])
+        expected = qemu_trace(program).pc
+        # The run may end within its last block.
+        assert len(found) - len(expected) < sizes[blocks[-1]].instructions
+        assert np.array_equal(found[: len(expected)], expected)
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [
+        ("jumping.c", "v8plus"),
+        pytest.param("exceptions.cc", "v9", marks=pytest.mark.long),
+    ],
+)
+def test_library_code(
+    compile_c: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    """Longjmp and setjmp of the C library; C++ exceptions; stubs that start-up patches."""
+    source = Path(__file__).parents[1] / "programs" / "exact" / name
+    language = "c++" if name.endswith(".cc") else "c"
+    program = compile_c(source, width=width, language=language)
+    check_whole(record(program, Mode.WITNESS, tmp_path))
+
+
+# Cut and damaged traces
+
+
+def positions(data: bytes) -> Iterator[tuple[str, int, int]]:
+    """(kind, start, end) of every frame."""
+    at = data.index(b"\n", data.index(b"\n") + 1) + 1
+    while at < len(data):
+        end = at + HEAD + TAIL + int.from_bytes(data[at + 1 : at + 5], "big")
+        yield data[at : at + 1].decode(), at, end
+        at = end
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", ["signals", "nonlocal", "calls"])
+def test_a_cut_trace_gives_a_beginning(
+    fixture_elf: Find, tmp_path: Path, name: str, mode: Mode
+) -> None:
+    traced = record(fixture_elf(name), mode, tmp_path)
+    whole = check_whole(traced)
+    data = traced.path.read_bytes()
+    rng = random.Random(1)
+    cuts: set[int] = set()
+    frames = list(positions(data))
+    for kind, start, end in rng.sample(frames, min(25, len(frames))) + frames[-3:]:
+        cuts |= {start, start + 1, start + 5, end - 1, end} if kind != "R" else {start, end}
+    cuts |= {rng.randrange(frames[0][1], len(data)) for _ in range(20)}
+    lengths = set()
+    for cut in sorted(cuts - {len(data)}):
+        blocks, result = traced.follow(data[:cut])
+        assert result.problem is not None
+        assert str(cut) in result.problem
+        assert blocks == whole[: len(blocks)], f"cut at {cut}"
+        lengths.add(len(blocks))
+    assert len(lengths) > 3 or name == "calls"
+
+
+def test_every_cut_of_a_short_trace(fixture_elf: Find, tmp_path: Path) -> None:
+    traced = record(fixture_elf("words", "v8"), Mode.WITNESS, tmp_path)
+    whole = check_whole(traced)
+    data = traced.path.read_bytes()
+    header = next(positions(data))[1]
+    for cut in range(0, header, 7):
+        with pytest.raises(UsageError):
+            parse(data[:cut], "trace")
+    longest = 0
+    for cut in range(header, len(data), 11):
+        blocks, result = traced.follow(data[:cut])
+        assert result.problem is not None
+        assert blocks == whole[: len(blocks)]
+        assert len(blocks) >= longest
+        longest = len(blocks)
+    assert longest > 0.5 * len(whole)
+
+
+def changed_stream(data: bytes, rng: random.Random) -> bytes:
+    """One bit of the token stream is another, and the checksums do not tell."""
+    chunks = [(start, end) for kind, start, end in positions(data) if kind == "C"]
+    start, end = max(chunks, key=lambda span: span[1] - span[0])
+    changed = bytearray(data)
+    at = rng.randrange(start + HEAD + 8, end - TAIL - 1)
+    changed[at] ^= 1 << rng.randrange(8)
+    changed[start:end] = frame(b"C", bytes(changed[start + HEAD : end - TAIL]))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_changed_token_is_found(fixture_elf: Find, tmp_path: Path, mode: Mode) -> None:
+    traced = record(fixture_elf("control"), mode, tmp_path)
+    data = traced.path.read_bytes()
+    whole = check_whole(traced)
+    rng = random.Random(2)
+    for _ in range(20):
+        blocks, result = traced.follow(changed_stream(data, rng))
+        assert result.problem is not None
+        assert blocks != whole
+
+
+def test_a_damaged_byte_stops_there(fixture_elf: Find, tmp_path: Path) -> None:
+    traced = record(fixture_elf("calls"), Mode.BITS, tmp_path)
+    whole = check_whole(traced)
+    data = bytearray(traced.path.read_bytes())
+    _, start, end = next(frame for frame in positions(bytes(data)) if frame[0] == "C")
+    data[(start + end) // 2] ^= 4
+    blocks, result = traced.follow(bytes(data))
+    assert result.problem == f"the file is damaged at byte {start}"
+    assert blocks == whole[: len(blocks)]
+
+
+def test_a_damaged_length_is_no_cut(fixture_elf: Find, tmp_path: Path) -> None:
+    """A length that passes the file's end does not make tokens of the frames behind it."""
+    traced = record(fixture_elf("nonlocal"), Mode.WITNESS, tmp_path)
+    whole = check_whole(traced)
+    data = traced.path.read_bytes()
+    for _, start, _ in [each for each in positions(data) if each[0] == "C"][:10]:
+        damaged = bytearray(data)
+        damaged[start + 2] ^= 1
+        blocks, result = traced.follow(bytes(damaged))
+        assert result.problem == f"the file is damaged at byte {start}"
+        assert blocks == whole[: len(blocks)]
+
+
+def test_the_digest_tells_other_executions(fixture_elf: Find, tmp_path: Path) -> None:
+    """Whether a digest is compared is `check`'s to say; where they differ is told."""
+    traced = record(fixture_elf("deep"), Mode.BITS, tmp_path)
+    data = traced.path.read_bytes()
+    assert traced.measurement.counts["transfers"] > 3 * CHECKPOINT_SPAN
+    _, start, end = [frame for frame in positions(data) if frame[0] == "K"][1]
+    content = data[start + HEAD : start + HEAD + 8] + bytes(8)
+    other = data[:start] + frame(b"K", content) + data[end:]
+    _, result = traced.follow(other)
+    first, second = CHECKPOINT_SPAN, 2 * CHECKPOINT_SPAN
+    assert result.problem == f"differs from the execution between edge {first} and edge {second}"
+    assert traced.follow(other, check=False)[1].problem is None
+
+
+# The file
+
+
+def test_files_round_trip(tmp_path: Path) -> None:
+    header = TraceHeader("f", "00", "sparcv9", ("a", "b"), "bits", {"entries": [4]})
+    event = TraceEvent(7, 9, -1, (3, 4), 2, 5, -1)
+    file = TraceFile(tmp_path / "t", header)
+    file.routine(3, {5: (1, 8), 9: (0, 8)})
+    file.chunk(11, b"\x12\x34")
+    file.event(event)
+    file.checkpoint(12, -5)
+    file.chunk(13, b"\x56")
+    file.close(TraceEnd(13, 99, 24))
+    expected = Trace(
+        header,
+        {3: {5: (1, 8), 9: (0, 8)}},
+        b"\x12\x34\x56",
+        13,
+        {12: (1 << 64) - 5},
+        (event,),
+        TraceEnd(13, 99, 24),
+        None,
+    )
+    assert load(tmp_path / "t") == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "not a simprof trace"),
+        (b"\x7fELF\n", "not a simprof trace"),
+        (b"simprof-trace 99\n{}\n", "version 99"),
+        (b"simprof-trace 1\n{", "cut in its header"),
+        (b"simprof-trace 1\n[]\n", "cut in its header"),
+        (b"simprof-trace 1\n{}\n", "cut in its header"),
+    ],
+)
+def test_what_is_no_trace(data: bytes, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(data, "file")
+
+
+def test_bits_are_appended_and_read_back() -> None:
+    memory = EngineMemory(np.zeros(kernels.COST_WORDS, np.int64), 4)
+    memory.start_trace(64, CHECKPOINT_SPAN)
+    rng = random.Random(3)
+    pairs = []
+    total = 0
+    while total < 64 * 60:
+        width = rng.choice([1, 2, 3, 8, 13, 16, 32])
+        pairs.append((rng.choice([0, (1 << width) - 1, rng.getrandbits(width)]), width))
+        total += width
+        kernels.append_bits(memory.trace.ctypes.data, *pairs[-1])
+    words = memory.trace[kernels.TRACE_HEADER :]
+    stream = np.frombuffer(words.astype(">i8").tobytes(), np.uint8)
+    at = 0
+    for value, width in pairs:
+        assert regeneration_kernel.read_bits(stream, at, width) == value
+        at += width
+    assert at == memory.trace[kernels.TRACE_BITS]
+
+
+def test_no_two_pointers_share_a_clock_word() -> None:
+    kinds = ("_POINTER", "_PART", "_CALLBACK")
+    found = [word for name, word in vars(kernels).items() if name.endswith(kinds)]
+    words = [word for word in found if isinstance(word, int)]
+    assert len(set(words)) == len(words)
+    assert max(words) < kernels.CLOCK_WORDS
+    assert kernels.ROWS_POINTER + len(kernels.KernelState._fields) - 1 <= kernels.TRACE_POINTER
+
+
+def test_the_kernels_agree() -> None:
+    assert regeneration_kernel.DIGEST_FACTOR == kernels.DIGEST_FACTOR
+    assert regeneration_kernel.CHECKPOINT_SPAN == CHECKPOINT_SPAN
+    ways = (Exit.RETURN, Exit.ENTER, Exit.CALL, Exit.WRITTEN)
+    same = regeneration_kernel
+    assert list(map(int, ways)) == [same.RETURN, same.ENTER, same.CALL, same.TARGET]
+
+
+# The command
+
+
+def recorded(program: Path, path: Path, mode: str, *more: str) -> None:
+    done = simprof("run", "--mode", mode, "--trace", path, *more, program)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_the_command(fixture_elf: Find, tmp_path: Path) -> None:
+    program, trace, lines = fixture_elf("calls"), tmp_path / "t", tmp_path / "blocks"
+    recorded(program, trace, "witness")
+    done = simprof("regenerate", trace, "--check", "-o", lines, "--json", tmp_path / "json")
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"as executed" in done.stdout
+    answer = json.loads((tmp_path / "json").read_text())
+    assert answer["schema"] == "simprof/regenerate/1"
+    assert answer["complete"] and answer["checked"] and answer["problem"] is None
+    text = lines.read_text().splitlines()
+    assert len(text) == answer["blocks"]
+    assert int(text[0], 16) == elf.load(program).entry
+
+
+def test_a_cut_trace_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    recorded(fixture_elf("calls"), trace, "bits")
+    whole = trace.read_bytes()
+    trace.write_bytes(whole[: len(whole) - 100])
+    done = simprof("regenerate", trace, "--json", tmp_path / "json")
+    assert done.returncode == 125
+    line = done.stderr.decode()
+    assert line.count("\n") == 1
+    assert f"byte {len(whole) - 100}" in line
+    assert "regenerated" in line
+    assert json.loads((tmp_path / "json").read_text())["complete"] is False
+
+
+def test_another_program_exits_125(fixture_elf: Find, tmp_path: Path) -> None:
+    trace = tmp_path / "t"
+    recorded(fixture_elf("calls"), trace, "bits")
+    done = simprof("regenerate", trace, "--program", fixture_elf("loops"))
+    assert done.returncode == 125
+    assert done.stderr.count(b"\n") == 1
+    with pytest.raises(SimulatorError, match="not there"):
+        regenerate(trace, tmp_path / "gone", check=False)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--mode", "pp"), ("--mode", "bits", "--routine", "main")], ids=str
+)
+def test_a_trace_that_cannot_be_written(
+    fixture_elf: Find, tmp_path: Path, arguments: Sequence[str]
+) -> None:
+    done = simprof("run", *arguments, "--trace", tmp_path / "t", fixture_elf("calls"))
+    assert done.returncode == 125
+    assert b"--trace" in done.stderr
