@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 
+from profiler.code.runtime.word_hash_routine import MAX_WORDS
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
@@ -41,7 +42,6 @@ from profiler.plan.plan import (
     Table,
 )
 from profiler.schemes.bittrace.branch_codes import (
-    MAX_WORDS,
     BranchCodes,
     branch_codes,
     code_key,
