@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -111,8 +111,8 @@ class SchemeOptions:
 
     def having(self, **declared: OptionValue) -> SchemeOptions:
         """Return a copy with other values of some schemes' options."""
-        values = (self.path_limit, self.weights, self.table, self.edge_profile, self.own)
-        return SchemeOptions(*values, **declared)
+        own = tuple(sorted({**dict(self.own), **declared}.items()))
+        return replace(self, own=own)
 
 
 @dataclass(frozen=True)

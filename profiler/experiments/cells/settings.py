@@ -129,7 +129,7 @@ class CellSetting:
             weights = Weights.UNIFORM
         for name in ("weights", "path_limit", "table"):
             options.pop(name, None)
-        chosen = SchemeOptions(self.path_limit, weights, self._table, None, **options)
+        chosen = SchemeOptions(self.path_limit, weights, self._table, own=tuple(options.items()))
         return Setting(self.name, self.mode, chosen)
 
 
