@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from profiler import cli
-from profiler.experiments.suites import directories as places
 from profiler.experiments.suites import fetch, generate, inputs, toolchain
 from profiler.experiments.suites.builder import build, check_program, source_hash
 from profiler.experiments.suites.suite import (
@@ -28,6 +27,7 @@ from profiler.experiments.suites.suite import (
 )
 from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import UsageError
+from tests.conftest import FIXTURES
 
 SPEC95_INT = "099.go 124.m88ksim 126.gcc 129.compress 130.li 132.ijpeg 134.perl 147.vortex".split()
 
@@ -76,7 +76,7 @@ def run_cli(*words: str) -> int:
 def test_the_suites_that_come_with_simprof() -> None:
     assert suite_names()[:3] == ("micro", "wcet", "spec-like")
     sizes = {name: len(load_suite(name).benchmarks) for name in suite_names()}
-    assert sizes["micro"] == len(list((places.ROOT / "fixtures/bin/v9").glob("*.elf")))
+    assert sizes["micro"] == len(list((FIXTURES / "bin/v9").glob("*.elf")))
     assert sizes["wcet"] == 9
     for name in suite_names():
         for each in load_suite(name).benchmarks:
