@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from profiler import cli
-from profiler.experiments.suites import fetch, generate, inputs, toolchain
+from profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
 from profiler.experiments.suites.builder import build, check_program, source_hash
 from profiler.experiments.suites.suite import (
     BUILDS,
@@ -98,6 +98,25 @@ def test_an_unknown_suite_names_those_there_are() -> None:
         load_suite("spec")
     with pytest.raises(UsageError, match="no benchmark sieves"):
         load_suite("micro").benchmark("sieves")
+
+
+def test_suites_are_missed_only_where_neither_checkout_nor_wheel_has_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packaged = tmp_path / "data"
+    monkeypatch.setattr(directories, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(directories, "_packaged", lambda: packaged)
+    assert run_cli("suite", "list") == 125
+    assert capsys.readouterr().err == (
+        f"simprof: {packaged}/suites is missing: suites come with simprof, install it again "
+        "(pip install --force-reinstall simprof)\n"
+    )
+    # Another distribution's package of that name is not mistaken for the checkout's folder.
+    (tmp_path / "fixtures").mkdir()
+    (packaged / "suites").mkdir(parents=True)
+    assert directories.suites_directory() == packaged / "suites"
+    (tmp_path / "fixtures" / "suites").mkdir()
+    assert directories.suites_directory() == tmp_path / "fixtures" / "suites"
 
 
 @pytest.mark.parametrize("name", ["micro", "wcet"])
