@@ -34,7 +34,7 @@ EXPECTED = SUITES / "expected"
 
 @dataclass(frozen=True)
 class Source:
-    """A program that is built when it is needed, from the files of suites/src/GROUP."""
+    """A program that is built when it is needed, from the files of fixtures/suites/src/GROUP."""
 
     name: str
     directory: str
