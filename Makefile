@@ -4,6 +4,7 @@
 # make long   all tests, the long ones too
 # make bench  speed, as a table
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing)
+# make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make format, make fixtures, make clean
 
 VENV ?= .venv
@@ -17,7 +18,7 @@ SUITE ?= spec-like
 SOURCES = simulator profiler tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long bench results format fixtures clean toolchain
+.PHONY: run test check long bench results baselines format fixtures clean toolchain
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -36,6 +37,9 @@ check: $(VENV)/.installed-dev
 
 results: $(VENV)/.installed-dev toolchain
 	$(BIN)/simprof table --all --suite $(SUITE) --markdown -o docs/results.md
+
+baselines: $(VENV)/.installed-dev
+	$(BIN)/python tools/baselines.py
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py

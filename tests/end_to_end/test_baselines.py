@@ -1,0 +1,156 @@
+"""What simprof answers is what fixtures/baselines says: the gate that every change has to pass.
+
+A count that changes on purpose is recorded again with `make baselines`; docs/EXPERIMENTS.md.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import baselines
+from baseline_fields import GRAPH_SETTINGS, MODES, PROFILE_SETTINGS, PROGRAM_SETTINGS, digest
+from baseline_graphs import COUNT, FAMILIES, graph_file
+from profiler.schemes import registry
+from profiler.schemes.qpt import VertexPlacement
+
+CASES = {case.name: case for case in baselines.cases()}
+CHANGE = "record it again if that is wanted, and say why in the commit: docs/EXPERIMENTS.md"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what suites generate out of the user's cache."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_nothing_changed(name: str) -> None:
+    found = CASES[name].check()
+    assert not found, "\n".join([f"`tools/baselines.py {name}`: {CHANGE}", *found[:40]])
+
+
+def test_every_line_is_checked() -> None:
+    assert not baselines.strays()
+
+
+def test_everything_is_recorded() -> None:
+    modes = set(registry.modes())
+    assert {*MODES, "edges"} == modes
+    assert modes <= set(PROGRAM_SETTINGS) & set(PROFILE_SETTINGS)
+    for each in VertexPlacement:
+        assert each is VertexPlacement.REDUNDANT or f"qpt[placement={each}]" in GRAPH_SETTINGS
+    assert len([name for name in CASES if name.startswith("micro-")]) == 3 * 19
+    assert len([name for name in CASES if name.startswith("wcet-")]) == 3 * 9
+
+
+# The graphs
+
+
+def test_graphs_have_every_shape() -> None:
+    files = [graph_file(number) for number in range(COUNT)]
+    assert COUNT >= 300
+    assert len({digest([each["edges"], each["runs"]]) for each in files}) == COUNT
+    assert {each["name"].rsplit(" ", 1)[0] for each in files} == {
+        family.__name__ for family in FAMILIES
+    }
+    having: dict[str, Callable[[dict[str, Any]], bool]] = {
+        "runs": lambda each: bool(each["runs"]),
+        "no runs": lambda each: not each["runs"],
+        "weights": lambda each: any(len(edge) > 2 for edge in each["edges"]),
+        "self-loops": lambda each: any(edge[0] == edge[1] for edge in each["edges"]),
+        "parallel edges": lambda each: (
+            len({(*edge[:2],) for edge in each["edges"]}) < len(each["edges"])
+        ),
+    }
+    least = {"runs": 250, "no runs": 10, "weights": 80, "self-loops": 50, "parallel edges": 80}
+    for what, has in having.items():
+        assert sum(map(has, files)) >= least[what], what
+
+
+# The gate can fail
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    """A copy of the baselines."""
+    return Path(shutil.copytree(baselines.BASELINES, tmp_path / "baselines"))
+
+
+def alter(path: Path, begin: str, word: int) -> str:
+    """Change one word of the one line that begins with `begin`: a number by 1, a digest's digit."""
+    (old,) = [line for line in path.read_text().splitlines() if line.startswith(begin)]
+    words = old.split(" ")
+    if words[word].isdigit():
+        words[word] = str(int(words[word]) + 1)
+    else:
+        words[word] = ("1" if words[word][0] == "0" else "0") + words[word][1:]
+    path.write_text(path.read_text().replace(old, " ".join(words)))
+    return " ".join(words)
+
+
+@pytest.mark.parametrize(
+    ("file", "begin", "word"),
+    [
+        ("wcet-v8.txt", "fibcall ends ", 2),
+        ("wcet-v8.txt", "fibcall kiter[iterations=3] ", 2),
+        ("wcet-v8.txt", "fibcall pp[table=hash] ", 3),
+        ("wcet-v8.txt", "fibcall pp ", 4),
+        ("profiles-v9.txt", "deep kiter ", 2),
+        ("graphs.txt", "naive 007 ", 3),
+        ("graphs.txt", "naive 008 ", 4),
+        ("graphs.txt", "naive 009 ", 5),
+        ("graphs.txt", "files 319 ", 2),
+    ],
+)
+def test_one_changed_word_fails(copy: Path, file: str, begin: str, word: int) -> None:
+    altered = alter(copy / file, begin, word)
+    case = CASES[f"{file.removesuffix('.txt')}/{begin.split()[0]}"]
+    recorded, now = case.check(copy)
+    assert recorded == f"{file}: recorded: {altered}"
+    assert now.startswith(f"{file}: now:      {begin}")
+
+
+def test_missing_and_unknown_lines_fail(copy: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, case = copy / "graphs.txt", CASES["graphs/files"]
+    command = ["--directory", str(copy), "--check", case.name]
+    assert baselines.main(command) == 0
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if not line.startswith("files 100 ")))
+    assert [line.split()[:4] for line in case.check(copy)] == [
+        ["graphs.txt:", "now:", "files", "100"]
+    ]
+    assert baselines.main(command) == 1
+    path.write_text("".join([*lines, "nonsense 000 1\n"]))
+    (copy / "forgotten.txt").touch()
+    assert baselines.strays(copy) == ["forgotten.txt", "graphs.txt: nonsense 000 1"]
+    assert baselines.main(command) == 1
+    assert "nonsense 000 1" in capsys.readouterr().out
+
+
+def test_recording_mends_what_was_changed(copy: Path) -> None:
+    alter(copy / "graphs.txt", "qpt2 000 ", 3)
+    assert baselines.main(["--directory", str(copy), "graphs/qpt2"]) == 0
+    for name in ("graphs.txt", "micro.baseline"):
+        assert (copy / name).read_bytes() == (baselines.BASELINES / name).read_bytes()
+
+
+def test_a_changed_count_fails_simprof_regress(copy: Path) -> None:
+    path, case = copy / "wcet.baseline", CASES["wcet.baseline"]
+    lines = path.read_text().splitlines(keepends=True)
+    kept = [line for line in lines if not line.startswith('["run"') or '"fibcall ' in line]
+    path.write_text("".join(kept))
+    assert case.check(copy) == []
+    count = '["run", "fibcall train v9-O2", "count", "tpp", "added", '
+    (old,) = [line for line in kept if line.startswith(count)]
+    number = int(old.removeprefix(count).rstrip("]\n"))
+    path.write_text("".join(kept).replace(old, f"{count}{number + 1}]\n"))
+    status, *report = case.check(copy)
+    assert status == "wcet.baseline: simprof regress check: status 1"
+    assert any(line.startswith("fibcall train v9-O2, tpp: changed") for line in report), report

@@ -1,0 +1,72 @@
+"""The README's figures, and the version of the cost model that all figures rest on."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiler import cli
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+COST_MODEL = "1-46e7b41c7403"
+
+
+def blocks() -> list[str]:
+    """Return the indented blocks of the README, in order, blank lines within them kept."""
+    found: list[list[str]] = []
+    inside = False
+    for line in README.read_text().splitlines():
+        if line.startswith("    "):
+            if not inside:
+                found.append([])
+            found[-1].append(line.removeprefix("    "))
+        elif not line and inside:
+            found[-1].append("")
+            continue
+        inside = line.startswith("    ")
+    return ["\n".join(lines).strip("\n") for lines in found]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "simprof run --mode=pp --top 5 fixtures/bin/v9/bench.elf",
+        "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf",
+    ],
+)
+def test_examples_print_what_the_readme_shows(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The output is the rest of the command's block, or else the next block."""
+    found = blocks()
+    (place,) = [number for number, block in enumerate(found) if block.split("\n")[0] == command]
+    _, _, shown = found[place].partition("\n")
+    shown = (shown or found[place + 1]).strip("\n")
+    assert shown.startswith("program   fixtures/")
+    monkeypatch.chdir(README.parent)
+    report = tmp_path / "report"
+    program, *arguments = shlex.split(command)
+    assert program == "simprof"
+    assert cli.run([arguments[0], "--report", str(report), *arguments[1:]]) == 0
+    assert report.read_text().rstrip("\n") == shown
+
+
+def test_cost_model_is_the_one_of_all_figures() -> None:
+    code = "from profiler.schemes.cost_model import cost_model; print(cost_model().version)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == COST_MODEL, (
+        "the code that schemes are charged for is other code. If that is wanted: say in the commit "
+        "which snippet changed and why (`simprof regress check fixtures/baselines/micro.baseline` "
+        "names it), put the new version here, then `make baselines` and `make results`."
+    )

@@ -1,0 +1,146 @@
+"""What the baselines hold: settings, the fields of answers that are digested, and the digest.
+
+Digests are over chosen fields, so that a new field of an answer changes none of them, and over
+floats of nine digits, so that the order in which weights are added up changes none either.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+DIGITS = 12
+
+MODES = (
+    "pp",
+    "qpt2",
+    "qpt",
+    "witness",
+    "bits",
+    "bittrace",
+    "tpp",
+    "kiter",
+    "naive",
+    "calls",
+    "calls-optimal",
+)
+VARIANTS = (
+    "pp[table=hash]",
+    "pp[weights=uniform]",
+    "pp[path_limit=20]",
+    "qpt2[weights=uniform]",
+    "qpt[placement=vertex-optimal]",
+    "qpt[placement=edge-heuristic]",
+    "qpt[placement=edge]",
+    "bittrace[table=hash]",
+    "tpp[cold=0.1,loop=0.5]",
+    "tpp[cold=1,loop=1]",
+    "tpp[cold=10,loop=25]",
+    "tpp[cold=10,loop=25,cold_always=true]",
+    "tpp[table=hash]",
+    "kiter[iterations=3]",
+    "kiter[table=hash]",
+    "kiter[table=hash,iterations=3]",
+)
+GRAPH_SETTINGS = (*MODES, *VARIANTS)
+PROGRAM_SETTINGS = ("edges", *GRAPH_SETTINGS)
+PROFILE_SETTINGS = ("edges", *MODES, "tpp[cold=10,loop=25,cold_always=true]", "kiter[iterations=3]")
+
+TOTALS: Mapping[str, tuple[str, ...]] = {
+    "counts": (
+        "blocks",
+        "edge_increments",
+        "hashed_increments",
+        "inferred_paths",
+        "path_increments",
+        "system_calls",
+        "trace_tokens",
+        "transfers",
+        "unattributed_instructions",
+        "unattributed_transfers",
+    ),
+    "lost": (
+        "cold_paths",
+        "flow_blocks",
+        "overcounted_blocks",
+        "overcounted_paths",
+        "undercounted_blocks",
+        "unknown_edges",
+        "unknown_unfinished",
+    ),
+    "sizes": (
+        "code_bytes",
+        "counter_bytes",
+        "minimal_trace_bits",
+        "snippets",
+        "trace_bits",
+    ),
+}
+"""Field of an answer -> the totals in it."""
+
+METRICS = tuple(f"{title}.{name}" for title, names in TOTALS.items() for name in names)
+ROUTINE_NUMBERS = ("activations", "added", "cut_edges", "instructions", "paths")
+
+_BLOCK = ("routine", "block", "count")
+LISTS: Mapping[str, tuple[str, ...]] = {
+    "edges": ("routine", "source", "target", "kind", "count", "instrumented"),
+    "paths": (
+        "routine",
+        "id",
+        "count",
+        "instructions",
+        "blocks",
+        "partial",
+        "slots",
+        "edges",
+    ),
+    "blocks": _BLOCK,
+    "block_counts": _BLOCK,
+}
+"""List of an answer -> the fields of each of its entries: the profile."""
+
+ROUTINE = (
+    "name",
+    "blocks",
+    "edges",
+    "back_edges",
+    "irreducible",
+    "potential_paths",
+    "cut_edges",
+    "table",
+    "addressing",
+    "path_register",
+    "activations",
+)
+STATIC = tuple(
+    "back_edges weights code sparc costs taken_costs block_code block_sparc block_end_code "
+    "block_end_sparc num_paths values tree increments dummy_edges valid_paths cut_edges loops "
+    "compensation invalid_paths labels bits words largest_code edge_profile cold locally_cold "
+    "disconnected_loops counted_paths obvious witnesses minimal_width counted_blocks counted_edges "
+    "removed_counters pairs disrupted_blocks disrupted_edges".split()
+)
+
+
+def digest(facts: object) -> str:
+    """Return the first hexadecimal digits of the SHA-256 of a canonical text."""
+    text = json.dumps(_canonical(facts), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def _canonical(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:#x}"  # a count may have more digits than Python likes to write
+    if isinstance(value, Mapping):
+        return {str(key): _canonical(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_canonical(each) for each in value]
+    return value
+
+
+def chosen(found: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """Return those of the named fields that there are."""
+    return {name: found[name] for name in names if name in found}
