@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 FORMATS = ("text", "dot", "graphml", "json")
 
 
-@click.command("cfg", short_help="Show a program's control-flow graphs.")
+@click.command("cfg")
 @click.argument("elf", type=options.PATH)
 @click.option(
     "--routine",

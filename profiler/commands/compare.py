@@ -44,7 +44,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
     return percentage(parts[0]), percentage(parts[1])
 
 
-@click.command("compare", short_help="Run a program under many schemes and show them in a table.")
+@click.command("compare")
 @click.option(
     "--modes",
     type=modes,

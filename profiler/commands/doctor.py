@@ -10,7 +10,7 @@ from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
 
 
-@click.command("doctor", short_help="Say what is installed, what works, what is missing.")
+@click.command("doctor")
 @click.option(
     "--json",
     "json_file",

@@ -15,7 +15,7 @@ from profiler.commands.scheme_options import collect, mode_choice, named, scheme
 from profiler.request.request import DEFAULT_MODE, Weights
 
 
-@click.command("graph", short_help="Apply a scheme to graphs written by hand.")
+@click.command("graph")
 @click.argument("files", type=options.PATH, nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--mode",

@@ -1,38 +1,80 @@
-"""The command `simprof` with its subcommands."""
+"""The command `simprof` with its subcommands, each imported when it is first asked for.
+
+The list of subcommands is shown, and one of them is started, without importing the others.
+"""
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import MappingProxyType
+from typing import NamedTuple
+
 import click
 
-from profiler.commands.cfg import cfg_command
-from profiler.commands.compare import compare_command
-from profiler.commands.doctor import doctor_command
-from profiler.commands.graph import graph_command
-from profiler.commands.regenerate import regenerate_command
-from profiler.commands.regress import regress_command
-from profiler.commands.run import run_command
-from profiler.commands.suite import suite_command
-from profiler.commands.sweep import sweep_command
-from profiler.commands.table import table_command
+
+class Subcommand(NamedTuple):
+    """Where a subcommand is in this package ("module:name"), and what it does, in one line."""
+
+    place: str
+    summary: str
+
+
+SUBCOMMANDS = MappingProxyType(
+    {
+        "run": Subcommand("run:run_command", "Run a program under one scheme and report."),
+        "compare": Subcommand(
+            "compare:compare_command", "Run a program under many schemes and show them in a table."
+        ),
+        "regenerate": Subcommand(
+            "regenerate:regenerate_command", "Rebuild an execution from its trace."
+        ),
+        "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
+        "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
+        "doctor": Subcommand(
+            "doctor:doctor_command", "Say what is installed, what works, what is missing."
+        ),
+        "suite": Subcommand("suite:suite_command", "List, build and run suites of programs."),
+        "sweep": Subcommand(
+            "sweep:sweep_command", "Run a grid of programs, modes and options into one file."
+        ),
+        "table": Subcommand(
+            "table:table_command", "Reproduce the papers' tables and graphs on a suite."
+        ),
+        "regress": Subcommand(
+            "regress:regress_command", "Record what programs count, and check that it stays so."
+        ),
+    }
+)
+
+
+class LazyGroup(click.Group):
+    """A group whose subcommands are imported when they are used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of all subcommands."""
+        return sorted(SUBCOMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return a subcommand; None where there is none of that name."""
+        if cmd_name not in SUBCOMMANDS:
+            return None
+        module, _, name = SUBCOMMANDS[cmd_name].place.partition(":")
+        command: click.Command = getattr(import_module(f"profiler.commands.{module}"), name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the subcommands without importing them."""
+        rows = [(name, SUBCOMMANDS[name].summary) for name in self.list_commands(ctx)]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
 
 
 @click.group(
     name="simprof",
+    cls=LazyGroup,
     no_args_is_help=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="simprof", prog_name="simprof", message="%(prog)s %(version)s")
 def simprof() -> None:
     """Exact profiles of SPARC programs, and what each published scheme would have cost."""
-
-
-simprof.add_command(run_command)
-simprof.add_command(compare_command)
-simprof.add_command(regenerate_command)
-simprof.add_command(cfg_command)
-simprof.add_command(graph_command)
-simprof.add_command(doctor_command)
-simprof.add_command(suite_command)
-simprof.add_command(sweep_command)
-simprof.add_command(table_command)
-simprof.add_command(regress_command)

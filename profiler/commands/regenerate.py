@@ -22,7 +22,7 @@ class RegenerationError(UsageError):
     """A trace did not lead to the end of its execution, or to another one."""
 
 
-@click.command("regenerate", short_help="Rebuild an execution from its trace.")
+@click.command("regenerate")
 @click.argument("trace", type=options.PATH)
 @click.option(
     "--check", is_flag=True, help="Compare with the execution, whose digests the trace has."

@@ -8,7 +8,7 @@ from profiler.commands.regress_check import check_command
 from profiler.commands.regress_record import record_command
 
 
-@click.group("regress", short_help="Record what programs count, and check that it stays so.")
+@click.group("regress")
 def regress_command() -> None:
     """Record simulated counts in a baseline file, and explain later differences from it."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from profiler.profiles.profile import Measurement
 
 
-@click.command("run", short_help="Run a program under one scheme and report.")
+@click.command("run")
 @click.option(
     "--mode",
     type=mode_choice(),

@@ -42,7 +42,7 @@ progress_option = click.option(
 )
 
 
-@click.group("suite", short_help="List, build and run suites of programs.")
+@click.group("suite")
 def suite_command() -> None:
     """Suites are programs with two inputs each, described in TOML.
 

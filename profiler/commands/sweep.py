@@ -28,7 +28,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     return parts
 
 
-@click.command("sweep", short_help="Run a grid of programs, modes and options into one file.")
+@click.command("sweep")
 @click.argument("grid", type=options.PATH, required=False, metavar="[GRID.toml]")
 @click.option("--suite", metavar="NAME", help="Suite whose programs are run, in place of a grid.")
 @click.option(

@@ -24,7 +24,7 @@ WIDTHS = ("64", "32")
 FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
-@click.command("table", short_help="Reproduce the papers' tables and graphs on a suite.")
+@click.command("table")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
 @click.option("--all", "everything", is_flag=True, help="Make every table.")
