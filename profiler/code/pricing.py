@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.code.codegen import CounterSpace, ProgramContexts, RoutineCode, generate
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import block_counts
 from profiler.plan.plan import InstrumentationPlan
 from profiler.recovery.recovery import RecoveredProgram
 
@@ -66,7 +66,7 @@ class Pricer:
         cfg = self._recovered.routines[routine]
         code = generate(cfg, plan, self._contexts.of(routine), layout)
         if executions is None:
-            executions = entered(cfg, edges)
+            executions = block_counts(cfg, edges)
         return RoutinePrice(code, added(code, edges, executions, taken, block_taken))
 
 
@@ -92,8 +92,3 @@ def _taken_cost(code: RoutineCode, block: int) -> int:
     """Return what the conditional part of a block's code takes, at its top or its end."""
     found = (code.block_snippets.get(block), code.block_end_snippets.get(block))
     return sum(snippet.taken_cost for snippet in found if snippet is not None)
-
-
-def entered(cfg: ControlFlowGraph, edges: Sequence[int]) -> tuple[int, ...]:
-    """Return how often each block was entered, by block id."""
-    return tuple(sum(edges[e] for e in cfg.in_edges[block.id]) for block in cfg.blocks)

@@ -22,7 +22,6 @@ from profiler.graphfiles.reader import GraphDocument, load
 from profiler.graphs import flow
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PathNumbering
-from profiler.plan import interpret
 from profiler.plan.decoders import PathDecoder, PathRecord, Reading, RoutinePlan
 from profiler.request.errors import CountError
 from profiler.request.request import Mode, SchemeOptions, Weights
@@ -116,7 +115,7 @@ def _check(
     document: GraphDocument, options: GraphOptions, reading: Reading, crossed: Sequence[int]
 ) -> None:
     """Compare what the scheme derives with what the runs did."""
-    executed = interpret.executions(document.cfg, crossed)
+    executed = flow.block_counts(document.cfg, crossed)
     wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
     wrong_blocks = reading.blocks is not None and tuple(reading.blocks) != executed
     if wrong_edges or wrong_blocks:

@@ -12,9 +12,9 @@ from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import make_dag
+from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst, is_reducible
 from profiler.graphs.numbering import number
-from profiler.plan import interpret
 from profiler.plan.decoders import (
     PathDecoder,
     PathRecord,
@@ -60,7 +60,7 @@ class GraphRun:
     @property
     def executions(self) -> tuple[int, ...]:
         """By block id: how often the runs executed it."""
-        return interpret.executions(self.cfg, self.crossings)
+        return block_counts(self.cfg, self.crossings)
 
     @property
     def decoder(self) -> PathDecoder | None:

@@ -145,7 +145,17 @@ def check(
 
 
 def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
-    """Return the executions of each block: the sum of its incoming edges' counts."""
+    """Return how often each block was executed, by block id.
+
+    That is the sum of its incoming edges' counts: an early end is a way out of a block, not in.
+
+    Parameters
+    ----------
+    cfg
+        The graph.
+    counts
+        Count by edge id.
+    """
     return tuple(
         sum(counts[edge] for edge in cfg.in_edges[block]) for block in range(len(cfg.blocks))
     )

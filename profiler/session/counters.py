@@ -20,6 +20,7 @@ from profiler.engine.lowering import Lowering
 from profiler.engine.products import CountedSegment, Totals
 from profiler.engine.segment_replay import SegmentReplay
 from profiler.engine.walk import GraphIndex
+from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan
@@ -72,10 +73,7 @@ class RoutineEvents:
     @property
     def block_counts(self) -> tuple[int, ...]:
         """Executions by block."""
-        cfg = self.cfg
-        return tuple(
-            sum(self.edges[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks
-        )
+        return flow.block_counts(self.cfg, self.edges)
 
 
 GraphSource = Callable[[int], ControlFlowGraph | None]

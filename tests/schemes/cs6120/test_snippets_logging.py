@@ -11,9 +11,10 @@ import pytest
 from profiler.code.codegen import CounterSpace, RoutineContext, generate
 from profiler.code.generators import Scheme, snippet_body
 from profiler.code.layout import PAIR_TABLE, CounterLayout
-from profiler.code.pricing import added, entered
+from profiler.code.pricing import added
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
 from profiler.code.sizes import counter_bytes
+from profiler.graphs.flow import block_counts
 from profiler.schemes.cs6120 import logging_routines as lr
 from profiler.schemes.cs6120.edge_log import (
     LogAction,
@@ -220,7 +221,7 @@ def test_whole_routines(machine: MachineKind, seed: int) -> None:
         lab.check_same_result(base[0], state)
         assert pairs == [true[pair.edge] for pair in plan.logged]
         generated = lab.instrumented(plan.plan, CounterSpace().place(plan.plan))
-        assert executed == base[1] + added(generated, true, entered(lab.cfg, true))
+        assert executed == base[1] + added(generated, true, block_counts(lab.cfg, true))
 
 
 def test_numbers_of_routines_differ() -> None:
