@@ -47,7 +47,6 @@ class Pricer:
         edges: Sequence[int],
         executions: Sequence[int] | None = None,
         taken: Mapping[int, int] | None = None,
-        block_taken: Mapping[int, int] | None = None,
     ) -> RoutinePrice:
         """Price `plan` for one routine's execution.
 
@@ -57,8 +56,8 @@ class Pricer:
             How often each edge was crossed, by edge id.
         executions
             How often each block was executed, by block id; None: as often as it was entered.
-        taken, block_taken
-            By edge and by block: how often the conditional part of its code was executed.
+        taken
+            By edge id: how often the conditional part of its code was executed.
         """
         if plan is None:
             return RoutinePrice(None, 0)
@@ -67,7 +66,7 @@ class Pricer:
         code = generate(cfg, plan, self._contexts.of(routine), layout)
         if executions is None:
             executions = block_counts(cfg, edges)
-        return RoutinePrice(code, added(code, edges, executions, taken, block_taken))
+        return RoutinePrice(code, added(code, edges, executions, taken))
 
 
 def added(
@@ -75,7 +74,6 @@ def added(
     edges: Sequence[int],
     executions: Sequence[int],
     taken: Mapping[int, int] | None = None,
-    block_taken: Mapping[int, int] | None = None,
 ) -> int:
     """Return the instructions that `code` executes; parameters as for `Pricer.price`."""
     total = sum(edges[edge] * snippet.cost for edge, snippet in code.snippets.items())
@@ -83,12 +81,4 @@ def added(
         total += sum(executions[block] * snippet.cost for block, snippet in snippets.items())
     for edge, times in (taken or {}).items():
         total += times * code.snippets[edge].taken_cost
-    for block, times in (block_taken or {}).items():
-        total += times * _taken_cost(code, block)
     return total
-
-
-def _taken_cost(code: RoutineCode, block: int) -> int:
-    """Return what the conditional part of a block's code takes, at its top or its end."""
-    found = (code.block_snippets.get(block), code.block_end_snippets.get(block))
-    return sum(snippet.taken_cost for snippet in found if snippet is not None)

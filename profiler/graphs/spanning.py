@@ -147,18 +147,6 @@ def maximum_spanning_tree(
     return SpanningTree(vertex_count, tuple(ends), tuple(in_tree), barred, root_edge)
 
 
-def minimum_spanning_tree(
-    vertex_count: int,
-    ends: Sequence[tuple[int, int]],
-    weights: Sequence[float],
-    root_edge: tuple[int, int] | None,
-    excluded: Collection[int] = (),
-) -> SpanningTree:
-    """Return a spanning tree of least weight: the worst placement (BL94, graph 4)."""
-    negated = [-weight for weight in weights]
-    return maximum_spanning_tree(vertex_count, ends, negated, root_edge, excluded)
-
-
 def _find(parent: list[int], vertex: int) -> int:
     while parent[vertex] != vertex:
         parent[vertex] = parent[parent[vertex]]

@@ -9,7 +9,7 @@ is a defect of simprof and never passed over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -274,9 +274,3 @@ def collect_events(index: GraphIndex, automaton: Automaton) -> dict[int, Routine
             tuple(ends.get(routine, ())),
         )
     return events
-
-
-def counts_of(events: Mapping[int, RoutineEvents], routine: int, edges: int) -> Sequence[int]:
-    """Edge counts of routine number `routine`, which has so many edges; 0 if it never ran."""
-    found = events.get(routine)
-    return (0,) * edges if found is None else found.edges
