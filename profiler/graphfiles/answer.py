@@ -138,8 +138,8 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
     return [
         {
             "routine": cfg.name,
-            "source": cfg.vertex_name(edge.source),
-            "target": cfg.vertex_name(edge.target),
+            "source": cfg.name_of(edge.source).as_json(),
+            "target": cfg.name_of(edge.target).as_json(),
             "kind": str(edge.kind),
             "count": counts[edge.id],
             "instrumented": edge.id in instrumented,
@@ -150,7 +150,7 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
 
 def _blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> list[dict[str, Any]]:
     return [
-        {"routine": cfg.name, "block": cfg.vertex_name(block.id), "count": counts[block.id]}
+        {"routine": cfg.name, "block": cfg.name_of(block.id).as_json(), "count": counts[block.id]}
         for block in cfg.blocks
     ]
 
@@ -189,7 +189,7 @@ def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
 
 
 def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
-    names = [str(cfg.vertex_name(block.id)) for block in cfg.blocks]
+    names = [str(cfg.name_of(block.id)) for block in cfg.blocks]
     unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
     stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
     found = []
@@ -216,7 +216,7 @@ def path_object(cfg: ControlFlowGraph, path_id: int, record: PathRecord) -> dict
         "routine": cfg.name,
         "id": path_id,
         "instructions": record.instructions(cfg),
-        "blocks": [cfg.vertex_name(block) for block in record.blocks],
+        "blocks": [cfg.name_of(block).as_json() for block in record.blocks],
         "partial": False,
         "slots": [],
         "edges": list(record.inner_edges(cfg)),

@@ -48,6 +48,38 @@ class Block(NamedTuple):
         return self.start + 4 * self.instructions
 
 
+@dataclass(frozen=True)
+class VertexName:
+    """The name of a vertex.
+
+    Attributes
+    ----------
+    start
+        The block's start address (graph files: its label), or "ENTRY" or "EXIT".
+    is_slot
+        Tells a slot block from the block that starts at the same address.
+    """
+
+    start: int | str
+    is_slot: bool = False
+
+    def __str__(self) -> str:
+        return self.text("0x")
+
+    def text(self, prefix: str) -> str:
+        """Return the name as text, an address in hexadecimal digits behind `prefix`."""
+        start = self.start if isinstance(self.start, str) else f"{prefix}{self.start:x}"
+        return f"slot {start}" if self.is_slot else start
+
+    def as_json(self) -> int | str | dict[str, int | str]:
+        """Return the name as JSON output has it: `start`, or `{"slot": start}`."""
+        return {"slot": self.start} if self.is_slot else self.start
+
+
+ENTRY = VertexName("ENTRY")
+EXIT = VertexName("EXIT")
+
+
 class Edge(NamedTuple):
     """An edge between vertices `source` and `target`."""
 
@@ -102,11 +134,15 @@ class ControlFlowGraph:
             table[edge.target].append(edge.id)
         return tuple(map(tuple, table))
 
-    def vertex_name(self, vertex: int) -> int | str:
-        """How reports name a vertex: start address, label, "ENTRY" or "EXIT"."""
+    def name_of(self, vertex: int) -> VertexName:
+        """Return the name of a vertex, as profiles, reports and messages give it."""
         if vertex == self.entry:
-            return "ENTRY"
+            return ENTRY
         if vertex == self.exit:
-            return "EXIT"
+            return EXIT
         block = self.blocks[vertex]
-        return block.start if block.label is None else block.label
+        return VertexName(block.start if block.label is None else block.label, block.is_slot)
+
+    def vertex_name(self, vertex: int) -> int | str:
+        """Return how graph files name a vertex: `name_of` without slot blocks."""
+        return self.name_of(vertex).start

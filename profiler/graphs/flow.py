@@ -128,7 +128,7 @@ def check(
     balance = [0] * cfg.vertex_count
     for edge, count in zip(cfg.edges, counts, strict=True):
         if count < 0:
-            ends = f"{_name(cfg, edge.source)} -> {_name(cfg, edge.target)}"
+            ends = f"{cfg.name_of(edge.source)} -> {cfg.name_of(edge.target)}"
             raise FlowError(f"{cfg.name}: edge {ends} has the impossible count {count}")
         balance[edge.source] -= count
         balance[edge.target] += count
@@ -137,7 +137,7 @@ def check(
     for block in range(len(cfg.blocks)):
         if balance[block] != 0:
             raise FlowError(
-                f"{cfg.name}: block {_name(cfg, block)} was entered {balance[block]:+d} times "
+                f"{cfg.name}: block {cfg.name_of(block)} was entered {balance[block]:+d} times "
                 "more than left; the profile is damaged, run the program again"
             )
     if activations is not None and -balance[cfg.entry] != activations:
@@ -159,8 +159,3 @@ def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...
     return tuple(
         sum(counts[edge] for edge in cfg.in_edges[block]) for block in range(len(cfg.blocks))
     )
-
-
-def _name(cfg: ControlFlowGraph, vertex: int) -> str:
-    name = cfg.vertex_name(vertex)
-    return f"{name:#x}" if isinstance(name, int) else name

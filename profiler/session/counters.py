@@ -234,13 +234,13 @@ def check_reading(events: RoutineEvents, mode: str, reading: Reading) -> None:
     for edge, counted in enumerate(reading.edges or ()):
         if counted != events.edges[edge]:
             ends = cfg.edges[edge]
-            place = f"edge {_shown(cfg, ends.source)} -> {_shown(cfg, ends.target)}"
+            place = f"edge {cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}"
             raise _defect(cfg, mode, place, counted, events.edges[edge])
     if reading.blocks is not None:
         pairs = zip(reading.blocks, events.block_counts, strict=True)
         for block, (counted, executed) in enumerate(pairs):
             if counted != executed:
-                raise _defect(cfg, mode, f"block {_shown(cfg, block)}", counted, executed)
+                raise _defect(cfg, mode, f"block {cfg.name_of(block)}", counted, executed)
 
 
 def _defect(cfg: ControlFlowGraph, mode: str, place: str, counted: int, seen: int) -> CountError:
@@ -248,11 +248,6 @@ def _defect(cfg: ControlFlowGraph, mode: str, place: str, counted: int, seen: in
         f"{cfg.name}: {mode} counts {counted} for {place}, which was executed {seen} times: "
         "this is a defect of simprof, please report the program"
     )
-
-
-def _shown(cfg: ControlFlowGraph, vertex: int) -> str:
-    name = cfg.vertex_name(vertex)
-    return f"{name:#x}" if isinstance(name, int) else name
 
 
 def collect_events(index: GraphIndex, automaton: Automaton) -> dict[int, RoutineEvents]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import counter_bytes
 from profiler.graphs import flow
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from profiler.graphs.dag import make_dag
 from profiler.graphs.loops import DepthFirst, depth_first, is_reducible
 from profiler.graphs.numbering import number
@@ -25,7 +25,6 @@ from profiler.plan.decoders import (
 from profiler.plan.plan import Table
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import (
-    EXIT,
     EdgeCount,
     Ending,
     FaultInfo,
@@ -34,7 +33,6 @@ from profiler.profiles.profile import (
     PathCount,
     ProgramInfo,
     RoutineProfile,
-    vertex_name,
 )
 from profiler.request.request import RunRequest, SchemeOptions
 from profiler.schemes.pp.planner import PathPlan
@@ -237,8 +235,8 @@ def _potential_paths(cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathDecoder |
 def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
     ends = cfg.edges[edge]
     return EdgeCount(
-        vertex_name(cfg, ends.source),
-        vertex_name(cfg, ends.target),
+        cfg.name_of(ends.source),
+        cfg.name_of(ends.target),
         ends.kind,
         counts[edge],
         instrumented,
@@ -246,7 +244,7 @@ def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented:
 
 
 def _early(cfg: ControlFlowGraph, block: int, count: int) -> EdgeCount:
-    return EdgeCount(vertex_name(cfg, block), EXIT, EdgeKind.EARLY, count, False)
+    return EdgeCount(cfg.name_of(block), EXIT, EdgeKind.EARLY, count, False)
 
 
 def _paths(
