@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 from profiler.code import pricing
@@ -11,10 +11,9 @@ from profiler.code.sizes import counter_bytes
 from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import make_dag
+from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import block_counts
-from profiler.graphs.loops import DepthFirst, is_reducible
-from profiler.graphs.numbering import number
+from profiler.graphs.loops import DepthFirst
 from profiler.plan.decoders import (
     PathDecoder,
     PathRecord,
@@ -175,11 +174,7 @@ def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
     return {
         "name": cfg.name,
         "address": 0,
-        "blocks": len(cfg.blocks),
-        "edges": len(cfg.edges),
-        "back_edges": len(run.dfs.back_edges),
-        "irreducible": not is_reducible(cfg, run.dfs),
-        "potential_paths": number(make_dag(cfg, run.dfs)).total,
+        **asdict(graph_facts(cfg)),
         "cut_edges": 0 if decoder is None else len(decoder.cut_edges),
         "table": str(plan.table),
         "addressing": None if plan.addressing is None else str(plan.addressing),

@@ -22,6 +22,7 @@ from profiler.engine.segment_replay import SegmentReplay
 from profiler.engine.walk import GraphIndex
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import GraphFacts, graph_facts
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan
 from profiler.request.errors import CountError
@@ -69,6 +70,11 @@ class RoutineEvents:
     def activations(self) -> int:
         """How often the routine was entered."""
         return sum(self.edges[edge] for edge in self.cfg.out_edges[self.cfg.entry])
+
+    @cached_property
+    def graph_facts(self) -> GraphFacts:
+        """What reports say of the routine's graph; the same under all schemes."""
+        return graph_facts(self.cfg)
 
     @property
     def block_counts(self) -> tuple[int, ...]:

@@ -10,9 +10,6 @@ from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import counter_bytes
 from profiler.graphs import flow
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import DepthFirst, depth_first, is_reducible
-from profiler.graphs.numbering import number
 from profiler.plan.decoders import (
     GuidedDecoder,
     PathDecoder,
@@ -35,7 +32,6 @@ from profiler.profiles.profile import (
     RoutineProfile,
 )
 from profiler.request.request import RunRequest, SchemeOptions
-from profiler.schemes.pp.planner import PathPlan
 from profiler.schemes.tracing.flush import flush_cost
 from profiler.session.counters import WRAP, RoutineEvents, Scheme, check_reading
 from simulator.binary.program import Program, SourceLine
@@ -193,7 +189,7 @@ def _routine(
 ) -> RoutineProfile:
     cfg = events.cfg
     plan = scheme.plan(routine)
-    dfs = depth_first(cfg)
+    facts = events.graph_facts
     instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
     whole = scheme.routine_plan(routine)
     path_plan = whole if isinstance(whole, PathDecoder) else None
@@ -201,11 +197,11 @@ def _routine(
     return RoutineProfile(
         name=cfg.name,
         address=cfg.address,
-        blocks=len(cfg.blocks),
-        edges=len(cfg.edges),
-        back_edges=len(dfs.back_edges),
-        irreducible=not is_reducible(cfg, dfs),
-        potential_paths=_potential_paths(cfg, dfs, path_plan),
+        blocks=facts.blocks,
+        edges=facts.edges,
+        back_edges=facts.back_edges,
+        irreducible=facts.irreducible,
+        potential_paths=facts.potential_paths,
         cut_edges=0 if path_plan is None else len(path_plan.cut_edges),
         table=Table.NONE if plan is None else plan.table,
         addressing=None if plan is None else plan.addressing,
@@ -224,12 +220,6 @@ def _routine(
         ),
         path_counts=tuple(_paths(cfg, path_plan, reading)),
     )
-
-
-def _potential_paths(cfg: ControlFlowGraph, dfs: DepthFirst, plan: PathDecoder | None) -> int:
-    if isinstance(plan, PathPlan):
-        return plan.potential_paths
-    return number(make_dag(cfg, dfs)).total
 
 
 def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:

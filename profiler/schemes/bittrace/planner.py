@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 
 from profiler.graphs.cfg import ControlFlowGraph
@@ -88,13 +87,6 @@ class BitTracePlan:
     def num_paths(self) -> int:
         """Number of paths that the plan tells apart."""
         return self.numbering.total
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of potential paths before any edge was cut."""
-        if not self.cut_edges:
-            return self.numbering.total
-        return number(make_dag(self.cfg, self.dag.dfs)).total
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts.

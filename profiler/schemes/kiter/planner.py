@@ -66,7 +66,7 @@ from profiler.schemes.kiter.placement import (
     iteration_increments,
     place_iterations,
 )
-from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge, unroll
+from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
 from simulator.errors import UsageError
 
 
@@ -114,11 +114,6 @@ class IterationPlan:
     def loops(self) -> tuple[IteratedLoop, ...]:
         """The loops whose paths span several iterations, with their k."""
         return self.unrolled.loops
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of acyclic potential paths of the routine before any edge was cut."""
-        return number_iterations(unroll(self.cfg, self.unrolled.dfs, ())).total
 
     @cached_property
     def values(self) -> tuple[tuple[int, ...] | None, ...]:

@@ -17,11 +17,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
+from profiler.graphs.dag import Dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from profiler.graphs.paths import edge_counts, path_record, removed_forest, truncated_dag
@@ -76,13 +75,6 @@ class PathPlan:
     def num_paths(self) -> int:
         """Number of paths that the plan tells apart."""
         return self.numbering.total
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of potential paths before any edge was cut."""
-        if not self.cut_edges:
-            return self.numbering.total
-        return number(make_dag(self.cfg, self.dag.dfs)).total
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts (EPP 3.5).

@@ -29,10 +29,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
+from profiler.graphs.dag import Dag
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
 from profiler.graphs.paths import path_record
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 from profiler.graphs.weights import heuristic, measured
@@ -129,11 +129,6 @@ class TppPlan:
     def num_paths(self) -> int:
         """Number of paths told apart: those with counters, then obvious ones without."""
         return self.numbering.total + len(self.obvious.first_edges)
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of potential paths before any edge was cut or left out."""
-        return number(make_dag(self.cfg, self.dag.dfs)).total
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""

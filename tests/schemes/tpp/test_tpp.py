@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import graph_facts
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
@@ -340,7 +341,7 @@ def test_figure_5_cold_edges_make_a_hash_table_an_array() -> None:
         }
     )
     assert not count.hashed
-    assert plan.potential_paths == 2**14
+    assert graph_facts(plan.cfg).potential_paths == 2**14
 
 
 def test_cold_edges_stay_where_an_array_does_anyway() -> None:
@@ -357,7 +358,7 @@ def test_cold_edges_stay_where_an_array_does_anyway() -> None:
 def test_very_many_paths(limit: int | None) -> None:
     cfg = diamonds(100)
     few = plan_tpp(cfg, biased(cfg, 100, 3), cold=5, loop=15, path_limit=limit)
-    assert few.potential_paths == 2**100
+    assert graph_facts(cfg).potential_paths == 2**100
     assert (few.num_paths, few.plan.table) == (8, Table.ARRAY)
     many = plan_tpp(cfg, biased(cfg, 100, 90), cold=5, loop=15, path_limit=limit, cold_always=True)
     many.validate()
