@@ -22,7 +22,8 @@ from profiler.graphfiles.reader import GraphDocument, load
 from profiler.graphs import flow
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PathNumbering
-from profiler.plan.decoders import PathDecoder, PathRecord, Reading, RoutinePlan
+from profiler.graphs.paths import PathRecord
+from profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
 from profiler.request.errors import CountError
 from profiler.request.request import Mode, SchemeOptions, Weights
 from profiler.schemes.registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile

@@ -14,14 +14,8 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst
-from profiler.plan.decoders import (
-    PathDecoder,
-    PathRecord,
-    Reading,
-    RoutineCounters,
-    RoutinePlan,
-    TraceWriter,
-)
+from profiler.graphs.paths import PathRecord
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan, TraceWriter
 from profiler.request.request import Mode
 from profiler.schemes.registry import PATH_MODES, TRACE_MODES
 from profiler.schemes.tracing.flush import flush_cost

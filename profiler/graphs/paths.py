@@ -10,14 +10,68 @@ own, so that edge counts are always exact. Reducible graphs without cuts rarely 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.graphs.dag import Dag, DagEdge, make_dag
 from profiler.graphs.flow import solve_tree
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import find_cut_edges
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+
+
+class PathStart(StrEnum):
+    """Where a path starts."""
+
+    ENTRY = "entry"
+    LOOP = "back-edge"  # at the target of a back edge
+    CUT = "cut"  # at the target of cut edges only
+
+
+class PathEnd(StrEnum):
+    """Where a path ends."""
+
+    EXIT = "exit"
+    LOOP = "back-edge"  # at the source of a back edge
+    CUT = "cut"  # at the source of cut edges only
+    DEAD_END = "dead-end"  # in a block that control never leaves; never counted
+    PARTIAL = "partial"  # unfinished: its activation ended early
+
+
+@dataclass(frozen=True)
+class PathRecord:
+    """A path as reported.
+
+    Attributes
+    ----------
+    blocks
+        Block ids in order.
+    edges
+        Control-flow edge ids in order, edges from ENTRY and to EXIT included; the edges that
+        ended the path before it and that ended this one (back edges, cut edges) are not.
+    start, end
+        Why it starts and ends where it does.
+    """
+
+    blocks: tuple[int, ...]
+    edges: tuple[int, ...]
+    start: PathStart
+    end: PathEnd
+
+    @property
+    def partial(self) -> bool:
+        """Whether the path was never finished."""
+        return self.end is PathEnd.PARTIAL
+
+    def instructions(self, cfg: ControlFlowGraph) -> int:
+        """Instructions that one execution of the path executes."""
+        return sum(cfg.blocks[block].instructions for block in self.blocks)
+
+    def inner_edges(self, cfg: ControlFlowGraph) -> tuple[int, ...]:
+        """Its edges between blocks: one less than it has blocks."""
+        outer = (EdgeKind.ENTRY, EdgeKind.EXIT)
+        return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
 def truncated_dag(

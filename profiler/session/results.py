@@ -10,10 +10,10 @@ from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import counter_bytes
 from profiler.graphs import flow
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
+from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import (
     GuidedDecoder,
     PathDecoder,
-    PathRecord,
     Reading,
     RoutineCounters,
     RoutinePlan,

@@ -23,10 +23,16 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import edge_counts, path_record, removed_forest, truncated_dag
+from profiler.graphs.paths import (
+    PathRecord,
+    edge_counts,
+    path_record,
+    removed_forest,
+    truncated_dag,
+)
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import PathRecord, Reading, RoutineCounters
+from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.placement import INDEXING_REACH
 from profiler.plan.plan import (
     Action,

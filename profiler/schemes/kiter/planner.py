@@ -35,16 +35,10 @@ from functools import cached_property
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
+from profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import (
-    PathEnd,
-    PathRecord,
-    PathStart,
-    Reading,
-    RoutineCounters,
-    UnfinishedPath,
-)
+from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import (
     Action,
     Addressing,

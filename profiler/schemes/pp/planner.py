@@ -23,7 +23,13 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import edge_counts, path_record, removed_forest, truncated_dag
+from profiler.graphs.paths import (
+    PathRecord,
+    edge_counts,
+    path_record,
+    removed_forest,
+    truncated_dag,
+)
 from profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
@@ -31,7 +37,7 @@ from profiler.graphs.spanning import (
     maximum_spanning_tree,
 )
 from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import PathRecord, Reading, RoutineCounters
+from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.placement import choose_table, place
 from profiler.plan.plan import Action, CountConstantPath, CountEdge, InstrumentationPlan, Table
 

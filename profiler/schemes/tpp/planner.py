@@ -33,10 +33,10 @@ from profiler.graphs.dag import Dag
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
-from profiler.graphs.paths import path_record
+from profiler.graphs.paths import PathRecord, path_record
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 from profiler.graphs.weights import heuristic, measured
-from profiler.plan.decoders import PathRecord, Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import COLD_COUNTER, CountHotPath, InstrumentationPlan, Table
 from profiler.schemes.tpp.cold import cold_edges
 from profiler.schemes.tpp.disconnection import Disconnection, disconnect

@@ -6,7 +6,8 @@ import pytest
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
-from profiler.plan.decoders import PathEnd, PathRecord, PathStart, Reading
+from profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.plan import Addressing, CountPath, ShiftBits, Table
 from profiler.schemes.bittrace import branch_codes

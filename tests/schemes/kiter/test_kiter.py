@@ -6,7 +6,7 @@ import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.flow import check
-from profiler.plan.decoders import PathEnd, PathStart
+from profiler.graphs.paths import PathEnd, PathStart
 from profiler.plan.interpret import ExecutedWalk, execute, follow
 from profiler.plan.plan import Execution
 from profiler.schemes.kiter.planner import IterationPlan, plan_kiter

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
-from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import (
     Outcome,

@@ -11,8 +11,9 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
+from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.decoders import PathRecord, Reading
+from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
 from profiler.plan.plan import CountColdPath, CountHotPath, Execution, Poison, Table
