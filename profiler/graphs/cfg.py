@@ -8,6 +8,7 @@ address (in a graph file: file order).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -89,6 +90,22 @@ class Edge(NamedTuple):
     kind: EdgeKind
 
 
+def edges_by_vertex(count: int, ends: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the ids of the edges at each vertex, ascending.
+
+    Parameters
+    ----------
+    count
+        Vertices are `0 .. count - 1`.
+    ends
+        One end of each edge, by edge id: its source or its target.
+    """
+    table: list[list[int]] = [[] for _ in range(count)]
+    for edge, vertex in enumerate(ends):
+        table[vertex].append(edge)
+    return tuple(map(tuple, table))
+
+
 @dataclass(frozen=True)
 class ControlFlowGraph:
     """One routine. `address` and `size` in bytes (0 in graph files).
@@ -121,18 +138,14 @@ class ControlFlowGraph:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edge ids by vertex, in depth-first visiting order."""
-        table: list[list[int]] = [[] for _ in range(self.vertex_count)]
-        for edge in self.edges:
-            table[edge.source].append(edge.id)
-        return tuple(map(tuple, table))
+        sources = (edge.source for edge in self.edges)
+        return edges_by_vertex(self.vertex_count, sources)
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edge ids by vertex."""
-        table: list[list[int]] = [[] for _ in range(self.vertex_count)]
-        for edge in self.edges:
-            table[edge.target].append(edge.id)
-        return tuple(map(tuple, table))
+        targets = (edge.target for edge in self.edges)
+        return edges_by_vertex(self.vertex_count, targets)
 
     def name_of(self, vertex: int) -> VertexName:
         """Return the name of a vertex, as profiles, reports and messages give it."""

@@ -17,13 +17,13 @@ dead end
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
 from profiler.graphs.loops import DepthFirst
 
 
@@ -68,12 +68,12 @@ class Dag:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing dag edge ids by vertex."""
-        return _by_vertex(self.cfg.vertex_count, ((edge.source, edge.id) for edge in self.edges))
+        return edges_by_vertex(self.cfg.vertex_count, (edge.source for edge in self.edges))
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming dag edge ids by vertex."""
-        return _by_vertex(self.cfg.vertex_count, ((edge.target, edge.id) for edge in self.edges))
+        return edges_by_vertex(self.cfg.vertex_count, (edge.target for edge in self.edges))
 
     @cached_property
     def real(self) -> dict[int, int]:
@@ -130,13 +130,6 @@ class Dag:
         live = {edge.id for edge in self.cfg.edges if edge.source in self.dfs.reached}
         assert kept == live
         assert not set(self.real) & set(self.removed)
-
-
-def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    table: list[list[int]] = [[] for _ in range(count)]
-    for vertex, edge in pairs:
-        table[vertex].append(edge)
-    return tuple(map(tuple, table))
 
 
 def make_dag(

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Protocol
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.dag import Dag, DagEdge, make_dag
+from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.flow import solve_tree
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import find_cut_edges
@@ -83,15 +84,29 @@ def truncated_dag(
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
-def removed_forest(dag: Dag, weights: Sequence[float]) -> SpanningTree:
+def removed_forest(
+    cfg: ControlFlowGraph, removed: Sequence[int], weights: Sequence[float]
+) -> SpanningTree:
     """Choose the removed edges whose counts follow from those of the paths.
 
-    The graph has a vertex v for each source and |V| + w for each target of removed edges: the
-    paths give the flow through each vertex, so the counts of a forest follow (BL94 3.2). The
-    forest's edges are numbered as in `dag.removed`; its chords need counters of their own.
+    The paths give the flow over the removed edges out of each vertex, and into each vertex. So
+    the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
+    a vertex |V| + w for each target of removed edges.
+
+    Parameters
+    ----------
+    cfg, removed
+        The routine, and the ids of the edges that end paths.
+    weights
+        By edge id of `cfg`: the least frequent edges stay outside.
+
+    Returns
+    -------
+    SpanningTree
+        Its edges are numbered as in `removed`; its chords need counters of their own.
     """
-    edges = [dag.cfg.edges[edge] for edge in dag.removed]
-    count = dag.cfg.vertex_count
+    edges = [cfg.edges[edge] for edge in removed]
+    count = cfg.vertex_count
     ends = [(edge.source, count + edge.target) for edge in edges]
     return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)
 
@@ -131,28 +146,65 @@ def edge_counts(
     return tuple(counts)
 
 
+class PathStep(Protocol):
+    """An edge of an acyclic graph on which paths are numbered."""
+
+    @property
+    def cfg_edge(self) -> int | None:
+        """The control-flow edge; None for a dummy edge."""
+        ...
+
+    @property
+    def stands_for(self) -> tuple[int, ...]:
+        """The removed control-flow edges that a dummy edge stands for."""
+        ...
+
+
 def path_record(dag: Dag, path: Iterable[int], partial: bool = False) -> PathRecord:
     """Return the path of these dag edges, from ENTRY to EXIT (to its last block if `partial`)."""
     edges = [dag.edges[edge] for edge in path]
-    blocks = [edge.target for edge in edges if edge.target != dag.cfg.exit]
-    real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
-    end = PathEnd.PARTIAL if partial else _end(dag, edges[-1])
-    return PathRecord(tuple(blocks), real, _start(dag, edges[0]), end)
+    return record_path(dag.cfg, dag.dfs, edges, (edge.target for edge in edges), partial)
 
 
-def _start(dag: Dag, edge: DagEdge) -> PathStart:
-    if edge.cfg_edge is not None or not edge.stands_for:
+def record_path(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    steps: Sequence[PathStep],
+    vertices: Iterable[int],
+    partial: bool = False,
+) -> PathRecord:
+    """Return the path that these edges of an acyclic graph of `cfg` make.
+
+    Parameters
+    ----------
+    cfg, dfs
+        The routine and its depth-first search.
+    steps
+        The edges from ENTRY to EXIT; to the last block of the path if it is `partial`.
+    vertices
+        The vertex of `cfg` that each of them leads to.
+    partial
+        Whether the path was never finished.
+    """
+    blocks = tuple(vertex for vertex in vertices if vertex != cfg.exit)
+    real = tuple(step.cfg_edge for step in steps if step.cfg_edge is not None)
+    end = PathEnd.PARTIAL if partial else _end(dfs, steps[-1])
+    return PathRecord(blocks, real, _start(dfs, steps[0]), end)
+
+
+def _start(dfs: DepthFirst, step: PathStep) -> PathStart:
+    if step.cfg_edge is not None or not step.stands_for:
         return PathStart.ENTRY
-    return PathStart.LOOP if _has_back_edge(dag, edge) else PathStart.CUT
+    return PathStart.LOOP if _has_back_edge(dfs, step) else PathStart.CUT
 
 
-def _end(dag: Dag, edge: DagEdge) -> PathEnd:
-    if edge.cfg_edge is not None:
+def _end(dfs: DepthFirst, step: PathStep) -> PathEnd:
+    if step.cfg_edge is not None:
         return PathEnd.EXIT
-    if not edge.stands_for:
+    if not step.stands_for:
         return PathEnd.DEAD_END
-    return PathEnd.LOOP if _has_back_edge(dag, edge) else PathEnd.CUT
+    return PathEnd.LOOP if _has_back_edge(dfs, step) else PathEnd.CUT
 
 
-def _has_back_edge(dag: Dag, edge: DagEdge) -> bool:
-    return any(removed in dag.dfs.back_edges for removed in edge.stands_for)
+def _has_back_edge(dfs: DepthFirst, step: PathStep) -> bool:
+    return any(removed in dfs.back_edges for removed in step.stands_for)

@@ -177,7 +177,7 @@ def plan_bittrace(
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit))
-    removed_tree = removed_forest(dag, edge_weights)
+    removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
     actions = _actions(codes, edge_counters)

@@ -35,7 +35,7 @@ from functools import cached_property
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
-from profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from profiler.graphs.paths import PathRecord, record_path, removed_forest
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
@@ -47,7 +47,7 @@ from profiler.plan.plan import (
     InstrumentationPlan,
     Table,
 )
-from profiler.schemes.kiter.flow import edge_counts, removed_forest
+from profiler.schemes.kiter.flow import edge_counts
 from profiler.schemes.kiter.limits import fit
 from profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
 from profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
@@ -60,7 +60,7 @@ from profiler.schemes.kiter.placement import (
     iteration_increments,
     place_iterations,
 )
-from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
+from profiler.schemes.kiter.unrolled import Unrolled
 from simulator.errors import UsageError
 
 
@@ -142,26 +142,8 @@ class IterationPlan:
 
     def _record(self, path: Sequence[int], partial: bool = False) -> PathRecord:
         edges = [self.unrolled.edges[edge] for edge in path]
-        copies = (self.unrolled.copies[edge.target].vertex for edge in edges)
-        blocks = tuple(vertex for vertex in copies if vertex != self.cfg.exit)
-        real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
-        end = PathEnd.PARTIAL if partial else self._end(edges[-1])
-        return PathRecord(blocks, real, self._start(edges[0]), end)
-
-    def _start(self, edge: UnrolledEdge) -> PathStart:
-        if edge.cfg_edge is not None:
-            return PathStart.ENTRY
-        return PathStart.LOOP if self._has_back_edge(edge) else PathStart.CUT
-
-    def _end(self, edge: UnrolledEdge) -> PathEnd:
-        if edge.cfg_edge is not None:
-            return PathEnd.EXIT
-        if not edge.stands_for:
-            return PathEnd.DEAD_END
-        return PathEnd.LOOP if self._has_back_edge(edge) else PathEnd.CUT
-
-    def _has_back_edge(self, edge: UnrolledEdge) -> bool:
-        return any(ended in self.unrolled.dfs.back_edges for ended in edge.stands_for)
+        vertices = (self.unrolled.copies[edge.target].vertex for edge in edges)
+        return record_path(self.cfg, self.unrolled.dfs, edges, vertices, partial)
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive paths, unfinished paths and edge counts."""
@@ -275,7 +257,7 @@ def plan_kiter(
     numbering = number_iterations(unrolled)
     tree = busy_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
     increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
-    forest = removed_forest(unrolled, edge_weights)
+    forest = removed_forest(cfg, unrolled.removed, edge_weights)
     open_edges = [unrolled.removed[chord] for chord in forest.chords]
     placement = place_iterations(unrolled, tree, increments, open_edges)
     return IterationPlan(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
 from profiler.graphs.loops import DepthFirst
 from profiler.schemes.kiter.loops import IteratedLoop
 
@@ -92,12 +92,12 @@ class Unrolled:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edges by vertex, by id."""
-        return _by_vertex(len(self.copies), ((edge.source, edge.id) for edge in self.edges))
+        return edges_by_vertex(len(self.copies), (edge.source for edge in self.edges))
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edges by vertex, by id."""
-        return _by_vertex(len(self.copies), ((edge.target, edge.id) for edge in self.edges))
+        return edges_by_vertex(len(self.copies), (edge.target for edge in self.edges))
 
     @cached_property
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
@@ -205,13 +205,6 @@ class Unrolled:
         assert set(self.by_cfg_edge) | set(self.removed) | self.dfs.self_loops == live
         assert not set(self.by_cfg_edge) & set(self.removed)
         assert len(self.loop_of) == sum(len(loop.body) for loop in self.loops)
-
-
-def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    table: list[list[int]] = [[] for _ in range(count)]
-    for vertex, edge in pairs:
-        table[vertex].append(edge)
-    return tuple(map(tuple, table))
 
 
 def unroll(

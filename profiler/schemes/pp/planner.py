@@ -230,7 +230,7 @@ def plan_pp(
         cfg.vertex_count, ends, dag.edge_weights(edge_weights), (cfg.exit, cfg.entry)
     )
     increments = chord_increments(tree, numbering.values)
-    removed_tree = removed_forest(dag, edge_weights)
+    removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
     placement = place(dag, tree, increments.increments, open_edges)
     chosen, addressing = choose_table(tree, increments.increments, table)
