@@ -112,6 +112,11 @@ class ChordIncrements:
     increments: tuple[int, ...]
     potential: tuple[int, ...]
 
+    @property
+    def greatest(self) -> int:
+        """The greatest absolute increment."""
+        return max(map(abs, self.increments), default=0)
+
 
 def maximum_spanning_tree(
     vertex_count: int,

@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from profiler.graphs.spanning import SpanningTree
+from profiler.graphs.spanning import ChordIncrements
 from profiler.plan.placement import choose_table
 from profiler.plan.plan import Addressing, Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
@@ -73,8 +73,7 @@ def test_parallel_back_edges_are_told_apart_by_a_counter() -> None:
 
 
 def table_for(greatest: int) -> tuple[Table, Addressing | None]:
-    tree = SpanningTree(2, ((0, 1), (0, 1)), (True, False), frozenset(), (1, 0))
-    return choose_table(tree, [0, greatest])
+    return choose_table(ChordIncrements((0, greatest), (0, 0)).greatest)
 
 
 @pytest.mark.parametrize(

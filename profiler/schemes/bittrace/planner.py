@@ -33,7 +33,7 @@ from profiler.graphs.paths import (
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.placement import INDEXING_REACH
+from profiler.plan.placement import INDEXING_REACH, with_edge_counters
 from profiler.plan.plan import (
     Action,
     Addressing,
@@ -240,9 +240,7 @@ def _actions(codes: BranchCodes, counted: Sequence[int]) -> Mapping[int, tuple[A
             *_steps(codes, dag.exit_dummy[ends], removed in dag.dfs.back_edges),
             *_steps(codes, dag.entry_dummy[begins], on_back_edge=False),
         ]
-    for counter, edge_id in enumerate(counted):
-        actions.setdefault(edge_id, []).append(CountEdge(counter))
-    return {edge: tuple(actions[edge]) for edge in sorted(actions) if actions[edge]}
+    return with_edge_counters(actions, counted)
 
 
 def _steps(codes: BranchCodes, step: int, on_back_edge: bool) -> list[Action]:

@@ -28,7 +28,7 @@ Steps, as KITER numbers them
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,10 +39,8 @@ from profiler.graphs.paths import PathRecord, record_path, removed_forest
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.placement import choose_table, instrumentation
 from profiler.plan.plan import (
-    Action,
-    Addressing,
-    CountConstantPath,
     CountEdge,
     InstrumentationPlan,
     Table,
@@ -53,9 +51,7 @@ from profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iteratio
 from profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
 from profiler.schemes.kiter.placement import (
     IterationIncrements,
-    IterationPlacement,
     busy_tree,
-    choose_counters,
     dummy_tree,
     iteration_increments,
     place_iterations,
@@ -260,9 +256,11 @@ def plan_kiter(
     forest = removed_forest(cfg, unrolled.removed, edge_weights)
     open_edges = [unrolled.removed[chord] for chord in forest.chords]
     placement = place_iterations(unrolled, tree, increments, open_edges)
+    kept = choose_table(increments.greatest, table)
+    most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
     return IterationPlan(
         cfg,
-        _instrumentation(placement, numbering, choose_counters(increments, table)),
+        instrumentation(placement, numbering.total, kept, 1 + most_iterations),
         edge_weights,
         unrolled,
         numbering,
@@ -272,27 +270,3 @@ def plan_kiter(
         placement.edge_counters,
         forest,
     )
-
-
-def _instrumentation(
-    placement: IterationPlacement,
-    numbering: IterationNumbering,
-    counters: tuple[Table, Addressing | None],
-) -> InstrumentationPlan:
-    table, addressing = counters
-    greatest = max((loop.iterations for loop in numbering.unrolled.loops), default=0)
-    return InstrumentationPlan(
-        actions=placement.actions,
-        uses_register=_uses_register(placement.actions.values()),
-        table=table,
-        path_counters=numbering.total if table is Table.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=len(placement.edge_counters),
-        registers=greatest + 1,
-        counted_region=placement.counted_region,
-    )
-
-
-def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
-    registerless = (CountConstantPath, CountEdge)
-    return any(not isinstance(action, registerless) for group in actions for action in group)

@@ -38,8 +38,8 @@ from profiler.graphs.spanning import (
 )
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.placement import choose_table, place
-from profiler.plan.plan import Action, CountConstantPath, CountEdge, InstrumentationPlan, Table
+from profiler.plan.placement import choose_table, instrumentation, place
+from profiler.plan.plan import CountEdge, InstrumentationPlan, Table
 
 
 @dataclass(frozen=True)
@@ -233,16 +233,8 @@ def plan_pp(
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
     placement = place(dag, tree, increments.increments, open_edges)
-    chosen, addressing = choose_table(tree, increments.increments, table)
-    plan = InstrumentationPlan(
-        actions=placement.actions,
-        uses_register=_uses_register(placement.actions.values()),
-        table=chosen,
-        path_counters=numbering.total if chosen is Table.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=len(placement.edge_counters),
-        counted_region=placement.counted_region,
-    )
+    kept = choose_table(increments.greatest, table)
+    plan = instrumentation(placement, numbering.total, kept)
     return PathPlan(
         cfg,
         plan,
@@ -255,8 +247,3 @@ def plan_pp(
         placement.edge_counters,
         removed_tree,
     )
-
-
-def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
-    registerless = (CountConstantPath, CountEdge)
-    return any(not isinstance(action, registerless) for group in actions for action in group)

@@ -20,13 +20,12 @@ from profiler.graphs.spanning import (
     chord_increments,
     maximum_spanning_tree,
 )
-from profiler.plan.placement import choose_table, place
+from profiler.plan.placement import choose_table, place, uses_register
 from profiler.plan.plan import (
     POISON,
     Action,
     Addressing,
     CountColdPath,
-    CountConstantPath,
     CountHotPath,
     InstrumentationPlan,
     Table,
@@ -132,8 +131,8 @@ def draft(order: Order, cold: frozenset[int] = frozenset()) -> Draft:
     placement = place(kept, tree, increments.increments, (), graphs.detours, self_loops=False)
     # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
     actions = graphs.actions(placement) if kept.edges or not hot.edges else {}
-    natural, _ = choose_table(tree, increments.increments)
-    table, addressing = choose_table(tree, increments.increments, order.table)
+    natural, _ = choose_table(increments.greatest)
+    table, addressing = choose_table(increments.greatest, order.table)
     if not actions:
         natural, table, addressing = Table.NONE, Table.NONE, None
     return Draft(
@@ -173,10 +172,9 @@ def _instrumentation(
         for edge, group in actions.items()
     }
     everything = list(chain.from_iterable(placed.values()))
-    registerless = (CountConstantPath, CountColdPath)
     return InstrumentationPlan(
         actions=placed,
-        uses_register=any(not isinstance(action, registerless) for action in everything),
+        uses_register=uses_register(placed),
         table=table,
         path_counters=total if table is Table.ARRAY else 0,
         addressing=addressing,
