@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -54,6 +55,15 @@ class RoutineCounters:
     hashed: int = 0
     hashing: int = 0
     taken: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def finished_paths(self) -> dict[int, int]:
+        """Path counter -> executions, where not 0: counts ahead of an early end are taken back."""
+        paths = Counter(self.paths)
+        for end in self.unfinished:
+            if end.last is not None:
+                paths[end.last] -= end.count
+        return {counter: count for counter, count in sorted(paths.items()) if count}
 
     @property
     def path_increments(self) -> int:

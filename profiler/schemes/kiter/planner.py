@@ -39,10 +39,9 @@ from profiler.graphs.paths import PathRecord, record_path, removed_forest
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.path_plan import PathCountingPlan
 from profiler.plan.placement import choose_table, instrumentation
 from profiler.plan.plan import (
-    CountEdge,
-    InstrumentationPlan,
     Table,
 )
 from profiler.schemes.kiter.flow import edge_counts
@@ -60,35 +59,23 @@ from profiler.schemes.kiter.unrolled import Unrolled
 from simulator.errors import UsageError
 
 
-@dataclass(frozen=True)
-class IterationPlan:
+@dataclass(frozen=True, kw_only=True)
+class IterationPlan(PathCountingPlan):
     """k-iteration path instrumentation of one routine, and the way back to paths.
 
     Attributes
     ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
     unrolled, numbering, tree, increments
         By vertex and edge of the unrolled graph: what the plan was made from.
     static_region
         Vertices at which the path register means nothing, because one path leads there.
-    edge_counters
-        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
-        leave their counts open.
-    removed_tree
-        The other removed edges: a forest on their sources and targets.
     """
 
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
     unrolled: Unrolled
     numbering: IterationNumbering
     tree: SpanningTree
     increments: IterationIncrements
     static_region: frozenset[int]
-    edge_counters: tuple[int, ...]
-    removed_tree: SpanningTree
 
     @property
     def cut_edges(self) -> tuple[int, ...]:
@@ -143,25 +130,22 @@ class IterationPlan:
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive paths, unfinished paths and edge counts."""
-        paths = Counter(counters.paths)
+        paths = counters.finished_paths
+        finished = ((self.numbering.decode(number), count) for number, count in paths.items())
         unfinished: Counter[tuple[int, ...]] = Counter()
         for end in counters.unfinished:
             unfinished[self._unfinished(end)] += end.count
-            if end.last is not None:
-                paths[end.last] -= end.count
-        kept = {number: count for number, count in sorted(paths.items()) if count}
-        whole = ((self.numbering.decode(number), count) for number, count in kept.items())
         partial: Counter[PathRecord] = Counter()
         for path, count in unfinished.items():
             partial[self._record(path, partial=True)] += count
         edges = edge_counts(
             self.unrolled,
             self.removed_tree,
-            [*whole, *unfinished.items()],
+            [*finished, *unfinished.items()],
             dict(zip(self.edge_counters, counters.events, strict=True)),
             counters.early,
         )
-        return Reading(edges=edges, paths=kept, partial=partial)
+        return Reading(edges=edges, paths=paths, partial=partial)
 
     def _unfinished(self, end: UnfinishedPath) -> tuple[int, ...]:
         """Return the edges of the oldest unfinished path of an activation (EPP 3.6)."""
@@ -192,14 +176,7 @@ class IterationPlan:
         for edge in self.unrolled.edges:
             if self.tree.in_tree[edge.id]:
                 assert self.increments.increments[edge.id] == 0
-        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
-        counters = [
-            (action.counter, edge)
-            for edge, actions in self.plan.actions.items()
-            for action in actions
-            if isinstance(action, CountEdge)
-        ]
-        assert sorted(counters) == list(enumerate(self.edge_counters))
+        self.validate_counters()
         regions = self.plan.counted_region | self.static_region
         assert not regions - set(range(len(self.cfg.blocks))) - {self.cfg.entry, self.cfg.exit}
         assert not regions & set(self.unrolled.loop_of)
@@ -259,14 +236,14 @@ def plan_kiter(
     kept = choose_table(increments.greatest, table)
     most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
     return IterationPlan(
-        cfg,
-        instrumentation(placement, numbering.total, kept, 1 + most_iterations),
-        edge_weights,
-        unrolled,
-        numbering,
-        tree,
-        increments,
-        placement.static_region,
-        placement.edge_counters,
-        forest,
+        cfg=cfg,
+        plan=instrumentation(placement, numbering.total, kept, 1 + most_iterations),
+        weights=edge_weights,
+        edge_counters=placement.edge_counters,
+        removed_tree=forest,
+        unrolled=unrolled,
+        numbering=numbering,
+        tree=tree,
+        increments=increments,
+        static_region=placement.static_region,
     )

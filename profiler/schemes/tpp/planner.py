@@ -168,12 +168,10 @@ class TppPlan:
             cold paths less the overcounted ones are as many paths as executed.
             "unknown_unfinished" are unfinished paths that nothing identifies.
         """
-        paths = Counter(counters.paths)
+        paths = counters.finished_paths
         partial: Counter[PathRecord] = Counter()
         unknown = 0
         for end in self._unfinished(counters):
-            if end.last is not None:
-                paths[end.last] -= end.count
             record = self.decode_partial(end)
             if record is None:
                 unknown += end.count

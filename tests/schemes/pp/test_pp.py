@@ -9,6 +9,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
 from profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from profiler.plan.decoders import UnfinishedPath
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import (
     Outcome,
@@ -27,7 +28,7 @@ def unfinished(plan: PathPlan, outcome: Outcome) -> list[tuple[PathRecord, int]]
     """Take back counts made ahead, as the contract of `decode_partial` says."""
     found = []
     for block, register, last in outcome.early:
-        found.append((plan.decode_partial(register, last, block), 1))
+        found.append((plan.decode_partial(UnfinishedPath(block, (register,), last, 1)), 1))
         if block in plan.plan.counted_region:
             assert last is not None
             outcome.paths[last] -= 1
@@ -99,7 +100,7 @@ def test_count_ahead_needs_a_count() -> None:
     plan = plan_pp(cfg)
     (vertex,) = [each.id for each in cfg.blocks if each.label == "F"]
     with pytest.raises(ValueError, match="without a count"):
-        plan.decode_partial(0, None, vertex)
+        plan.decode_partial(UnfinishedPath(vertex, (0,), None, 1))
 
 
 def test_cut_edges_start_and_end_paths() -> None:
