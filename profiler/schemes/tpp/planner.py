@@ -40,7 +40,7 @@ from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import COLD_COUNTER, CountHotPath, InstrumentationPlan, Table
 from profiler.schemes.tpp.cold import cold_edges
 from profiler.schemes.tpp.disconnection import Disconnection, disconnect
-from profiler.schemes.tpp.drafts import POISON_REACH, Draft, Order, draft, poisonable_draft
+from profiler.schemes.tpp.drafts import POISON_REACH, Draft, DraftInputs, draft, poisonable_draft
 from profiler.schemes.tpp.obvious import ObviousPaths
 from profiler.schemes.tpp.poisoning import HotGraphs
 
@@ -317,11 +317,11 @@ def plan_tpp(
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     early = _early_blocks(cfg, profile)
-    order = Order(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
-    chosen = draft(order)
+    inputs = DraftInputs(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
+    chosen = draft(inputs)
     if cold_always or chosen.natural is Table.HASH:
         found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
-        reduced = poisonable_draft(order, found) if found else chosen
+        reduced = poisonable_draft(inputs, found) if found else chosen
         if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
             chosen = reduced
     return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)

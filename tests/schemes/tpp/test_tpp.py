@@ -19,7 +19,7 @@ from profiler.plan.placement import place
 from profiler.plan.plan import CountColdPath, CountHotPath, Execution, Poison, Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from profiler.schemes.tpp.disconnection import disconnect
-from profiler.schemes.tpp.drafts import Order, draft
+from profiler.schemes.tpp.drafts import DraftInputs, draft
 from profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, tally
@@ -147,7 +147,7 @@ def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
     cfg = random_graph(rng)
     walks = [walk for _ in range(20) if (walk := random_walk(rng, cfg))]
     executed = [ExecutedWalk(tuple(walk)) for walk in walks]
-    order = Order(
+    inputs = DraftInputs(
         cfg,
         depth_first(cfg),
         tuple(map(float, crossings(cfg, walks))),
@@ -156,11 +156,11 @@ def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
         None,
         None,
     )
-    pruned = draft(order)
+    pruned = draft(inputs)
     dag = pruned.graphs.hot
     numbering = number(dag)
     ends = [(edge.source, edge.target) for edge in dag.edges]
-    weights = dag.edge_weights(order.weights)
+    weights = dag.edge_weights(inputs.weights)
     tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry))
     found = chord_increments(tree, numbering.values).increments
     whole = replace(pruned.plan, actions=place(dag, tree, found, self_loops=False).actions)
