@@ -35,7 +35,7 @@ from profiler.plan.plan import (
     CountEdge,
     Execution,
     InstrumentationPlan,
-    PathCount,
+    PathIncrement,
     Poison,
     SetRegister,
     Table,
@@ -67,9 +67,9 @@ class Stretch:
     """
 
     after: Registers
-    counted: tuple[PathCount, ...]
+    counted: tuple[PathIncrement, ...]
     taken: tuple[int, ...]
-    at_end: tuple[PathCount, ...]
+    at_end: tuple[PathIncrement, ...]
     hashed: int
 
 
@@ -130,7 +130,7 @@ class Player:
     def execute(self, state: Registers, edges: Sequence[int], *, ends: bool) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         execution = Execution(list(state[0]), state[1])
-        at_end: list[PathCount] = []
+        at_end: list[PathIncrement] = []
         for edge in edges:
             execution.edge = edge
             in_order = self._counts_at_end(edge)
@@ -157,7 +157,7 @@ class Player:
         actions = self.plan.actions.get(edge, ())
         return not begins and any(hashes(self.plan, action) for action in actions)
 
-    def fixed_counts(self, edge: int) -> list[PathCount]:
+    def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
         actions = self.plan.actions.get(edge, ())
         if self.table < 0 or self._counts_at_end(edge):
@@ -404,7 +404,7 @@ class Products:
         return found
 
 
-def hash_operation(table: int, count: PathCount, key: int) -> tuple[int, int]:
+def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int]:
     """Code and key of the kernel's operation for a count in hash table `table`."""
     variant = kernels.HASH_BACK_EDGE if count.on_back_edge else 0
     return kernels.HASH | variant | table << kernels.TABLE_SHIFT, key
