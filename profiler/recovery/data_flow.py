@@ -148,7 +148,7 @@ class DataFlow:
 
     def _block(self, leader: int, state: State) -> None:
         last = self._x.next_end[leader]
-        _, end, _ = self._x.layout.region(leader)
+        _, end, _ = self._x.routine_map.region(leader)
         index = leader
         stop = min(last, end)
         while index < stop:

@@ -12,17 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiler.recovery.code_image import CodeImage
-from profiler.recovery.routines import NOBODY, Layout
+from profiler.recovery.routines import NOBODY, RoutineMap
 from simulator.binary.program import Program
 
 _SAVE_STACK, _SAVE_MASK = 0x9DE38000, 0xFFFFC000
 _REACH = 8  # words between a `sethi` and the `or` or `add` that completes it
 
 
-def function_pointers(program: Program, code: CodeImage, layout: Layout) -> set[int]:
+def function_pointers(program: Program, code: CodeImage, routine_map: RoutineMap) -> set[int]:
     """Return word indices of prologues that nobody covers and whose address the program holds."""
     prologues = np.flatnonzero(code.is_code & ((code.words & _SAVE_MASK) == _SAVE_STACK))
-    bare = [index for index in prologues.tolist() if layout.owner(index) == NOBODY]
+    bare = [index for index in prologues.tolist() if routine_map.owner(index) == NOBODY]
     if not bare:
         return set()
     addresses = np.array([code.address(index) for index in bare], dtype=np.uint64)

@@ -30,7 +30,7 @@ from profiler.recovery.exploration import Exploration, Hints
 from profiler.recovery.graph_builder import Built, build_graph
 from profiler.recovery.jump_tables import Answers, JumpResolver
 from profiler.recovery.pointers import function_pointers
-from profiler.recovery.routines import Layout
+from profiler.recovery.routines import RoutineMap
 from simulator.binary.program import Program
 from simulator.isa.decode import TransferKind
 
@@ -180,7 +180,7 @@ def recover(
     code = known.code[late_words]
     exploration = _explore(program, code, discoveries, known.jumps)
     numbers = [n for n, leaders in enumerate(exploration.leaders) if leaders]
-    numbers.sort(key=lambda n: exploration.layout.routines[n].start)
+    numbers.sort(key=lambda n: exploration.routine_map.routines[n].start)
     routines = tuple(build_graph(exploration, number, known.graphs) for number in numbers)
     counts = np.array([len(routine.blocks) for routine in routines], dtype=np.int64)
     first_block = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])[:-1]
@@ -207,16 +207,16 @@ def _explore(
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(code, discoveries)
     resolver = JumpResolver(program, code, known)
-    layout = Layout(program, code)
-    starts = {code.index(program.entry), *function_pointers(program, code, layout)} - {-1}
+    routine_map = RoutineMap(program, code)
+    starts = {code.index(program.entry), *function_pointers(program, code, routine_map)} - {-1}
     distrusted: frozenset[int] = frozenset()
     while True:
-        layout = Layout(program, code, starts)
-        exploration = Exploration(code, layout, hints, distrusted, program.is64)
+        routine_map = RoutineMap(program, code, starts)
+        exploration = Exploration(code, routine_map, hints, distrusted, program.is64)
         exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
         if not exploration.stale:
             return exploration
-        starts |= {routine.start for routine in layout.routines if routine.size == 0}
+        starts |= {routine.start for routine in routine_map.routines if routine.size == 0}
         distrusted |= exploration.distrusted
 
 
