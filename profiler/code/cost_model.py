@@ -1,6 +1,6 @@
 """The cost model's version: what every number of added instructions rests on, as a digest.
 
-Costs are counted in generated code (DESIGN section 7), so the model is that code. It is
+Costs are counted in generated code (docs/SEMANTICS.md), so the model is that code. It is
 generated for fixed samples (`cost_samples`), and what comes out is digested part by part: the
 snippets of each kind of action, each run-time routine, keeping condition codes, and where code
 goes. One instruction more or less in any of them changes its part's digest, and the whole one.

@@ -1,4 +1,4 @@
-"""What a scheme's code costs in one run: generated code times executions (DESIGN section 7)."""
+"""What a scheme's code costs in one run: generated code times executions (docs/SEMANTICS.md)."""
 
 from __future__ import annotations
 

@@ -382,10 +382,25 @@ class Products:
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
     ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
-        """What each slot did in the segments that `count` activations left unfinished in `block`.
+        """Return what each scheme did in a segment that activations left unfinished.
 
-        `register` and `number` are their segment register and state. Empty where the routine is
-        not profiled, or was entered by a way that its graph does not have.
+        Parameters
+        ----------
+        routine, block
+            Where these activations ended early.
+        register
+            Their segment register: it tells which edges of the segment they crossed.
+        number
+            Their state: the registers that all schemes had where the segment began.
+        count
+            How many activations ended in this way.
+
+        Returns
+        -------
+        dict[int, tuple[Stretch, UnfinishedPath]]
+            By the scheme's slot: what its actions did on these edges, and the path that they left
+            unfinished. Empty if the routine is not profiled; also if control entered it in a way
+            that its graph does not have, which is counted in `lost`.
         """
         state = self._states.get(number)
         product = self._routines.get(routine)

@@ -211,7 +211,16 @@ class GraphIndex:
 
 
 class Walker:
-    """Applies the event rules of DESIGN section 4 to one program."""
+    """Follows one program through its graphs, one executed instruction at a time.
+
+    The rules say what counts as a block, an edge, a call and a return (docs/SEMANTICS.md, basic
+    blocks, edges and activations).
+
+    Parameters
+    ----------
+    index
+        The program's graphs, with blocks and edges numbered across all routines.
+    """
 
     def __init__(self, index: GraphIndex) -> None:
         self.index = index

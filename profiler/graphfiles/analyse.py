@@ -1,4 +1,6 @@
-"""`simprof graph`: a scheme applied to a graph file, as one JSON-ready object (DESIGN section 9).
+"""`simprof graph`: a scheme applied to a graph file, as one JSON-ready object.
+
+The fields of the object: docs/SEMANTICS.md, graph files.
 
 Steps: `graph_files.load` reads the file; `graph_inputs` finds weights and edge profile;
 `scheme_registry` applies the scheme; `execution.execute` runs the plan's actions on the file's

@@ -1,4 +1,4 @@
-"""The answer of `simprof graph`: the run object of DESIGN section 8, with block names."""
+"""The answer of `simprof graph`: the run object with block names (docs/SEMANTICS.md)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """What a plan's code costs on a graph without a program.
 
-The code is generated as for a 64-bit routine with every register free (DESIGN section 7).
+The code is generated as for a 64-bit routine with every register free (docs/SEMANTICS.md).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Graph files: control-flow graphs and activations written by hand (DESIGN section 9).
+"""Graph files: control-flow graphs and activations written by hand (docs/SEMANTICS.md).
 
 A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by block, 1 where not
 given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed) and `runs`

@@ -1,4 +1,4 @@
-"""The part of `simprof graph`'s answer that no run is needed for (DESIGN section 9).
+"""The part of `simprof graph`'s answer that no run is needed for (docs/SEMANTICS.md).
 
 Lists by edge follow the answer's `edges`. What only some schemes have is in `graph_schemes`.
 """

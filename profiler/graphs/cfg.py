@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 
 class EdgeKind(StrEnum):
-    """Why control follows an edge (DESIGN section 4)."""
+    """Why control follows an edge (docs/SEMANTICS.md, edges)."""
 
     FALL_THROUGH = "fall-through"
     TAKEN = "taken"

@@ -166,10 +166,22 @@ def make_dag(
 
 
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
-    """Return `dag` with the edges `kept` only, numbered anew in the same order.
+    """Return the part of `dag` that has the edges `kept` and no others.
 
-    The caller sees to it that every vertex with edges still lies between ENTRY and EXIT. What is
-    `removed` stays: dummy edges that are not kept are looked up in vain.
+    Parameters
+    ----------
+    dag
+        The graph; it is returned itself if all its edges are kept.
+    kept
+        Ids of edges of `dag`. Every kept edge must lie on a path from ENTRY to EXIT that consists
+        of kept edges; this is not checked.
+
+    Returns
+    -------
+    Dag
+        The kept edges have new ids, 0, 1, ..., in their old order. `removed` and `cut_edges` are
+        those of `dag`. A removed edge may have lost a dummy edge that stood for it: its vertex is
+        then missing in `entry_dummy` or `exit_dummy`.
     """
     if len(kept) == len(dag.edges):
         return dag

@@ -1,6 +1,6 @@
 """Instrumentation plans: what a scheme wants done on which edge.
 
-An action has three readings (DESIGN section 1): `execute` does to an activation's registers and
+An action has three readings: `execute` does to an activation's registers and
 counters what its code does, `codegen` prices it as SPARC instructions, the reports show it:
 `str(action)` is in the papers' notation.
 

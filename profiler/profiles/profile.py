@@ -1,8 +1,8 @@
 """What a run measured, as values: edge profiles, path profiles, and the whole measurement.
 
 A `Measurement` is what `simprof run` produces and what a profile file holds; `storage` saves
-and loads it, `combine` merges and compares. Counts are exact. Instruction counts are user-mode
-instructions (DESIGN section 4).
+and loads it, `combine` merges and compares. Counts are exact. Instruction counts are
+user-mode instructions (docs/SEMANTICS.md, instructions).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Program -> control-flow graphs of all its routines (DESIGN section 4).
+"""Program -> control-flow graphs of all its routines.
 
-Terms are those of DESIGN: *leader*, *slot block*, *entry*, *exit*. A graph holds the code that
-can be reached from its routine's entries, and nothing else: no padding, no data in the text.
+Terms are those of docs/SEMANTICS.md: *leader*, *slot block*, *entry*, *exit*. A graph holds the
+code that can be reached from its routine's entries, and nothing else: no padding, no data in the
+text.
 
 Steps -> modules
 ----------------

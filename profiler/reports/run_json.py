@@ -1,4 +1,4 @@
-"""A measurement as JSON: schema `simprof/run/1` (DESIGN section 8; docs/SEMANTICS.md).
+"""A measurement as JSON: schema `simprof/run/1` (docs/SEMANTICS.md).
 
 Numbers are exact integers of any length, addresses are integers. Beyond the schema's fields the
 object carries `partial`, `warnings` and, for a run that did not exit by itself, the signal and

@@ -19,7 +19,7 @@ LARGEST_STACK_SIZE = 256 << 20
 
 
 class Mode(StrEnum):
-    """Profiling schemes that `simprof run` knows (DESIGN section 6)."""
+    """Profiling schemes that `simprof run` knows (docs/MODES.md)."""
 
     PP = "pp"  # acyclic paths (EPP)
     QPT2 = "qpt2"  # edges, counters on the chords of a maximum spanning tree (BL94, EPP)
