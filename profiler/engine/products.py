@@ -333,12 +333,12 @@ class Products:
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
-        found: dict[tuple[int, tuple[int, ...], int], int] = Counter()
+        executions: dict[tuple[int, tuple[int, ...], int], int] = Counter()
         for source, key, count in zip(self._sources, self._keys, self._times(), strict=True):
             state = self._states[source]
-            found[state.routine, state.history, key] += count
+            executions[state.routine, state.history, key] += count
         segments: dict[int, list[CountedSegment]] = {}
-        for (routine, history, key), count in found.items():
+        for (routine, history, key), count in executions.items():
             segments.setdefault(routine, []).append(CountedSegment(history, key, count))
         return segments
 
@@ -357,11 +357,11 @@ class Products:
         for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
             players = self._routines[routine].players
             for slot, stretch in zip(players, stretches, strict=True):
-                found = by_player.get((routine, slot))
-                if found is None:
+                tally = by_player.get((routine, slot))
+                if tally is None:
                     size = len(players[slot].stretches)
-                    found = by_player[routine, slot] = np.zeros(size, np.int64)
-                found[stretch] += count
+                    tally = by_player[routine, slot] = np.zeros(size, np.int64)
+                tally[stretch] += count
         totals = {}
         for (routine, slot), counts in by_player.items():
             total = totals[routine, slot] = Totals()
@@ -411,12 +411,12 @@ class Products:
         except ValueError:
             self.lost += count
             return {}
-        found = {}
+        by_slot = {}
         for (slot, player), registers in zip(product.players.items(), state.players, strict=True):
             stretch = player.execute(registers, edges, ends=False)
             after, last = stretch.after
-            found[slot] = stretch, UnfinishedPath(block, after, last, count)
-        return found
+            by_slot[slot] = stretch, UnfinishedPath(block, after, last, count)
+        return by_slot
 
 
 def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int]:

@@ -373,11 +373,11 @@ class Walker:
     def _return(self, block: int, address: int, steps: list[Step]) -> int:
         if block != UNKNOWN:
             self._leave(block, steps)
-        found = self.index.return_edge_to(address)
-        if found is None:
+        caller = self.index.return_edge_to(address)
+        if caller is None:
             steps.append(Land(address, block, returned=True))
             return self._block_at(address)
-        steps += [Pop(), Cross(found[1])]
+        steps += [Pop(), Cross(caller[1])]
         return self._block_at(address)
 
     def _jump(self, block: int, jump: int, address: int, steps: list[Step]) -> int:

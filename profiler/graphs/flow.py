@@ -60,7 +60,7 @@ def solve_tree(
 def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
     """List (vertex, edge to parent, parent, direction), parents before children."""
     seen = [False] * tree.vertex_count
-    found: list[tuple[int, int, int, int]] = []
+    links: list[tuple[int, int, int, int]] = []
     for root in range(tree.vertex_count):
         if seen[root]:
             continue
@@ -71,9 +71,9 @@ def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
             for edge, other, sign in tree.neighbours[vertex]:
                 if not seen[other]:
                     seen[other] = True
-                    found.append((other, edge, vertex, -sign))
+                    links.append((other, edge, vertex, -sign))
                     work.append(other)
-    return found
+    return links
 
 
 def propagate(

@@ -255,17 +255,17 @@ def with_edge_counters(
     return {edge: tuple(placed[edge]) for edge in sorted(placed) if placed[edge]}
 
 
-def choose_table(greatest: int, wanted: Table | None = None) -> tuple[Table, Addressing | None]:
+def choose_table(greatest: int, forced: Table | None = None) -> tuple[Table, Addressing | None]:
     """Choose how path counters are kept (EPP 5.2, 5.3).
 
     Parameters
     ----------
     greatest
         The greatest absolute constant that is added to the path register.
-    wanted
+    forced
         Overrides the choice between array and hash table.
     """
-    table = wanted or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
+    table = forced or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
     if table is not Table.ARRAY:
         return table, None
     return table, Addressing.ADDRESS if greatest <= ADDRESSING_REACH else Addressing.INDEX

@@ -412,9 +412,9 @@ class Exploration:
             if self._analysed.get(number) == size:
                 continue
             self._analysed[number] = size
-            found = resolve(number)
+            resolutions = resolve(number)
             for jump in sorted(jumps):
-                resolution = None if jump in self.distrusted else found.get(jump)
+                resolution = None if jump in self.distrusted else resolutions.get(jump)
                 self._jump(jump, number, resolution)
             changed = True
         return changed

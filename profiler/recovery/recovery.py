@@ -227,7 +227,7 @@ def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:
         if code.index(target) >= 0:
             targets.setdefault(code.index(jump), set()).add(code.index(target))
     return Hints(
-        {jump: frozenset(found) for jump, found in targets.items()},
+        {jump: frozenset(addresses) for jump, addresses in targets.items()},
         frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
         frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
     )

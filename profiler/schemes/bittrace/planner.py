@@ -169,14 +169,14 @@ def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
         dag = make_dag(dag.cfg, dag.dfs, cuts.union(dag.cut_edges))
 
 
-def _choose_table(codes: BranchCodes, wanted: Table | None) -> Table:
-    if codes.largest is None and wanted is Table.ARRAY:
+def _choose_table(codes: BranchCodes, forced: Table | None) -> Table:
+    if codes.largest is None and forced is Table.ARRAY:
         raise UsageError(
             f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
             "array: leave --table at its default, or give a smaller --path-limit"
         )
     fits = codes.largest is not None and codes.largest <= INDEXING_REACH
-    return wanted or (Table.ARRAY if fits else Table.HASH)
+    return forced or (Table.ARRAY if fits else Table.HASH)
 
 
 def _is_constant(codes: BranchCodes) -> bool:

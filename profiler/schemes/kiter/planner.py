@@ -224,9 +224,11 @@ def plan_kiter(
         raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    found = find_loops(cfg, dfs, iterations)
-    wanted = with_iterations(found, {x.head: chosen.get(x.head, iterations) for x in found})
-    unrolled = fit(cfg, dfs, wanted, path_limit, total_limit)
+    innermost = find_loops(cfg, dfs, iterations)
+    iterated = with_iterations(
+        innermost, {x.head: chosen.get(x.head, iterations) for x in innermost}
+    )
+    unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
     numbering = number_iterations(unrolled)
     tree = busy_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
     increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)

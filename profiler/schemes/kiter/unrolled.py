@@ -102,11 +102,11 @@ class Unrolled:
     @cached_property
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
         """Control-flow edge -> its edges here, by copy; absent where it is removed."""
-        found: dict[int, list[int]] = {}
+        copies_of: dict[int, list[int]] = {}
         for edge in self.edges:
             if edge.cfg_edge is not None:
-                found.setdefault(edge.cfg_edge, []).append(edge.id)
-        return {edge: tuple(copies) for edge, copies in found.items()}
+                copies_of.setdefault(edge.cfg_edge, []).append(edge.id)
+        return {edge: tuple(copies) for edge, copies in copies_of.items()}
 
     @cached_property
     def start_dummy(self) -> Mapping[int, int]:

@@ -105,13 +105,13 @@ class Draft:
 
 def poisonable_draft(inputs: DraftInputs, cold: frozenset[int]) -> Draft:
     """Make a draft with path numbers so small that poison is told from all of them."""
-    found = draft(inputs, cold)
+    latest = draft(inputs, cold)
     limit = POISON_REACH
-    while found.reach >= POISON_REACH and limit > 1:
+    while latest.reach >= POISON_REACH and limit > 1:
         limit //= 2
         paths = limit if inputs.path_limit is None else min(limit, inputs.path_limit)
-        found = draft(replace(inputs, path_limit=paths, total_limit=limit), cold)
-    return found
+        latest = draft(replace(inputs, path_limit=paths, total_limit=limit), cold)
+    return latest
 
 
 def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:

@@ -177,13 +177,13 @@ class TppPlan:
                 unknown += end.count
             else:
                 partial[record] += end.count
-        told = self.obvious_counts(self.edge_profile)
-        cold = paths.pop(COLD_COUNTER, 0) + told.cold
-        lost = {"unknown_unfinished": unknown, "overcounted_paths": told.overcounted}
+        inferred = self.obvious_counts(self.edge_profile)
+        cold = paths.pop(COLD_COUNTER, 0) + inferred.cold
+        lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
         kept = {name: count for name, count in lost.items() if count}
         return Reading(
             edges=None,
-            paths={path: n for path, n in sorted((paths | told.paths).items()) if n},
+            paths={path: n for path, n in sorted((paths | inferred.paths).items()) if n},
             partial=partial,
             lost={"cold_paths": cold} | kept if self.cold else kept,
         )
@@ -237,17 +237,17 @@ class TppPlan:
     def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
         """Derive what needs no counters from an edge profile, by edge id."""
         counts = self.obvious.dag.edge_weights(edge_counts)
-        found: dict[int, int] = {}
+        inferred: dict[int, int] = {}
         rest = {x: int(counts[x]) for x in self.graphs.hot.in_edges[self.cfg.exit]}
         for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
             path = self.obvious.path(first)
-            found[path_id] = int(min(counts[edge] for edge in path))
-            rest[path[-1]] -= found[path_id]
+            inferred[path_id] = int(min(counts[edge] for edge in path))
+            rest[path[-1]] -= inferred[path_id]
         left = [count for point, count in rest.items() if point not in self.obvious.kept]
         cold = sum(count for count in left if count > 0)
         if not self.plan.actions:
             cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
-        return ObviousCounts(found, cold, -sum(count for count in left if count < 0))
+        return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
     def validate(self) -> None:
         """Check every structure.
@@ -320,8 +320,8 @@ def plan_tpp(
     inputs = DraftInputs(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
     chosen = draft(inputs)
     if cold_always or chosen.natural is Table.HASH:
-        found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
-        reduced = poisonable_draft(inputs, found) if found else chosen
+        left_out = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
+        reduced = poisonable_draft(inputs, left_out) if left_out else chosen
         if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
             chosen = reduced
     return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)

@@ -88,14 +88,14 @@ class HotGraphs:
     @cached_property
     def poisoned(self) -> frozenset[int]:
         """Vertices of the kept graph where the path register may be poisoned."""
-        found = set(self.detours.joins)
-        work = list(found)
+        reached = set(self.detours.joins)
+        work = list(reached)
         while work:
             for edge in map(self.kept.edges.__getitem__, self.kept.out_edges[work.pop()]):
-                if edge.target not in found and edge.target != self.kept.cfg.exit:
-                    found.add(edge.target)
+                if edge.target not in reached and edge.target != self.kept.cfg.exit:
+                    reached.add(edge.target)
                     work.append(edge.target)
-        return frozenset(found)
+        return frozenset(reached)
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:
@@ -105,18 +105,18 @@ class HotGraphs:
     def actions(self, placement: Placement) -> Actions:
         """Return the placement's actions, with poison and cold counts."""
         edges = self.hot.cfg.edges
-        made: Actions = {
+        combined: Actions = {
             edge: tuple(self._tested(edges[edge], action) for action in actions)
             for edge, actions in placement.actions.items()
         }
         for edge, ends in self._left_out():
             first = self._end(edge, ends)
             last = self._start(edge, ends, placement.counted_region)
-            new = (first, *made.get(edge.id, ()), last)
-            made[edge.id] = tuple(action for action in new if action is not None)
+            new = (first, *combined.get(edge.id, ()), last)
+            combined[edge.id] = tuple(action for action in new if action is not None)
         if not self.poisoned - placement.counted_region:
-            made = _without_poison(made)
-        return {edge: made[edge] for edge in sorted(made) if made[edge]}
+            combined = _without_poison(combined)
+        return {edge: combined[edge] for edge in sorted(combined) if combined[edge]}
 
     def _tested(self, edge: Edge, action: Action) -> Action:
         if isinstance(action, CountPath) and edge.source in self.poisoned:
