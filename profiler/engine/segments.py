@@ -23,7 +23,8 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
-from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.graphs.paths import dag_tree
+from profiler.graphs.spanning import chord_increments
 from profiler.graphs.weights import heuristic
 
 SEGMENT_LIMIT = 1 << 32
@@ -135,12 +136,7 @@ def segment(
     dag = make_dag(cfg, dfs, ending | frozenset(more))
     numbering = number(dag)
     by_edge = weights if weights is not None else heuristic(cfg, dfs)
-    tree = maximum_spanning_tree(
-        cfg.vertex_count,
-        [(edge.source, edge.target) for edge in dag.edges],
-        dag.edge_weights(by_edge),
-        (cfg.exit, cfg.entry),
-    )
+    tree = dag_tree(dag, by_edge)
     event_counting = chord_increments(tree, numbering.values)
     shift = 1 + len(dag.removed).bit_length()
     steps = _steps(dag, [increment << shift for increment in event_counting.increments])

@@ -2,10 +2,10 @@
 
 The fields of the object: docs/SEMANTICS.md, graph files.
 
-Steps: `graph_files.load` reads the file; `graph_inputs` finds weights and edge profile;
-`scheme_registry` applies the scheme; `execution.execute` runs the plan's actions on the file's
-runs; the profile is then derived from the counters alone, as for a program. `graph_answer` puts
-the answer together, `graph_static` the part that no run is needed for.
+Steps: `reader.load` reads the file; `inputs` finds weights and edge profile;
+`registry` applies the scheme; `execution.execute` runs the plan's actions on the file's
+runs; the profile is then derived from the counters alone, as for a program. `answer` puts
+the answer together, `static` the part that no run is needed for.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class GraphOptions:
         None for the file's own, completed by the heuristic's.
     scheme
         What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an
-        answer of `simprof graph`, see `graph_inputs.edge_profile`.
+        answer of `simprof graph`, see `inputs.edge_profile`.
     """
 
     mode: Mode = Mode.PP

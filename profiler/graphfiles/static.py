@@ -1,6 +1,6 @@
 """The part of `simprof graph`'s answer that no run is needed for (docs/SEMANTICS.md).
 
-Lists by edge follow the answer's `edges`. What only some schemes have is in `graph_schemes`.
+Lists by edge follow the answer's `edges`. What only some schemes have is in `graphfiles.schemes`.
 """
 
 from __future__ import annotations

@@ -84,6 +84,28 @@ def truncated_dag(
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
+def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
+    """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
+
+    Parameters
+    ----------
+    dag
+        The paths' graph.
+    weights
+        By edge id of its control-flow graph.
+
+    Returns
+    -------
+    SpanningTree
+        By dag edge; EXIT -> ENTRY is its root edge.
+    """
+    cfg = dag.cfg
+    ends = [(edge.source, edge.target) for edge in dag.edges]
+    return maximum_spanning_tree(
+        cfg.vertex_count, ends, dag.edge_weights(weights), (cfg.exit, cfg.entry)
+    )
+
+
 def removed_forest(
     cfg: ControlFlowGraph, removed: Sequence[int], weights: Sequence[float]
 ) -> SpanningTree:

@@ -3,7 +3,7 @@
 Steps of reading counters: counts taken ahead of an early end are taken back
 (`RoutineCounters.finished_paths`), the paths of activations that ended early are identified
 (`decode_partial`, EPP 3.6), and edge counts follow from the paths and from the counters of the
-edges that these leave open (`graphs.paths.edge_counts`).
+edges that these leave open (`paths.edge_counts`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class PathCountingPlan(ABC):
         Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
         leave their counts open.
     removed_tree
-        The other removed edges (see `graphs.paths.removed_forest`).
+        The other removed edges (see `paths.removed_forest`).
     """
 
     cfg: ControlFlowGraph

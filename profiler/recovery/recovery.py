@@ -11,7 +11,7 @@ Steps -> modules
 3. `exploration`: reachable blocks and returning routines, as one fixpoint.
 4. `jump_tables`: where indirect jumps go.
 5. `graph_builder`: the graphs.
-6. `recovery_check.validate`: what must hold of the result.
+6. `check.validate`: what must hold of the result.
 
 What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
 of a relocated stub) comes in as `Discoveries`; recovery is then done again.

@@ -1,6 +1,6 @@
 """`kiter`: k-iteration path profiling (KITER; Roy and Srikant, CGO 2009).
 
-Terms: see `iterations`, `iterations_numbering`.
+Terms: see `unrolled`, `numbering`.
 
 What is counted
 ---------------
@@ -17,12 +17,12 @@ The unfinished path of an activation that ended early in a loop is its oldest on
 
 Steps, as KITER numbers them
 ----------------------------
-1. Choose k by loop (mixed mode, section 5) within the path limit: `iterations_limits.fit`.
-2. Number the valid paths (algorithm 1): `iterations_numbering.number_iterations`.
-3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `iterations_placement`.
-4. Instrument (algorithm 3): `iterations_actions`.
+1. Choose k by loop (mixed mode, section 5) within the path limit: `limits.fit`.
+2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
+3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
+4. Instrument (algorithm 3): `actions`.
 5. Identify paths (algorithm 2): `IterationPlan.decode`.
-6. Derive edge counts from the paths: `iterations_flow`.
+6. Derive edge counts from the paths: `flow`.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def plan_kiter(
     weights
         Edge weights by edge id; None for BL94's heuristic.
     path_limit, total_limit
-        See `iterations_limits`; None for exact numbering of any size.
+        See `limits`; None for exact numbering of any size.
     table
         ARRAY or HASH to have that in any case; None for EPP's choice.
     iterations_by_head

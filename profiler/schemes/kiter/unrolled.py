@@ -218,7 +218,7 @@ def unroll(
     Parameters
     ----------
     loops
-        Disjoint innermost loops with k >= 2 (`iterations_loops`).
+        Disjoint innermost loops with k >= 2 (`loops`).
     cut_edges
         Further edges to remove, from vertices outside of `loops`.
 

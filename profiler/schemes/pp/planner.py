@@ -9,7 +9,7 @@ Steps, as EPP numbers them
 2. Move the values onto the chords of a maximum spanning tree (3.3): `spanning`.
 3. Place the instrumentation (3.4): `placement.place`.
 4. Regenerate paths from counters (3.5): `PathPlan.decode`; unfinished paths of activations that
-   ended early (3.6): `PathPlan.decode_partial`; edge counts: `path_edges`.
+   ended early (3.6): `PathPlan.decode_partial`; edge counts: `paths`.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
 from profiler.graphs.paths import (
     PathRecord,
+    dag_tree,
     path_record,
     removed_forest,
     truncated_dag,
@@ -30,7 +31,6 @@ from profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
-    maximum_spanning_tree,
 )
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import UnfinishedPath
@@ -145,10 +145,7 @@ def plan_pp(
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     dag = truncated_dag(cfg, dfs, path_limit, total_limit)
     numbering = number(dag)
-    ends = [(edge.source, edge.target) for edge in dag.edges]
-    tree = maximum_spanning_tree(
-        cfg.vertex_count, ends, dag.edge_weights(edge_weights), (cfg.exit, cfg.entry)
-    )
+    tree = dag_tree(dag, edge_weights)
     increments = chord_increments(tree, numbering.values)
     removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]

@@ -14,11 +14,11 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag, thin
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from profiler.graphs.paths import dag_tree
 from profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
-    maximum_spanning_tree,
 )
 from profiler.plan.placement import choose_table, place, uses_register
 from profiler.plan.plan import (
@@ -121,12 +121,7 @@ def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
     graphs = HotGraphs(hot, thin(hot, obvious.kept))
     kept = graphs.kept
     numbering = number(kept)
-    tree = maximum_spanning_tree(
-        inputs.cfg.vertex_count,
-        [(edge.source, edge.target) for edge in kept.edges],
-        kept.edge_weights(inputs.weights),
-        (inputs.cfg.exit, inputs.cfg.entry),
-    )
+    tree = dag_tree(kept, inputs.weights)
     increments = chord_increments(tree, numbering.values)
     placement = place(kept, tree, increments.increments, (), graphs.detours, self_loops=False)
     # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
