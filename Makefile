@@ -64,4 +64,4 @@ $(VENV)/.installed-dev: pyproject.toml tools/bootstrap.py
 	@touch $@ $(VENV)/.installed
 
 clean:
-	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

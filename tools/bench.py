@@ -46,7 +46,6 @@ from rich.table import Table
 
 from profiler.request.request import (
     GuestOptions,
-    Mode,
     RunRequest,
     SchemeOptions,
     Setting,
@@ -134,7 +133,7 @@ def machine_alone(bare: bool) -> Runner:
     return run
 
 
-def profiled(*modes: Mode, table: TableChoice = TableChoice.AUTO) -> Runner:
+def profiled(*modes: str, table: TableChoice = TableChoice.AUTO) -> Runner:
     """Run under some schemes, in one emulation."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
@@ -162,12 +161,13 @@ def request_for(program: Path, arguments: Sequence[str], output: int) -> RunRequ
 
 def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     """Compare all modes, and count all that this takes."""
-    from profiler.commands.compare import DEFAULT_MODES, make_settings
+    from profiler.commands.compare import make_settings
     from profiler.reports import compare_json, compare_text
+    from profiler.schemes.registry import planned_modes
     from profiler.session.session import compare_program
 
     started = time.process_time()
-    settings = tuple(make_settings(DEFAULT_MODES, TPP_SETTINGS, SchemeOptions()))
+    settings = tuple(make_settings(planned_modes(), TPP_SETTINGS, SchemeOptions()))
     with null_output() as output:
         comparison = compare_program(request_for(program, arguments, output), settings)
     names = (setting.name for setting in settings)
@@ -217,11 +217,11 @@ def configurations(directory: Path) -> dict[str, Runner]:
     return {
         "bare": machine_alone(bare=True),
         "counting": machine_alone(bare=False),
-        "edges": profiled(Mode.EDGES),
-        "qpt2": profiled(Mode.QPT2),
-        "pp": profiled(Mode.PP),
-        "pp-hash": profiled(Mode.PP, table=TableChoice.HASH),
-        "pp+qpt2": profiled(Mode.PP, Mode.QPT2),
+        "edges": profiled("edges"),
+        "qpt2": profiled("qpt2"),
+        "pp": profiled("pp"),
+        "pp-hash": profiled("pp", table=TableChoice.HASH),
+        "pp+qpt2": profiled("pp", "qpt2"),
         "compare": compared,
         **qemu_configurations(directory),
     }

@@ -38,6 +38,8 @@ def main(arguments: Sequence[str]) -> int:
     install = [str(python(directory)), "-m", "pip", "install", "--quiet", "--editable", target]
     if subprocess.run(install, env=environment(), check=False).returncode:
         return fail("pip could not install simprof's dependencies: see its message above")
+    # Left by installations with setuptools. Python would believe the version that it names.
+    shutil.rmtree(ROOT / "simprof.egg-info", ignore_errors=True)
     return 0
 
 

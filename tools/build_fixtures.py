@@ -2,7 +2,7 @@
 """Build the committed programs, byte for byte as they are committed.
 
     tools/build_fixtures.py             rebuild fixtures/bin
-    tools/build_fixtures.py --suites    rebuild suites/bin (the kernels of suites/src/wcet) instead
+    tools/build_fixtures.py --suites    rebuild fixtures/suites/bin (the kernels of its src/wcet)
     tools/build_fixtures.py --check     rebuild elsewhere, compare, say which files differ
     tools/build_fixtures.py --expected  also rewrite the expected outputs from runs under qemu-user
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 TOP = Path(__file__).resolve().parent.parent
 FIXTURES = TOP / "fixtures"
-SUITES = TOP / "suites"
+SUITES = FIXTURES / "suites"
 COMPILER = "sparc64-linux-gnu-gcc-12"
 NM = "sparc64-linux-gnu-nm"
 RECORD = "BUILD.txt"
@@ -83,16 +83,27 @@ class Layout:
         The TOML file that lists the programs.
     source, runtime, expected
         Directories of the sources, of the run-time and of the expected outputs.
+    flags
+        Compiler flags beside `COMMON_FLAGS`.
     """
 
     manifest: str
     source: str
     runtime: str
     expected: str
+    flags: tuple[str, ...] = ()
 
 
 FIXTURES_LAYOUT = Layout("manifest.toml", "src", "runtime", "expected")
-SUITES_LAYOUT = Layout("src/wcet/programs.toml", "src/wcet", "../fixtures/runtime", "expected/wcet")
+SUITES_LAYOUT = Layout(
+    manifest="src/wcet/programs.toml",
+    source="src/wcet",
+    runtime="../runtime",
+    expected="expected/wcet",
+    # The kernels were first built when `suites` lay beside `fixtures`. Their debug information
+    # still calls the run-time's directory so: the files and their checksums stay the same.
+    flags=("-ffile-prefix-map=../runtime=../fixtures/runtime",),
+)
 
 
 def layout_of(root: Path) -> Layout:
@@ -170,8 +181,9 @@ def compile_sources(
     root: Path, sources: Sequence[str], variant: Variant, flags: Sequence[str], objects: Path
 ) -> list[Path]:
     """Compile `sources` (relative to `root`) into `objects`; return the object files."""
-    runtime = layout_of(root).runtime
-    common = [flag.format(here=root, runtime=runtime) for flag in COMMON_FLAGS]
+    layout = layout_of(root)
+    common = [flag.format(here=root, runtime=layout.runtime) for flag in COMMON_FLAGS]
+    common += layout.flags
     made = []
     for source in sources:
         target = objects / (source.replace("../", "").replace("/", "_") + ".o")
@@ -261,10 +273,9 @@ def run_under_qemu(
 def check(names: Sequence[str], top: Path = FIXTURES) -> int:
     """Rebuild in a scratch directory; print each file that differs; return how many do."""
     with tempfile.TemporaryDirectory() as scratch:
-        root = Path(scratch) / top.name
-        for needed in {FIXTURES, top}:
-            target = Path(scratch) / needed.name
-            shutil.copytree(needed, target, ignore=shutil.ignore_patterns("bin"))
+        copy = Path(scratch) / FIXTURES.name
+        shutil.copytree(FIXTURES, copy, ignore=shutil.ignore_patterns("bin"))
+        root = copy / top.relative_to(FIXTURES)
         built = list(build(root, names))
         differing = 0
         for path in built:
@@ -274,7 +285,7 @@ def check(names: Sequence[str], top: Path = FIXTURES) -> int:
                 print(f"differs: {committed.relative_to(TOP)}")
         if not names and checksums(root) != (top / "bin" / RECORD).read_text():
             differing += 1
-            print(f"differs: {top.name}/bin/{RECORD} (another compiler?)")
+            print(f"differs: {top.relative_to(TOP)}/bin/{RECORD} (another compiler?)")
         print(f"{len(built)} programs rebuilt, {differing} differences")
         return differing
 

@@ -40,7 +40,7 @@ from rich.table import Table
 
 from profiler.graphs.cfg import ENTRY, EXIT, VertexName
 from profiler.profiles.profile import Measurement, RoutineProfile
-from profiler.request.request import GuestOptions, Mode, Progress, RunRequest, Setting
+from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
 from profiler.session.session import compare_program
 from simulator.errors import SimulatorError
 from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, BuildError, build_programs
@@ -199,7 +199,7 @@ def under_simprof(
     )
     started = time.perf_counter()
     try:
-        settings = [Setting(str(mode), mode, request.scheme) for mode in (Mode.PP, Mode.QPT2)]
+        settings = [Setting(str(mode), mode, request.scheme) for mode in ("pp", "qpt2")]
         measurements = list(compare_program(request, settings).measurements)
     finally:
         phases.enter("")

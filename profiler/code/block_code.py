@@ -17,8 +17,9 @@ from dataclasses import dataclass
 
 from profiler.code.context import RoutineContext
 from profiler.code.frames import FrameState
-from profiler.code.generators import Body, Scheme, needs, snippet_body
+from profiler.code.generators import needs, snippet_body
 from profiler.code.places import Place, Where
+from profiler.code.snippet_parts import Body, CounterAccess
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import Action, InstrumentationPlan
 
@@ -62,7 +63,7 @@ def place_blocks(
     cfg: ControlFlowGraph,
     at_blocks: tuple[Actions, Actions],
     edge_places: Iterable[Place],
-    scheme: Scheme,
+    access: CounterAccess,
 ) -> tuple[dict[int, BlockPlace], dict[int, BlockPlace]]:
     """Return the cheapest places of the blocks' code, and of the block ends' code."""
     first: dict[int, int] = {}
@@ -77,12 +78,12 @@ def place_blocks(
         for block, actions in sorted(actions_at.items()):
             start = tops[block].position if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
-            end = _last_position(scheme.context, block)
-            if needs(actions, scheme.table, scheme.machine).at_transfer:
+            end = _last_position(access.context, block)
+            if needs(actions, access.table, access.machine, access.generators).at_transfer:
                 start = max(start, end)
             elif block in last:
                 end = min(end, last[block])
-            places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, scheme)
+            places[block] = _cheapest(block, range(start, max(start, end) + 1), actions, access)
     return tops, ends
 
 
@@ -95,17 +96,17 @@ def _last_position(context: RoutineContext, block: int) -> int:
 
 
 def _cheapest(
-    block: int, positions: range, actions: tuple[Action, ...], scheme: Scheme
+    block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
 ) -> BlockPlace:
     """Return the first place where the code is cheapest."""
-    least = _least_cost(actions, scheme)
+    least = _least_cost(actions, access)
     known: set[tuple[int, FrameState]] = set()
     best: BlockPlace | None = None
-    for position, site in zip(positions, scheme.context.sites(block, positions), strict=True):
+    for position, site in zip(positions, access.context.sites(block, positions), strict=True):
         if (site.live, site.frame) in known:
             continue
         known.add((site.live, site.frame))
-        body = snippet_body(actions, scheme, site)
+        body = snippet_body(actions, access, site)
         if best is None or body.cost < best.body.cost:
             best = BlockPlace(block, position, body, actions)
         if body.cost <= least:
@@ -114,6 +115,6 @@ def _cheapest(
     return best
 
 
-def _least_cost(actions: tuple[Action, ...], scheme: Scheme) -> int:
+def _least_cost(actions: tuple[Action, ...], access: CounterAccess) -> int:
     """Return the cost where every register is free."""
-    return snippet_body(actions, scheme, scheme.context.free_site).cost
+    return snippet_body(actions, access, access.context.free_site).cost

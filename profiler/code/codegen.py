@@ -15,10 +15,18 @@ from dataclasses import dataclass, field, replace
 
 from profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
 from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.generators import HASH_REGISTERS, Body, PathRegister, Scheme, needs, snippet_body
+from profiler.code.generators import join, needs, snippet_body
 from profiler.code.layout import CounterLayout, CounterSpace
 from profiler.code.places import Place, Where, find_place
 from profiler.code.registers import LOCAL_ORDER, mask, members
+from profiler.code.snippet_parts import (
+    HASH_REGISTERS,
+    Body,
+    CounterAccess,
+    Generators,
+    Needs,
+    PathRegister,
+)
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import Action, InstrumentationPlan
 from simulator.binary.program import MachineKind
@@ -102,6 +110,8 @@ class RoutineCode:
         Size of all snippets.
     block_snippets, block_end_snippets
         Block id -> code of `plan.blocks`, of `plan.block_ends`.
+    layout
+        Where the counters are.
     """
 
     snippets: Mapping[int, Snippet]
@@ -110,6 +120,7 @@ class RoutineCode:
     code_bytes: int
     block_snippets: Mapping[int, Snippet] = field(default_factory=dict)
     block_end_snippets: Mapping[int, Snippet] = field(default_factory=dict)
+    layout: CounterLayout = field(default_factory=CounterLayout)
 
     @property
     def count(self) -> int:
@@ -122,8 +133,9 @@ def generate(
     plan: InstrumentationPlan,
     context: RoutineContext,
     layout: CounterLayout,
+    generators: Generators,
 ) -> RoutineCode:
-    """Generate the code of `plan`.
+    """Generate the code of `plan`. `pricing.Pricer` is the entry that also lays out the counters.
 
     Parameters
     ----------
@@ -133,6 +145,8 @@ def generate(
         What is known of the routine's code.
     layout
         Where its counters are.
+    generators
+        The code of all kinds of actions that the plan has.
 
     Raises
     ------
@@ -140,28 +154,30 @@ def generate(
         There is no code for an action, or it needs more registers than there are.
     """
     actions, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
-    places = {edge: _place(cfg, edge, actions[edge], plan, context) for edge in sorted(actions)}
-    scheme = _scheme(plan, actions, places, context, layout)
+    needed = {
+        edge: needs(actions[edge], plan.table, context.machine, generators) for edge in actions
+    }
+    places = {edge: _place(cfg, edge, needed[edge], context) for edge in sorted(actions)}
+    access = _access(plan, needed, places, context, layout, generators)
     snippets = {}
     for edge, place in places.items():
-        body = snippet_body(actions[edge], scheme, place.site)
+        body = snippet_body(actions[edge], access, place.site)
         shares = place.edge != edge and place.edge in places
         snippets[edge] = _finish(cfg, place, body, not shares, actions[edge])
-    tops, ends = place_blocks(cfg, (blocks, block_ends), places.values(), scheme)
+    tops, ends = place_blocks(cfg, (blocks, block_ends), places.values(), access)
     block_snippets = {block: _block_snippet(place) for block, place in tops.items()}
     block_end_snippets = {block: _block_snippet(place) for block, place in ends.items()}
     everything = (*snippets.values(), *block_snippets.values(), *block_end_snippets.values())
     size = sum(len(snippet.instructions) for snippet in everything)
-    names = [STACK if r is None else r.text for r in scheme.registers]
+    names = [STACK if r is None else r.text for r in access.registers]
     name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
-    return RoutineCode(snippets, name, size, 4 * size, block_snippets, block_end_snippets)
+    return RoutineCode(snippets, name, size, 4 * size, block_snippets, block_end_snippets, layout)
 
 
 def _place(
     cfg: ControlFlowGraph,
     edge: int,
-    actions: tuple[Action, ...],
-    plan: InstrumentationPlan,
+    needed: Needs,
     context: RoutineContext,
 ) -> Place:
     """Return where the code of an edge goes."""
@@ -169,34 +185,33 @@ def _place(
     if place.where is not Where.SOURCE_END or place.block is None or context.analysis is None:
         return place
     transfer = context.analysis.liveness.blocks[place.block].transfer
-    if transfer is None or not needs(actions, plan.table, context.machine).at_transfer:
+    if transfer is None or not needed.at_transfer:
         return place
     return replace(place, position=transfer, site=context.before(place.block, transfer))
 
 
-def _scheme(
+def _access(
     plan: InstrumentationPlan,
-    actions: Mapping[int, tuple[Action, ...]],
+    needed: Mapping[int, Needs],
     places: Mapping[int, Place],
     context: RoutineContext,
     layout: CounterLayout,
-) -> Scheme:
+    generators: Generators,
+) -> CounterAccess:
     """Choose the path registers."""
+    table, addressing = plan.table, plan.addressing
     if not plan.uses_register:
-        return Scheme(plan.table, plan.addressing, layout, None, context)
-    using = [
-        place
-        for edge, place in places.items()
-        if needs(actions[edge], plan.table, context.machine).path
-    ]
-    everything = [action for edge in places for action in actions[edge]]
-    needed = needs(everything, plan.table, context.machine)
-    clobbered = needed.clobbers
-    if needed.conditions and context.machine is MachineKind.SPARCV8:
+        return CounterAccess(table, addressing, layout, None, context, generators)
+    using = [place for edge, place in places.items() if needed[edge].path]
+    together = join(needed[edge] for edge in places)
+    clobbered = together.clobbers
+    if together.conditions and context.machine is MachineKind.SPARCV8:
         clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
-    registers = choose_registers(plan.registers, using, mask(*clobbered), context)
+    first, *others = choose_registers(plan.registers, using, mask(*clobbered), context)
     mixed = len({place.site.frame.depth for place in using}) > 1
-    return Scheme(plan.table, plan.addressing, layout, registers[0], context, registers[1:], mixed)
+    return CounterAccess(
+        table, addressing, layout, first, context, generators, tuple(others), mixed
+    )
 
 
 def choose_registers(

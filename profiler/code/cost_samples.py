@@ -14,36 +14,21 @@ from types import MappingProxyType
 
 from profiler.code.context import ProgramContexts, RoutineContext, Site
 from profiler.code.frames import FrameState, slots
-from profiler.code.generators import Scheme
 from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, CounterLayout
 from profiler.code.registers import LOCAL_ORDER, mask
+from profiler.code.snippet_parts import CounterAccess, Generators
 from profiler.plan.plan import (
     Action,
     AddRegister,
     Addressing,
-    CountColdPath,
     CountConstantPath,
     CountEdge,
-    CountHotPath,
     CountPath,
     InstrumentationPlan,
-    Poison,
     SetRegister,
-    ShiftBits,
     Table,
-    WriteTrace,
 )
 from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
-from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.schemes.kiter.actions import (
-    AddAccumulators,
-    CountIterations,
-    EnterLoop,
-    LeaveLoop,
-    NextIteration,
-)
-from profiler.schemes.tracing.actions import WriteTarget
 from simulator.binary.program import (
     Binding,
     MachineKind,
@@ -64,11 +49,11 @@ _ARRAY = CounterLayout(
     ARRAYS_BASE + 0x2008, ARRAYS_BASE + 0x9008, ARRAYS_BASE + 0x2004, ARRAYS_BASE + 0xB008, 5, 9
 )
 _TABLE = replace(_ARRAY, path_base=TABLES_BASE)
-_ADDRESS = (Table.ARRAY, Addressing.ADDRESS)
-_INDEX = (Table.ARRAY, Addressing.INDEX)
-_HASH = (Table.HASH, None)
-_NONE = (Table.NONE, None)
-_PATHS = (_ADDRESS, _INDEX, _HASH)
+BY_ADDRESS = (Table.ARRAY, Addressing.ADDRESS)
+BY_INDEX = (Table.ARRAY, Addressing.INDEX)
+IN_HASH_TABLE = (Table.HASH, None)
+NO_TABLE = (Table.NONE, None)
+PATH_TABLES = (BY_ADDRESS, BY_INDEX, IN_HASH_TABLE)
 _CONSTANTS = (0, 1, 1023, 1024, 4096, 1 << 20)
 
 
@@ -77,90 +62,40 @@ class Samples:
     """Actions of one kind, the kinds of tables that they are used with, and the registers."""
 
     actions: tuple[Action, ...]
-    tables: tuple[tuple[Table, Addressing | None], ...] = (_NONE,)
+    tables: tuple[tuple[Table, Addressing | None], ...] = (NO_TABLE,)
     registers: int = 0
 
 
-def _of(make: type, *constants: int) -> tuple[Action, ...]:
+def samples(make: type, *constants: int) -> tuple[Action, ...]:
+    """Return actions of one kind with `constants`, by default on both sides of each limit."""
     return tuple(make(constant) for constant in constants or _CONSTANTS)
 
 
-SAMPLES: Mapping[type, Samples] = MappingProxyType(
+SAMPLES: Mapping[type, Sequence[Samples]] = MappingProxyType(
     {
-        SetRegister: Samples(_of(SetRegister), _PATHS, 1),
-        AddRegister: Samples((*_of(AddRegister), AddRegister(-1), AddRegister(-4096)), _PATHS, 1),
-        CountPath: Samples((*_of(CountPath), CountPath(0, on_back_edge=True)), _PATHS, 1),
-        CountConstantPath: Samples(
-            (*_of(CountConstantPath), CountConstantPath(0, on_back_edge=True)), _PATHS, 1
+        SetRegister: (Samples(samples(SetRegister), PATH_TABLES, 1),),
+        AddRegister: (
+            Samples((*samples(AddRegister), AddRegister(-1), AddRegister(-4096)), PATH_TABLES, 1),
         ),
-        CountEdge: Samples(_of(CountEdge, 0, 300)),
-        Poison: Samples((Poison(),), _PATHS, 1),
-        CountHotPath: Samples(
-            (*_of(CountHotPath), CountHotPath(0, on_back_edge=True, hashed=True)), _PATHS, 1
+        CountPath: (
+            Samples((*samples(CountPath), CountPath(0, on_back_edge=True)), PATH_TABLES, 1),
         ),
-        CountColdPath: Samples((CountColdPath(),), _PATHS, 1),
-        ShiftBits: Samples(
-            (ShiftBits(0, 1), ShiftBits(1, 1), ShiftBits(5000, 13)), (_INDEX, _HASH), 1
-        ),
-        StartWords: Samples((StartWords(0, 0, 1, 2), StartWords(0, 1, 1, 2)), (_HASH,), 2),
-        ShiftWord: Samples((ShiftWord(0, 1, 1), ShiftWord(1, 0, 3)), (_HASH,), 2),
-        CountWords: Samples((CountWords(1), CountWords(2), CountWords(2, True)), (_HASH,), 2),
-        EnterLoop: Samples((EnterLoop(2),), _PATHS, 3),
-        AddAccumulators: Samples(
-            (
-                AddAccumulators((0, 7), (0, 7)),
-                AddAccumulators((3, 7), (5, 7)),
-                AddAccumulators((0, 5000), (9000, 5000)),
+        CountConstantPath: (
+            Samples(
+                (*samples(CountConstantPath), CountConstantPath(0, on_back_edge=True)),
+                PATH_TABLES,
+                1,
             ),
-            _PATHS,
-            3,
         ),
-        CountIterations: Samples((CountIterations(2, 0), CountIterations(2, 5000)), _PATHS, 3),
-        NextIteration: Samples((NextIteration(2, 0), NextIteration(2, 5000)), _PATHS, 3),
-        LeaveLoop: Samples((LeaveLoop(2),), _PATHS, 3),
-        WriteTrace: Samples(
-            (
-                WriteTrace(0, 8),
-                WriteTrace(0x1234, 16),
-                *(WriteTrace(1, width, packed=True) for width in (1, 3, 8, 11)),
-            )
-        ),
-        WriteTarget: Samples(
-            (
-                WriteTarget(0),
-                WriteTarget(0, packed=True),
-                WriteTarget(0, token=WriteTrace(5, 8)),
-            )
-        ),
-        LogSource: Samples(_of(LogSource, 0, 77)),
-        LogDestination: Samples(_of(LogDestination, 0, 77)),
-        LogDisrupt: Samples(_of(LogDisrupt, 0, 77)),
+        CountEdge: (Samples(samples(CountEdge, 0, 300)),),
     }
 )
-"""Kind of action -> its samples."""
-
-LONG_LOOPS = Samples(
-    (
-        EnterLoop(4),
-        AddAccumulators((1, 2, 3, 4), (9, 2, 7, 4)),
-        CountIterations(4, 1),
-        NextIteration(4, 3),
-        LeaveLoop(4),
-    ),
-    (_INDEX, _HASH),
-    5,
-)
-"""kiter with k > 2 takes code of its own."""
+"""Kind of action -> its samples, for the actions of `plan.plan`."""
 
 
-def samples_of(kind: type) -> Iterator[tuple[Action, Samples]]:
-    """Yield the samples of a kind of action; none for a kind that is not listed."""
-    for group in (SAMPLES.get(kind), LONG_LOOPS):
-        if group is not None:
-            yield from ((action, group) for action in group.actions if type(action) is kind)
-
-
-def sites(machine: MachineKind, group: Samples) -> Iterator[tuple[Scheme, Site]]:
+def sites(
+    machine: MachineKind, group: Samples, generators: Generators
+) -> Iterator[tuple[CounterAccess, Site]]:
     """Yield the places for which samples are generated, and the schemes that they belong to."""
     context = RoutineContext(machine, None)
     inside, leaf = FrameState(1, 0), FrameState(0, 0)
@@ -177,7 +112,10 @@ def sites(machine: MachineKind, group: Samples) -> Iterator[tuple[Scheme, Site]]
         layout = _TABLE if table is Table.HASH else _ARRAY
         for site, path in places:
             first, *others = path or (None,)
-            yield Scheme(table, addressing, layout, first, context, tuple(others)), site
+            access = CounterAccess(
+                table, addressing, layout, first, context, generators, tuple(others)
+            )
+            yield access, site
 
 
 class _NoLines:
@@ -274,7 +212,7 @@ def sample_plans(edges: int, blocks: int) -> Iterator[InstrumentationPlan]:
     yield InstrumentationPlan(counts, False, Table.NONE, 0, None, edges)
     yield InstrumentationPlan({}, False, Table.NONE, 0, None, blocks, blocks=in_blocks)
     yield InstrumentationPlan({}, False, Table.NONE, 0, None, blocks, block_ends=in_blocks)
-    for table, addressing in _PATHS:
+    for table, addressing in PATH_TABLES:
         path = {edge: (CountPath(edge), SetRegister(edge)) for edge in range(edges)}
         yield InstrumentationPlan(path, True, table, 2 * edges, addressing, 0)
 

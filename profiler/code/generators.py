@@ -1,6 +1,9 @@
-"""Actions as SPARC instructions: which generator makes the code of which action.
+"""Actions as SPARC instructions: the code of a place from the generators of its actions.
 
-The one place that lists the modules with generators. `writer` says how one is written.
+Each kind of action has a generator (`snippet_parts.Generator`): those of `plan.plan` are in
+`snippets_paths`, a scheme brings those of its own actions (`schemes.definition.SchemeCode`), and
+`CounterAccess.generators` holds all that a routine's plan may need. `writer` says how one is
+written.
 """
 
 from __future__ import annotations
@@ -8,53 +11,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-from profiler.code import snippets_paths
 from profiler.code.context import Site
-from profiler.code.stack_words import PATH_SLOT, temporary_frame
-from profiler.code.writer import (
+from profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,
+    CounterAccess,
     Generator,
+    Generators,
     Needs,
-    PathRegister,
-    Scheme,
-    Writer,
 )
+from profiler.code.stack_words import temporary_frame
+from profiler.code.writer import Writer
 from profiler.plan.plan import Action, Table
-from profiler.schemes.bittrace import code as snippets_bits
-from profiler.schemes.cs6120 import code as snippets_logging
-from profiler.schemes.kiter import code as snippets_kiter
-from profiler.schemes.tpp import code as snippets_tpp
-from profiler.schemes.tracing import code as snippets_trace
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import AssemblyError, Register
 
-__all__ = [
-    "GENERATORS",
-    "HASH_REGISTERS",
-    "PATH_SLOT",
-    "Body",
-    "PathRegister",
-    "Scheme",
-    "needs",
-    "snippet_body",
-]
 
-_MODULES = (
-    snippets_paths,
-    snippets_tpp,
-    snippets_kiter,
-    snippets_bits,
-    snippets_trace,
-    snippets_logging,
-)
-GENERATORS: dict[type, Generator] = {
-    kind: generator for module in _MODULES for kind, generator in module.GENERATORS.items()
-}
-"""Kind of action -> its code; tests add kinds of their own."""
-
-
-def needs(actions: Iterable[Action], table: Table, machine: MachineKind) -> Needs:
+def needs(
+    actions: Iterable[Action], table: Table, machine: MachineKind, generators: Generators
+) -> Needs:
     """Return what the code of all of `actions` needs.
 
     Raises
@@ -62,12 +37,16 @@ def needs(actions: Iterable[Action], table: Table, machine: MachineKind) -> Need
     AssemblyError
         There is no generator for an action.
     """
-    found = (_generator(action).needed(action, table, machine) for action in actions)
-    return reduce(_join, found, Needs())
+    return join(_of(generators, action).needed(action, table, machine) for action in actions)
 
 
-def _generator(action: Action) -> Generator:
-    generator = GENERATORS.get(type(action))
+def join(needed: Iterable[Needs]) -> Needs:
+    """Return what pieces of code need together."""
+    return reduce(_join, needed, Needs())
+
+
+def _of(generators: Generators, action: Action) -> Generator:
+    generator = generators.get(type(action))
     if generator is None:
         raise AssemblyError(f"there is no code for {type(action).__name__}")
     return generator
@@ -83,7 +62,7 @@ def _join(one: Needs, other: Needs) -> Needs:
     )
 
 
-def snippet_body(actions: Iterable[Action], scheme: Scheme, site: Site) -> Body:
+def snippet_body(actions: Iterable[Action], access: CounterAccess, site: Site) -> Body:
     """Generate the code of `actions` at `site`.
 
     Raises
@@ -91,15 +70,15 @@ def snippet_body(actions: Iterable[Action], scheme: Scheme, site: Site) -> Body:
     AssemblyError
         There is no generator for an action, or it needs more registers than there are.
     """
-    actions = tuple(actions)
-    needed = needs(actions, scheme.table, scheme.machine)
+    actions, generators = tuple(actions), access.generators
+    needed = needs(actions, access.table, access.machine, generators)
     clobbers = needed.clobbers
-    if needed.conditions and site.keeps_conditions and scheme.machine is MachineKind.SPARCV8:
+    if needed.conditions and site.keeps_conditions and access.machine is MachineKind.SPARCV8:
         clobbers = tuple(dict.fromkeys((*HASH_REGISTERS[:2], *clobbers, Register.O7)))
-    for lowered in (0, temporary_frame(scheme.context.abi)):
-        writer = Writer(scheme, site, clobbers, needed.conditions, lowered)
+    for lowered in (0, temporary_frame(access.context.abi)):
+        writer = Writer(access, site, clobbers, needed.conditions, lowered)
         for action in actions:
-            _generator(action).write(writer, action)
+            _of(generators, action).write(writer, action)
         body = writer.finish()
         if body is not None:
             return body

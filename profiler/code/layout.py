@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, Table
-from profiler.schemes.cs6120.edge_log import log_span
 from simulator.errors import UsageError
 
 COUNTER_SIZE = 4
@@ -93,9 +92,8 @@ class CounterSpace:
         edge_base = self._take(plan.edge_counters)
         words_base = self._take(2 * max(plan.registers - STACK_REGISTERS, 0))
         sources, destinations = self._sources, self._destinations
-        span = log_span(plan)
-        self._sources += span.sources
-        self._destinations += span.destinations
+        self._sources += plan.log_sources
+        self._destinations += plan.log_destinations
         pairs_end = PAIR_TABLE + PAIR_SIZE * (self._sources + self._destinations)
         if self._array > TABLES_BASE or self._table > LIMIT or pairs_end > ARRAYS_BASE:
             raise UsageError(

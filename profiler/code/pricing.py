@@ -1,14 +1,16 @@
-"""What a scheme's code costs in one run: generated code times executions (docs/SEMANTICS.md)."""
+"""What a scheme's code costs: generated code times executions (docs/SEMANTICS.md, "Costs")."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.code.codegen import CounterSpace, ProgramContexts, RoutineCode, generate
-from profiler.graphs.flow import block_counts
+from profiler.code.codegen import RoutineCode, generate
+from profiler.code.context import RoutineContext
+from profiler.code.layout import CounterSpace
+from profiler.code.snippet_parts import Generators
+from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan
-from profiler.recovery.recovery import RecoveredProgram
 
 
 @dataclass(frozen=True)
@@ -29,43 +31,61 @@ class RoutinePrice:
 
 
 class Pricer:
-    """Prices the routines of one program under one scheme; ask in ascending order.
+    """Generates and prices the code of one program's routines under one scheme.
 
     Counters are laid out in the order of asking, and an address can decide whether it takes one
-    instruction or two to make, so equal questions get equal prices.
+    instruction or two to make: ask routine by routine in ascending order, and equal questions get
+    equal prices.
+
+    Parameters
+    ----------
+    generators
+        The code of all kinds of actions that the scheme's plans have.
     """
 
-    def __init__(self, recovered: RecoveredProgram, contexts: ProgramContexts) -> None:
-        self._recovered = recovered
-        self._contexts = contexts
+    def __init__(self, generators: Generators) -> None:
+        self._generators = generators
         self._space = CounterSpace()
+
+    def code(
+        self, cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext
+    ) -> RoutineCode:
+        """Lay out the counters of a routine's plan and generate its code.
+
+        Raises
+        ------
+        UsageError
+            The counters do not fit their memory.
+        AssemblyError
+            There is no code for an action, or it needs more registers than there are.
+        """
+        return generate(cfg, plan, context, self._space.place(plan), self._generators)
 
     def price(
         self,
-        routine: int,
+        cfg: ControlFlowGraph,
         plan: InstrumentationPlan | None,
+        context: RoutineContext,
         edges: Sequence[int],
-        executions: Sequence[int] | None = None,
+        executions: Sequence[int],
         taken: Mapping[int, int] | None = None,
     ) -> RoutinePrice:
-        """Price `plan` for one routine's execution.
+        """Price `plan` for one routine's execution; None has no code and no price.
 
         Parameters
         ----------
+        cfg, plan, context
+            As for `code`, which raises the same.
         edges
             How often each edge was crossed, by edge id.
         executions
-            How often each block was executed, by block id; None: as often as it was entered.
+            How often each block was executed, by block id.
         taken
-            By edge id: how often the conditional part of its code was executed.
+            By edge: how often the conditional part of its code was executed.
         """
         if plan is None:
             return RoutinePrice(None, 0)
-        layout = self._space.place(plan)
-        cfg = self._recovered.routines[routine]
-        code = generate(cfg, plan, self._contexts.of(routine), layout)
-        if executions is None:
-            executions = block_counts(cfg, edges)
+        code = self.code(cfg, plan, context)
         return RoutinePrice(code, added(code, edges, executions, taken))
 
 

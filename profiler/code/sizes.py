@@ -5,7 +5,6 @@ from __future__ import annotations
 from profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
 from profiler.code.runtime.hash_routine import NODE_SIZE, POOL
 from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.cs6120.edge_log import log_span
 
 
 def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
@@ -15,7 +14,7 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
     number.
     """
     size = COUNTER_SIZE * (plan.edge_counters + plan.has_cold_counter)
-    size += PAIR_SIZE * sum(log_span(plan))
+    size += PAIR_SIZE * (plan.log_sources + plan.log_destinations)
     if plan.table is Table.HASH:
         return size + POOL + NODE_SIZE * (executed_paths - plan.has_cold_counter)
     return size + COUNTER_SIZE * plan.path_counters

@@ -1,8 +1,10 @@
-"""What code of actions is made for and made into: `Scheme`, `Needs`, `Body` (see `writer`)."""
+"""What code of actions is made for and made into (see `writer`)."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from profiler.code.context import RoutineContext
 from profiler.code.layout import COUNTER_SIZE, CounterLayout
@@ -17,56 +19,6 @@ PathRegister = Register | None
 
 HASH_REGISTERS = (R.O0, R.O1, R.O7)
 """What calls of run-time routines destroy: two arguments and the return address."""
-
-
-@dataclass(frozen=True)
-class Scheme:
-    """What the snippets of a routine have in common.
-
-    Attributes
-    ----------
-    table, addressing
-        Of the plan.
-    layout
-        Where the counters are.
-    register
-        Path register 0, None if it lives on the stack (or is not used).
-    context
-        The routine.
-    others
-        Path registers 1 and up.
-    mixed
-        Whether path registers are used both inside and outside the routine's own window.
-    """
-
-    table: Table
-    addressing: Addressing | None
-    layout: CounterLayout
-    register: PathRegister
-    context: RoutineContext
-    others: tuple[PathRegister, ...] = ()
-    mixed: bool = False
-
-    @property
-    def registers(self) -> tuple[PathRegister, ...]:
-        """All path registers."""
-        return (self.register, *self.others)
-
-    @property
-    def machine(self) -> MachineKind:
-        """What the code is for."""
-        return self.context.machine
-
-    @property
-    def scale(self) -> int:
-        """By how much path numbers are multiplied in a path register."""
-        by_address = self.table is Table.ARRAY and self.addressing is Addressing.ADDRESS
-        return COUNTER_SIZE if by_address else 1
-
-    @property
-    def offset(self) -> int:
-        """What a path register holds for path number 0."""
-        return self.layout.path_base if self.scale != 1 else 0
 
 
 @dataclass(frozen=True)
@@ -94,6 +46,84 @@ class Needs:
 
 
 NOTHING = Needs()
+
+
+@dataclass(frozen=True)
+class Generator:
+    """How the code of one kind of action is made.
+
+    Attributes
+    ----------
+    write
+        Appends the code of an action to a `writer.Writer`: both are its arguments.
+    needs
+        What that code needs: a value, or a function of the action, the kind of table and the
+        machine.
+    """
+
+    write: Callable[[Any, Any], None]
+    needs: Needs | Callable[[Any, Table, MachineKind], Needs] = NOTHING
+
+    def needed(self, action: object, table: Table, machine: MachineKind) -> Needs:
+        """Return the needs of `action`."""
+        return self.needs(action, table, machine) if callable(self.needs) else self.needs
+
+
+Generators = Mapping[type, Generator]
+"""Kind of action -> its code."""
+
+
+@dataclass(frozen=True)
+class CounterAccess:
+    """How the snippets of a routine reach its path registers and counters.
+
+    Attributes
+    ----------
+    table, addressing
+        Of the plan.
+    layout
+        Where the counters are.
+    register
+        Path register 0, None if it lives on the stack (or is not used).
+    context
+        The routine.
+    generators
+        Kind of action -> its code: all kinds that the routine's plan may have.
+    others
+        Path registers 1 and up.
+    mixed
+        Whether path registers are used both inside and outside the routine's own window.
+    """
+
+    table: Table
+    addressing: Addressing | None
+    layout: CounterLayout
+    register: PathRegister
+    context: RoutineContext
+    generators: Mapping[type, Generator]
+    others: tuple[PathRegister, ...] = ()
+    mixed: bool = False
+
+    @property
+    def registers(self) -> tuple[PathRegister, ...]:
+        """All path registers."""
+        return (self.register, *self.others)
+
+    @property
+    def machine(self) -> MachineKind:
+        """What the code is for."""
+        return self.context.machine
+
+    @property
+    def scale(self) -> int:
+        """By how much path numbers are multiplied in a path register."""
+        by_address = self.table is Table.ARRAY and self.addressing is Addressing.ADDRESS
+        return COUNTER_SIZE if by_address else 1
+
+    @property
+    def offset(self) -> int:
+        """What a path register holds for path number 0."""
+        return self.layout.path_base if self.scale != 1 else 0
 
 
 @dataclass(frozen=True)

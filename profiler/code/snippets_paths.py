@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from profiler.code.layout import COUNTER_SIZE
 from profiler.code.runtime.hash_routine import routine_name
-from profiler.code.writer import HASH_REGISTERS, Generator, Generators, Needs, Writer
+from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
+from profiler.code.writer import Writer
 from profiler.plan.plan import (
     Action,
     AddRegister,
@@ -49,17 +50,17 @@ def count_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
 
 def set_register(writer: Writer, action: SetRegister) -> None:
     """`r = c`."""
-    writer.set_path(writer.scheme.offset + writer.scheme.scale * action.constant)
+    writer.set_path(writer.access.offset + writer.access.scale * action.constant)
 
 
 def add_register(writer: Writer, action: AddRegister) -> None:
     """`r += c`."""
-    writer.add_path(writer.scheme.scale * action.constant)
+    writer.add_path(writer.access.scale * action.constant)
 
 
 def count_path(writer: Writer, action: CountPath) -> None:
     """`count[r + c]++`."""
-    if writer.scheme.table is Table.HASH:
+    if writer.access.table is Table.HASH:
         register = writer.path()
         if register is None:
             writer.load_path(R.O0)
@@ -68,7 +69,7 @@ def count_path(writer: Writer, action: CountPath) -> None:
         return
     register = writer.fetch(0, 0)
     number = int(writer.path() is None)
-    if writer.scheme.scale == 1:
+    if writer.access.scale == 1:
         _count_index(writer, register, action.constant, number)
     else:
         _count_address(writer, register, action.constant, number)
@@ -99,7 +100,7 @@ def _count_index(writer: Writer, register: Register, constant: int, number: int)
 
 def count_constant(writer: Writer, action: CountConstantPath) -> None:
     """`count[c]++`."""
-    if writer.scheme.table is Table.HASH:
+    if writer.access.table is Table.HASH:
         writer.constant(action.constant, R.O0)
         call_hash(writer, action.on_back_edge)
     else:

@@ -3,7 +3,7 @@
 Terms: a *path register* is a register, or a stack word that every use loads and stores. A
 *snippet* is the code of all actions of a place. *Temporaries* are registers that are dead there;
 one that is not is saved before and restored behind the snippet. Each kind of action has a
-*generator*, which says what its code needs and writes it (`Generator`; `snippets` lists them).
+*generator*, which says what its code needs and writes it (`Generator`).
 """
 
 from __future__ import annotations
@@ -11,16 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from profiler.code.context import Site
 from profiler.code.frames import Slot
 from profiler.code.layout import CounterLayout
 from profiler.code.registers import LOCAL_ORDER, Abi, mask, members
 from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost
-from profiler.code.snippet_parts import HASH_REGISTERS, NOTHING, Body, Needs, PathRegister, Scheme
-from profiler.code.stack_words import PATH_SLOT, path_words, save_slots
-from profiler.plan.plan import Table
+from profiler.code.snippet_parts import Body, CounterAccess, PathRegister
+from profiler.code.stack_words import path_words, save_slots
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Instruction, Register, fits_simm13
@@ -29,37 +27,13 @@ from simulator.isa.assembly import link
 R = Register
 
 
-@dataclass(frozen=True)
-class Generator:
-    """How the code of one kind of action is made.
-
-    Attributes
-    ----------
-    write
-        Appends the code of an action to a writer.
-    needs
-        What that code needs: a value, or a function of the action, the kind of table and the
-        machine.
-    """
-
-    write: Callable[[Writer, Any], None]
-    needs: Needs | Callable[[Any, Table, MachineKind], Needs] = NOTHING
-
-    def needed(self, action: object, table: Table, machine: MachineKind) -> Needs:
-        """Return the needs of `action`."""
-        return self.needs(action, table, machine) if callable(self.needs) else self.needs
-
-
-Generators = Mapping[type, Generator]
-
-
 @dataclass
 class Writer:
     """Collects instructions, and which temporaries they took.
 
     Attributes
     ----------
-    scheme, site
+    access, site
         What the code is for, and where it goes.
     clobbers
         Registers that calls in this snippet destroy. All but %o7 are the first temporaries.
@@ -69,7 +43,7 @@ class Writer:
         Bytes by which the snippet has lowered %sp.
     """
 
-    scheme: Scheme
+    access: CounterAccess
     site: Site
     clobbers: tuple[Register, ...] = ()
     conditions: bool = False
@@ -129,10 +103,10 @@ class Writer:
         self.place_label(end)
 
     def _branch(self, condition: str, register: Register, target: str, spare: int) -> None:
-        if self.scheme.machine is MachineKind.SPARCV8:
+        if self.access.machine is MachineKind.SPARCV8:
             self.emit(asm.cmp(register, 0), asm.branch(_ON_ICC[condition], target))
             return
-        if self.scheme.machine is MachineKind.SPARCV8PLUS:
+        if self.access.machine is MachineKind.SPARCV8PLUS:
             copy = self.temporary(spare)
             self.emit(asm.shift("sra", register, 0, copy))
             register = copy
@@ -164,17 +138,17 @@ class Writer:
     @property
     def is64(self) -> bool:
         """Whether registers are 64 bits wide in the program's ABI."""
-        return self.scheme.context.is64
+        return self.access.context.is64
 
     @property
     def machine(self) -> MachineKind:
         """What the code is for."""
-        return self.scheme.machine
+        return self.access.machine
 
     @property
     def layout(self) -> CounterLayout:
         """Where the counters are."""
-        return self.scheme.layout
+        return self.access.layout
 
     def temporary(self, number: int) -> Register:
         """Return temporary `number`.
@@ -190,11 +164,11 @@ class Writer:
     @cached_property
     def _temporaries(self) -> tuple[Register, ...]:
         """Registers to use, best first: those that calls take anyway, dead ones, others."""
-        path = mask(*(r for r in self.scheme.registers if r is not None))
+        path = mask(*(r for r in self.access.registers if r is not None))
         key = (self.site.live, path, *self.clobbers)
-        known = self.scheme.context.temporaries
+        known = self.access.context.temporaries
         if key not in known:
-            known[key] = _ordered(self.scheme.context.abi, self.site.live, path, self.clobbers)
+            known[key] = _ordered(self.access.context.abi, self.site.live, path, self.clobbers)
         return known[key]
 
     def keep_out(self, *registers: Register) -> None:
@@ -215,15 +189,15 @@ class Writer:
 
     def path(self, number: int = 0) -> PathRegister:
         """Return path register `number`, None if it is a stack word."""
-        return self.scheme.registers[number]
+        return self.access.registers[number]
 
     @cached_property
     def _words(self) -> Mapping[int, Slot]:
         """Stack words of path registers, by path register."""
-        inside = [k for k, register in enumerate(self.scheme.registers) if register is None]
-        scheme = self.scheme
+        inside = [k for k, register in enumerate(self.access.registers) if register is None]
+        access = self.access
         words = path_words(
-            self.site, scheme.context.abi, len(inside), scheme.mixed, scheme.layout.words_base
+            self.site, access.context.abi, len(inside), access.mixed, access.layout.words_base
         )
         return dict(zip(inside, words, strict=True))
 
@@ -334,9 +308,9 @@ class Writer:
             before, after, more = self._keep_conditions(self.temporary(number))
             code, extra, open_end = [*before, *code, *after], extra + more, False
         saved = [r for r in dict.fromkeys(self._used()) if not self._is_dead(r)]
-        in_memory = self.scheme.registers.count(None)
+        in_memory = self.access.registers.count(None)
         wide = tuple(self._is_wide(r) for r in saved)
-        slots = save_slots(self.site, self.scheme.context.abi, wide, in_memory, self.lowered)
+        slots = save_slots(self.site, self.access.context.abi, wide, in_memory, self.lowered)
         if slots is None:
             return None
         pairs = list(zip(saved, slots, strict=True))
@@ -403,15 +377,3 @@ _ADDRESS = 7
 """Temporary that takes the address of a path register's word far from the stack."""
 _OPPOSITE = {"z": "nz", "nz": "z", "lz": "gez", "gez": "lz", "gz": "lez", "lez": "gz"}
 _ON_ICC = {"z": "e", "nz": "ne", "lz": "neg", "gez": "pos", "gz": "g", "lez": "le"}
-
-__all__ = [
-    "HASH_REGISTERS",
-    "PATH_SLOT",
-    "Body",
-    "Generator",
-    "Generators",
-    "Needs",
-    "PathRegister",
-    "Scheme",
-    "Writer",
-]

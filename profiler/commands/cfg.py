@@ -11,8 +11,9 @@ import click
 
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import Mode, SchemeOptions, Weights
+from profiler.commands.scheme_options import collect, mode_choice, scheme_options
+from profiler.request.request import SchemeOptions, Weights
+from profiler.schemes import registry
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ FORMATS = ("text", "dot", "graphml", "json")
 )
 @click.option(
     "--code",
-    type=click.Choice([mode.value for mode in Mode if mode is not Mode.EDGES]),
+    type=mode_choice(planned=True),
     metavar="MODE",
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
     "what each piece costs. Counters lie as in a run that executes these routines only. Options "
@@ -67,12 +68,12 @@ def cfg_command(
 ) -> int:
     """Show the control-flow graphs of the SPARC program ELF, recovered from its code alone."""
     options.check_outputs(output, inputs=(elf, scheme["edge_profile"]))
-    mode = None if code is None else Mode(code)
-    if mode is not None and form != "text":
+    if code is not None and form != "text":
         raise UsageError(f"--code is shown as text only: leave out --format {form}")
-    if mode is Mode.TPP and scheme["edge_profile"] is None:
+    guided = code is not None and registry.definition(code).guided
+    if guided and scheme["edge_profile"] is None:
         raise UsageError(
-            "tpp is guided by an edge profile, and nothing is run here: give one with "
+            f"{code} is guided by an edge profile, and nothing is run here: give one with "
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
     from profiler.profiles.output import write_atomically
@@ -81,10 +82,10 @@ def cfg_command(
 
     recovered = recover(load(elf))
     selected = select(recovered.routines, routines)
-    if mode is None:
+    if code is None:
         text = render(recovered, selected, form)
     else:
-        text = render_code(recovered, selected, mode, collect(scheme, scheme["weights"]))
+        text = render_code(recovered, selected, code, collect(scheme, scheme["weights"]))
     if output is None or output == STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:
@@ -93,27 +94,27 @@ def cfg_command(
 
 
 def render_code(
-    recovered: RecoveredProgram, selected: Sequence[int], mode: Mode, scheme: SchemeOptions
+    recovered: RecoveredProgram, selected: Sequence[int], mode: str, scheme: SchemeOptions
 ) -> str:
     """Return the routines at positions `selected` with their instrumentation code in place."""
-    from profiler.code.codegen import CounterSpace, ProgramContexts, generate
+    from profiler.code.context import ProgramContexts
     from profiler.code.emission import emit
+    from profiler.code.pricing import Pricer
     from profiler.reports import code_text
     from profiler.request.request import Setting
     from profiler.session.scheme_runs import Planner, SavedProfiles
 
     profiles = SavedProfiles(recovered.program.sha256)
-    planner = Planner(Setting(mode.value, mode, scheme), profiles)
-    contexts, space = ProgramContexts(recovered), CounterSpace()
+    planner = Planner(Setting(mode, mode, scheme), profiles)
+    contexts, pricer = ProgramContexts(recovered), Pricer(registry.generators(mode))
     shown = []
     for number in selected:
         cfg, context = recovered.routines[number], contexts.of(number)
         plan = planner.make(cfg).plan
-        layout = space.place(plan)
-        code = generate(cfg, plan, context, layout)
+        code = pricer.code(cfg, plan, context)
         emission = emit(cfg, context, code)
-        shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, layout))
-    return code_text.render(recovered, mode.value, shown)
+        shown.append(code_text.InstrumentedRoutine(number, plan, code, emission))
+    return code_text.render(recovered, mode, shown)
 
 
 def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from profiler.commands.diagnosis import Check, Diagnosis
 from profiler.engine import kernel_cache
-from profiler.request.request import GuestOptions, Mode, RunRequest
+from profiler.request.request import GuestOptions, RunRequest
 
 OLDEST_PYTHON = (3, 11)
 REINSTALL = "pip install --upgrade simprof"
@@ -159,7 +159,7 @@ def trial_run() -> tuple[int, int, int]:
     with tempfile.TemporaryDirectory(prefix="simprof-") as directory:
         program = Path(directory) / "trial.elf"
         program.write_bytes(trial_program())
-        request = RunRequest(program, GuestOptions(root=Path(directory)), mode=Mode.PP)
+        request = RunRequest(program, GuestOptions(root=Path(directory)))
         measurement = run_program(request)
     loops = sum(
         edge.count

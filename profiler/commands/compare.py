@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,28 +11,27 @@ import click
 
 from profiler.commands import options, program_options
 from profiler.commands.scheme_options import collect, percentage, scheme_options
-from profiler.request.request import Mode, SchemeOptions, Setting, Weights
+from profiler.request.request import SchemeOptions, Setting, Weights
+from profiler.schemes import registry
 from simulator.errors import UsageError
 
-DEFAULT_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
 
-
-def modes(value: str | Sequence[Mode]) -> tuple[Mode, ...]:
+def modes(value: str | Sequence[str]) -> tuple[str, ...]:
     """Return the modes of a list such as "pp,qpt2"."""
     if not isinstance(value, str):
         return tuple(value)
-    found: list[Mode] = []
+    named: list[str] = []
     for name in value.split(","):
-        try:
-            mode = Mode(name.strip())
-        except ValueError:
+        mode = name.strip()
+        if mode not in registry.modes():
             raise click.BadParameter(
-                f"{name.strip()!r} is no mode: name some of {', '.join(Mode)}"
-            ) from None
-        if mode in found:
+                f"{mode!r} is no mode: name some of {', '.join(registry.modes())}"
+            )
+        registry.definition(mode)
+        if mode in named:
             raise click.BadParameter(f"{mode} is named twice")
-        found.append(mode)
-    return tuple(found)
+        named.append(mode)
+    return tuple(named)
 
 
 def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
@@ -50,7 +48,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @click.option(
     "--modes",
     type=modes,
-    default=DEFAULT_MODES,
+    default=registry.planned_modes(),
     metavar="MODE,MODE,...",
     help="Schemes to compare.  [default: all but edges]",
 )
@@ -68,7 +66,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 def compare_command(
     elf: str,
     arguments: tuple[str, ...],
-    modes: tuple[Mode, ...],
+    modes: tuple[str, ...],
     settings: tuple[tuple[float, float], ...],
     weights: Weights | Path,
     **chosen: Any,
@@ -101,7 +99,7 @@ def compare_command(
 
 
 def make_settings(
-    modes: Sequence[Mode], thresholds: Sequence[tuple[float, float]], scheme: SchemeOptions
+    modes: Sequence[str], thresholds: Sequence[tuple[float, float]], scheme: SchemeOptions
 ) -> Iterator[Setting]:
     """Yield the settings in the table's order: those of `--tpp` follow `tpp`, or come last.
 
@@ -111,7 +109,7 @@ def make_settings(
         If two would have the same name.
     """
     targeted = [
-        Setting(f"tpp({cold:.15g},{loop:.15g})", Mode.TPP, replace(scheme, cold=cold, loop=loop))
+        Setting(f"tpp({cold:.15g},{loop:.15g})", "tpp", scheme.having(cold=cold, loop=loop))
         for cold, loop in thresholds
     ]
     names = [setting.name for setting in targeted]
@@ -119,8 +117,8 @@ def make_settings(
         if names.count(name) > 1:
             raise UsageError(f"{name} is named twice: leave out one --tpp")
     for mode in modes:
-        yield Setting(mode.value, mode, scheme)
-        if mode is Mode.TPP:
+        yield Setting(mode, mode, scheme)
+        if mode == "tpp":
             yield from targeted
-    if Mode.TPP not in modes:
+    if "tpp" not in modes:
         yield from targeted

@@ -11,18 +11,16 @@ import click
 
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
-from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import Mode, Weights
-
-GRAPH_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
+from profiler.commands.scheme_options import collect, mode_choice, named, scheme_options
+from profiler.request.request import DEFAULT_MODE, Weights
 
 
 @click.command("graph", short_help="Apply a scheme to graphs written by hand.")
 @click.argument("files", type=options.PATH, nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--mode",
-    type=options.choice(*GRAPH_MODES),
-    default=Mode.PP.value,
+    type=mode_choice(planned=True),
+    default=DEFAULT_MODE,
     show_default=True,
     help="Scheme.",
 )
@@ -30,7 +28,7 @@ GRAPH_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
     "--enumerate",
     "enumerate_paths",
     is_flag=True,
-    help="List every potential path (pp, bittrace, tpp, kiter).",
+    help=f"List every potential path ({named(lambda scheme: scheme.counts_paths)}).",
 )
 @click.option(
     "--weights",
@@ -62,7 +60,7 @@ def graph_command(
     from profiler.graphfiles.analyse import GraphOptions, analyse_file
 
     chosen = GraphOptions(
-        mode=Mode(mode),
+        mode=mode,
         enumerate=enumerate_paths,
         weights=None if weights is None else Weights(weights),
         scheme=collect(scheme),

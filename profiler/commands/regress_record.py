@@ -11,14 +11,14 @@ import click
 
 from profiler.commands import compare, options, streams
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import Mode, Setting, Weights
+from profiler.request.request import Setting, Weights
 from simulator.errors import SimulatorError, UsageError
 
 if TYPE_CHECKING:
     from profiler.experiments.regress.regress import Recording
     from profiler.experiments.regress.targets import Failures, Target
 
-DEFAULT_MODES = (Mode.PP, Mode.QPT2, Mode.TPP)
+DEFAULT_MODES = ("pp", "qpt2", "tpp")
 FAILED = 1
 WIDTHS = {"64": 64, "32": 32}
 _ARGUMENTS = "simprof.regress.arguments"
@@ -147,7 +147,7 @@ def record_command(
     /,
     programs: tuple[Path, ...],
     output: Path,
-    modes: tuple[Mode, ...],
+    modes: tuple[str, ...],
     thresholds: tuple[tuple[float, float], ...],
     weights: Weights | Path,
     **chosen: Any,

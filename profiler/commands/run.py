@@ -10,25 +10,29 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiler.commands import options, program_options
-from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import Mode, Weights
+from profiler.commands.scheme_options import (
+    collect,
+    mode_choice,
+    modes_by_kind,
+    named,
+    scheme_options,
+)
+from profiler.request.request import DEFAULT_MODE, Weights
+from profiler.schemes import registry
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from profiler.profiles.profile import Measurement
 
-TRACING = (Mode.WITNESS, Mode.BITS)
-
 
 @click.command("run", short_help="Run a program under one scheme and report.")
 @click.option(
     "--mode",
-    type=options.choice(*Mode),
-    default=Mode.PP.value,
+    type=mode_choice(),
+    default=DEFAULT_MODE,
     show_default=True,
-    help="Scheme. Acyclic paths: pp, bittrace, tpp; k-iteration paths: kiter; edges: qpt2, "
-    "naive, calls, calls-optimal; blocks: qpt; a trace of everything: witness, bits; edges "
-    "counted by the emulator at no cost: edges. `simprof compare` shows all of them.",
+    help=f"Scheme. {modes_by_kind()}; edges counted by the emulator at no cost: edges. "
+    "`simprof compare` shows all of them.",
 )
 @options.weights_option
 @scheme_options("saved profile (-o) of the same program that guides it.  [default: a first run]")
@@ -48,7 +52,8 @@ TRACING = (Mode.WITNESS, Mode.BITS)
     "--trace",
     type=options.PATH,
     metavar="FILE",
-    help="witness, bits: write the trace there, for `simprof regenerate`.",
+    help=f"{named(lambda scheme: scheme.writes_trace)}: write the trace there, for "
+    "`simprof regenerate`.",
 )
 def run_command(
     elf: str,
@@ -68,15 +73,14 @@ def run_command(
     """
     scheme = collect(chosen, weights)
     program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
-    if trace is not None and Mode(mode) not in TRACING:
-        raise UsageError(
-            f"--trace {trace}: {mode} writes no trace: use --mode {' or '.join(TRACING)}"
-        )
+    if not registry.definition(mode).writes_trace and trace is not None:
+        tracing = " or ".join(registry.trace_modes())
+        raise UsageError(f"--trace {trace}: {mode} writes no trace: use --mode {tracing}")
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import run_program
 
-        measurement = run_program(replace(watched, mode=Mode(mode), scheme=scheme, trace=trace))
+        measurement = run_program(replace(watched, mode=mode, scheme=scheme, trace=trace))
     write_results(measurement, output, chosen["json_file"], chosen["report"], top)
     return measurement.ending.code
 

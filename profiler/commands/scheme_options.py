@@ -1,31 +1,64 @@
 """The options that shape instrumentation, the same for every command that plans schemes.
 
-`--weights`, whose values differ by command, is not among them.
+Those that schemes declare (`schemes.definition.SchemeOption`) follow the common ones. `--weights`,
+whose values differ by command, is not among them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
 from profiler.commands import options
-from profiler.request.request import (
-    DEFAULT_COLD,
-    DEFAULT_ITERATIONS,
-    DEFAULT_LOOP,
-    DEFAULT_PATH_LIMIT,
-    SchemeOptions,
-    TableChoice,
-    VertexPlacement,
-    Weights,
-)
+from profiler.request.request import DEFAULT_PATH_LIMIT, SchemeOptions, TableChoice, Weights
+from profiler.schemes import registry
+from profiler.schemes.definition import ProfileKind, SchemeDefinition, SchemeOption
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-GREATEST_ITERATIONS = 1000
+_HEADINGS = {
+    ProfileKind.PATHS: "acyclic paths",
+    ProfileKind.ITERATION_PATHS: "k-iteration paths",
+    ProfileKind.EDGES: "edges",
+    ProfileKind.BLOCKS: "blocks",
+    ProfileKind.TRACE: "a trace of everything",
+}
+
+
+def mode_choice(*, planned: bool = False) -> click.Choice[str]:
+    """Return the type of an option that takes a mode; `planned`: one that instruments.
+
+    Modes that cannot be used are among the choices: choosing one says what is wrong with it.
+    """
+    names = registry.modes()
+    return click.Choice([name for name in names if not (planned and _is_bare(name))])
+
+
+def _is_bare(mode: str) -> bool:
+    scheme = registry.find(mode)
+    return scheme is not None and not scheme.instruments
+
+
+def modes_by_kind() -> str:
+    """Return the modes that instrument by what they collect: "acyclic paths: pp, ...; edges: ...".
+
+    A sentence of help texts, its first letter a capital one.
+    """
+    kinds: dict[ProfileKind, list[str]] = {kind: [] for kind in ProfileKind}
+    for scheme in registry.definitions():
+        if scheme.instruments:
+            kinds[scheme.collected()].append(scheme.mode)
+    text = "; ".join(f"{_HEADINGS[kind]}: {', '.join(names)}" for kind, names in kinds.items())
+    return text[0].upper() + text[1:]
+
+
+def named(test: Callable[[SchemeDefinition], bool]) -> str:
+    """Return the names of the schemes that pass a test, separated by commas."""
+    return ", ".join(scheme.mode for scheme in registry.definitions() if test(scheme))
 
 
 def percentage(value: str | float) -> float:
@@ -47,6 +80,7 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
     edge_profile
         What `--edge-profile` takes, for the help text.
     """
+    guided = named(lambda scheme: scheme.guided)
     table = [
         click.option(
             "--path-limit",
@@ -63,44 +97,9 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
             show_default=True,
             help="How path counters are kept.",
         ),
+        *(_option(option) for option in registry.options()),
         click.option(
-            "--cold",
-            type=percentage,
-            default=DEFAULT_COLD,
-            show_default=True,
-            metavar="I",
-            help="tpp: percentage of its source's executions below which an edge is cold.",
-        ),
-        click.option(
-            "--loop",
-            type=percentage,
-            show_default=f"{DEFAULT_LOOP:g}, with --cold 0 also 0",
-            metavar="J",
-            help="tpp: percentage of its head's executions below which entries disconnect a loop.",
-        ),
-        click.option(
-            "--cold-always",
-            is_flag=True,
-            help="tpp: leave out cold edges even where no hash table becomes an array by that.",
-        ),
-        click.option(
-            "--edge-profile", type=options.PATH, metavar="FILE", help=f"tpp: {edge_profile}"
-        ),
-        click.option(
-            "-k",
-            "--iterations",
-            type=click.IntRange(min=1, max=GREATEST_ITERATIONS),
-            default=DEFAULT_ITERATIONS,
-            show_default=True,
-            metavar="K",
-            help="kiter: iterations of innermost loops that a path spans.",
-        ),
-        click.option(
-            "--placement",
-            type=options.choice(*VertexPlacement),
-            default=VertexPlacement.REDUNDANT.value,
-            show_default=True,
-            help="qpt: where the counters are.",
+            "--edge-profile", type=options.PATH, metavar="FILE", help=f"{guided}: {edge_profile}"
         ),
     ]
 
@@ -112,24 +111,53 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
     return decorate
 
 
+def _option(option: SchemeOption) -> Callable[[F], F]:
+    """Return the command line's option for one that schemes declare."""
+    flags = option.flags or (f"--{option.name.replace('_', '-')}",)
+    text = f"{', '.join(registry.users(option))}: {option.help}"
+    if option.kind is bool:
+        return click.option(*flags, option.name, is_flag=True, help=text)
+    default = option.default.value if isinstance(option.default, StrEnum) else option.default
+    return click.option(
+        *flags,
+        option.name,
+        type=_type(option),
+        default=None if option.fallback is not None else default,
+        show_default=option.default_text or True,
+        metavar=option.metavar,
+        help=text,
+    )
+
+
+def _type(option: SchemeOption) -> Any:
+    if issubclass(option.kind, StrEnum):
+        return options.choice(*option.kind)
+    if option.kind is int:
+        return click.IntRange(min=_whole(option.least), max=_whole(option.greatest))
+    if (option.least, option.greatest) == (0, 100):
+        return percentage
+    return click.FloatRange(min=option.least, max=option.greatest)
+
+
+def _whole(bound: float | None) -> int | None:
+    return None if bound is None else int(bound)
+
+
 def collect(
     chosen: Mapping[str, Any], weights: Weights | Path = Weights.HEURISTIC
 ) -> SchemeOptions:
-    """Return the values of the options, as the command was called with them, as one value.
-
-    `--cold 0` alone removes nothing, loops' entries included: the paths are those of `pp`.
-    """
-    loop = chosen["loop"]
-    if loop is None:
-        loop = DEFAULT_LOOP if chosen["cold"] else 0.0
+    """Return the values of the options, as the command was called with them, as one value."""
+    declared = registry.options()
+    own = {option.name: chosen[option.name] for option in declared}
+    for option in declared:
+        if own[option.name] is None and option.fallback is not None:
+            own[option.name] = option.fallback(own)
+        elif issubclass(option.kind, StrEnum):
+            own[option.name] = option.kind(own[option.name])
     return SchemeOptions(
         path_limit=chosen["path_limit"],
         weights=weights,
         table=TableChoice(chosen["table"]),
-        cold=chosen["cold"],
-        loop=loop,
-        cold_always=chosen["cold_always"],
         edge_profile=chosen["edge_profile"],
-        iterations=chosen["iterations"],
-        placement=VertexPlacement(chosen["placement"]),
+        **{each.name: own[each.name] for each in declared if own[each.name] != each.default},
     )

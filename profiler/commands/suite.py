@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from profiler.commands import options, program_options, streams
+from profiler.commands import program_options, streams
 from profiler.commands.cell_progress import cell_bar
-from profiler.request.request import Mode
+from profiler.commands.scheme_options import mode_choice
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from profiler.experiments.suites.suite import Suite, Width
 
 WIDTHS: tuple[Width, ...] = (64, 32)
-DEFAULT_MODES = (Mode.QPT2, Mode.PP)
+DEFAULT_MODES = ("qpt2", "pp")
 JOBS = click.IntRange(min=1, max=256)
 
 jobs_option = click.option(
@@ -105,7 +105,7 @@ def build_command(
 @click.option(
     "--mode",
     "modes",
-    type=options.choice(*Mode),
+    type=mode_choice(),
     multiple=True,
     help="Scheme, as `simprof run --mode` names it; repeatable.  [default: qpt2 and pp]",
 )

@@ -27,8 +27,9 @@ from profiler.graphs.numbering import PathNumbering
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
 from profiler.request.errors import CountError
-from profiler.request.request import Mode, SchemeOptions, Weights
-from profiler.schemes.registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile
+from profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
+from profiler.schemes import registry
+from profiler.schemes.definition import plain
 from simulator.errors import UsageError
 
 ENUMERATION_LIMIT = 1_000_000
@@ -46,7 +47,7 @@ class GraphOptions:
     Attributes
     ----------
     mode
-        Any but EDGES.
+        Any that instruments.
     enumerate
         List every potential path (modes that count paths).
     weights
@@ -56,7 +57,7 @@ class GraphOptions:
         answer of `simprof graph`, see `inputs.edge_profile`.
     """
 
-    mode: Mode = Mode.PP
+    mode: str = DEFAULT_MODE
     enumerate: bool = False
     weights: Weights | None = None
     scheme: SchemeOptions = DEFAULT_SCHEME
@@ -105,13 +106,14 @@ def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
     plan = _plan(document, options)
     if options.enumerate:
         _check_enumeration(document, options, plan)
-    prices = price(cfg, plan.plan)
+    definition = registry.definition(options.mode)
+    prices = price(cfg, plan.plan, registry.generators(options.mode))
     counters = execute(cfg, plan.plan, document.walks, prices.hash_costs)
     crossed = graph_inputs.crossings(document)
     reading = plan.read(counters)
     _check(document, options, reading, crossed)
     flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
-    return GraphRun(options.mode, depth_first(cfg), plan, prices, counters, reading, crossed)
+    return GraphRun(definition, depth_first(cfg), plan, prices, counters, reading, crossed)
 
 
 def _check(
@@ -130,14 +132,15 @@ def _check(
 
 
 def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
-    if options.mode not in PLANNED_MODES:
-        modes = ", ".join(PLANNED_MODES)
+    definition = registry.definition(options.mode)
+    if not definition.instruments:
+        modes = ", ".join(registry.planned_modes())
         raise UsageError(f"simprof graph has no mode {options.mode}; use one of {modes}")
     weights = graph_inputs.edge_weights(document, options.weights)
     profile = None
-    if needs_edge_profile(options.mode):
+    if definition.guided:
         profile = graph_inputs.edge_profile(document, options.scheme.edge_profile)
-    return make_plan(document.cfg, options.mode, options.scheme, weights, profile)
+    return registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
 
 
 def _options(options: GraphOptions) -> dict[str, Any]:
@@ -149,13 +152,10 @@ def _options(options: GraphOptions) -> dict[str, Any]:
         "weights": None if options.weights is None else str(options.weights),
         "table": str(scheme.table),
     }
-    if options.mode is Mode.TPP:
-        shown |= {"cold": scheme.cold, "loop": scheme.loop, "cold_always": scheme.cold_always}
+    definition = registry.definition(options.mode)
+    shown |= {option.name: plain(option.of(scheme)) for option in definition.options}
+    if definition.guided:
         shown["edge_profile"] = None if profile is None else str(profile)
-    if options.mode is Mode.KITER:
-        shown["iterations"] = scheme.iterations
-    if options.mode is Mode.QPT:
-        shown["placement"] = str(scheme.placement)
     return shown
 
 
@@ -163,8 +163,8 @@ def _check_enumeration(
     document: GraphDocument, options: GraphOptions, plan: RoutinePlan
 ) -> PathDecoder:
     """Refuse to list the paths of plans that have none, or too many to write down."""
-    if options.mode not in PATH_MODES:
-        modes = ", ".join(PATH_MODES)
+    if not registry.definition(options.mode).counts_paths:
+        modes = ", ".join(registry.path_modes())
         raise UsageError(f"{document.file}: --enumerate lists paths; use it with --mode {modes}")
     decoder = cast(PathDecoder, plan)
     if decoder.num_paths > ENUMERATION_LIMIT:

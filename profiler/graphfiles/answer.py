@@ -1,10 +1,10 @@
-"""The answer of `simprof graph`: the run object with block names (docs/SEMANTICS.md)."""
+"""The answer of `simprof graph`: a run object (docs/SEMANTICS.md) with block names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 from profiler.code import pricing
 from profiler.code.sizes import counter_bytes
@@ -15,10 +15,8 @@ from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan, TraceWriter
-from profiler.request.request import Mode
-from profiler.schemes.registry import PATH_MODES, TRACE_MODES
-from profiler.schemes.tracing.flush import flush_cost
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.schemes.definition import SchemeDefinition
 
 
 @dataclass(frozen=True)
@@ -27,7 +25,7 @@ class GraphRun:
 
     Attributes
     ----------
-    mode, plan, prices
+    definition, plan, prices
         The scheme, what it does and what that costs.
     dfs
         The graph's depth-first search.
@@ -37,7 +35,7 @@ class GraphRun:
         By edge id: how often the runs crossed it.
     """
 
-    mode: Mode
+    definition: SchemeDefinition
     dfs: DepthFirst
     plan: RoutinePlan
     prices: Prices
@@ -58,7 +56,7 @@ class GraphRun:
     @property
     def decoder(self) -> PathDecoder | None:
         """The plan where it counts paths."""
-        return cast(PathDecoder, self.plan) if self.mode in PATH_MODES else None
+        return self.definition.path_decoder(self.plan)
 
 
 def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
@@ -76,8 +74,8 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
         run.prices.code, run.crossings, executed, run.counters.taken
     )
     sizes = _sizes(run)
-    whole = added + flush_cost(MACHINE, sizes.get("trace_bits", 0))
-    answer = _header(document, run.mode, options) | {
+    whole = added + run.definition.code().run_cost(MACHINE, sizes)
+    answer = _header(document, run.definition.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
         "instructions": {"base": base, "added": whole},
         "overhead": whole / base if base else 0.0,
@@ -95,7 +93,7 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     return answer
 
 
-def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dict[str, Any]:
+def _header(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
         "schema": "simprof/run/1",
         "program": {
@@ -104,7 +102,7 @@ def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dic
             "machine": None,
             "arguments": [],
         },
-        "mode": str(mode),
+        "mode": mode,
         "options": options,
         "exit": {"status": 0, "reason": "exit"},
         "partial": False,
@@ -113,7 +111,7 @@ def _header(document: GraphDocument, mode: Mode, options: dict[str, Any]) -> dic
 
 def _counts(run: GraphRun) -> dict[str, int]:
     counters = run.counters
-    traced = run.mode in TRACE_MODES  # its events are tokens, which nothing increments
+    traced = run.definition.writes_trace  # its events are tokens, which nothing increments
     return {
         "path_increments": counters.path_increments,
         "hashed_increments": counters.hashed,
@@ -156,9 +154,10 @@ def _sizes(run: GraphRun) -> dict[str, int]:
         "snippets": code.static_instructions,
         "code_bytes": code.code_bytes,
     }
-    if isinstance(plan, TraceWriter):
-        sizes["trace_bits"] = plan.standard_bits(run.crossings)
-        sizes["minimal_trace_bits"] = plan.minimal_bits(run.crossings)
+    writer = run.definition.trace_writer(plan)
+    if writer is not None:
+        sizes["trace_bits"] = writer.standard_bits(run.crossings)
+        sizes["minimal_trace_bits"] = writer.minimal_bits(run.crossings)
     return sizes
 
 

@@ -1,15 +1,18 @@
 """What a plan's code costs on a graph without a program.
 
-The code is generated as for a 64-bit routine with every register free (docs/SEMANTICS.md).
+The code is generated as for a 64-bit routine with every register free.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.code.codegen import CounterSpace, RoutineCode, RoutineContext, generate
+from profiler.code.codegen import RoutineCode
+from profiler.code.context import RoutineContext
+from profiler.code.pricing import Pricer
 from profiler.code.runtime.hash_routine import HashCosts, hash_costs
 from profiler.code.runtime.word_hash_routine import word_hash_costs
+from profiler.code.snippet_parts import Generators
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan
 from simulator.binary.program import MachineKind
@@ -40,7 +43,7 @@ class Prices:
         return self.code.path_register
 
 
-def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
+def price(cfg: ControlFlowGraph, plan: InstrumentationPlan, generators: Generators) -> Prices:
     """Generate the code of `plan` and return what it costs.
 
     Raises
@@ -49,13 +52,12 @@ def price(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> Prices:
         If the counters do not fit the memory set aside for them.
     """
     try:
-        layout = CounterSpace().place(plan)
+        code = Pricer(generators).code(cfg, plan, RoutineContext.free())
     except UsageError as error:
         raise UsageError(
             f"{cfg.name}: its counters do not fit their memory: lower --path-limit, or leave "
             "--table at its default"
         ) from error
-    code = generate(cfg, plan, RoutineContext.free(), layout)
     several = plan.key_words > 1
     return Prices(
         code, word_hash_costs(MACHINE, plan.key_words) if several else hash_costs(MACHINE)

@@ -1,6 +1,6 @@
 """The part of `simprof graph`'s answer that no run is needed for (docs/SEMANTICS.md).
 
-Lists by edge follow the answer's `edges`. What only some schemes have is in `graphfiles.schemes`.
+Lists by edge follow the answer's `edges`. What only some schemes have, their definitions add.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import Any
 
 from profiler.code.codegen import Snippet
 from profiler.graphfiles.answer import GraphRun
-from profiler.graphfiles.schemes import ends, structures
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import Action
+from profiler.schemes.static import ends
 
 
 def describe(run: GraphRun) -> dict[str, Any]:
@@ -21,7 +21,7 @@ def describe(run: GraphRun) -> dict[str, Any]:
     if run.decoder is not None:
         static["cut_edges"] = [ends(run.cfg, edge) for edge in run.decoder.cut_edges]
         static["valid_paths"] = run.decoder.num_paths
-    return static | structures(run)
+    return static | run.definition.describe(run.plan)
 
 
 def _code(run: GraphRun) -> dict[str, Any]:

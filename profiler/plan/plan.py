@@ -279,6 +279,8 @@ class InstrumentationPlan:
         Whether there is a counter `COLD_COUNTER`.
     pair_edges
         Edges counted by pairs of logging calls (`edge_log`): events after the `CountEdge` ones.
+    log_sources, log_destinations
+        How many numbers the logging calls take for sources and for destinations.
     trace_edges
         Edges whose crossings whoever reads the trace can count: events after all others.
     """
@@ -297,6 +299,8 @@ class InstrumentationPlan:
     has_cold_counter: bool = False
     pair_edges: tuple[int, ...] = ()
     trace_edges: tuple[int, ...] = ()
+    log_sources: int = 0
+    log_destinations: int = 0
 
     @property
     def counts_paths(self) -> bool:

@@ -19,7 +19,6 @@ from profiler.code.emission import (
     describe_edge,
     target_of,
 )
-from profiler.code.layout import CounterLayout
 from profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
 from profiler.graphs.cfg import Block, ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -45,7 +44,7 @@ class InstrumentedRoutine:
     ----------
     number
         Of the routine among the recovered ones.
-    plan, code, emission, layout
+    plan, code, emission
         What is done, the code that does it, where that code goes, and where its counters are.
     """
 
@@ -53,7 +52,6 @@ class InstrumentedRoutine:
     plan: InstrumentationPlan
     code: RoutineCode
     emission: Emission
-    layout: CounterLayout
 
 
 def render(recovered: RecoveredProgram, mode: str, routines: list[InstrumentedRoutine]) -> str:
@@ -95,7 +93,7 @@ class _Listing:
         yield from self._feet()
 
     def _head(self) -> Iterator[str]:
-        code, plan, layout = self._shown.code, self._shown.plan, self._shown.layout
+        code, plan, layout = self._shown.code, self._shown.plan, self._shown.code.layout
         yield (
             f"{self._cfg.name} at {self._cfg.address:#x}: mode {self._mode}, "
             f"{_count(code.count, 'snippet')}, {_count(code.static_instructions, 'instruction')}, "

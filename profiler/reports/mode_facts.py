@@ -12,32 +12,8 @@ from fractions import Fraction
 
 from profiler.graphs.cfg import EXIT, VertexName
 from profiler.profiles.profile import Measurement, RoutineProfile
-
-DESCRIPTIONS = {
-    "pp": "acyclic paths (Ball and Larus 1996)",
-    "qpt2": "edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
-    "qpt": "blocks (Ball and Larus 1994, section 3)",
-    "witness": "a trace of witnesses that tells the whole execution (Ball and Larus 1994)",
-    "bits": "a trace of branch outcomes that tells the whole execution (Ball and Larus 1994, 6.2)",
-    "bittrace": "acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
-    "tpp": "acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles 2004)",
-    "kiter": "paths over k iterations of innermost loops (Roy and Srikant 2009)",
-    "naive": "edges, a counter on every one",
-    "calls": "edges, two logging calls on every one (CS6120)",
-    "calls-optimal": "edges, two logging calls on every chord of a spanning tree (CS6120)",
-    "edges": "edges, counted by the emulator: no instrumentation",
-}
-
-COLLECTS = {
-    "pp": "paths",
-    "bittrace": "paths",
-    "tpp": "paths",
-    "kiter": "k-paths",
-    "qpt": "blocks",
-    "witness": "trace",
-    "bits": "trace",
-}
-"""What a mode collects, in a word; all others collect edges."""
+from profiler.schemes.definition import Loss, ProfileKind
+from profiler.schemes.registry import find
 
 
 @dataclass(frozen=True)
@@ -49,35 +25,29 @@ class Attribution:
     undercount: Fraction
 
 
-def collects(measurement: Measurement) -> str:
-    """Return what the mode collects: "paths", "k-paths", "blocks", "trace" or "edges"."""
-    word = COLLECTS.get(measurement.mode, "edges")
-    if word == "blocks" and measurement.options.get("placement") == "edge":
-        return "edges"
-    return word
+def collects(measurement: Measurement) -> ProfileKind:
+    """Return what the mode collects; edges where this simprof does not have the scheme."""
+    scheme = find(measurement.mode)
+    return ProfileKind.EDGES if scheme is None else scheme.collected(measurement.options)
 
 
 def counts_blocks(measurement: Measurement) -> bool:
     """Whether the profile is one of blocks."""
-    return collects(measurement) == "blocks"
+    return collects(measurement) is ProfileKind.BLOCKS
 
 
 def description(measurement: Measurement) -> str:
     """Return the mode with the settings that shape it and what it does."""
-    mode, options = measurement.mode, measurement.options
-    setting = ""
-    if mode == "tpp":
-        setting = f"({_number(options.get('cold'))}, {_number(options.get('loop'))})"
-    elif mode == "kiter":
-        setting = f" with k = {options.get('iterations')}"
-    elif mode == "qpt":
-        setting = f" with placement {options.get('placement')}"
-    explained = DESCRIPTIONS.get(mode)
-    return f"{mode}{setting}" + (f": {explained}" if explained else "")
+    scheme = find(measurement.mode)
+    if scheme is None:
+        return measurement.mode
+    return f"{scheme.mode}{scheme.setting_text(measurement.options)}: {scheme.description}"
 
 
-def _number(value: object) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
+def losses(measurement: Measurement) -> tuple[Loss, ...]:
+    """Return what the mode can lose."""
+    scheme = find(measurement.mode)
+    return () if scheme is None else scheme.losses
 
 
 def increments(measurement: Measurement) -> int:

@@ -76,16 +76,13 @@ def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
             f"{share(judged.undercount)} undercounted",
         )
     named = measurement.lost
-    if cold := named.get("cold_paths"):
-        total = mode_facts.path_shares(measurement).total
-        yield (
-            "cold paths",
-            f"{plural(cold, 'execution')} ({percent(cold, total)}) not told apart",
-        )
-    if excess := named.get("overcounted_paths"):
-        yield "obvious paths", f"{plural(excess, 'execution')} too many"
-    if unknown := named.get("unknown_unfinished"):
-        yield "unfinished paths", f"{plural(unknown, 'execution')} not identified"
+    for loss in mode_facts.losses(measurement):
+        if count := named.get(loss.name):
+            share_of_all = ""
+            if loss.of_paths:
+                total = mode_facts.path_shares(measurement).total
+                share_of_all = f" ({percent(count, total)})"
+            yield loss.about, f"{plural(count, loss.unit)}{share_of_all} {loss.text}"
     if edges := named.get("unknown_edges"):
         total = sum(routine.edges for routine in measurement.routines)
         yield (

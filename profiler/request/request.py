@@ -3,36 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000
-DEFAULT_COLD, DEFAULT_LOOP = 5.0, 15.0
-"""TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)."""
-DEFAULT_ITERATIONS = 2
 DEFAULT_MEMORY_LIMIT = 2 << 30
 DEFAULT_STACK_SIZE = 64 << 20
 """Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17."""
 
 LARGEST_STACK_SIZE = 256 << 20
-
-
-class Mode(StrEnum):
-    """Profiling schemes that `simprof run` knows (docs/MODES.md)."""
-
-    PP = "pp"  # acyclic paths (EPP)
-    QPT2 = "qpt2"  # edges, counters on the chords of a maximum spanning tree (BL94, EPP)
-    QPT = "qpt"  # blocks: a counter in every block, or fewer (BL94 section 3)
-    WITNESS = "witness"  # a trace of witnesses that regenerates the execution (BL94 section 4)
-    BITS = "bits"  # a trace of branch outcomes that regenerates the execution (BL94 6.2)
-    BITTRACE = "bittrace"  # acyclic paths named by branch outcomes (EPP section 2)
-    TPP = "tpp"  # acyclic paths, targeted by an edge profile (TPP)
-    KITER = "kiter"  # k-iteration paths (KITER)
-    NAIVE = "naive"  # edges: a counter on every one (CS6120)
-    CALLS = "calls"  # edges: two logging calls on every one (CS6120)
-    CALLS_OPTIMAL = "calls-optimal"  # edges: two logging calls on every chord (CS6120)
-    EDGES = "edges"  # every edge counted by the emulator itself: no scheme, nothing added
 
 
 class Weights(StrEnum):
@@ -48,15 +29,6 @@ class TableChoice(StrEnum):
     AUTO = "auto"  # an array where the increments fit an immediate, otherwise a hash table
     ARRAY = "array"
     HASH = "hash"
-
-
-class VertexPlacement(StrEnum):
-    """Where `qpt` puts its counters (BL94 section 3)."""
-
-    REDUNDANT = "redundant"  # in every block
-    VERTEX_OPTIMAL = "vertex-optimal"  # in fewest blocks: Vprof(Vcnt), Knuth and Stevenson
-    EDGE_HEURISTIC = "edge-heuristic"  # on edges, as figure 11 chooses them: Vprof(Ecnt)
-    EDGE = "edge"  # on the chords of a spanning tree, as `qpt2`: Eprof(Ecnt)
 
 
 class Phase(StrEnum):
@@ -79,9 +51,19 @@ class Progress:
     limit: int | None = None
 
 
-@dataclass(frozen=True)
+OptionValue = str | int | float | bool
+"""Value of an option that a scheme declares."""
+
+
+@dataclass(frozen=True, init=False)
 class SchemeOptions:
     """What shapes the instrumentation.
+
+    Parameters
+    ----------
+    **declared
+        Values of options that schemes declare (`schemes.definition.SchemeOption`), by name; they
+        become part of `own`. What is not given has the default that its scheme declares.
 
     Attributes
     ----------
@@ -91,28 +73,46 @@ class SchemeOptions:
         Source of the edge weights; a path names a saved profile (`simprof run -o`).
     table
         How path counters are kept.
-    cold, loop
-        TPP(i, j): percentages below which an edge is cold, and below which the entries of a loop
-        disconnect it.
-    cold_always
-        Remove cold edges of all routines, not only where that makes a hash table an array.
     edge_profile
-        Saved profile that guides `tpp`; None: that of a first run with the same input.
-    iterations
-        k of `kiter`.
-    placement
-        Where `qpt` puts its counters.
+        Saved profile that guides schemes which need one; None: that of a first run with the same
+        input.
+    own
+        (name, value) of the schemes' options that were given, by name.
     """
 
-    path_limit: int = DEFAULT_PATH_LIMIT
-    weights: Weights | Path = Weights.HEURISTIC
-    table: TableChoice = TableChoice.AUTO
-    cold: float = DEFAULT_COLD
-    loop: float = DEFAULT_LOOP
-    cold_always: bool = False
-    edge_profile: Path | None = None
-    iterations: int = DEFAULT_ITERATIONS
-    placement: VertexPlacement = VertexPlacement.REDUNDANT
+    path_limit: int
+    weights: Weights | Path
+    table: TableChoice
+    edge_profile: Path | None
+    own: tuple[tuple[str, OptionValue], ...]
+
+    def __init__(
+        self,
+        path_limit: int = DEFAULT_PATH_LIMIT,
+        weights: Weights | Path = Weights.HEURISTIC,
+        table: TableChoice = TableChoice.AUTO,
+        edge_profile: Path | None = None,
+        own: tuple[tuple[str, OptionValue], ...] = (),
+        **declared: OptionValue,
+    ) -> None:
+        values = {
+            "path_limit": path_limit,
+            "weights": weights,
+            "table": table,
+            "edge_profile": edge_profile,
+            "own": tuple(sorted({**dict(own), **declared}.items())),
+        }
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def given(self, name: str) -> OptionValue | None:
+        """Return the value of a scheme's option, None where it was not given."""
+        return dict(self.own).get(name)
+
+    def having(self, **declared: OptionValue) -> SchemeOptions:
+        """Return a copy with other values of some schemes' options."""
+        own = tuple(sorted({**dict(self.own), **declared}.items()))
+        return replace(self, own=own)
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Setting:
     """A mode with its options, under the name that reports give it ("tpp(1,1)")."""
 
     name: str
-    mode: Mode
+    mode: str
     options: SchemeOptions
 
 
@@ -188,7 +188,7 @@ class RunRequest:
     program: Path
     guest: GuestOptions
     arguments: tuple[bytes, ...] = ()
-    mode: Mode = Mode.PP
+    mode: str = DEFAULT_MODE
     scheme: SchemeOptions = SchemeOptions()
     routines: tuple[str, ...] = ()
     progress: Callable[[Progress], None] | None = None
@@ -198,4 +198,4 @@ class RunRequest:
     @property
     def setting(self) -> Setting:
         """The scheme that `mode` and `scheme` ask for."""
-        return Setting(str(self.mode), self.mode, self.scheme)
+        return Setting(self.mode, self.mode, self.scheme)

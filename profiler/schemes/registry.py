@@ -1,47 +1,196 @@
-"""Every mode's planner behind one call: the only list of schemes.
+"""Every scheme by its mode: simprof's own, and those that installed distributions bring.
 
-Schemes are imported when they are first asked for, so that a run with one mode loads one.
+The only module that names concrete schemes. Distributions bring theirs through the entry point
+group `simprof.schemes`: an entry is named as its mode and leads to a `SchemeDefinition`. What is
+wrong with one of them concerns its mode only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import RoutinePlan
-from profiler.plan.plan import Table
-from profiler.request.request import Mode, SchemeOptions, TableChoice
+from profiler.request.request import SchemeOptions, Setting
+from profiler.schemes.bittrace import BITTRACE
+from profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
+from profiler.schemes.definition import PlanOrder, SchemeDefinition, SchemeOption
+from profiler.schemes.kiter import KITER
+from profiler.schemes.pp import PP
+from profiler.schemes.qpt import QPT, QPT2
+from profiler.schemes.tpp import TPP
+from profiler.schemes.tracing import BITS, WITNESS
 from simulator.errors import UsageError
 
-PLANNED_MODES = tuple(mode for mode in Mode if mode is not Mode.EDGES)
-"""Modes that instrument; EDGES adds nothing and has no plan."""
+if TYPE_CHECKING:
+    from profiler.code.snippet_parts import Generators
+    from profiler.graphs.cfg import ControlFlowGraph
+    from profiler.plan.decoders import RoutinePlan
 
-PATH_MODES = (Mode.PP, Mode.BITTRACE, Mode.TPP, Mode.KITER)
-"""Modes whose plans count paths: `make_plan` returns a `PathDecoder`."""
+GROUP = "simprof.schemes"
+"""Entry point group of other distributions' schemes."""
 
-TRACE_MODES = (Mode.WITNESS, Mode.BITS)
-"""Modes that write a trace."""
+EDGES = SchemeDefinition(
+    mode="edges", description="edges, counted by the emulator: no instrumentation", plan=None
+)
+"""No scheme: the counts that every run has."""
 
-VERTEX_MODES = (Mode.QPT,)
-"""Modes that may count blocks and leave edges open."""
-
-_TABLES = {
-    TableChoice.AUTO: None,
-    TableChoice.ARRAY: Table.ARRAY,
-    TableChoice.HASH: Table.HASH,
-}
+OWN = (PP, QPT2, QPT, WITNESS, BITS, BITTRACE, TPP, KITER, NAIVE, CALLS, CALLS_OPTIMAL, EDGES)
+"""simprof's own, in the order of reports."""
 
 
-def needs_edge_profile(mode: Mode) -> bool:
+@dataclass(frozen=True)
+class BrokenScheme:
+    """A mode that cannot be used, and why: one line that names the distribution."""
+
+    mode: str
+    reason: str
+
+
+@cache
+def schemes() -> Mapping[str, SchemeDefinition | BrokenScheme]:
+    """Return all schemes by mode: simprof's own, then others by name."""
+    known: dict[str, SchemeDefinition | BrokenScheme] = {own.mode: own for own in OWN}
+    brought: dict[str, str] = {}
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
+        source = _distribution(entry)
+        if entry.name in known:
+            rival = brought.get(entry.name, "simprof")
+            reason = f"{source} names a mode that {rival} has already: remove one of them"
+            known[entry.name] = BrokenScheme(entry.name, f"mode {entry.name}: {reason}")
+            continue
+        brought[entry.name] = source
+        known[entry.name] = _load(entry, source)
+    return MappingProxyType(known)
+
+
+def _distribution(entry: EntryPoint) -> str:
+    if entry.dist is None:
+        return f"the distribution of {entry.value}"
+    return f"distribution {entry.dist.name} {entry.dist.version}"
+
+
+def _load(entry: EntryPoint, source: str) -> SchemeDefinition | BrokenScheme:
+    def broken(why: str) -> BrokenScheme:
+        return BrokenScheme(
+            entry.name, f"mode {entry.name}: {source} {why}: mend or remove that distribution"
+        )
+
+    try:
+        definition = entry.load()
+    except Exception as error:  # whatever the distribution's code raises: it is not ours
+        what = " ".join(f"{type(error).__name__}: {error}".split())
+        return broken(f"cannot be imported ({what})")
+    lacking = [f.name for f in fields(SchemeDefinition) if not hasattr(definition, f.name)]
+    if lacking:
+        return broken(f"lacks {', '.join(lacking)} in {entry.value}")
+    if not isinstance(definition, SchemeDefinition):
+        return broken(f"brings no SchemeDefinition as {entry.value}")
+    if definition.mode != entry.name:
+        return broken(f"brings a scheme of mode {definition.mode} under another name")
+    return definition
+
+
+@cache
+def brought() -> tuple[str, ...]:
+    """Return what tells the versions of other distributions' schemes apart, one text each."""
+    return tuple(
+        f"{entry.name} {entry.value} {_distribution(entry)}"
+        for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
+    )
+
+
+def modes() -> tuple[str, ...]:
+    """Return the names of all modes, those that cannot be used included."""
+    return tuple(schemes())
+
+
+def definitions() -> tuple[SchemeDefinition, ...]:
+    """Return all schemes that can be used."""
+    return tuple(each for each in schemes().values() if isinstance(each, SchemeDefinition))
+
+
+def planned_modes() -> tuple[str, ...]:
+    """Return the modes that instrument and can be used."""
+    return tuple(each.mode for each in definitions() if each.instruments)
+
+
+def path_modes() -> tuple[str, ...]:
+    """Return the modes whose plans count paths."""
+    return tuple(each.mode for each in definitions() if each.counts_paths)
+
+
+def trace_modes() -> tuple[str, ...]:
+    """Return the modes that write a trace."""
+    return tuple(each.mode for each in definitions() if each.writes_trace)
+
+
+def find(mode: str) -> SchemeDefinition | None:
+    """Return the scheme of `mode`, None where this simprof has none that can be used."""
+    scheme = schemes().get(mode)
+    return scheme if isinstance(scheme, SchemeDefinition) else None
+
+
+def definition(mode: str) -> SchemeDefinition:
+    """Return the scheme of `mode`.
+
+    Raises
+    ------
+    UsageError
+        If there is none, or it cannot be used.
+    """
+    scheme = schemes().get(mode)
+    if scheme is None:
+        raise UsageError(f"{mode!r} is no mode: name one of {', '.join(modes())}")
+    if isinstance(scheme, BrokenScheme):
+        raise UsageError(scheme.reason)
+    return scheme
+
+
+def options() -> tuple[SchemeOption, ...]:
+    """Return the options that schemes declare, each once."""
+    named = {option.name: option for each in definitions() for option in each.options}
+    return tuple(named.values())
+
+
+def users(option: SchemeOption) -> tuple[str, ...]:
+    """Return the modes that read a scheme's option."""
+    return tuple(each.mode for each in definitions() if option in each.options)
+
+
+def needs_edge_profile(mode: str) -> bool:
     """Whether `make_plan` needs `edge_counts` for `mode`."""
-    return mode is Mode.TPP
+    return definition(mode).guided
+
+
+def judges(settings: Sequence[Setting]) -> list[Setting]:
+    """Return the settings that judge some of `settings` and are not among them.
+
+    Each has the options of the last setting that it judges.
+    """
+    used = {setting.mode: setting for setting in settings}
+    missing: dict[str, Setting] = {}
+    for mode, setting in used.items():
+        judge = definition(mode).judged_by
+        if judge is not None and judge not in used:
+            missing[judge] = Setting(judge, judge, setting.options)
+    return list(missing.values())
+
+
+@cache
+def generators(mode: str) -> Generators:
+    """Return the code of all kinds of actions that plans of `mode` have."""
+    from profiler.code.snippets_paths import GENERATORS
+
+    return MappingProxyType({**GENERATORS, **definition(mode).code().generators})
 
 
 def make_plan(
     cfg: ControlFlowGraph,
-    mode: Mode,
+    mode: str,
     options: SchemeOptions,
     weights: Sequence[float] | None = None,
     edge_counts: Sequence[int] | None = None,
@@ -56,137 +205,14 @@ def make_plan(
     weights
         Edge weights by edge id; None for BL94's heuristic.
     edge_counts
-        Edge profile by edge id, for `tpp`. Ignored by the other modes.
-
-    Returns
-    -------
-    RoutinePlan
-        For `PATH_MODES` a `PathDecoder`.
+        Edge profile by edge id, for guided schemes. Ignored by the other modes.
 
     Raises
     ------
     UsageError
         If the mode has no plan, or needs an edge profile and gets none.
     """
-    if mode not in _MAKERS:
+    plan = definition(mode).plan
+    if plan is None:
         raise UsageError(f"mode {mode} instruments nothing, so it has no plan")
-    return _MAKERS[mode](_Order(cfg, options, weights, edge_counts))
-
-
-@dataclass(frozen=True)
-class _Order:
-    """The arguments of `make_plan`."""
-
-    cfg: ControlFlowGraph
-    options: SchemeOptions
-    weights: Sequence[float] | None
-    edge_counts: Sequence[int] | None
-
-    @property
-    def table(self) -> Table | None:
-        """The table that the user insists on."""
-        return _TABLES[self.options.table]
-
-
-def _pp(order: _Order) -> RoutinePlan:
-    from profiler.schemes.pp.planner import plan_pp
-
-    return plan_pp(
-        order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
-    )
-
-
-def _bittrace(order: _Order) -> RoutinePlan:
-    from profiler.schemes.bittrace.planner import plan_bittrace
-
-    return plan_bittrace(
-        order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
-    )
-
-
-def _tpp(order: _Order) -> RoutinePlan:
-    from profiler.schemes.tpp.planner import plan_tpp
-
-    if order.edge_counts is None:
-        raise UsageError("tpp needs an edge profile: give one with --edge-profile")
-    return plan_tpp(
-        order.cfg,
-        order.edge_counts,
-        cold=order.options.cold,
-        loop=order.options.loop,
-        cold_always=order.options.cold_always,
-        weights=order.weights,
-        path_limit=order.options.path_limit,
-        table=order.table,
-    )
-
-
-def _kiter(order: _Order) -> RoutinePlan:
-    from profiler.schemes.kiter.planner import plan_kiter
-
-    return plan_kiter(
-        order.cfg,
-        iterations=order.options.iterations,
-        weights=order.weights,
-        path_limit=order.options.path_limit,
-        table=order.table,
-    )
-
-
-def _qpt2(order: _Order) -> RoutinePlan:
-    from profiler.schemes.qpt.planner import plan_qpt2
-
-    return plan_qpt2(order.cfg, weights=order.weights)
-
-
-def _qpt(order: _Order) -> RoutinePlan:
-    from profiler.schemes.qpt.planner import plan_qpt
-
-    return plan_qpt(order.cfg, placement=order.options.placement, weights=order.weights)
-
-
-def _witness(order: _Order) -> RoutinePlan:
-    from profiler.schemes.tracing.planner import plan_witness
-
-    return plan_witness(order.cfg, weights=order.weights)
-
-
-def _bits(order: _Order) -> RoutinePlan:
-    from profiler.schemes.tracing.planner import plan_bits
-
-    return plan_bits(order.cfg, weights=order.weights)
-
-
-def _naive(order: _Order) -> RoutinePlan:
-    from profiler.schemes.cs6120.planner import plan_naive
-
-    return plan_naive(order.cfg)
-
-
-def _calls(order: _Order) -> RoutinePlan:
-    from profiler.schemes.cs6120.planner import plan_calls
-
-    return plan_calls(order.cfg)
-
-
-def _calls_optimal(order: _Order) -> RoutinePlan:
-    from profiler.schemes.cs6120.planner import plan_calls_optimal
-
-    return plan_calls_optimal(order.cfg, weights=order.weights)
-
-
-_MAKERS: Mapping[Mode, Callable[[_Order], RoutinePlan]] = MappingProxyType(
-    {
-        Mode.PP: _pp,
-        Mode.QPT2: _qpt2,
-        Mode.QPT: _qpt,
-        Mode.WITNESS: _witness,
-        Mode.BITS: _bits,
-        Mode.BITTRACE: _bittrace,
-        Mode.TPP: _tpp,
-        Mode.KITER: _kiter,
-        Mode.NAIVE: _naive,
-        Mode.CALLS: _calls,
-        Mode.CALLS_OPTIMAL: _calls_optimal,
-    }
-)
+    return plan(PlanOrder(cfg, options, weights, edge_counts))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import counter_bytes
@@ -12,12 +12,10 @@ from profiler.graphs import flow
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import (
-    GuidedDecoder,
     PathDecoder,
     Reading,
     RoutineCounters,
     RoutinePlan,
-    TraceWriter,
 )
 from profiler.plan.plan import Table
 from profiler.profiles.accuracy import SplittingDecoder, attribute
@@ -32,7 +30,8 @@ from profiler.profiles.profile import (
     RoutineProfile,
 )
 from profiler.request.request import RunRequest, SchemeOptions
-from profiler.schemes.tracing.flush import flush_cost
+from profiler.schemes import registry
+from profiler.schemes.definition import SchemeDefinition, plain
 from profiler.session.counters import WRAP, RoutineEvents, Scheme, check_reading
 from simulator.binary.program import Program, SourceLine
 from simulator.machine.machine import Fault, RunResult
@@ -55,7 +54,8 @@ def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurem
 
 
 def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
-    pricer = Pricer(observation.recovered, observation.contexts)
+    definition = registry.definition(scheme.setting.mode)
+    pricer = Pricer(registry.generators(definition.mode))
     totals: Counter[str] = Counter()
     sizes: Counter[str] = Counter()
     lost: Counter[str] = Counter()
@@ -69,14 +69,22 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
         reading = Reading(events.edges) if plan is None else plan.read(counters)
         check_reading(events, scheme.name, reading)
         price = pricer.price(
-            routine, scheme.plan(routine), events.edges, events.block_counts, counters.taken
+            events.cfg,
+            scheme.plan(routine),
+            observation.contexts.of(routine),
+            events.edges,
+            events.block_counts,
+            counters.taken,
         )
-        routines.append(_routine(scheme, routine, events, counters, reading, price))
-        totals.update(_counts(plan, events, counters, reading))
-        sizes.update(_sizes(plan, events, counters, price))
-        lost.update(_lost(plan, events, reading))
-        if isinstance(plan, SplittingDecoder) and observation.reference is not None:
-            lost.update(_misjudged(observation, routine, plan, reading))
+        routines.append(_routine(definition, scheme, routine, events, counters, reading, price))
+        totals.update(_counts(definition, plan, events, counters, reading))
+        sizes.update(_sizes(definition, plan, events, counters, price))
+        lost.update(_lost(definition, events, reading))
+        judge = observation.judges.get(definition.judged_by or "")
+        if judge is not None:
+            lost.update(
+                _misjudged(observation, routine, judge, cast(SplittingDecoder, plan), reading)
+            )
         if counters.largest >= WRAP:
             wrapped.append(events.cfg.name)
         if request.self_check and plan is not None:
@@ -85,12 +93,12 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
     unattributed = _unattributed(observation)
     return Measurement(
         program=_program_info(observation.program, request),
-        mode=str(scheme.setting.mode),
+        mode=definition.mode,
         options=_options(request, scheme.setting.options),
         ending=_ending(observation, result),
         base=result.instructions,
         added=sum(routine.added for routine in routines)
-        + flush_cost(observation.program.machine, sizes["trace_bits"]),
+        + definition.code().run_cost(observation.program.machine, sizes),
         counts={**_NO_COUNTS, **totals, **unattributed},
         routines=tuple(routines),
         warnings=tuple(_warnings(observation, unattributed, wrapped)),
@@ -107,7 +115,11 @@ _NO_COUNTS = dict.fromkeys(
 
 
 def _counts(
-    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, reading: Reading
+    definition: SchemeDefinition,
+    plan: RoutinePlan | None,
+    events: RoutineEvents,
+    counters: RoutineCounters,
+    reading: Reading,
 ) -> dict[str, int]:
     counts = {
         "path_increments": counters.path_increments,
@@ -116,20 +128,21 @@ def _counts(
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
     }
-    if isinstance(plan, TraceWriter):  # its events are in the trace, and no increments
-        counts |= {"edge_increments": 0, "trace_tokens": plan.written(events.edges)}
-    if isinstance(plan, GuidedDecoder):
-        obvious = (count for path, count in reading.paths.items() if plan.is_obvious(path))
+    writer, guided = definition.trace_writer(plan), definition.guided_decoder(plan)
+    if writer is not None:  # its events are in the trace, and no increments
+        counts |= {"edge_increments": 0, "trace_tokens": writer.written(events.edges)}
+    if guided is not None:
+        obvious = (count for path, count in reading.paths.items() if guided.is_obvious(path))
         counts["inferred_paths"] = sum(obvious)
     return counts
 
 
-def _lost(plan: RoutinePlan | None, events: RoutineEvents, reading: Reading) -> dict[str, int]:
+def _lost(definition: SchemeDefinition, events: RoutineEvents, reading: Reading) -> dict[str, int]:
     """What the scheme lost, and how many edges' counts its counters leave open.
 
     Of a scheme that an edge profile guides, edge counts are no loss but an input.
     """
-    if reading.edges is not None or isinstance(plan, GuidedDecoder):
+    if reading.edges is not None or definition.guided:
         return dict(reading.lost)
     return {**reading.lost, "unknown_edges": len(events.edges)}
 
@@ -146,14 +159,17 @@ def _unattributed(observation: Observation) -> dict[str, int]:
 
 
 def _misjudged(
-    observation: Observation, routine: int, plan: SplittingDecoder, reading: Reading
+    observation: Observation,
+    routine: int,
+    judge: Scheme,
+    plan: SplittingDecoder,
+    reading: Reading,
 ) -> dict[str, int]:
-    """Blocks in paths, and those that `reading` attributes wrongly, by `pp` (TPP 5)."""
-    reference = observation.reference
-    exact = None if reference is None else reference.routine_plan(routine)
-    if reference is None or not isinstance(exact, PathDecoder):
+    """Blocks in paths, and those that `reading` attributes wrongly, by `judge` (TPP 5)."""
+    exact = registry.definition(judge.setting.mode).path_decoder(judge.routine_plan(routine))
+    if exact is None:
         return {}
-    truth = exact.read(observation.counters.of(reference, routine))
+    truth = exact.read(observation.counters.of(judge, routine))
     found = attribute(exact, truth, plan, reading)
     return {
         "flow_blocks": found.flow,
@@ -163,7 +179,11 @@ def _misjudged(
 
 
 def _sizes(
-    plan: RoutinePlan | None, events: RoutineEvents, counters: RoutineCounters, price: RoutinePrice
+    definition: SchemeDefinition,
+    plan: RoutinePlan | None,
+    events: RoutineEvents,
+    counters: RoutineCounters,
+    price: RoutinePrice,
 ) -> dict[str, int]:
     """Bytes and instructions that a scheme takes for one routine."""
     if plan is None:
@@ -173,13 +193,15 @@ def _sizes(
         "snippets": 0 if price.code is None else price.code.count,
         "code_bytes": 0 if price.code is None else price.code.code_bytes,
     }
-    if isinstance(plan, TraceWriter):
-        sizes["trace_bits"] = plan.standard_bits(events.edges)
-        sizes["minimal_trace_bits"] = plan.minimal_bits(events.edges)
+    writer = definition.trace_writer(plan)
+    if writer is not None:
+        sizes["trace_bits"] = writer.standard_bits(events.edges)
+        sizes["minimal_trace_bits"] = writer.minimal_bits(events.edges)
     return sizes
 
 
 def _routine(
+    definition: SchemeDefinition,
     scheme: Scheme,
     routine: int,
     events: RoutineEvents,
@@ -192,7 +214,7 @@ def _routine(
     facts = events.graph_facts
     instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
     whole = scheme.routine_plan(routine)
-    path_plan = whole if isinstance(whole, PathDecoder) else None
+    path_plan = definition.path_decoder(whole)
     blocks = events.block_counts
     return RoutineProfile(
         name=cfg.name,
@@ -268,16 +290,13 @@ def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
 
 def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
     profile = scheme.edge_profile
+    own = {option.name: plain(option.of(scheme)) for option in registry.options()}
     return {
         "path_limit": scheme.path_limit,
         "weights": str(scheme.weights),
         "table": str(scheme.table),
-        "cold": scheme.cold,
-        "loop": scheme.loop,
-        "cold_always": scheme.cold_always,
+        **own,
         "edge_profile": None if profile is None else str(profile),
-        "iterations": scheme.iterations,
-        "placement": str(scheme.placement),
         "routines": request.routines,
         "max_instructions": request.guest.max_instructions,
         "timeout": request.guest.timeout,

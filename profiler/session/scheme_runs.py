@@ -16,7 +16,7 @@ from profiler.profiles.profile import EdgeProfile
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import SchemeOptions, Setting, Weights
-from profiler.schemes.registry import PATH_MODES, PLANNED_MODES, make_plan, needs_edge_profile
+from profiler.schemes.registry import definition, make_plan, needs_edge_profile
 from profiler.session.counters import Scheme
 from simulator.errors import UsageError
 
@@ -160,8 +160,8 @@ def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[Scheme]:
     schemes: list[Scheme] = []
     slots = count()
     for planner in planners:
-        mode = planner.setting.mode
-        make = planner.make if mode in PLANNED_MODES else None
-        slot = next(slots) if mode in PATH_MODES else None
+        scheme = definition(planner.setting.mode)
+        make = planner.make if scheme.instruments else None
+        slot = next(slots) if scheme.counts_paths else None
         schemes.append(Scheme(planner.setting, graphs, make, slot))
     return schemes

@@ -13,7 +13,7 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -30,7 +30,8 @@ from profiler.recovery.code_image import build_code_image
 from profiler.recovery.late_code import START_UP, read_words
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.errors import CountError
-from profiler.request.request import Mode, Phase, Progress, RunRequest, Setting
+from profiler.request.request import Phase, Progress, RunRequest, Setting
+from profiler.schemes.registry import judges
 from profiler.session.counters import Counters, RoutineEvents, Scheme, collect_events
 from profiler.session.results import measure_all
 from profiler.session.scheme_runs import (
@@ -63,7 +64,7 @@ else is missing may show up, and the next run is the wiser."""
 class Observation:
     """A finished run whose every transfer the graphs explain (or are known not to).
 
-    `reference` is the `pp` by which `tpp` is judged, where there is one.
+    `judges` are schemes by mode: those by which others are judged (TPP 5) are among them.
     """
 
     program: Program
@@ -71,7 +72,7 @@ class Observation:
     index: GraphIndex
     automaton: Automaton
     schemes: Sequence[Scheme]
-    reference: Scheme | None
+    judges: Mapping[str, Scheme]
     events: dict[int, RoutineEvents]
     counters: Counters
     contexts: ProgramContexts
@@ -133,7 +134,7 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
             return session.settle(settings)
         session.plan(settings)  # what is wrong with saved profiles shows before anything runs
         free = [setting for setting in settings if not needs_first_run((setting,))]
-        guide = session.settle([*free, *_reference(settings)], replayable=True)
+        guide = session.settle([*free, *judges(settings)], replayable=True)
         return session.replayed(settings, guide) or session.settle(settings, guide)
 
 
@@ -152,7 +153,7 @@ class _Session:
 
     def plan(self, settings: Sequence[Setting], counts: EdgeCounts | None = None) -> list[Planner]:
         """Make ready to plan under `settings`, and under the reference of `tpp`."""
-        wanted = [*settings, *_reference(settings)]
+        wanted = [*settings, *judges(settings)]
         return [Planner(setting, self._profiles, counts) for setting in wanted]
 
     def settle(
@@ -216,14 +217,6 @@ class _Session:
                     return None
             schemes.append(scheme)
         return replace(guide, schemes=schemes)
-
-
-def _reference(settings: Sequence[Setting]) -> list[Setting]:
-    """`pp` to judge `tpp` by (TPP 5), where it is not asked for anyway."""
-    modes = {setting.mode: setting for setting in settings}
-    if Mode.TPP not in modes or Mode.PP in modes:
-        return []
-    return [Setting("pp", Mode.PP, modes[Mode.TPP].options)]
 
 
 def _counts_by_graph(observation: Observation) -> EdgeCounts:
@@ -414,7 +407,7 @@ class _Attempt:
             index=self._index,
             automaton=self._automaton,
             schemes=self._schemes[:wanted],
-            reference=next((s for s in self._schemes if s.setting.mode is Mode.PP), None),
+            judges={s.setting.mode: s for s in reversed(self._schemes)},
             events=events,
             counters=counters,
             contexts=ProgramContexts(self._recovered),

@@ -27,7 +27,7 @@ from profiler.engine.walk import (
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import Discoveries
 from profiler.request.request import RunRequest
-from profiler.schemes.registry import TRACE_MODES
+from profiler.schemes import registry
 from profiler.schemes.tracing.actions import TARGET_BITS
 from profiler.schemes.tracing.planner import TracePlan
 from profiler.session.counters import Scheme
@@ -54,8 +54,8 @@ def start_trace(
         If the mode writes no trace, not all routines are profiled, or the file cannot be written.
     """
     assert request.trace is not None
-    if scheme.setting.mode not in TRACE_MODES:
-        modes = " or ".join(TRACE_MODES)
+    if not registry.definition(scheme.setting.mode).writes_trace:
+        modes = " or ".join(registry.trace_modes())
         raise UsageError(f"--trace: mode {scheme.setting.mode} writes no trace; use --mode {modes}")
     if request.routines:
         raise UsageError("--trace needs all routines: leave out --routine")

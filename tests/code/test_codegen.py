@@ -29,6 +29,7 @@ from simulator.isa.effects import INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of
 from tests.support.code_bench import State
 from tests.support.code_lab import MACHINES, VOLATILE, Lab, hashed_paths
+from tests.support.scheme_code import GENERATORS
 
 R = Register
 
@@ -155,7 +156,7 @@ def free_code(cfg: ControlFlowGraph, *edges: int) -> RoutineCode:
     """Return the code of an edge counter on each of `edges`, everything free."""
     actions = {edge: (CountEdge(k),) for k, edge in enumerate(edges)}
     plan = InstrumentationPlan(actions, False, Table.NONE, 0, None, len(edges))
-    return generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan))
+    return generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
 
 
 def test_places_and_jumps_of_a_graph() -> None:
@@ -186,7 +187,7 @@ def test_code_around_a_slot_block_shares_one_stub() -> None:
 def test_a_hash_call_cannot_fill_the_jump_slot() -> None:
     cfg = graph([*DIAMOND[:2], (0, 2, K.TAKEN), (1, 0, K.TAKEN), (2, 4, K.EXIT)], 3)
     plan = plan_pp(cfg, table=Table.HASH).plan
-    made = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan))
+    made = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
     assert all(s.jump_cost in (0, 2) for s in made.snippets.values() if s.hash_calls == 1)
 
 
@@ -215,7 +216,7 @@ def test_system_calls_keep_code_behind_them() -> None:
     cfg = program.cfg("f")
     after = next(e.id for e in cfg.edges if e.kind is K.FALL_THROUGH and e.source == 0)
     plan = InstrumentationPlan({after: (CountEdge(0),)}, False, Table.NONE, 0, None, 1)
-    made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan))
+    made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
     assert made.snippets[after].where == "fall-through"
 
 
@@ -228,7 +229,7 @@ def test_entry_code_stands_behind_the_save_and_exit_code_before_the_restore() ->
     plan = InstrumentationPlan(
         {e: (CountEdge(k),) for k, e in enumerate(edges)}, False, Table.NONE, 0, None, 2
     )
-    made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan))
+    made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
     assert [made.snippets[e].position for e in edges] == [1, 2]
     assert made.static_instructions == 8
     assert made.code_bytes == 32
@@ -244,7 +245,7 @@ def test_unused_local_is_the_path_register() -> None:
     program = Assembled({"f": body})
     cfg = program.cfg("f")
     plan = plan_pp(cfg).plan
-    made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan))
+    made = generate(cfg, plan, program.context("f"), CounterSpace().place(plan), GENERATORS)
     assert made.path_register in ("%l2", None)
     assert plan.uses_register == (made.path_register is not None)
     analysis = program.context("f").analysis

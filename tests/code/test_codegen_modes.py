@@ -19,7 +19,8 @@ from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from profiler.graphs.flow import block_counts
 from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from profiler.plan.plan import InstrumentationPlan, Table, WriteTrace
-from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.request.request import SchemeOptions, TableChoice
+from profiler.schemes.qpt import VertexPlacement
 from profiler.schemes.registry import make_plan
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
@@ -35,24 +36,24 @@ R = Register
 LIMIT = 2000  # arrays stay small
 HASH = SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)
 ARRAY = SchemeOptions(path_limit=LIMIT, table=TableChoice.ARRAY)
-SETTINGS: dict[str, tuple[Mode, SchemeOptions]] = {
-    "pp": (Mode.PP, ARRAY),
-    "pp-hash": (Mode.PP, HASH),
-    "bittrace": (Mode.BITTRACE, SchemeOptions(path_limit=LIMIT)),
-    "bittrace-hash": (Mode.BITTRACE, HASH),
-    "qpt2": (Mode.QPT2, SchemeOptions()),
-    **{f"qpt-{p.value}": (Mode.QPT, SchemeOptions(placement=p)) for p in VertexPlacement},
-    "naive": (Mode.NAIVE, SchemeOptions()),
-    "tpp": (Mode.TPP, SchemeOptions(path_limit=LIMIT, cold=0)),
-    "tpp-cold": (Mode.TPP, SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True)),
+SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
+    "pp": ("pp", ARRAY),
+    "pp-hash": ("pp", HASH),
+    "bittrace": ("bittrace", SchemeOptions(path_limit=LIMIT)),
+    "bittrace-hash": ("bittrace", HASH),
+    "qpt2": ("qpt2", SchemeOptions()),
+    **{f"qpt-{p.value}": ("qpt", SchemeOptions(placement=p)) for p in VertexPlacement},
+    "naive": ("naive", SchemeOptions()),
+    "tpp": ("tpp", SchemeOptions(path_limit=LIMIT, cold=0)),
+    "tpp-cold": ("tpp", SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True)),
     "tpp-hash": (
-        Mode.TPP,
+        "tpp",
         SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, table=TableChoice.HASH),
     ),
-    "kiter-1": (Mode.KITER, SchemeOptions(path_limit=LIMIT, iterations=1)),
-    "kiter-2": (Mode.KITER, SchemeOptions(path_limit=LIMIT)),
-    "kiter-5": (Mode.KITER, SchemeOptions(path_limit=LIMIT, iterations=5)),
-    "kiter-hash": (Mode.KITER, SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)),
+    "kiter-1": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=1)),
+    "kiter-2": ("kiter", SchemeOptions(path_limit=LIMIT)),
+    "kiter-5": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=5)),
+    "kiter-hash": ("kiter", SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)),
 }
 
 
@@ -200,12 +201,12 @@ def test_branches_into_delay_slots(name: str, machine: MachineKind, several: boo
 
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("mode", [Mode.WITNESS, Mode.BITS])
-def test_traces_and_cost_are_those_of_the_plan(mode: Mode, machine: MachineKind, seed: int) -> None:
+@pytest.mark.parametrize("mode", ["witness", "bits"])
+def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, seed: int) -> None:
     lab, edges, base = lab_of(machine, seed)
     crossings = crossings_of(lab, edges)
     plan = make_plan(lab.cfg, mode, SchemeOptions()).plan
-    packed = mode is Mode.BITS
+    packed = mode == "bits"
     units = TRACE_SIZE * (8 if packed else 1)
     lab.bench.write(TRACE_BUFFER, bytes(TRACE_SIZE))
     lab.bench.write(TRACE_END + POSITION, (-units & 0xFFFFFFFF).to_bytes(4, "big"))
@@ -240,7 +241,7 @@ def test_targets_of_indirect_transfers_are_traced(machine: MachineKind) -> None:
     lab.bench.place([asm.nop(), asm.nop(), asm.retl(), asm.nop()], CALLEE)
     lab.bench.write(CALLEE + 512, CALLEE.to_bytes(4, "big"))
     edges, base = lab.executed_edges(), lab.execute(lab.items)
-    plan = make_plan(lab.cfg, Mode.WITNESS, SchemeOptions()).plan
+    plan = make_plan(lab.cfg, "witness", SchemeOptions()).plan
     assert sum(isinstance(a, WriteTarget) for at in (plan.actions, plan.block_ends)
                for actions in at.values() for a in actions) == 2  # fmt: skip
     lab.bench.write(TRACE_END + POSITION, (-TRACE_SIZE & 0xFFFFFFFF).to_bytes(4, "big"))
@@ -299,7 +300,7 @@ def test_the_sample_needs_no_and_every_register() -> None:
     saving = 0
     for seed in range(12):
         lab, edges, _ = lab_of(MachineKind.SPARCV9, seed)
-        plan = make_plan(lab.cfg, Mode.PP, ARRAY, None, crossings_of(lab, edges)).plan
+        plan = make_plan(lab.cfg, "pp", ARRAY, None, crossings_of(lab, edges)).plan
         made, *_ = lab.run_plan(plan)
         if made.path_register is not None:
             places = {**places, (key := made.path_register == "stack"): places[key] + 1}

@@ -15,12 +15,14 @@ import pytest
 
 from profiler.code.context import RoutineContext, Site
 from profiler.code.frames import FrameState, Slot, slots
-from profiler.code.generators import HASH_REGISTERS, PATH_SLOT, Body, Scheme, snippet_body
+from profiler.code.generators import snippet_body
 from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
 from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
+from profiler.code.stack_words import PATH_SLOT
 from profiler.plan.plan import (
     Action,
     AddRegister,
@@ -36,6 +38,7 @@ from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item
 from simulator.isa.effects import ALL, CC, ICC, INTEGER, XCC, Y
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
+from tests.support.scheme_code import GENERATORS
 
 R = Register
 MACHINES = list(MachineKind)
@@ -50,7 +53,7 @@ class Case:
     """One snippet at one site, with the machine state to run it from."""
 
     machine: MachineKind
-    scheme: Scheme
+    access: CounterAccess
     site: Site
     number: int  # path number in the path register before
     state: State
@@ -87,8 +90,10 @@ def make_case(rng: random.Random, machine: MachineKind, mode: int, on_stack: boo
         live &= ~(1 << register)
     frame = FrameState(rng.randrange(2), 0)
     site = Site(live, frame, slots(frame, rng.choice([176, 240, None]), context.abi))
-    scheme = Scheme(table, addressing, HASHED if hashing else LAYOUT, register, context)
-    return Case(machine, scheme, site, rng.randrange(4000), random_state(rng, machine))
+    access = CounterAccess(
+        table, addressing, HASHED if hashing else LAYOUT, register, context, GENERATORS
+    )
+    return Case(machine, access, site, rng.randrange(4000), random_state(rng, machine))
 
 
 def random_state(rng: random.Random, machine: MachineKind) -> State:
@@ -107,7 +112,7 @@ def random_state(rng: random.Random, machine: MachineKind) -> State:
 
 def encoded(case: Case, number: int) -> int:
     """Return what the path register holds for `number`."""
-    value = case.scheme.offset + case.scheme.scale * number
+    value = case.access.offset + case.access.scale * number
     return value & (0xFFFFFFFFFFFFFFFF if case.is64 else 0xFFFFFFFF)
 
 
@@ -119,17 +124,17 @@ def slot_address(case: Case, slot: Slot) -> int:
 def set_path(case: Case, bench: CodeBench, number: int) -> None:
     """Put a path number into the path register."""
     value = encoded(case, number)
-    if case.scheme.register is not None:
-        case.state.registers[case.scheme.register] = value
+    if case.access.register is not None:
+        case.state.registers[case.access.register] = value
     else:
         bench.write(slot_address(case, case.slot), value.to_bytes(8 if case.is64 else 4, "big"))
 
 
 def get_path(case: Case, bench: CodeBench, after: State) -> int:
     """Return what the path register holds."""
-    if case.scheme.register is not None:
+    if case.access.register is not None:
         mask = 0xFFFFFFFFFFFFFFFF if case.is64 else 0xFFFFFFFF
-        return after.registers[case.scheme.register] & mask
+        return after.registers[case.access.register] & mask
     return int.from_bytes(bench.read(slot_address(case, case.slot), 8 if case.is64 else 4), "big")
 
 
@@ -176,7 +181,7 @@ class Runner:
         """Execute the snippet of `actions`, and check everything about it."""
         set_path(case, self.bench, case.number)
         stack = self.bench.read(STACK, 1 << 16)
-        body = snippet_body(actions, case.scheme, case.site)
+        body = snippet_body(actions, case.access, case.site)
         outcome = self.bench.run(body.instructions, case.state, self.symbols)
         assert outcome.trap == 0x100 + END_TRAP, [i.text for i in body.instructions]
         number, hashed = self.expect(case, actions)
@@ -202,13 +207,13 @@ class Runner:
                 case CountConstantPath(constant, back):
                     hashed += self.expect_count(case, constant, back)
                 case CountEdge(counter):
-                    self.bump(case.scheme.layout.edge_counter(counter))
+                    self.bump(case.access.layout.edge_counter(counter))
         return number, hashed
 
     def expect_count(self, case: Case, number: int, back: bool) -> int:
-        if case.scheme.table is Table.HASH:
+        if case.access.table is Table.HASH:
             return self.model.count(number, back)
-        self.bump(case.scheme.layout.path_counter(number))
+        self.bump(case.access.layout.path_counter(number))
         return 0
 
     def bump(self, address: int) -> None:
@@ -266,10 +271,10 @@ def free_case(machine: MachineKind, mode: int, register: Register | None = R.L0)
     case = make_case(random.Random(1), machine, mode, register is None)
     context = RoutineContext(machine, None)
     layout = HASHED if mode == 2 else LAYOUT
-    scheme = Scheme(*MODES[mode], layout, register, context)
+    access = CounterAccess(*MODES[mode], layout, register, context, GENERATORS)
     frame = FrameState(1, 0)
     site = Site(context.abi.reserved, frame, slots(frame, None, context.abi))
-    return Case(machine, scheme, site, 7, case.state)
+    return Case(machine, access, site, 7, case.state)
 
 
 FREE_COSTS: list[tuple[Action, int, int]] = [  # the table of snippets_paths
@@ -293,7 +298,9 @@ def test_free_costs(machine: MachineKind, action: Action, addressing: int, index
 
 def test_initialisation_with_zero_low_bits_is_one_instruction() -> None:
     case = free_case(MachineKind.SPARCV9, 0)
-    aligned = Scheme(*MODES[0], CounterLayout(ARRAYS_BASE, ARRAYS_BASE), R.L0, case.scheme.context)
+    aligned = CounterAccess(
+        *MODES[0], CounterLayout(ARRAYS_BASE, ARRAYS_BASE), R.L0, case.access.context, GENERATORS
+    )
     assert snippet_body((SetRegister(0),), aligned, case.site).cost == 1
     assert snippet_body((SetRegister(256),), aligned, case.site).cost == 1
 
@@ -317,7 +324,7 @@ def test_each_missing_register_costs_a_save_and_a_restore(machine: MachineKind) 
     free = free_case(machine, 0)
     for kept, extra in ((INTEGER & ~(1 << R.G1), 2), (INTEGER, 4)):
         site = Site(kept & ~(1 << R.L0), free.site.frame, free.site.slots)
-        case = Case(machine, free.scheme, site, 7, free.state)
+        case = Case(machine, free.access, site, 7, free.state)
         assert runner.run(case, (CountEdge(1),)).cost == 4 + extra
 
 
@@ -348,7 +355,7 @@ def test_v8_keeps_every_set_of_flags_over_a_hash_call() -> None:
         for live in (CC | free.site.live, ALL & ~Y & ~(1 << R.L0)):
             site = Site(live, free.site.frame, free.site.slots)
             state = State(list(free.state.registers), icc, 0, 0)
-            case = Case(MachineKind.SPARCV8, free.scheme, site, 7, state)
+            case = Case(MachineKind.SPARCV8, free.access, site, 7, state)
             costs.add(runner.run(case, (CountPath(3),)).cost)
     assert len(costs) == 2
     assert RESTORE_ROUTINE in runner.symbols
@@ -359,8 +366,8 @@ def test_v9_never_touches_conditions() -> None:
     for machine in (MachineKind.SPARCV9, MachineKind.SPARCV8PLUS):
         free = free_case(machine, 2)
         site = Site(free.site.live | CC, free.site.frame, free.site.slots)
-        plain = snippet_body((CountPath(3),), free.scheme, free.site)
-        assert snippet_body((CountPath(3),), free.scheme, site) == plain
+        plain = snippet_body((CountPath(3),), free.access, free.site)
+        assert snippet_body((CountPath(3),), free.access, site) == plain
 
 
 def test_hash_registers_are_the_convention() -> None:

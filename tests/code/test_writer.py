@@ -13,15 +13,23 @@ from dataclasses import dataclass
 
 import pytest
 
-from profiler.code import generators as snippets
 from profiler.code.context import RoutineContext, Site
 from profiler.code.frames import FrameState, Slot, slots
-from profiler.code.generators import Body, Scheme, needs, snippet_body
+from profiler.code.generators import needs, snippet_body
 from profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
 from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.snippet_parts import (
+    HASH_REGISTERS,
+    Body,
+    CounterAccess,
+    Generator,
+    Generators,
+    Needs,
+    PathRegister,
+)
 from profiler.code.stack_words import path_words, temporary_frame
-from profiler.code.writer import HASH_REGISTERS, Generator, Needs, PathRegister, Writer
+from profiler.code.writer import Writer
 from profiler.plan.plan import Addressing, Execution, Table
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -30,6 +38,7 @@ from simulator.isa.assembly import Item, Label, assemble
 from simulator.isa.effects import ALL, CC
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 from tests.support.code_lab import MACHINES
+from tests.support.scheme_code import GENERATORS, ROUTINES
 
 R = Register
 WORDS = ARRAYS_BASE + 0x4000
@@ -70,7 +79,7 @@ def write_mix(writer: Writer, action: Mix) -> None:
     """Write the code of `Mix`; the sum is kept over the call."""
     total, other = writer.temporary(2), writer.temporary(3)
     writer.load_path(total)
-    for k in range(1, len(writer.scheme.registers)):
+    for k in range(1, len(writer.access.registers)):
         writer.emit(asm.arithmetic("add", total, writer.fetch(k, 3), total))
         writer.add_path(k, k)
     for number in range(action.use):
@@ -93,7 +102,7 @@ def mix_needs(action: Mix, _table: Table, machine: MachineKind) -> Needs:
     return Needs(True, HASH_REGISTERS if action.calls else (), conditions)
 
 
-snippets.GENERATORS[Mix] = Generator(write_mix, mix_needs)
+MIXED: Generators = {**GENERATORS, Mix: Generator(write_mix, mix_needs)}
 
 
 def spoiler() -> list[Item]:
@@ -106,7 +115,7 @@ def spoiler() -> list[Item]:
 class Case:
     """A snippet's site, path registers and machine state."""
 
-    scheme: Scheme
+    access: CounterAccess
     site: Site
     state: State
     values: list[int]
@@ -114,8 +123,8 @@ class Case:
     @property
     def words(self) -> dict[int, Slot]:
         """Stack words of path registers, by path register."""
-        inside = [k for k, r in enumerate(self.scheme.registers) if r is None]
-        abi, mixed = self.scheme.context.abi, self.scheme.mixed
+        inside = [k for k, r in enumerate(self.access.registers) if r is None]
+        abi, mixed = self.access.context.abi, self.access.mixed
         return dict(zip(inside, path_words(self.site, abi, len(inside), mixed, WORDS), strict=True))
 
     def address(self, slot: Slot) -> int:
@@ -141,7 +150,9 @@ def make_case(rng: random.Random, machine: MachineKind) -> Case:
     site = Site(live, frame, slots(frame, rng.choice([400, 640]), context.abi))
     mixed = rng.random() < 0.3
     first, *others = registers
-    scheme = Scheme(Table.ARRAY, Addressing.INDEX, LAYOUT, first, context, tuple(others), mixed)
+    access = CounterAccess(
+        Table.ARRAY, Addressing.INDEX, LAYOUT, first, context, MIXED, tuple(others), mixed
+    )
     bias = context.abi.bias
     state = State([rng.getrandbits(64 if is64 else 32) for _ in range(32)])
     if machine is MachineKind.SPARCV8PLUS:
@@ -154,7 +165,7 @@ def make_case(rng: random.Random, machine: MachineKind) -> Case:
     values = [rng.choice([0, -5, 12, 100000, -(1 << 20)]) for _ in range(count)]
     if rng.random() < 0.3:
         values[0] = -sum(values[1:])
-    return Case(scheme, site, state, values)
+    return Case(access, site, state, values)
 
 
 class Machine:
@@ -164,16 +175,16 @@ class Machine:
         self.machine = machine
         self.is64 = machine is MachineKind.SPARCV9
         self.bench = CodeBench(self.is64)
-        for assembly in runtime_code(machine):
+        for assembly in runtime_code(machine, ROUTINES):
             self.bench.write(assembly.base, assembly.code)
-        self.symbols = {**runtime_symbols(machine), SPOIL: SPOIL_CODE}
+        self.symbols = {**runtime_symbols(machine, ROUTINES), SPOIL: SPOIL_CODE}
         self.bench.write(SPOIL_CODE, assemble(spoiler(), SPOIL_CODE).code)
 
     def run(self, case: Case, action: Mix) -> Body:
         """Execute the snippet and check everything about it."""
         self.put(case)
         before = self.bench.read(STACK, 1 << 16)
-        body = snippet_body((action,), case.scheme, case.site)
+        body = snippet_body((action,), case.access, case.site)
         outcome = self.bench.run(body.instructions, case.state, self.symbols)
         assert outcome.trap == 0x100 + END_TRAP, [i.text for i in body.instructions]
         execution = Execution(list(case.values))
@@ -191,7 +202,7 @@ class Machine:
     def put(self, case: Case) -> None:
         """Put the path registers' values where they belong."""
         size = 8 if self.is64 else 4
-        for k, (register, value) in enumerate(zip(case.scheme.registers, case.values, strict=True)):
+        for k, (register, value) in enumerate(zip(case.access.registers, case.values, strict=True)):
             encoded = value & ((1 << 8 * size) - 1)
             if register is None:
                 self.bench.write(case.address(case.words[k]), encoded.to_bytes(size, "big"))
@@ -203,7 +214,7 @@ class Machine:
     def path_values(self, case: Case, after: State) -> Iterator[int]:
         """Yield what the path registers hold."""
         size = 8 if self.is64 else 4
-        for k, register in enumerate(case.scheme.registers):
+        for k, register in enumerate(case.access.registers):
             if register is None:
                 yield int.from_bytes(self.bench.read(case.address(case.words[k]), size), "big")
             else:
@@ -226,10 +237,10 @@ class Machine:
         words = [*case.site.slots, *case.words.values()]
         starts = [case.address(slot) - STACK for slot in words if slot.base is not R.G0]
         allowed = {byte for start in starts for byte in range(start, start + 8)}
-        top = case.state.registers[R.SP] + case.scheme.context.abi.bias - STACK
+        top = case.state.registers[R.SP] + case.access.context.abi.bias - STACK
         changed = {n for n in range(1 << 16) if before[n] != after[n]}
         assert {n for n in changed if n >= top} <= allowed
-        frame = temporary_frame(case.scheme.context.abi)
+        frame = temporary_frame(case.access.context.abi)
         assert all(n >= top - 2 * frame for n in changed)
 
 
@@ -251,10 +262,12 @@ def test_random_snippets(machine: MachineKind) -> None:
     assert conditional > 100
 
 
-def free_scheme(machine: MachineKind, register: PathRegister = R.L0) -> tuple[Scheme, Site]:
+def free_scheme(machine: MachineKind, register: PathRegister = R.L0) -> tuple[CounterAccess, Site]:
     """Return a scheme with one path register at a site where everything is free."""
     context = RoutineContext(machine, None)
-    return Scheme(Table.ARRAY, Addressing.INDEX, LAYOUT, register, context), context.free_site
+    return CounterAccess(
+        Table.ARRAY, Addressing.INDEX, LAYOUT, register, context, MIXED
+    ), context.free_site
 
 
 @pytest.mark.parametrize(
@@ -262,9 +275,9 @@ def free_scheme(machine: MachineKind, register: PathRegister = R.L0) -> tuple[Sc
     [(MachineKind.SPARCV9, 2), (MachineKind.SPARCV8PLUS, 3), (MachineKind.SPARCV8, 3)],
 )
 def test_a_condition_costs_its_branch(machine: MachineKind, cost: int) -> None:
-    scheme, site = free_scheme(machine)
-    plain = snippet_body((Mix(0),), scheme, site)
-    body = snippet_body((Mix(0, condition="lz"),), scheme, site)
+    access, site = free_scheme(machine)
+    plain = snippet_body((Mix(0),), access, site)
+    body = snippet_body((Mix(0, condition="lz"),), access, site)
     assert body.cost == plain.cost + 1 + cost  # the copy of the sum
     assert body.taken_cost == 1
     assert body.open_end
@@ -272,28 +285,28 @@ def test_a_condition_costs_its_branch(machine: MachineKind, cost: int) -> None:
 
 def test_live_conditions_cost_what_keeps_them() -> None:
     for machine, more in ((MachineKind.SPARCV9, 2), (MachineKind.SPARCV8PLUS, 2)):
-        scheme, site = free_scheme(machine)
+        access, site = free_scheme(machine)
         live = Site(site.live | CC, site.frame, site.slots)
-        plain = snippet_body((Mix(0, flags=True),), scheme, site)
-        assert snippet_body((Mix(0, flags=True),), scheme, live).cost == plain.cost + more
+        plain = snippet_body((Mix(0, flags=True),), access, site)
+        assert snippet_body((Mix(0, flags=True),), access, live).cost == plain.cost + more
 
 
 def test_a_call_takes_the_last_instruction_into_its_delay_slot() -> None:
-    scheme, site = free_scheme(MachineKind.SPARCV9)
-    body = snippet_body((Mix(0, calls=True),), scheme, site)
+    access, site = free_scheme(MachineKind.SPARCV9)
+    body = snippet_body((Mix(0, calls=True),), access, site)
     texts = [i.text for i in body.instructions]
     assert texts[texts.index(f"call {SPOIL}") + 1] == "mov 7, %o0"
     assert body.cost == len(texts) + len(spoiler()) - 1
 
 
 def test_needs_are_joined() -> None:
-    joined = needs((Mix(), Mix(calls=True)), Table.ARRAY, MachineKind.SPARCV9)
+    joined = needs((Mix(), Mix(calls=True)), Table.ARRAY, MachineKind.SPARCV9, MIXED)
     assert joined == Needs(True, HASH_REGISTERS, True)
     with pytest.raises(AssemblyError, match="no code for object"):
-        needs((object(),), Table.ARRAY, MachineKind.SPARCV9)  # type: ignore[arg-type]
+        needs((object(),), Table.ARRAY, MachineKind.SPARCV9, MIXED)  # type: ignore[arg-type]
 
 
 def test_two_conditional_parts_are_refused() -> None:
-    scheme, site = free_scheme(MachineKind.SPARCV9)
+    access, site = free_scheme(MachineKind.SPARCV9)
     with pytest.raises(AssemblyError, match="two conditional"):
-        snippet_body((Mix(condition="z"), Mix(condition="z")), scheme, site)
+        snippet_body((Mix(condition="z"), Mix(condition="z")), access, site)

@@ -16,20 +16,22 @@ import pytest
 
 from profiler import cli
 from profiler.commands import options, progress
-from profiler.commands.compare import DEFAULT_MODES
 from profiler.profiles.profile import Ending, Measurement
 from profiler.profiles.storage import load
 from profiler.request.request import (
-    Mode,
     Phase,
     Progress,
     RunRequest,
     SchemeOptions,
     Setting,
     TableChoice,
-    VertexPlacement,
     Weights,
 )
+from profiler.schemes import registry
+from profiler.schemes.kiter import ITERATIONS
+from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.registry import planned_modes
+from profiler.schemes.tpp import COLD, LOOP
 from simulator.errors import ProgramFileError, SimulatorError
 from tests.support.samples import FAULT, measurement
 
@@ -88,7 +90,7 @@ def test_defaults(session: FakeSession) -> None:
     (request,) = session.requests
     assert request.program == Path("a.elf")
     assert request.arguments == ()
-    assert request.mode is Mode.PP
+    assert request.mode == "pp"
     assert request.scheme.weights is Weights.HEURISTIC
     assert request.scheme.table is TableChoice.AUTO
     assert request.scheme.path_limit == 100_000_000
@@ -116,7 +118,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     simprof("run", *options_given, "a.elf", "--", "-x", "--mode=pp", "b c")
     (request,) = session.requests
     assert request.arguments == (b"-x", b"--mode=pp", b"b c")
-    assert request.mode is Mode.QPT2
+    assert request.mode == "qpt2"
     assert request.scheme.path_limit == 1000
     assert request.scheme.weights is Weights.UNIFORM
     assert request.scheme.table is TableChoice.HASH
@@ -151,10 +153,10 @@ def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Pa
     assert request.trace == tmp_path / "t"
 
 
-@pytest.mark.parametrize("mode", [str(mode) for mode in Mode])
+@pytest.mark.parametrize("mode", [str(mode) for mode in registry.modes()])
 def test_every_mode_can_be_run(session: FakeSession, mode: str) -> None:
     simprof("run", "--mode", mode, "a.elf")
-    assert session.requests[0].mode is Mode(mode)
+    assert session.requests[0].mode is mode
 
 
 # --- comparing
@@ -167,7 +169,7 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
         "calls-optimal",
     ]  # fmt: skip
     assert all(setting.options == SchemeOptions() for setting in session.settings)
-    assert tuple(setting.mode for setting in session.settings) == DEFAULT_MODES
+    assert tuple(setting.mode for setting in session.settings) == planned_modes()
     assert session.requests[0].arguments == (b"7",)
 
 
@@ -176,7 +178,9 @@ def test_compare_settings_stand_beside_tpp(session: FakeSession) -> None:
     simprof("compare", "a.elf", "--modes", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
     names = [setting.name for setting in session.settings]
     assert names == ["tpp", "tpp(1,1)", "tpp(5,15.5)", "kiter"]
-    chosen = [(s.options.cold, s.options.loop, s.options.iterations) for s in session.settings]
+    chosen = [
+        tuple(option.of(s.options) for option in (COLD, LOOP, ITERATIONS)) for s in session.settings
+    ]
     assert chosen == [(3, 15, 3), (1, 1, 3), (5, 15.5, 3), (3, 15, 3)]
     simprof("compare", "a.elf", "--modes", "edges", "--tpp", "0,100")
     assert [setting.name for setting in session.settings] == ["edges", "tpp(0,100)"]
@@ -195,7 +199,7 @@ def test_compare_outputs(
 
 def test_options_after_the_program_are_simprofs(session: FakeSession) -> None:
     simprof("run", "a.elf", "--mode=qpt2", "--", "7")
-    assert session.requests[0].mode is Mode.QPT2
+    assert session.requests[0].mode == "qpt2"
     assert session.requests[0].arguments == (b"7",)
 
 

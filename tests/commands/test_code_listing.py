@@ -17,6 +17,7 @@ from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from tests.support.assembled import Assembled, code
+from tests.support.scheme_code import GENERATORS
 
 R = Register
 PROGRAMS = Path(__file__).resolve().parents[2] / "fixtures" / "bin"
@@ -55,9 +56,9 @@ def shown(program: Assembled, plan: InstrumentationPlan) -> tuple[str, RoutineCo
     """Return the listing of the sample's routine under `plan`."""
     cfg, context = program.cfg("f"), program.context("f")
     layout = CounterSpace().place(plan)
-    made = generate(cfg, plan, context, layout)
+    made = generate(cfg, plan, context, layout, GENERATORS)
     emission = emit(cfg, context, made)
-    routine = code_text.InstrumentedRoutine(0, plan, made, emission, layout)
+    routine = code_text.InstrumentedRoutine(0, plan, made, emission)
     return code_text.render(program.recovered, "test", [routine]), made
 
 
@@ -125,7 +126,7 @@ def test_a_block_shows_cheapest_position_and_order() -> None:
         {0: (CountEdge(2),)},
     )  # fmt: skip
     cfg, context = program.cfg("f"), program.context("f")
-    made = generate(cfg, plan, context, CounterSpace().place(plan))
+    made = generate(cfg, plan, context, CounterSpace().place(plan), GENERATORS)
     top, end = made.block_snippets[0], made.block_end_snippets[0]
     assert made.snippets[0].cost > top.cost == end.cost == 4
     assert top.position is not None

@@ -12,18 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from profiler.commands.compare import DEFAULT_MODES, make_settings
+from profiler.commands.compare import make_settings
 from profiler.profiles.profile import Measurement
 from profiler.profiles.storage import save
 from profiler.reports import compare_json, compare_text
 from profiler.request.request import (
     GuestOptions,
-    Mode,
     RunRequest,
     SchemeOptions,
     Setting,
     TableChoice,
 )
+from profiler.schemes.registry import planned_modes
 from profiler.session.session import Comparison, compare_program, run_program
 from tests.support.samples import measurement
 
@@ -47,7 +47,7 @@ def request_for(elf: Path, quiet: int, *arguments: str, **guest: object) -> RunR
 
 
 def settings(
-    modes: Sequence[Mode] = DEFAULT_MODES,
+    modes: Sequence[str] = planned_modes(),
     tpp: Sequence[tuple[float, float]] = TPP,
     scheme: SchemeOptions = SCHEME,
 ) -> list[Setting]:
@@ -86,17 +86,17 @@ def test_each_mode_measures_what_it_measures_alone(
 @pytest.mark.parametrize(
     ("modes", "tpp", "table", "emulations"),
     [
-        ([Mode.PP, Mode.KITER], [], TableChoice.AUTO, 1),
-        ([Mode.EDGES], [], TableChoice.AUTO, 1),
-        ([Mode.TPP], [], TableChoice.AUTO, 1),
-        ([Mode.EDGES], [(5.0, 15.0), (9.0, 20.0)], TableChoice.AUTO, 1),
-        ([Mode.PP, Mode.TPP], [(0.0, 0.0), (5.0, 15.0)], TableChoice.HASH, 2),
+        (["pp", "kiter"], [], TableChoice.AUTO, 1),
+        (["edges"], [], TableChoice.AUTO, 1),
+        (["tpp"], [], TableChoice.AUTO, 1),
+        (["edges"], [(5.0, 15.0), (9.0, 20.0)], TableChoice.AUTO, 1),
+        (["pp", "tpp"], [(0.0, 0.0), (5.0, 15.0)], TableChoice.HASH, 2),
     ],
 )
 def test_at_most_two_emulations(
     fixture_elf: Find,
     quiet: int,
-    modes: list[Mode],
+    modes: list[str],
     tpp: list[tuple[float, float]],
     table: TableChoice,
     emulations: int,
@@ -111,12 +111,12 @@ def test_a_saved_edge_profile_spares_the_first_run(
     fixture_elf: Find, quiet: int, tmp_path: Path
 ) -> None:
     request = request_for(fixture_elf("loops"), quiet)
-    guided = compare_program(request, settings([Mode.TPP], TPP))
-    for mode in (Mode.EDGES, Mode.QPT2, Mode.PP):
+    guided = compare_program(request, settings(["tpp"], TPP))
+    for mode in ("edges", "qpt2", "pp"):
         saved = tmp_path / mode
         save(run_program(replace(request, mode=mode)), saved)
         scheme = SchemeOptions(edge_profile=saved)
-        found = compare_program(request, settings([Mode.TPP], TPP, scheme))
+        found = compare_program(request, settings(["tpp"], TPP, scheme))
         assert found.emulations == 1
         for first, second in zip(guided.measurements, found.measurements, strict=True):
             assert (first.added, first.lost) == (second.added, second.lost)
@@ -129,10 +129,10 @@ def test_an_edge_profile_of_other_input_loses_paths_and_says_so(
     """What a profile of less work calls cold is executed later."""
     elf, saved = fixture_elf("bench"), tmp_path / "p"
     cut = request_for(elf, quiet, "1", max_instructions=20_000)
-    save(run_program(replace(cut, mode=Mode.EDGES)), saved)
+    save(run_program(replace(cut, mode="edges")), saved)
     scheme = SchemeOptions(edge_profile=saved, cold_always=True)
     request = request_for(elf, quiet, "1", max_instructions=1_000_000)
-    exact, stale = compare_program(request, settings([Mode.PP, Mode.TPP], [], scheme)).measurements
+    exact, stale = compare_program(request, settings(["pp", "tpp"], [], scheme)).measurements
     paths = exact.counts["path_increments"]
     assert stale.counts["path_increments"] < paths
     assert stale.lost["cold_paths"] > 0

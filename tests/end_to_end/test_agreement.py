@@ -19,13 +19,13 @@ from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, Routin
 from profiler.profiles.profile import Measurement
 from profiler.request.request import (
     GuestOptions,
-    Mode,
     RunRequest,
     SchemeOptions,
     Setting,
-    VertexPlacement,
     Weights,
 )
+from profiler.schemes import registry
+from profiler.schemes.qpt import VertexPlacement
 from profiler.schemes.tpp.planner import TppPlan
 from profiler.session.counters import RoutineEvents, Scheme
 from profiler.session.results import measure_all
@@ -71,17 +71,15 @@ EDGE_MODES = (
 SETTINGS = {
     **{
         str(mode): Setting(str(mode), mode, SchemeOptions())
-        for mode in Mode
-        if mode not in (Mode.EDGES, Mode.QPT)
+        for mode in registry.modes()
+        if mode not in ("edges", "qpt")
     },
-    "kiter-1": Setting("kiter-1", Mode.KITER, SchemeOptions(iterations=1)),
-    "tpp-all": Setting("tpp-all", Mode.TPP, SchemeOptions(cold=0, loop=0)),
-    "tpp-cold": Setting("tpp-cold", Mode.TPP, SchemeOptions(cold=25, loop=0, cold_always=True)),
-    "uniform": Setting("uniform", Mode.QPT2, SchemeOptions(weights=Weights.UNIFORM)),
+    "kiter-1": Setting("kiter-1", "kiter", SchemeOptions(iterations=1)),
+    "tpp-all": Setting("tpp-all", "tpp", SchemeOptions(cold=0, loop=0)),
+    "tpp-cold": Setting("tpp-cold", "tpp", SchemeOptions(cold=25, loop=0, cold_always=True)),
+    "uniform": Setting("uniform", "qpt2", SchemeOptions(weights=Weights.UNIFORM)),
     **{
-        f"qpt-{placement}": Setting(
-            f"qpt-{placement}", Mode.QPT, SchemeOptions(placement=placement)
-        )
+        f"qpt-{placement}": Setting(f"qpt-{placement}", "qpt", SchemeOptions(placement=placement))
         for placement in VertexPlacement
     },
 }

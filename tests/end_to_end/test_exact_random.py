@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import Mode, SchemeOptions, TableChoice, Weights
+from profiler.request.request import SchemeOptions, TableChoice, Weights
 from tests.oracles.exact import check_against_qemu
 from tests.support.random_programs import program, wide_program
 
@@ -60,6 +60,6 @@ def test_large_routines_with_many_paths_are_exact(
 ) -> None:
     built = compile_c(wide_program(1, 5000, 40), (level, *BARE), width=width)
     found = check_against_qemu(built, directory=tmp_path)
-    routines = {r.name: r for r in found.measurements[Mode.PP].routines}
+    routines = {r.name: r for r in found.measurements["pp"].routines}
     assert routines["large"].blocks > 3000
     assert routines["many"].cut_edges

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import Mode
 from tests.oracles.exact import Simulated, simulate
 
 SOURCE = r"""
@@ -149,7 +148,7 @@ def test_line_counts_are_those_of_gcov(
     expected = gcov_counts(tmp_path)
     source = tmp_path / "counted.c"
     program = compile_c(source, ("-O0", "-g"), width)
-    counted = simprof_counts(simulate(program, directory=tmp_path, modes=(Mode.EDGES,)))
+    counted = simprof_counts(simulate(program, directory=tmp_path, modes=("edges",)))
     common = counted.keys() & expected.keys()
     assert {line: counted[line] for line in common} == {line: {expected[line]} for line in common}
     assert len(common) > 25

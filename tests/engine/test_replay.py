@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.session.counters import Counters
 from profiler.session.session import Comparison, compare_program
 
@@ -13,10 +13,10 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"
 THRESHOLDS = ((0, 0), (5, 15), (20, 40))
 SETTINGS = (
     *(
-        Setting(f"tpp({cold},{loop})", Mode.TPP, SchemeOptions(cold=cold, loop=loop))
+        Setting(f"tpp({cold},{loop})", "tpp", SchemeOptions(cold=cold, loop=loop))
         for cold, loop in THRESHOLDS
     ),
-    Setting("always", Mode.TPP, SchemeOptions(cold=20, loop=40, cold_always=True)),
+    Setting("always", "tpp", SchemeOptions(cold=20, loop=40, cold_always=True)),
 )
 NAMES = ("v9/control", "v9/nonlocal", "v8/loops", "v8plus/signals")
 

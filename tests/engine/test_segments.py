@@ -19,7 +19,7 @@ from profiler.graphfiles.execution import execute
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.interpret import ExecutedWalk
 from profiler.plan.plan import Table
-from profiler.request.request import Mode, SchemeOptions, Setting, TableChoice
+from profiler.request.request import SchemeOptions, Setting, TableChoice
 from profiler.schemes.registry import make_plan
 from profiler.session.counters import Counters, RoutineEvents, Scheme, UnfinishedSegment
 from simulator.binary.program import MachineKind
@@ -28,7 +28,7 @@ from tests.oracles import brute
 MACHINE = MachineKind.SPARCV9
 SETTINGS = tuple(
     Setting(f"{mode}-{number}", mode, options)
-    for mode in (Mode.PP, Mode.BITTRACE, Mode.TPP, Mode.KITER)
+    for mode in ("pp", "bittrace", "tpp", "kiter")
     for number, options in enumerate(
         (
             SchemeOptions(),

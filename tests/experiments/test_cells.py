@@ -28,12 +28,13 @@ from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from profiler.plan.plan import Table
 from profiler.profiles.profile import PathCount
 from profiler.recovery.recovery import recover
-from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import make_plan
 from profiler.session.session import compare_program
 from simulator.binary import elf
 from simulator.errors import UsageError
 from tests.support.figures import epp_1, walk
+from tests.support.scheme_code import GENERATORS
 
 Find = Callable[..., Path]
 
@@ -78,7 +79,7 @@ def test_wrong_settings_are_one_line_errors(text: str) -> None:
 
 def test_settings_reach_the_scheme() -> None:
     found = parse("kiter[iterations=3,path_limit=60000]").scheme()
-    assert found.mode is Mode.KITER
+    assert found.mode == "kiter"
     assert found.options == dataclasses.replace(SchemeOptions(), iterations=3, path_limit=60000)
     exact = parse("pp[weights=exact]")
     assert exact.scheme(Path("x")).options.weights == Path("x")
@@ -232,7 +233,7 @@ def test_a_cell_has_the_numbers_of_compare(
         names = ("pp", "qpt2", "tpp", "kiter", "witness")
         compared = compare_program(
             RunRequest(fixture_elf("switches"), guest),
-            [Setting(name, Mode(name), SchemeOptions()) for name in names],
+            [Setting(name, name, SchemeOptions()) for name in names],
         )
     for name, measurement in zip(names, compared.measurements, strict=True):
         cell = found[name]
@@ -357,8 +358,8 @@ def test_jumps_are_where_generated_code_has_them(mode: str, fixture_elf: Find) -
         recovered = recover(elf.load(fixture_elf(name)))
         contexts, space = ProgramContexts(recovered), CounterSpace()
         for number, cfg in enumerate(recovered.routines):
-            plan = make_plan(cfg, Mode(mode), SchemeOptions()).plan
-            code = generate(cfg, plan, contexts.of(number), space.place(plan))
+            plan = make_plan(cfg, mode, SchemeOptions()).plan
+            code = generate(cfg, plan, contexts.of(number), space.place(plan), GENERATORS)
             expected = {edge for edge, snippet in code.snippets.items() if snippet.jump_cost}
             assert set(find_jumps(cfg, plan, contexts.of(number))) == expected
             found += len(expected)
@@ -408,7 +409,7 @@ def test_one_bad_setting_does_not_take_the_others_with_it(
     real = cell_measure.measure
 
     def fragile(request: RunRequest, settings: list[Setting]) -> tuple[CellResult, ...]:
-        if any(each.mode is Mode.KITER for each in settings):
+        if any(each.mode == "kiter" for each in settings):
             raise RuntimeError("kiter\nfell over")
         return real(request, settings)
 

@@ -14,9 +14,9 @@ from xml.etree import ElementTree
 import pytest
 
 from profiler import cli
-from profiler.code import cost_model
-from profiler.code import generators as snippets
-from profiler.code.writer import Generator, Writer
+from profiler.code import snippets_paths
+from profiler.code.snippet_parts import Generator
+from profiler.code.writer import Writer
 from profiler.engine import kernel_cache
 from profiler.experiments.regress import file as regress_file
 from profiler.experiments.regress import regress
@@ -37,15 +37,16 @@ from profiler.experiments.regress.values import Baseline, RoutineFacts, Run, Set
 from profiler.graphs.weights import uniform
 from profiler.plan.plan import CountEdge
 from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
-from profiler.request.request import Mode, SchemeOptions, Setting, Weights
+from profiler.request.request import SchemeOptions, Setting, Weights
+from profiler.schemes import cost_model, registry
 from profiler.schemes.qpt import planner as qpt
 from simulator.errors import UsageError
 from simulator.isa import assembler as asm
 
 ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "fixtures/bin"
-QPT2 = Setting("qpt2", Mode.QPT2, SchemeOptions())
-PP = Setting("pp", Mode.PP, SchemeOptions())
+QPT2 = Setting("qpt2", "qpt2", SchemeOptions())
+PP = Setting("pp", "pp", SchemeOptions())
 EXACT = CheckOptions()
 MODEL = Target("", Path(), {})
 
@@ -448,13 +449,16 @@ def test_one_instruction_of_a_snippet_is_caught(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     old = recorded(place, PP, QPT2)
-    plain = snippets.GENERATORS[CountEdge]
+    plain = snippets_paths.GENERATORS[CountEdge]
 
     def longer(writer: Writer, action: CountEdge) -> None:
         plain.write(writer, action)
         writer.emit(asm.nop())
 
-    monkeypatch.setitem(snippets.GENERATORS, CountEdge, Generator(longer, plain.needs))
+    changed = {**snippets_paths.GENERATORS, CountEdge: Generator(longer, plain.needs)}
+    monkeypatch.setattr(snippets_paths, "GENERATORS", changed)
+    monkeypatch.setattr(cost_model, "GENERATORS", changed)
+    registry.generators.cache_clear()
     monkeypatch.setattr(regress, "cost_model", cost_model.make_cost_model)
     found = again(old, place)
     assert found.status == 1
@@ -531,7 +535,7 @@ def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
     profile = tmp_path / "p"
     profile.write_bytes(b"x")
     options = SchemeOptions(cold=2.5, loop=0.0, cold_always=True, path_limit=9, weights=profile)
-    setting = Setting("tpp(2.5,0)", Mode.TPP, options)
+    setting = Setting("tpp(2.5,0)", "tpp", options)
     facts = regress.describe(setting, tmp_path)
     restored = regress.restore(setting.name, facts, tmp_path)
     assert restored == setting

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from profiler.recovery.recovery import recover
-from profiler.request.request import Mode
 from profiler.schemes.kiter.planner import plan_kiter
 from simulator.binary.elf import load
 from tests.conftest import EMULATORS, FIXTURES
@@ -35,7 +34,7 @@ EXPECTED = SUITES / "expected"
 
 @dataclass(frozen=True)
 class Source:
-    """A program that is built when it is needed, from the files of suites/src/GROUP."""
+    """A program that is built when it is needed, from the files of fixtures/suites/src/GROUP."""
 
     name: str
     directory: str
@@ -177,7 +176,7 @@ def test_kernel_sizes(name: str, tmp_path: Path) -> None:
     lengths = {}
     for each, arguments in KERNELS[name].inputs:
         path = SUITES / "bin" / "v9" / f"{name}.elf"
-        simulated = simulate(path, arguments, directory=tmp_path, modes=(Mode.EDGES,))
+        simulated = simulate(path, arguments, directory=tmp_path, modes=("edges",))
         assert simulated.output == expected(KERNELS[name], each)
         lengths[each] = simulated.observation.result.instructions
     assert 2e6 <= lengths["ref"] <= 20e6
@@ -217,7 +216,7 @@ def cosines(block: list[int]) -> list[float]:
 def test_transforms(name: str, tolerance: int, seed: int, tmp_path: Path) -> None:
     """Both give eight times the cosine transform; fdct, multiplied by its algorithm's factors."""
     path = SUITES / "bin" / "v9" / f"{name}.elf"
-    shown = simulate(path, ["0", str(seed)], directory=tmp_path, modes=(Mode.EDGES,)).output
+    shown = simulate(path, ["0", str(seed)], directory=tmp_path, modes=("edges",)).output
     numbers = [int(word) for word in shown.split()]
     factor = [1.0] * 8
     if name == "fdct":
@@ -312,9 +311,9 @@ def test_program_sizes(
     path = compile_c(source.text(), width=width, language=source.language)
     lengths = {}
     for name, arguments in source.inputs.items():
-        simulated = simulate(path, arguments, directory=tmp_path, modes=(Mode.EDGES,))
+        simulated = simulate(path, arguments, directory=tmp_path, modes=("edges",))
         assert simulated.output == source.expected(name)
-        counts = simulated.measurements[Mode.EDGES].counts
+        counts = simulated.measurements["edges"].counts
         assert counts["unattributed_instructions"] == 0
         lengths[name] = simulated.observation.result.instructions
     assert 100e6 <= lengths["ref"] <= 400e6

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from profiler import cli
-from profiler.experiments.suites import directories as places
-from profiler.experiments.suites import fetch, generate, inputs, toolchain
+from profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
 from profiler.experiments.suites.builder import build, check_program, source_hash
 from profiler.experiments.suites.suite import (
     BUILDS,
@@ -28,6 +27,7 @@ from profiler.experiments.suites.suite import (
 )
 from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import UsageError
+from tests.conftest import FIXTURES
 
 SPEC95_INT = "099.go 124.m88ksim 126.gcc 129.compress 130.li 132.ijpeg 134.perl 147.vortex".split()
 
@@ -76,7 +76,7 @@ def run_cli(*words: str) -> int:
 def test_the_suites_that_come_with_simprof() -> None:
     assert suite_names()[:3] == ("micro", "wcet", "spec-like")
     sizes = {name: len(load_suite(name).benchmarks) for name in suite_names()}
-    assert sizes["micro"] == len(list((places.ROOT / "fixtures/bin/v9").glob("*.elf")))
+    assert sizes["micro"] == len(list((FIXTURES / "bin/v9").glob("*.elf")))
     assert sizes["wcet"] == 9
     for name in suite_names():
         for each in load_suite(name).benchmarks:
@@ -98,6 +98,25 @@ def test_an_unknown_suite_names_those_there_are() -> None:
         load_suite("spec")
     with pytest.raises(UsageError, match="no benchmark sieves"):
         load_suite("micro").benchmark("sieves")
+
+
+def test_suites_are_missed_only_where_neither_checkout_nor_wheel_has_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    packaged = tmp_path / "data"
+    monkeypatch.setattr(directories, "CHECKOUT", tmp_path)
+    monkeypatch.setattr(directories, "_packaged", lambda: packaged)
+    assert run_cli("suite", "list") == 125
+    assert capsys.readouterr().err == (
+        f"simprof: {packaged}/suites is missing: suites come with simprof, install it again "
+        "(pip install --force-reinstall simprof)\n"
+    )
+    # Another distribution's package of that name is not mistaken for the checkout's folder.
+    (tmp_path / "fixtures").mkdir()
+    (packaged / "suites").mkdir(parents=True)
+    assert directories.suites_directory() == packaged / "suites"
+    (tmp_path / "fixtures" / "suites").mkdir()
+    assert directories.suites_directory() == tmp_path / "fixtures" / "suites"
 
 
 @pytest.mark.parametrize("name", ["micro", "wcet"])

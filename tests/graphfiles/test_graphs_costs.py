@@ -7,12 +7,13 @@ from profiler.code.runtime.hash_routine import hash_costs
 from profiler.graphfiles.analyse import GraphOptions, analyse_file
 from profiler.graphfiles.pricing import price
 from profiler.plan.plan import Table
-from profiler.request.request import Mode, SchemeOptions, TableChoice
+from profiler.request.request import SchemeOptions, TableChoice
 from profiler.schemes.pp.planner import plan_pp
 from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
 from tests.oracles.brute import graph
 from tests.support.figures import epp_1
+from tests.support.scheme_code import GENERATORS
 
 DIAMOND = {
     "entry": "A", "exit": "D", "blocks": {"A": 5, "B": 7},
@@ -21,14 +22,14 @@ DIAMOND = {
 }  # fmt: skip
 
 
-def analyse(tmp_path: Path, mode: Mode, table: TableChoice) -> dict:  # type: ignore[type-arg]
+def analyse(tmp_path: Path, mode: str, table: TableChoice) -> dict:  # type: ignore[type-arg]
     path = tmp_path / "graph.json"
     path.write_text(json.dumps(DIAMOND))
     return analyse_file(path, GraphOptions(mode=mode, scheme=SchemeOptions(table=table)))
 
 
 def test_path_array_costs_by_hand(tmp_path: Path) -> None:
-    result = analyse(tmp_path, Mode.PP, TableChoice.AUTO)
+    result = analyse(tmp_path, "pp", TableChoice.AUTO)
     # Chords: A > C and one edge of the other side; each ends up counting a constant path: 4
     # instructions, and A > C, a taken edge to a block with one predecessor, needs no jump.
     code = [texts for texts in result["static"]["code"] if texts]
@@ -39,13 +40,13 @@ def test_path_array_costs_by_hand(tmp_path: Path) -> None:
 
 
 def test_edge_counter_costs_by_hand(tmp_path: Path) -> None:
-    result = analyse(tmp_path, Mode.QPT2, TableChoice.AUTO)
+    result = analyse(tmp_path, "qpt2", TableChoice.AUTO)
     increments = result["counts"]["edge_increments"]
     assert result["instructions"]["added"] == 4 * increments == 4 * 11
 
 
 def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
-    result = analyse(tmp_path, Mode.PP, TableChoice.HASH)
+    result = analyse(tmp_path, "pp", TableChoice.HASH)
     costs = hash_costs(MachineKind.SPARCV9)
     calls = sum(
         edge["count"] * cost
@@ -58,7 +59,7 @@ def test_hash_costs_follow_the_order_of_runs(tmp_path: Path) -> None:
 
 def test_prices_cover_every_instrumented_edge() -> None:
     plan = plan_pp(epp_1()).plan
-    prices = price(epp_1(), plan)
+    prices = price(epp_1(), plan, GENERATORS)
     assert set(prices.code.snippets) == set(plan.actions)
     assert prices.path_register is not None
 
@@ -71,4 +72,4 @@ def test_counters_that_do_not_fit_are_refused() -> None:
     plan = plan_pp(cfg, path_limit=None, table=Table.ARRAY)
     assert plan.plan.path_counters == 2**27
     with pytest.raises(UsageError, match="do not fit"):
-        price(cfg, plan.plan)
+        price(cfg, plan.plan, GENERATORS)

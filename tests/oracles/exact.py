@@ -10,14 +10,14 @@ from pathlib import Path
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.pp.planner import PathPlan
 from profiler.session.results import measure_all
 from profiler.session.session import Observation, observe
 from tests.oracles.naive import BlockName, NaiveProfile, profile_of
 from tests.oracles.qemu import Trace, trace
 
-MODES = (Mode.PP, Mode.QPT2)
+MODES = ("pp", "qpt2")
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Simulated:
     """A run under simprof: what was observed, what each mode measured, what it printed."""
 
     observation: Observation
-    measurements: dict[Mode, Measurement]
+    measurements: dict[str, Measurement]
     output: bytes
     errors: bytes
 
@@ -37,7 +37,7 @@ def simulate(
     *,
     directory: Path,
     environment: Mapping[str, str] | None = None,
-    modes: Sequence[Mode] = MODES,
+    modes: Sequence[str] = MODES,
     options: SchemeOptions | None = None,
     max_instructions: int | None = None,
 ) -> Simulated:

@@ -6,22 +6,31 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from profiler.code import generators as snippets
 from profiler.code import places
-from profiler.code.cost_model import CostModel, cost_model, make_cost_model
-from profiler.code.cost_samples import SAMPLES, samples_of, sites
-from profiler.code.generators import GENERATORS, snippet_body
-from profiler.code.runtime import routines as runtime
+from profiler.code.cost_samples import sites
+from profiler.code.generators import snippet_body
 from profiler.code.runtime.hash_routine import hash_routine
-from profiler.code.writer import Generator, Writer
+from profiler.code.snippet_parts import Generator
+from profiler.code.writer import Writer
+from profiler.schemes.cost_model import CostModel, cost_model, make_cost_model, own_code
+from profiler.schemes.definition import SchemeCode
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembly import Item
 
-OWN = [kind for kind in GENERATORS if kind.__module__.startswith("profiler.")]
+CODES = own_code()
+OWN = [kind for code in CODES for kind in code.generators]
+ROUTINES = [(k, n) for k, code in enumerate(CODES) for n in range(len(code.routines))]
+
+
+def with_code(number: int, **changes: Any) -> tuple[SchemeCode, ...]:
+    """Return all code with something else in place `number`."""
+    return (*CODES[:number], replace(CODES[number], **changes), *CODES[number + 1 :])
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +48,7 @@ def changed(old: CostModel, new: CostModel) -> set[str]:
 
 
 def test_it_is_the_same_in_every_process(model: CostModel) -> None:
-    code = "from profiler.code.cost_model import cost_model as m; print(m().version, m().digest)"
+    code = "from profiler.schemes.cost_model import cost_model as m; print(m().version, m().digest)"
     for seed in ("1", "2"):
         done = subprocess.run(
             [sys.executable, "-c", code],
@@ -53,16 +62,19 @@ def test_it_is_the_same_in_every_process(model: CostModel) -> None:
 
 
 def test_every_kind_of_action_has_samples() -> None:
-    assert set(OWN) == set(SAMPLES)
+    for code in CODES:
+        assert set(code.generators) == set(code.samples)
 
 
 @pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("machine", MachineKind)
 def test_all_samples_can_be_generated(kind: type, machine: MachineKind) -> None:
     bodies = [
-        snippet_body((action,), scheme, site)
-        for action, group in samples_of(kind)
-        for scheme, site in sites(machine, group)
+        snippet_body((action,), access, site)
+        for code in CODES
+        for group in code.samples.get(kind, ())
+        for action in group.actions
+        for access, site in sites(machine, group, code.generators)
     ]
     assert sum(bool(body.instructions) for body in bodies) > len(bodies) // 2
 
@@ -78,40 +90,40 @@ def with_nop(generator: Generator) -> Generator:
 
 
 @pytest.mark.parametrize("kind", OWN, ids=lambda kind: kind.__name__)
-def test_one_instruction_of_one_snippet_changes_its_part(
-    kind: type, model: CostModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(snippets.GENERATORS, kind, with_nop(GENERATORS[kind]))
-    found = changed(model, make_cost_model())
+def test_one_instruction_of_one_snippet_changes_its_part(kind: type, model: CostModel) -> None:
+    number = next(k for k, code in enumerate(CODES) if kind in code.generators)
+    generators = CODES[number].generators
+    longer = {**generators, kind: with_nop(generators[kind])}
+    found = changed(model, make_cost_model(with_code(number, generators=longer)))
     assert found - {"placement"} == {f"snippet {kind.__name__}"}
     in_plans = kind.__name__ in ("CountEdge", "CountPath", "SetRegister")
     assert ("placement" in found) == in_plans
 
 
-@pytest.mark.parametrize("number", range(len(runtime.ROUTINES)))
+@pytest.mark.parametrize(("code", "number"), ROUTINES)
 def test_one_instruction_of_a_routine_changes_its_part(
-    number: int, model: CostModel, monkeypatch: pytest.MonkeyPatch
+    code: int, number: int, model: CostModel
 ) -> None:
-    old = runtime.ROUTINES[number]
+    routines = CODES[code].routines
+    old = routines[number]
 
     def longer(machine: MachineKind) -> tuple[Item, ...]:
         return (*old(machine), asm.nop())
 
-    routines = [longer if k == number else routine for k, routine in enumerate(runtime.ROUTINES)]
-    monkeypatch.setattr(runtime, "ROUTINES", tuple(routines))
-    (part,) = changed(model, make_cost_model())
+    routines = tuple(longer if k == number else routine for k, routine in enumerate(routines))
+    (part,) = changed(model, make_cost_model(with_code(code, routines=routines)))
     assert part.startswith("routine ")
 
 
-def test_a_word_of_a_routine_changes_its_part(
-    model: CostModel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_word_of_a_routine_changes_its_part(model: CostModel) -> None:
     def other(machine: MachineKind) -> Sequence[Item]:
         *items, last = hash_routine(machine, False)
         return (*items[:-1], asm.retl(), last)
 
-    monkeypatch.setattr(runtime, "ROUTINES", (other, *runtime.ROUTINES[1:]))
-    assert changed(model, make_cost_model()) == {"routine hash_count"}
+    routines = (other, *CODES[0].routines[1:])
+    assert changed(model, make_cost_model(with_code(0, routines=routines))) == {
+        "routine hash_count"
+    }
 
 
 def test_where_code_goes_is_a_part(model: CostModel, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,9 +21,10 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan import interpret
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from profiler.plan.interpret import ExecutedWalk
-from profiler.request.request import Mode, SchemeOptions, TableChoice, VertexPlacement
+from profiler.request.request import SchemeOptions, TableChoice
 from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.schemes.registry import PLANNED_MODES, make_plan
+from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.registry import make_plan, planned_modes
 from tests.oracles.brute import (
     Loop,
     Path,
@@ -41,6 +42,7 @@ from tests.oracles.brute import (
     structured_graph,
 )
 from tests.support.figures import edge, letters, named, walk
+from tests.support.scheme_code import GENERATORS
 
 GRAPHS = 100
 BATCH = 20
@@ -103,7 +105,7 @@ def execute(seed: int, plan: RoutinePlan, walks: Walks) -> Case:
     return Case(seed, cfg, walks, plan, counters, plan.read(counters))
 
 
-def random_case(mode: Mode, seed: int) -> Case:
+def random_case(mode: str, seed: int) -> Case:
     rng = random.Random(seed)
     cfg = any_graph(rng)
     walks, options, weights = random_walks(rng, cfg), random_options(rng), random_weights(rng, cfg)
@@ -158,7 +160,7 @@ def check_counts(case: Case, edges: bool) -> None:
 def check_price(case: Case) -> None:
     """Code times counts is what executing snippet by snippet costs (hashing excepted)."""
     plan = case.plan.plan
-    code = price(case.cfg, plan).code
+    code = price(case.cfg, plan, GENERATORS).code
     spent = 0
     for steps in case.walks:
         execution = interpret.begin(plan)
@@ -339,21 +341,21 @@ def check_vertices(case: Case) -> None:
 
 
 CHECKS = {
-    Mode.PP: check_acyclic,
-    Mode.BITTRACE: check_acyclic,
-    Mode.KITER: check_iterations,
-    Mode.TPP: check_targeted,
-    Mode.QPT2: check_edges_only,
-    Mode.QPT: check_vertices,
-    Mode.NAIVE: check_edges_only,
-    Mode.CALLS: check_logged,
-    Mode.CALLS_OPTIMAL: check_logged,
-    Mode.WITNESS: check_witnesses,
-    Mode.BITS: check_bits,
+    "pp": check_acyclic,
+    "bittrace": check_acyclic,
+    "kiter": check_iterations,
+    "tpp": check_targeted,
+    "qpt2": check_edges_only,
+    "qpt": check_vertices,
+    "naive": check_edges_only,
+    "calls": check_logged,
+    "calls-optimal": check_logged,
+    "witness": check_witnesses,
+    "bits": check_bits,
 }
 
 
-def check(mode: Mode, seeds: Sequence[int]) -> None:
+def check(mode: str, seeds: Sequence[int]) -> None:
     for seed in seeds:
         case = random_case(mode, seed)
         check_plan(case)
@@ -369,19 +371,19 @@ def batches(graphs: int, first: int = 0) -> list[range]:
 
 @pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
 @pytest.mark.parametrize("mode", CHECKS)
-def test_random_graphs(mode: Mode, seeds: range) -> None:
+def test_random_graphs(mode: str, seeds: range) -> None:
     check(mode, seeds)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("seeds", batches(LONG_GRAPHS, GRAPHS), ids=str)
 @pytest.mark.parametrize("mode", CHECKS)
-def test_more_random_graphs(mode: Mode, seeds: range) -> None:
+def test_more_random_graphs(mode: str, seeds: range) -> None:
     check(mode, seeds)
 
 
 def test_every_mode_is_compared() -> None:
-    assert set(CHECKS) == set(PLANNED_MODES)
+    assert set(CHECKS) == set(planned_modes())
 
 
 # Shapes that break profilers
@@ -418,7 +420,7 @@ SHAPES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("mode", CHECKS)
-def test_every_mode_survives(mode: Mode, shape: str) -> None:
+def test_every_mode_survives(mode: str, shape: str) -> None:
     cfg = SHAPES[shape]
     rng = random.Random(shape)
     walks = [random_walk(rng, cfg, most) for most in (1, 2, 3, 10, 400, 400, 400, 400)]
@@ -436,7 +438,7 @@ def test_every_mode_survives(mode: Mode, shape: str) -> None:
 
 
 def run(
-    cfg: ControlFlowGraph, mode: Mode, walks: Walks, weights: Sequence[float] | None, **options: Any
+    cfg: ControlFlowGraph, mode: str, walks: Walks, weights: Sequence[float] | None, **options: Any
 ) -> Case:
     counts = edge_counts(cfg, walks)
     return execute(0, make_plan(cfg, mode, SchemeOptions(**options), weights, counts), walks)
@@ -454,18 +456,18 @@ def test_better_placements_count_less(seeds: range) -> None:
         walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
 
         def vertex(placement: VertexPlacement) -> int:
-            return increments(run(cfg, Mode.QPT, walks, weights, placement=placement))  # noqa: B023
+            return increments(run(cfg, "qpt", walks, weights, placement=placement))  # noqa: B023
 
-        edges = increments(run(cfg, Mode.QPT2, walks, weights))
+        edges = increments(run(cfg, "qpt2", walks, weights))
         assert vertex(VertexPlacement.EDGE) == edges
         assert vertex(VertexPlacement.EDGE_HEURISTIC) <= edges, seed
-        assert edges <= increments(run(cfg, Mode.NAIVE, walks, None)), seed
+        assert edges <= increments(run(cfg, "naive", walks, None)), seed
         redundant = vertex(VertexPlacement.REDUNDANT)
         assert vertex(VertexPlacement.VERTEX_OPTIMAL) <= redundant, seed
         assert redundant == sum(block_counts(cfg, walks)), seed
         measured = [float(count) for count in edge_counts(cfg, walks)]
         if not early_ends(cfg, walks):
-            assert increments(run(cfg, Mode.QPT2, walks, measured)) <= edges, seed
+            assert increments(run(cfg, "qpt2", walks, measured)) <= edges, seed
 
 
 @pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
@@ -475,11 +477,11 @@ def test_path_profiles_agree(seeds: range) -> None:
         cfg = any_graph(rng)
         walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
         limit = rng.choice((1, 3, 10**8))
-        wanted = profile(run(cfg, Mode.PP, walks, weights, path_limit=limit))
-        assert profile(run(cfg, Mode.BITTRACE, walks, weights, path_limit=limit)) == wanted, seed
-        once = run(cfg, Mode.KITER, walks, weights, path_limit=limit, iterations=1)
+        wanted = profile(run(cfg, "pp", walks, weights, path_limit=limit))
+        assert profile(run(cfg, "bittrace", walks, weights, path_limit=limit)) == wanted, seed
+        once = run(cfg, "kiter", walks, weights, path_limit=limit, iterations=1)
         assert profile(once) == wanted, seed
-        none = run(cfg, Mode.TPP, walks, weights, path_limit=limit, cold=0.0, loop=0.0)
+        none = run(cfg, "tpp", walks, weights, path_limit=limit, cold=0.0, loop=0.0)
         assert profile(none) == wanted, seed
 
 

@@ -14,7 +14,7 @@ from profiler.profiles.profile import Measurement
 from profiler.profiles.storage import save
 from profiler.recovery.recovery import Discoveries
 from profiler.reports import run_json
-from profiler.request.request import Mode, SchemeOptions, TableChoice, Weights
+from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.session import session
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
@@ -38,32 +38,32 @@ def increments(measurement: Measurement) -> int:
 
 def test_schemes_in_one_emulation_are_those_of_separate_ones(run: Run) -> None:
     together = run("loops").measurements
-    for mode in (Mode.PP, Mode.QPT2):
+    for mode in ("pp", "qpt2"):
         alone = run("loops", modes=(mode,)).measurements[mode]
         assert run_json.to_object(alone) == run_json.to_object(together[mode])
 
 
 def test_a_run_can_be_repeated_to_the_last_byte(run: Run) -> None:
-    assert run_json.render(run("bench", ["1"]).measurements[Mode.PP]) == run_json.render(
-        run("bench", ["1"]).measurements[Mode.PP]
+    assert run_json.render(run("bench", ["1"]).measurements["pp"]) == run_json.render(
+        run("bench", ["1"]).measurements["pp"]
     )
 
 
 def test_edge_counts_of_all_modes_are_equal(run: Run) -> None:
-    found = run("control", modes=(Mode.PP, Mode.QPT2, Mode.EDGES)).measurements
+    found = run("control", modes=("pp", "qpt2", "edges")).measurements
     counts = [
         {routine.key: [edge.count for edge in routine.edge_counts] for routine in m.routines}
         for m in found.values()
     ]
     assert counts[0] == counts[1] == counts[2]
-    assert found[Mode.EDGES].added == 0
+    assert found["edges"].added == 0
 
 
 def test_hash_tables_and_arrays_hold_the_same_paths(run: Run) -> None:
     paths, added = {}, {}
     for table in (TableChoice.ARRAY, TableChoice.HASH):
-        measured = run("switches", modes=(Mode.PP,), options=SchemeOptions(table=table))
-        measurement = measured.measurements[Mode.PP]
+        measured = run("switches", modes=("pp",), options=SchemeOptions(table=table))
+        measurement = measured.measurements["pp"]
         paths[table] = measurement.path_profile()
         added[table] = measurement.added
         kinds = {routine.table for routine in measurement.routines}
@@ -74,14 +74,14 @@ def test_hash_tables_and_arrays_hold_the_same_paths(run: Run) -> None:
 
 def test_measured_weights_never_cost_more_increments(run: Run, tmp_path: Path) -> None:
     """The chords of a maximum spanning tree for the true counts are the cheapest."""
-    first = run("bench", ["1"], modes=(Mode.QPT2,)).measurements[Mode.QPT2]
+    first = run("bench", ["1"], modes=("qpt2",)).measurements["qpt2"]
     saved = tmp_path / "bench.profile"
     save(first, saved)
-    known = run("bench", ["1"], modes=(Mode.QPT2,), options=SchemeOptions(weights=saved))
-    even = run("bench", ["1"], modes=(Mode.QPT2,), options=SchemeOptions(weights=Weights.UNIFORM))
-    best = increments(known.measurements[Mode.QPT2])
+    known = run("bench", ["1"], modes=("qpt2",), options=SchemeOptions(weights=saved))
+    even = run("bench", ["1"], modes=("qpt2",), options=SchemeOptions(weights=Weights.UNIFORM))
+    best = increments(known.measurements["qpt2"])
     assert best < increments(first)
-    assert best < increments(even.measurements[Mode.QPT2])
+    assert best < increments(even.measurements["qpt2"])
     naive = sum(
         edge.count
         for routine in first.routines
@@ -93,22 +93,19 @@ def test_measured_weights_never_cost_more_increments(run: Run, tmp_path: Path) -
 
 def test_truncation_keeps_every_count(run: Run) -> None:
     """Cut or not, the same edges are crossed; the paths are more and shorter."""
-    whole = run("manypaths", modes=(Mode.PP, Mode.QPT2)).measurements
+    whole = run("manypaths", modes=("pp", "qpt2")).measurements
     cut = run("manypaths", options=SchemeOptions(path_limit=10)).measurements
-    assert sum(routine.cut_edges for routine in cut[Mode.PP].routines) > 0
-    assert (
-        cut[Mode.PP].edge_profile().routines.keys()
-        == whole[Mode.QPT2].edge_profile().routines.keys()
-    )
-    for one, two in zip(cut[Mode.PP].routines, whole[Mode.QPT2].routines, strict=True):
+    assert sum(routine.cut_edges for routine in cut["pp"].routines) > 0
+    assert cut["pp"].edge_profile().routines.keys() == whole["qpt2"].edge_profile().routines.keys()
+    for one, two in zip(cut["pp"].routines, whole["qpt2"].routines, strict=True):
         assert [e.count for e in one.edge_counts] == [e.count for e in two.edge_counts]
-    assert cut[Mode.PP].counts["path_increments"] > whole[Mode.PP].counts["path_increments"]
+    assert cut["pp"].counts["path_increments"] > whole["pp"].counts["path_increments"]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 137, 5_000, 40_001])
 def test_a_spent_budget_leaves_a_valid_profile(run: Run, limit: int) -> None:
     measured = run("calls", max_instructions=limit)
-    measurement = measured.measurements[Mode.PP]
+    measurement = measured.measurements["pp"]
     assert measurement.base <= limit
     assert measurement.partial == (measurement.ending.reason == "budget")
     assert measurement.counts["unattributed_instructions"] == 0
@@ -133,7 +130,7 @@ def test_budgets_are_prefixes_of_the_run(run: Run) -> None:
     """A longer budget never counts less on any edge."""
     before: dict[object, int] = {}
     for limit in (1_000, 3_000, 9_000):
-        found = run("words", max_instructions=limit, modes=(Mode.EDGES,)).measurements[Mode.EDGES]
+        found = run("words", max_instructions=limit, modes=("edges",)).measurements["edges"]
         now = {
             (routine.key, number): edge.count
             for routine in found.routines
@@ -171,17 +168,17 @@ def test_a_rerun_repeats_neither_output_nor_input(
     again = simulate(fixture_elf("words"), [], text, directory=tmp_path)
     assert again.observation.runs == words.observation.runs + 2
     assert again.output == words.output
-    first, second = words.measurements[Mode.PP], again.measurements[Mode.PP]
+    first, second = words.measurements["pp"], again.measurements["pp"]
     assert replace(second, counts=first.counts) == first
 
 
 def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
     from profiler.request.request import GuestOptions, RunRequest
 
-    every = run("switches").measurements[Mode.PP]
+    every = run("switches").measurements["pp"]
     guest = GuestOptions(root=tmp_path, stdin=tmp_path / "stdin")
     request = RunRequest(fixture_elf("switches"), guest, routines=("exec*", "days"))
-    for mode in (Mode.QPT2, Mode.EDGES):
+    for mode in ("qpt2", "edges"):
         selected = session.run_program(replace(request, mode=mode)).routines
         assert {routine.name for routine in selected} == {"execute", "days"}
     some = session.run_program(request)
@@ -233,5 +230,5 @@ def test_position_independent_programs(
     assert simulated.observation.result.status == reference.run.status == 34
     assert simulated.observation.result.instructions == reference.instructions
     assert simulated.observation.program.load_bias > 0
-    (routine,) = [r for r in simulated.measurements[Mode.PP].routines if r.name == "fibonacci"]
+    (routine,) = [r for r in simulated.measurements["pp"].routines if r.name == "fibonacci"]
     assert routine.activations == 109

@@ -6,13 +6,13 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.code import generators as snippets
 from profiler.code.codegen import CounterSpace, RoutineCode, generate
 from profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
 from profiler.code.runtime.word_hash_routine import WordTable
-from profiler.code.writer import Generator, Writer
+from profiler.code.snippet_parts import Generator, Generators
+from profiler.code.writer import Writer
 from profiler.plan.plan import Execution, InstrumentationPlan, Table
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -21,6 +21,7 @@ from simulator.isa.assembly import Item, Label
 from tests.support.assembled import Assembled, code
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 from tests.support.rewriter import Rewriter
+from tests.support.scheme_code import GENERATORS, ROUTINES
 
 R = Register
 MACHINES = list(MachineKind)
@@ -130,7 +131,7 @@ def callee(rng: random.Random) -> list[Item]:
     return [*(i for s in spoils for i in s), asm.retl(), asm.cmp(R.O0, R.O1)]
 
 
-snippets.GENERATORS[LogEdge] = Generator(write_log)
+LAB_GENERATORS: Generators = {**GENERATORS, LogEdge: Generator(write_log)}
 
 
 class Lab:
@@ -148,9 +149,9 @@ class Lab:
         program = Assembled({"f": self.items, "callee": self.callee}, machine)
         self.cfg, self.context = program.cfg("f"), program.context("f")
         self.bench = CodeBench(machine is MachineKind.SPARCV9)
-        for assembly in runtime_code(machine):
+        for assembly in runtime_code(machine, ROUTINES):
             self.bench.write(assembly.base, assembly.code)
-        self.symbols = runtime_symbols(machine)
+        self.symbols = runtime_symbols(machine, ROUTINES)
         self.state = State([rng.getrandbits(31) for _ in range(32)], 5, 3, 9)
         self.state.registers[0] = 0
         bias = 2047 if machine is MachineKind.SPARCV9 else 0
@@ -167,7 +168,7 @@ class Lab:
 
     def instrumented(self, plan: InstrumentationPlan, layout: CounterLayout) -> RoutineCode:
         """Generate the code of `plan`."""
-        return generate(self.cfg, plan, self.context, layout)
+        return generate(self.cfg, plan, self.context, layout, LAB_GENERATORS)
 
     def check_same_result(self, plain: State, after: State) -> None:
         """The caller sees the same results and its own registers."""

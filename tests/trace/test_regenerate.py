@@ -19,7 +19,7 @@ from profiler.engine.memory import EngineMemory
 from profiler.graphs.cfg import EXIT, VertexName
 from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
-from profiler.request.request import GuestOptions, Mode, RunRequest
+from profiler.request.request import GuestOptions, RunRequest
 from profiler.session.session import run_program
 from profiler.trace import regeneration_kernel
 from profiler.trace.calls import Exit
@@ -44,7 +44,7 @@ from tests.end_to_end.test_cli_run import simprof
 from tests.oracles.qemu import trace as qemu_trace
 
 Find = Callable[..., Path]
-MODES = (Mode.WITNESS, Mode.BITS)
+MODES = ("witness", "bits")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Traced:
 
 
 def record(
-    program: Path, mode: Mode, directory: Path, most: int | None = None, given: Path | None = None
+    program: Path, mode: str, directory: Path, most: int | None = None, given: Path | None = None
 ) -> Traced:
     """Run `program` and keep its trace."""
     path = directory / f"{program.parent.name}-{program.stem}-{mode}-{most}.trace"
@@ -149,7 +149,7 @@ PROGRAMS = [
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("name", "width"), PROGRAMS)
 def test_traces_give_the_whole_execution(
-    fixture_elf: Find, tmp_path: Path, name: str, width: str, mode: Mode
+    fixture_elf: Find, tmp_path: Path, name: str, width: str, mode: str
 ) -> None:
     check_whole(record(fixture_elf(name, width), mode, tmp_path))
 
@@ -162,7 +162,7 @@ def test_both_modes_give_the_same_blocks(fixture_elf: Find, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: Mode) -> None:
+def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     rng = random.Random(5)
     for name, length in (("signals", 50_000), ("calls", 100_000), ("nonlocal", 2_000)):
         for most in (1, 3, rng.randrange(10, length), rng.randrange(10, length)):
@@ -173,7 +173,7 @@ def test_runs_cut_by_a_budget(fixture_elf: Find, tmp_path: Path, mode: Mode) -> 
 
 @pytest.mark.qemu
 @pytest.mark.parametrize("mode", MODES)
-def test_blocks_are_those_that_qemu_executes(fixture_elf: Find, tmp_path: Path, mode: Mode) -> None:
+def test_blocks_are_those_that_qemu_executes(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     """The instructions of the regenerated blocks, in order, are qemu's single steps."""
     for name, width in (("switches", "v9"), ("records", "v8"), ("words", "v9")):
         program = fixture_elf(name, width)
@@ -207,7 +207,7 @@ def test_library_code(
     source = Path(__file__).parents[1] / "programs" / "exact" / name
     language = "c++" if name.endswith(".cc") else "c"
     program = compile_c(source, width=width, language=language)
-    check_whole(record(program, Mode.WITNESS, tmp_path))
+    check_whole(record(program, "witness", tmp_path))
 
 
 # Cut and damaged traces
@@ -225,7 +225,7 @@ def positions(data: bytes) -> Iterator[tuple[str, int, int]]:
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", ["signals", "nonlocal", "calls"])
 def test_a_cut_trace_gives_a_beginning(
-    fixture_elf: Find, tmp_path: Path, name: str, mode: Mode
+    fixture_elf: Find, tmp_path: Path, name: str, mode: str
 ) -> None:
     traced = record(fixture_elf(name), mode, tmp_path)
     whole = check_whole(traced)
@@ -247,7 +247,7 @@ def test_a_cut_trace_gives_a_beginning(
 
 
 def test_every_cut_of_a_short_trace(fixture_elf: Find, tmp_path: Path) -> None:
-    traced = record(fixture_elf("words", "v8"), Mode.WITNESS, tmp_path)
+    traced = record(fixture_elf("words", "v8"), "witness", tmp_path)
     whole = check_whole(traced)
     data = traced.path.read_bytes()
     header = next(positions(data))[1]
@@ -276,7 +276,7 @@ def changed_stream(data: bytes, rng: random.Random) -> bytes:
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_a_changed_token_is_found(fixture_elf: Find, tmp_path: Path, mode: Mode) -> None:
+def test_a_changed_token_is_found(fixture_elf: Find, tmp_path: Path, mode: str) -> None:
     traced = record(fixture_elf("control"), mode, tmp_path)
     data = traced.path.read_bytes()
     whole = check_whole(traced)
@@ -288,7 +288,7 @@ def test_a_changed_token_is_found(fixture_elf: Find, tmp_path: Path, mode: Mode)
 
 
 def test_a_damaged_byte_stops_there(fixture_elf: Find, tmp_path: Path) -> None:
-    traced = record(fixture_elf("calls"), Mode.BITS, tmp_path)
+    traced = record(fixture_elf("calls"), "bits", tmp_path)
     whole = check_whole(traced)
     data = bytearray(traced.path.read_bytes())
     _, start, end = next(frame for frame in positions(bytes(data)) if frame[0] == "C")
@@ -300,7 +300,7 @@ def test_a_damaged_byte_stops_there(fixture_elf: Find, tmp_path: Path) -> None:
 
 def test_a_damaged_length_is_no_cut(fixture_elf: Find, tmp_path: Path) -> None:
     """A length that passes the file's end does not make tokens of the frames behind it."""
-    traced = record(fixture_elf("nonlocal"), Mode.WITNESS, tmp_path)
+    traced = record(fixture_elf("nonlocal"), "witness", tmp_path)
     whole = check_whole(traced)
     data = traced.path.read_bytes()
     for _, start, _ in [each for each in positions(data) if each[0] == "C"][:10]:
@@ -313,7 +313,7 @@ def test_a_damaged_length_is_no_cut(fixture_elf: Find, tmp_path: Path) -> None:
 
 def test_the_digest_tells_other_executions(fixture_elf: Find, tmp_path: Path) -> None:
     """Whether a digest is compared is `check`'s to say; where they differ is told."""
-    traced = record(fixture_elf("deep"), Mode.BITS, tmp_path)
+    traced = record(fixture_elf("deep"), "bits", tmp_path)
     data = traced.path.read_bytes()
     assert traced.measurement.counts["transfers"] > 3 * CHECKPOINT_SPAN
     _, start, end = [frame for frame in positions(data) if frame[0] == "K"][1]

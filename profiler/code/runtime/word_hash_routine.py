@@ -26,7 +26,6 @@ from profiler.code.runtime.hash_routine import (
     head_address,
     routine_name,
 )
-from profiler.schemes.bittrace.branch_codes import MAX_WORDS
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
@@ -36,6 +35,8 @@ R = Register
 
 KEY_WORDS = RUNTIME_DATA + 0x800
 """Where callers put word k of a key, at 4 * (k - 1); one `sethi` makes the address."""
+MAX_WORDS = 4
+"""Words that a key may have; with 30 bits of labels each, no routine of glibc takes a fourth."""
 WORD_COUNTS = range(2, MAX_WORDS + 1)
 
 _KEY, _TABLE = R.I0, R.I1

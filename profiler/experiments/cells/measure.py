@@ -8,10 +8,9 @@ from profiler.experiments.cells.cells import CellResult, PathFacts, PathRow, Rou
 from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
 from profiler.experiments.cells.rows import has_trees, run_rows, tree_costs
 from profiler.graphs.loops import depth_first
-from profiler.plan.decoders import PathDecoder
 from profiler.profiles.profile import Measurement
-from profiler.request.request import Mode, RunRequest, Setting
-from profiler.schemes.registry import PATH_MODES
+from profiler.request.request import DEFAULT_MODE, RunRequest, Setting
+from profiler.schemes.registry import definition
 from profiler.session.counters import Scheme
 from profiler.session.results import measure_all
 from profiler.session.session import Observation, observe
@@ -67,10 +66,10 @@ def _paths(
     observation: Observation, scheme: Scheme, found: Measurement
 ) -> tuple[PathFacts | None, tuple[PathRow, ...]]:
     mode = scheme.setting.mode
-    if mode not in PATH_MODES:
+    if not definition(mode).counts_paths:
         return None, ()
     routines = tuple(_routine_paths(observation, scheme, found))
-    exact = mode is Mode.PP
+    exact = mode == DEFAULT_MODE
     return path_facts(routines, predict=exact), path_rows(routines) if exact else ()
 
 
@@ -81,7 +80,8 @@ def _routine_paths(
     for routine, profile in zip(selected, found.routines, strict=True):
         events = observation.events[routine]
         whole = scheme.routine_plan(routine)
-        cuts = whole.cut_edges if isinstance(whole, PathDecoder) else ()
+        decoder = definition(scheme.setting.mode).path_decoder(whole)
+        cuts = () if decoder is None else decoder.cut_edges
         dfs = depth_first(events.cfg)
         removed = (dfs.back_edges - dfs.self_loops) | set(cuts)
         yield RoutinePaths(events.cfg, profile.path_counts, events.edges, removed)

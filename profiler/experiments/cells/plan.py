@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from profiler.code.codegen import CounterSpace, ProgramContexts, RoutineCode, generate
+from profiler.code.codegen import RoutineCode
+from profiler.code.context import ProgramContexts
+from profiler.code.pricing import Pricer
 from profiler.code.sizes import counter_bytes
 from profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
 from profiler.experiments.cells.rows import plan_row
@@ -19,14 +21,13 @@ from profiler.experiments.cells.settings import WeightChoice
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.request.request import Mode
-from profiler.schemes.registry import make_plan, needs_edge_profile
+from profiler.schemes.registry import generators, make_plan, needs_edge_profile
 from profiler.session.scheme_runs import SavedProfiles, WeightSource
 from simulator.binary import elf
 from simulator.errors import SimulatorError, UsageError
 
 REPETITIONS = 3
-TIMED = frozenset({Mode.QPT, Mode.QPT2})
+TIMED = frozenset({"qpt", "qpt2"})
 """Modes whose times somebody reads (BL94 table 1)."""
 PATIENCE = 5.0
 """Seconds after which nothing is measured another time."""
@@ -71,12 +72,12 @@ def _cell(job: Job, recovered: RecoveredProgram, recovery: float) -> CellResult:
 def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
     repetitions = REPETITIONS if job.cell.setting.mode in TIMED else 1
     plans, planning = timed(lambda: _plans(job, recovered), repetitions)
-    codes, generation = timed(lambda: _codes(recovered, plans), repetitions)
+    codes, generation = timed(lambda: _codes(recovered, plans, job.cell.setting.mode), repetitions)
     rows: list[RoutineRow] = []
     sizes = {"counter_bytes": 0, "snippets": 0, "code_bytes": 0}
     contexts = ProgramContexts(recovered)
     for number, (plan, code) in enumerate(zip(plans, codes, strict=True)):
-        rows.append(plan_row(plan.cfg, plan, code, contexts.of(number)))
+        rows.append(plan_row(job.cell.setting.mode, plan, code, contexts.of(number)))
         sizes["counter_bytes"] += counter_bytes(plan.plan, 0)
         sizes["snippets"] += code.count
         sizes["code_bytes"] += code.code_bytes
@@ -97,9 +98,9 @@ def _plans(job: Job, recovered: RecoveredProgram) -> list[RoutinePlan]:
     return [plan(cfg) for cfg in recovered.routines]
 
 
-def _codes(recovered: RecoveredProgram, plans: list[RoutinePlan]) -> list[RoutineCode]:
-    contexts, space = ProgramContexts(recovered), CounterSpace()
+def _codes(recovered: RecoveredProgram, plans: list[RoutinePlan], mode: str) -> list[RoutineCode]:
+    contexts, pricer = ProgramContexts(recovered), Pricer(generators(mode))
     return [
-        generate(cfg, plan.plan, contexts.of(number), space.place(plan.plan))
+        pricer.code(cfg, plan.plan, contexts.of(number))
         for number, (cfg, plan) in enumerate(zip(recovered.routines, plans, strict=True))
     ]

@@ -10,8 +10,9 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
-from profiler.code.cost_model import cost_model
 from profiler.experiments.cells.cells import CellKey, Job
+from profiler.schemes.cost_model import cost_model
+from profiler.schemes.registry import brought
 from simulator.errors import UsageError
 
 _PACKAGES = Path(__file__).resolve().parents[3]
@@ -57,12 +58,14 @@ def versions() -> Versions:
 
 @cache
 def engine_digest() -> str:
-    """Return a digest of the code that makes results."""
+    """Return a digest of the code that makes results, and of what other distributions bring."""
     digest = hashlib.sha256()
     for pattern in _PATTERNS:
         for path in sorted(_PACKAGES.glob(pattern)):
             digest.update(f"{path.relative_to(_PACKAGES)}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
+    for text in brought():
+        digest.update(f"{text}\0".encode())
     return digest.hexdigest()[:16]
 
 

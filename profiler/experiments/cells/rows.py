@@ -13,11 +13,11 @@ from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.weights import measured
-from profiler.plan.decoders import GuidedDecoder, PathDecoder, RoutinePlan, TraceWriter
+from profiler.plan.decoders import GuidedDecoder, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.request.request import Mode, VertexPlacement
-from profiler.schemes.qpt.planner import plan_qpt, plan_qpt2
+from profiler.request.request import SchemeOptions
+from profiler.schemes.registry import definition, make_plan
 from profiler.session.counters import RoutineEvents, Scheme
 from profiler.session.session import Observation
 
@@ -73,6 +73,8 @@ def _run_row(
     profile: RoutineProfile,
 ) -> RoutineRow:
     whole = scheme.routine_plan(routine)
+    own = definition(scheme.setting.mode)
+    decoder = own.path_decoder(whole)
     events = observation.events[routine]
     context = observation.contexts.of(routine)
     places = _places(events.cfg, scheme.plan(routine), context, events.edges)
@@ -86,7 +88,7 @@ def _run_row(
         back_edges=profile.back_edges,
         irreducible=profile.irreducible,
         potential_paths=profile.potential_paths,
-        num_paths=whole.num_paths if isinstance(whole, PathDecoder) else None,
+        num_paths=None if decoder is None else decoder.num_paths,
         cut_edges=profile.cut_edges,
         table=profile.table,
         addressing=profile.addressing,
@@ -99,27 +101,27 @@ def _run_row(
         path_increments=counters.path_increments,
         hashed_increments=counters.hashed,
         hashing=counters.hashing,
-        edge_increments=0 if isinstance(whole, TraceWriter) else sum(counters.events),
+        edge_increments=0 if own.writes_trace else sum(counters.events),
         jumps=places.jumps,
-        inferred_paths=_inferred(whole, paths),
+        inferred_paths=_inferred(own.guided_decoder(whole), paths),
         executed_paths=len(paths),
     )
 
 
-def _inferred(whole: RoutinePlan | None, paths: Sequence[PathCount]) -> int:
-    if not isinstance(whole, GuidedDecoder):
+def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
+    if guided is None:
         return 0
-    return sum(path.count for path in paths if path.id is not None and whole.is_obvious(path.id))
+    return sum(path.count for path in paths if path.id is not None and guided.is_obvious(path.id))
 
 
 def plan_row(
-    cfg: ControlFlowGraph, whole: RoutinePlan, code: RoutineCode, context: RoutineContext
+    mode: str, whole: RoutinePlan, code: RoutineCode, context: RoutineContext
 ) -> RoutineRow:
-    """Return the row of a routine that was planned and not run."""
+    """Return the row of a routine that was planned under `mode` and not run."""
+    cfg, plan = whole.cfg, whole.plan
     facts = graph_facts(cfg)
-    plan = whole.plan
     places = _places(cfg, plan, context, (0,) * len(cfg.edges))
-    decoder = whole if isinstance(whole, PathDecoder) else None
+    decoder = definition(mode).path_decoder(whole)
     return RoutineRow(
         name=cfg.name,
         address=cfg.address,
@@ -156,15 +158,17 @@ def tree_costs(observation: Observation) -> Mapping[str, TreeCost]:
 def _placements(events: RoutineEvents) -> Iterator[tuple[str, RoutinePlan]]:
     """Yield the placements by name; a least spanning tree is a greatest of negated weights."""
     cfg = events.cfg
-    yield "redundant", plan_qpt(cfg, placement=VertexPlacement.REDUNDANT)
-    greatest = plan_qpt2(cfg)
+    plain = SchemeOptions()
+    yield "redundant", make_plan(cfg, "qpt", plain)
+    greatest = make_plan(cfg, "qpt2", plain)
     yield "heuristic-max", greatest
-    yield "heuristic-min", plan_qpt2(cfg, weights=[-weight for weight in greatest.weights])
+    least = [-weight for weight in greatest.weights]
+    yield "heuristic-min", make_plan(cfg, "qpt2", plain, least)
     exact = measured(cfg, events.edges)
-    yield "exact-max", plan_qpt2(cfg, weights=exact)
-    yield "exact-min", plan_qpt2(cfg, weights=[-weight for weight in exact])
+    yield "exact-max", make_plan(cfg, "qpt2", plain, exact)
+    yield "exact-min", make_plan(cfg, "qpt2", plain, [-weight for weight in exact])
 
 
-def has_trees(mode: Mode) -> bool:
+def has_trees(mode: str) -> bool:
     """Whether cells of this mode carry `tree_costs`."""
-    return mode is Mode.QPT2
+    return mode == "qpt2"

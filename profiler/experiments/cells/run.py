@@ -21,7 +21,7 @@ from pathlib import Path
 
 from profiler.experiments.cells.cells import CellResult, Job, Kind, failure
 from profiler.experiments.cells.settings import WeightChoice, setting
-from profiler.request.request import GuestOptions, Mode, RunRequest, SchemeOptions, Setting
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import needs_edge_profile
 from simulator.errors import SimulatorError, UsageError
 
@@ -33,8 +33,8 @@ AT_ONCE = 8
 """Bytes of a program file above which no more than so many settings share a run: each takes some
 60 MB with a program like SQLite, and a worker must stay below 2 GB."""
 
-_EDGES = Setting("edges", Mode.EDGES, SchemeOptions())
-_ANY = setting(Mode.EDGES)
+_EDGES = Setting("edges", "edges", SchemeOptions())
+_ANY = setting("edges")
 
 
 def groups(jobs: Iterable[Job]) -> tuple[Group, ...]:

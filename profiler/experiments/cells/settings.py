@@ -14,16 +14,16 @@ from pathlib import Path
 from types import MappingProxyType
 
 from profiler.request.request import (
-    Mode,
+    DEFAULT_PATH_LIMIT,
+    OptionValue,
     SchemeOptions,
     Setting,
     TableChoice,
-    VertexPlacement,
     Weights,
 )
+from profiler.schemes import registry
+from profiler.schemes.definition import SchemeOption
 from simulator.errors import UsageError
-
-OptionValue = str | int | float | bool
 
 
 class WeightChoice(StrEnum):
@@ -34,44 +34,43 @@ class WeightChoice(StrEnum):
     EXACT = "exact"  # the edge counts of an earlier run with the same input (BL94 6.4)
 
 
-_PLANNING = ("path_limit", "weights", "table")
-_READ: Mapping[Mode, tuple[str, ...]] = MappingProxyType(
-    {
-        Mode.PP: _PLANNING,
-        Mode.BITTRACE: _PLANNING,
-        Mode.TPP: (*_PLANNING, "cold", "loop", "cold_always"),
-        Mode.KITER: (*_PLANNING, "iterations"),
-        Mode.QPT2: ("weights",),
-        Mode.QPT: ("weights", "placement"),
-        Mode.WITNESS: ("weights",),
-        Mode.BITS: ("weights",),
-        Mode.CALLS_OPTIMAL: ("weights",),
-        Mode.NAIVE: (),
-        Mode.CALLS: (),
-        Mode.EDGES: (),
-    }
+_COMMON = (
+    SchemeOption(
+        name="path_limit",
+        kind=int,
+        default=DEFAULT_PATH_LIMIT,
+        help="",
+        hint="give a whole number above 0",
+        least=1,
+        greatest=1 << 62,
+    ),
+    SchemeOption(
+        name="weights",
+        kind=WeightChoice,
+        default=WeightChoice.HEURISTIC,
+        help="",
+        hint=f"give one of {', '.join(WeightChoice)}",
+    ),
+    SchemeOption(
+        name="table",
+        kind=TableChoice,
+        default=TableChoice.AUTO,
+        help="",
+        hint=f"give one of {', '.join(TableChoice)}",
+    ),
 )
-"""Mode -> options that it reads."""
 
 
-def reads(mode: Mode) -> tuple[str, ...]:
-    """Return the options that a mode reads, of those that a cell can have (`OPTIONS`)."""
-    return _READ[mode]
+@cache
+def cell_options() -> Mapping[str, SchemeOption]:
+    """Return the options that cells can have, by name: common ones, then those of schemes."""
+    return MappingProxyType({option.name: option for option in (*_COMMON, *registry.options())})
 
 
-OPTIONS: Mapping[str, type] = MappingProxyType(
-    {
-        "path_limit": int,
-        "weights": WeightChoice,
-        "table": TableChoice,
-        "cold": float,
-        "loop": float,
-        "cold_always": bool,
-        "iterations": int,
-        "placement": VertexPlacement,
-    }
-)
-"""Options of cells with their types; all are fields of `request.SchemeOptions`."""
+def reads(mode: str) -> tuple[str, ...]:
+    """Return the options that a mode reads, of those that a cell can have (`cell_options`)."""
+    scheme = registry.definition(mode)
+    return (*scheme.reads, *(option.name for option in scheme.options))
 
 
 @dataclass(frozen=True)
@@ -81,19 +80,19 @@ class CellSetting:
     Attributes
     ----------
     options
-        (name, value) of those that differ from the default, in the order of `OPTIONS`.
+        (name, value) of those that differ from the default, in the order of `cell_options`.
     """
 
-    mode: Mode
+    mode: str
     options: tuple[tuple[str, OptionValue], ...] = ()
 
     @property
     def name(self) -> str:
         """Canonical text; `parse` reads it."""
         if not self.options:
-            return self.mode.value
+            return self.mode
         inner = ",".join(f"{name}={_shown(value)}" for name, value in self.options)
-        return f"{self.mode.value}[{inner}]"
+        return f"{self.mode}[{inner}]"
 
     def __str__(self) -> str:
         return self.name
@@ -106,7 +105,11 @@ class CellSetting:
     @property
     def path_limit(self) -> int:
         """Potential paths beyond which routines are truncated."""
-        return int(dict(self.options).get("path_limit", SchemeOptions().path_limit))
+        return int(dict(self.options).get("path_limit", DEFAULT_PATH_LIMIT))
+
+    @property
+    def _table(self) -> TableChoice:
+        return TableChoice(str(dict(self.options).get("table", TableChoice.AUTO)))
 
     def scheme(self, exact: Path | None = None) -> Setting:
         """Return it as `session` wants it.
@@ -124,12 +127,13 @@ class CellSetting:
             weights = exact
         elif self.weights is WeightChoice.UNIFORM:
             weights = Weights.UNIFORM
-        options.pop("weights", None)
-        chosen = SchemeOptions(weights=weights, **options)  # type: ignore[arg-type]
+        for name in ("weights", "path_limit", "table"):
+            options.pop(name, None)
+        chosen = SchemeOptions(self.path_limit, weights, self._table, own=tuple(options.items()))
         return Setting(self.name, self.mode, chosen)
 
 
-def setting(mode: Mode | str, **options: object) -> CellSetting:
+def setting(mode: str, **options: object) -> CellSetting:
     """Return a canonical setting; options that the mode does not read are left out.
 
     Raises
@@ -137,39 +141,28 @@ def setting(mode: Mode | str, **options: object) -> CellSetting:
     UsageError
         If the mode or an option is unknown, or has a value that it cannot have.
     """
-    try:
-        chosen = Mode(mode)
-    except ValueError:
-        raise UsageError(f"{mode!r} is no mode: name one of {', '.join(Mode)}") from None
+    known, read = cell_options(), reads(mode)
     for name in options:
-        if name not in OPTIONS:
-            raise UsageError(f"{name!r} is no option of a setting: use {', '.join(OPTIONS)}")
-    values = {name: _value(name, value) for name, value in options.items()}
-    defaults = _defaults()
+        if name not in known:
+            raise UsageError(f"{name!r} is no option of a setting: use {', '.join(known)}")
+    values = {name: _value(known[name], value) for name, value in options.items()}
     kept = (
         (name, values[name])
-        for name in OPTIONS
-        if name in values and name in _READ[chosen] and values[name] != defaults[name]
+        for name, option in known.items()
+        if name in values and name in read and values[name] != option.default
     )
-    return CellSetting(chosen, tuple(kept))
+    return CellSetting(mode, tuple(kept))
 
 
-@cache
-def _defaults() -> Mapping[str, OptionValue]:
-    plain = SchemeOptions()
-    return MappingProxyType({name: getattr(plain, name) for name in OPTIONS})
-
-
-def _value(name: str, value: object) -> OptionValue:
+def _value(option: SchemeOption, value: object) -> OptionValue:
     """Return an option's value, checked; text is understood as the command line would."""
-    kind = OPTIONS[name]
     try:
-        found = _converted(kind, value)
+        converted = _converted(option.kind, value)
     except (ValueError, TypeError):
-        raise UsageError(f"{name}={value!r} cannot be: {_HINTS[name]}") from None
-    if not _FITS[name](found):
-        raise UsageError(f"{name}={value!r} cannot be: {_HINTS[name]}")
-    return found
+        raise UsageError(f"{option.name}={value!r} cannot be: {option.hint}") from None
+    if not option.fits(converted):
+        raise UsageError(f"{option.name}={value!r} cannot be: {option.hint}")
+    return converted
 
 
 def _converted(kind: type, value: object) -> OptionValue:
@@ -188,40 +181,6 @@ def _converted(kind: type, value: object) -> OptionValue:
         return float(value)
     member: OptionValue = kind(value)
     return member
-
-
-def _percentage(value: OptionValue) -> bool:
-    return 0.0 <= float(value) <= 100.0
-
-
-def _any(value: OptionValue) -> bool:
-    return True
-
-
-_FITS = MappingProxyType(
-    {
-        "path_limit": lambda value: 1 <= int(value) <= 1 << 62,
-        "weights": _any,
-        "table": _any,
-        "cold": _percentage,
-        "loop": _percentage,
-        "cold_always": _any,
-        "iterations": lambda value: 1 <= int(value) <= 1000,
-        "placement": _any,
-    }
-)
-_HINTS = MappingProxyType(
-    {
-        "path_limit": "give a whole number above 0",
-        "weights": f"give one of {', '.join(WeightChoice)}",
-        "table": f"give one of {', '.join(TableChoice)}",
-        "cold": "give a percentage from 0 to 100",
-        "loop": "give a percentage from 0 to 100",
-        "cold_always": "give true or false",
-        "iterations": "give a whole number from 1 to 1000",
-        "placement": f"give one of {', '.join(VertexPlacement)}",
-    }
-)
 
 
 def _shown(value: OptionValue) -> str:

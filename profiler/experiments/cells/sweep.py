@@ -33,7 +33,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +49,11 @@ from profiler.experiments.cells.obtain import (
 from profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
 from profiler.experiments.cells.store import Store
 from profiler.experiments.suites.suite import BuildProgress, Suite, load_suite
-from profiler.request.request import Mode
+from profiler.schemes import registry
 from simulator.errors import UsageError
 
 FILE_BUILD = "file"
 """Name of the build of programs that belong to no suite."""
-
-DEFAULT_MODES = tuple(mode.value for mode in Mode if mode is not Mode.EDGES)
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class Grid:
     builds: tuple[str, ...] = (DEFAULT_BUILD,)
     inputs: tuple[str, ...] = ("ref",)
     kinds: tuple[Kind, ...] = (Kind.RUN,)
-    modes: tuple[str, ...] = DEFAULT_MODES
+    modes: tuple[str, ...] = field(default_factory=registry.planned_modes)
     options: tuple[Mapping[str, object], ...] = ({},)
     weights: tuple[str, ...] = (WeightChoice.HEURISTIC.value,)
     max_instructions: int | None = None

@@ -7,14 +7,13 @@ is given, of the cost model, or of an algorithm; `causes` says which.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from importlib import metadata
 from pathlib import Path
+from typing import cast
 
-from profiler.code.cost_model import cost_model
-from profiler.experiments.cells.settings import reads
 from profiler.experiments.regress.compare import (
     Check,
     Limits,
@@ -26,14 +25,13 @@ from profiler.experiments.regress.measure import Context, Show, TimeSpentError, 
 from profiler.experiments.regress.targets import Failures, Target, Watch, recorded_targets, relative
 from profiler.experiments.regress.values import Baseline, Fact, Facts, Run
 from profiler.request.request import (
-    Mode,
     SchemeOptions,
     Setting,
     TableChoice,
-    VertexPlacement,
     Weights,
 )
-from profiler.schemes.registry import needs_edge_profile
+from profiler.schemes import registry
+from profiler.schemes.cost_model import cost_model
 from simulator.errors import SimulatorError, UsageError
 
 _FILES = ("weights", "edge_profile")
@@ -193,17 +191,23 @@ def describe(setting: Setting, directory: Path) -> Facts:
     UsageError
         If a file cannot be read.
     """
-    facts: dict[str, Fact] = {"mode": setting.mode.value}
-    read = {*reads(setting.mode), *(("edge_profile",) if needs_edge_profile(setting.mode) else ())}
-    for each in fields(SchemeOptions):
-        if each.name not in read:
-            continue
-        value = getattr(setting.options, each.name)
+    scheme, options = registry.definition(setting.mode), setting.options
+    facts: dict[str, Fact] = {"mode": setting.mode}
+    common: dict[str, object] = {
+        "path_limit": options.path_limit,
+        "weights": options.weights,
+        "table": options.table,
+    }
+    values: dict[str, object] = {name: common[name] for name in scheme.reads}
+    if scheme.guided:
+        values["edge_profile"] = options.edge_profile
+    values |= {option.name: option.of(options) for option in scheme.options}
+    for name, value in values.items():
         if isinstance(value, Path):
-            facts[each.name] = f"file {relative(value, directory)}"
-            facts[each.name + _SHA] = _digest(value)
+            facts[name] = f"file {relative(value, directory)}"
+            facts[name + _SHA] = _digest(value)
         else:
-            facts[each.name] = value.value if isinstance(value, Enum) else value
+            facts[name] = cast(Fact, value.value if isinstance(value, Enum) else value)
     return facts
 
 
@@ -214,12 +218,8 @@ def _digest(path: Path) -> str:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
 
 
-_MAKE: Mapping[str, Callable[[str], object]] = {
-    "weights": Weights,
-    "table": TableChoice,
-    "placement": VertexPlacement,
-}
-_DEFAULTS = SchemeOptions()
+_ENUMS: Mapping[str, type[Enum]] = {"weights": Weights, "table": TableChoice}
+_COMMON: Mapping[str, type] = {"path_limit": int, "edge_profile": type(None), **_ENUMS}
 
 
 def restore(name: str, facts: Facts, directory: Path) -> Setting:
@@ -231,15 +231,14 @@ def restore(name: str, facts: Facts, directory: Path) -> Setting:
         If this simprof knows no such mode or option, or a file that it names is not there.
     """
     try:
-        mode = Mode(str(facts["mode"]))
-        known = {each.name for each in fields(SchemeOptions)}
+        mode = str(facts["mode"])
+        if mode not in registry.modes():
+            raise ValueError(f"{mode!r} is not a valid Mode")
         chosen = {
             option: _restored(option, value, directory)
             for option, value in facts.items()
             if option != "mode" and not option.endswith(_SHA)
         }
-        if unknown := set(chosen) - known:
-            raise ValueError(f"there is no option {sorted(unknown)[0]}")
         return Setting(name, mode, SchemeOptions(**chosen))  # type: ignore[arg-type]
     except ValueError as error:
         raise UsageError(
@@ -250,11 +249,14 @@ def restore(name: str, facts: Facts, directory: Path) -> Setting:
 def _restored(option: str, value: Fact, directory: Path) -> object:
     if option in _FILES and isinstance(value, str) and value.startswith("file "):
         return directory / value.removeprefix("file ")
-    if option in _MAKE and isinstance(value, str):
-        return _MAKE[option](value)
-    default = getattr(_DEFAULTS, option, None)
-    if isinstance(default, float) and type(value) is int:
+    declared = {each.name: each.kind for each in registry.options()}
+    kind = _COMMON.get(option) or declared.get(option)
+    if kind is None:
+        raise ValueError(f"there is no option {option}")
+    if issubclass(kind, Enum) and isinstance(value, str):
+        return kind(value)
+    if kind is float and type(value) is int:
         return float(value)
-    if type(value) is not type(default):
+    if type(value) is not kind:
         raise ValueError(f"{option} is {value!r}")
     return value

@@ -36,7 +36,8 @@ from profiler.experiments.suites.suite import (
 from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import SimulatorError, UsageError
 
-CLOCK = places.ROOT / "suites" / "src" / "support" / "clock.c"
+CLOCK = "clock.c"
+"""The source of the clock that stands still, in the suites' `src/support`."""
 CLOCK_FLAGS = ("-Wl,--wrap=gettimeofday,--wrap=time",)
 RECORD = "BUILD.txt"
 KEY_DIGITS = 20
@@ -176,7 +177,7 @@ class Builder:
                     archive = fetch.archive(recipe.package, self._cache)
                 fetch.unpack(archive, scratch, recipe.package.directory)
             work = scratch / recipe.directory
-            for file in [*recipe.files, *([CLOCK] if recipe.constant_clock else [])]:
+            for file in copied_sources(recipe):
                 shutil.copy(file, work)
             log = self._log(f"{job.benchmark.name}-sources")
             for command in recipe.prepare:
@@ -236,12 +237,19 @@ def flags_of(recipe: Recipe, width: Width) -> tuple[str, ...]:
     return (*toolchain.WIDTH_FLAGS[width], *toolchain.FLAGS, *recipe.flags, *clock)
 
 
+def copied_sources(recipe: Recipe) -> tuple[Path, ...]:
+    """Return the committed files that are copied into the source directory."""
+    if not recipe.constant_clock:
+        return recipe.files
+    return (*recipe.files, places.suites_directory() / "src" / "support" / CLOCK)
+
+
 def tree_hash(recipe: Recipe) -> str:
     """Return a digest of what a tree is made from: archive, committed files, preparation."""
     total = hashlib.sha256()
     parts = [recipe.package and recipe.package.sha256, recipe.directory, recipe.prepare]
     total.update(repr(parts).encode())
-    for file in [*recipe.files, *([CLOCK] if recipe.constant_clock else [])]:
+    for file in copied_sources(recipe):
         total.update(f"{file.name} {fetch.digest(file)}\n".encode())
     return total.hexdigest()
 
@@ -271,7 +279,7 @@ def compile_sources(job: Job, tree: Path, product: Path, log: Path) -> Path:
             raise BuildError(f"{job.benchmark.name}: no source matches {pattern}")
         found += [str(path.relative_to(work)) for path in matching]
     if recipe.constant_clock:
-        found.append(CLOCK.name)
+        found.append(CLOCK)
     command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width)]
     command += mapped(tree)
     if recipe.language == "fortran":

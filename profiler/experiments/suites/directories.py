@@ -4,29 +4,39 @@ from __future__ import annotations
 
 import hashlib
 import os
+from importlib import resources
 from pathlib import Path
 
 from simulator.errors import UsageError
 
-ROOT = Path(__file__).resolve().parents[3]
-"""The checkout that simprof runs from."""
+CHECKOUT = Path(__file__).resolve().parents[3]
+"""The directory that holds the packages: the checkout, or where a wheel was installed."""
 
 
 def suites_directory() -> Path:
-    """Return the directory of the committed suites.
+    """Return the directory of the suites that come with simprof.
+
+    In a checkout it is `fixtures/suites`. A wheel carries it as package data, together with the
+    programs that the suites refer to, in the same places relative to each other.
 
     Raises
     ------
     UsageError
-        If simprof was installed without them.
+        If this simprof has neither.
     """
-    directory = ROOT / "suites"
-    if not directory.is_dir():
-        raise UsageError(
-            f"{directory} is missing: suites come with simprof's repository, "
-            "install simprof from there (pip install --editable .)"
-        )
-    return directory
+    directories = (CHECKOUT / "fixtures" / "suites", _packaged() / "suites")
+    for directory in directories:
+        if directory.is_dir():
+            return directory
+    raise UsageError(
+        f"{directories[-1]} is missing: suites come with simprof, install it again "
+        "(pip install --force-reinstall simprof)"
+    )
+
+
+def _packaged() -> Path:
+    """Return where a wheel puts what lies in `fixtures` in a checkout."""
+    return Path(str(resources.files("profiler") / "data"))
 
 
 def cache_directory() -> Path:

@@ -1,7 +1,7 @@
 """Suites as values: which programs, how each is obtained and built, with which inputs it runs.
 
-A suite is described by one TOML file in `suites/` (`suite_file` reads it, and says how it is
-written). `build_suite` fetches, compiles and caches; what cannot be built is told in the report
+A suite is described by one TOML file in `fixtures/suites/` (`suite_file` reads it, and says how it
+is written). `build_suite` fetches, compiles and caches; what cannot be built is told in the report
 and does not keep the others from being built.
 """
 

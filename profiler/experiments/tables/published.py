@@ -1,4 +1,4 @@
-"""The papers' own numbers, as data: read from `suites/published/*.toml`.
+"""The papers' own numbers, as data: read from `fixtures/suites/published/*.toml`.
 
 Each file has one paper's tables: `[[table]]` with `name`, `source`, `title`, `columns` (keys),
 `forms`, `titles`, `rows`, `notes`, `family` ("SPEC" if not given). A row's second value is its

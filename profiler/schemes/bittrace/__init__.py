@@ -1,1 +1,45 @@
 """`bittrace`: paths named by branch outcomes (Ball and Larus 1996, section 2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.plan.decoders import RoutinePlan
+from profiler.schemes.definition import (
+    PLANNING,
+    PlanOrder,
+    ProfileKind,
+    SchemeCode,
+    SchemeDefinition,
+)
+
+
+def _plan(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.bittrace.planner import plan_bittrace
+
+    return plan_bittrace(
+        order.cfg, weights=order.weights, path_limit=order.options.path_limit, table=order.table
+    )
+
+
+def _code() -> SchemeCode:
+    from profiler.schemes.bittrace.code import CODE
+
+    return CODE
+
+
+def _describe(plan: RoutinePlan) -> dict[str, Any]:
+    from profiler.schemes.bittrace.static import describe
+
+    return describe(plan)
+
+
+BITTRACE = SchemeDefinition(
+    mode="bittrace",
+    description="acyclic paths, named by their branch outcomes (Ball and Larus 1996, section 2)",
+    collects=ProfileKind.PATHS,
+    plan=_plan,
+    reads=PLANNING,
+    code=_code,
+    describe=_describe,
+)

@@ -37,9 +37,6 @@ from profiler.graphs.numbering import PathNumbering
 WORD_BITS = 31
 """Bits of a word: what is never negative in a 32-bit register."""
 KEY_WORD_BITS = 32
-MAX_WORDS = 4
-"""Words that a code may have; with 30 bits of labels each, no routine of glibc takes a fourth."""
-
 Span = tuple[int, int]
 
 

@@ -16,11 +16,14 @@ Nothing here changes condition codes or %y; the routine for keys of several word
 
 from __future__ import annotations
 
+from profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
+from profiler.code.snippet_parts import Generator, Generators, Needs
 from profiler.code.snippets_paths import count_needs
-from profiler.code.writer import Generator, Generators, Needs, Writer
+from profiler.code.writer import Writer
 from profiler.plan.plan import Addressing, ShiftBits
 from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
+from profiler.schemes.definition import SchemeCode
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Register, fits_simm13
 
@@ -29,7 +32,7 @@ R = Register
 
 def shift_bits(writer: Writer, action: ShiftBits) -> None:
     """`r = r << width | bits`."""
-    if writer.scheme.addressing is Addressing.ADDRESS:
+    if writer.access.addressing is Addressing.ADDRESS:
         raise AssemblyError("branch outcomes cannot be shifted into a counter's address")
     _shift(writer, 0, action.bits, action.width)
 
@@ -61,7 +64,7 @@ def start_words(writer: Writer, action: StartWords) -> None:
 
 def count_words(writer: Writer, action: CountWords) -> None:
     """`count[r0,..,rK]++`: all words but the first go through memory."""
-    count = len(writer.scheme.registers)
+    count = len(writer.access.registers)
     writer.emit(asm.sethi(KEY_WORDS, R.O1))
     for word in range(1, count):
         register = writer.fetch(word, 0) if word < action.used else R.G0
@@ -78,3 +81,18 @@ GENERATORS: Generators = {
     ShiftWord: Generator(shift_word, Needs(path=True)),
     CountWords: Generator(count_words, count_needs),
 }
+
+SAMPLES = {
+    ShiftBits: (
+        Samples(
+            (ShiftBits(0, 1), ShiftBits(1, 1), ShiftBits(5000, 13)), (BY_INDEX, IN_HASH_TABLE), 1
+        ),
+    ),
+    StartWords: (Samples((StartWords(0, 0, 1, 2), StartWords(0, 1, 1, 2)), (IN_HASH_TABLE,), 2),),
+    ShiftWord: (Samples((ShiftWord(0, 1, 1), ShiftWord(1, 0, 3)), (IN_HASH_TABLE,), 2),),
+    CountWords: (
+        Samples((CountWords(1), CountWords(2), CountWords(2, True)), (IN_HASH_TABLE,), 2),
+    ),
+}
+
+CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES)

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.code.runtime.word_hash_routine import MAX_WORDS
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
@@ -42,7 +43,6 @@ from profiler.plan.plan import (
     Table,
 )
 from profiler.schemes.bittrace.branch_codes import (
-    MAX_WORDS,
     BranchCodes,
     branch_codes,
     code_key,

@@ -1,1 +1,58 @@
 """`naive`, `calls`, `calls-optimal`: the edge profiling of the CS6120 blog."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.plan.decoders import RoutinePlan
+from profiler.schemes.definition import PlanOrder, SchemeCode, SchemeDefinition
+
+
+def _plan_naive(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.cs6120.planner import plan_naive
+
+    return plan_naive(order.cfg)
+
+
+def _plan_calls(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.cs6120.planner import plan_calls
+
+    return plan_calls(order.cfg)
+
+
+def _plan_calls_optimal(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.cs6120.planner import plan_calls_optimal
+
+    return plan_calls_optimal(order.cfg, weights=order.weights)
+
+
+def _code() -> SchemeCode:
+    from profiler.schemes.cs6120.code import CODE
+
+    return CODE
+
+
+def _describe(plan: RoutinePlan) -> dict[str, Any]:
+    from profiler.schemes.cs6120.static import describe
+
+    return describe(plan)
+
+
+NAIVE = SchemeDefinition(
+    mode="naive", description="edges, a counter on every one", plan=_plan_naive
+)
+CALLS = SchemeDefinition(
+    mode="calls",
+    description="edges, two logging calls on every one (CS6120)",
+    plan=_plan_calls,
+    code=_code,
+    describe=_describe,
+)
+CALLS_OPTIMAL = SchemeDefinition(
+    mode="calls-optimal",
+    description="edges, two logging calls on every chord of a spanning tree (CS6120)",
+    plan=_plan_calls_optimal,
+    reads=("weights",),
+    code=_code,
+    describe=_describe,
+)

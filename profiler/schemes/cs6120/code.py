@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from profiler.code.writer import HASH_REGISTERS, Generator, Generators, Needs, Writer
+from collections.abc import Iterator, Mapping, Sequence
+
+from profiler.code.cost_samples import Samples, samples
+from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
+from profiler.code.writer import Writer
 from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
 from profiler.schemes.cs6120.logging_routines import (
     LOG_DESTINATION,
     LOG_DISRUPT,
     LOG_SOURCE,
+    SYMBOLS,
     argument,
     logging_cost,
+    logging_routines,
 )
+from profiler.schemes.definition import SchemeCode
+from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 
@@ -39,3 +47,21 @@ GENERATORS: Generators = {
     LogDisrupt: Generator(_disrupt, _SETTER),
     LogDestination: Generator(_destination, Needs(clobbers=(Register.O0, Register.O7))),
 }
+
+SAMPLES: Mapping[type, Sequence[Samples]] = {
+    LogSource: (Samples(samples(LogSource, 0, 77)),),
+    LogDestination: (Samples(samples(LogDestination, 0, 77)),),
+    LogDisrupt: (Samples(samples(LogDisrupt, 0, 77)),),
+}
+
+
+def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
+
+
+CODE = SchemeCode(
+    generators=GENERATORS,
+    samples=SAMPLES,
+    routines=(logging_routines,),
+    routine_costs=_routine_costs,
+)

@@ -30,6 +30,7 @@ from profiler.schemes.cs6120.edge_log import (
     LoggedEdge,
     LogSource,
     log_actions,
+    log_span,
     logged_edges,
 )
 from profiler.schemes.cs6120.extrapolation import extrapolate
@@ -124,6 +125,7 @@ class CallsPlan:
         assert all(owners[p.destination] == self.cfg.edges[p.edge].target for p in self.logged), (
             "two destinations share a number"
         )
+        assert log_span(self.plan) == (self.plan.log_sources, self.plan.log_destinations)
         assert is_sound(self.cfg, self.logged, live, self.disrupted)
         self._validate_calls()
 
@@ -214,6 +216,8 @@ def _calls(
         blocks=_frozen(tops),
         block_ends=_frozen(ends),
         pair_edges=tuple(pair.edge for pair in logged),
+        log_sources=number,
+        log_destinations=max((pair.destination for pair in logged), default=-1) + 1,
     )
 
 

@@ -21,10 +21,13 @@ condition codes.
 
 from __future__ import annotations
 
+from profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, PATH_TABLES, Samples
 from profiler.code.layout import COUNTER_SIZE
+from profiler.code.snippet_parts import Generator, Generators, Needs
 from profiler.code.snippets_paths import call_hash, count_needs
-from profiler.code.writer import Generator, Generators, Needs, Writer
-from profiler.plan.plan import Table
+from profiler.code.writer import Writer
+from profiler.plan.plan import Action, Table
+from profiler.schemes.definition import SchemeCode
 from profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
@@ -44,7 +47,7 @@ def enter_loop(writer: Writer, action: EnterLoop) -> None:
 
 def add_accumulators(writer: Writer, action: AddAccumulators) -> None:
     """`c[j] += ...` for every j."""
-    scale, last = writer.scheme.scale, len(action.entered) - 1
+    scale, last = writer.access.scale, len(action.entered) - 1
     for j, (entered, compensated) in enumerate(
         zip(action.entered, action.compensated, strict=True)
     ):
@@ -104,10 +107,10 @@ def count_iterations(writer: Writer, action: CountIterations) -> None:
 def _count(writer: Writer, action: CountIterations) -> None:
     number = action.iterations - 1
     accumulator = writer.fetch(number, 0)
-    if writer.scheme.table is Table.HASH:
+    if writer.access.table is Table.HASH:
         writer.sum(accumulator, action.constant, Register.O0, 1)
         call_hash(writer, True)
-    elif writer.scheme.scale == 1:
+    elif writer.access.scale == 1:
         _count_index(writer, accumulator, action.constant)
     else:
         free = int(writer.path(number) is None)
@@ -134,7 +137,7 @@ def next_iteration(writer: Writer, action: NextIteration) -> None:
     """`c[j] := c[j-1]; c[0] := start; itr++`."""
     for j in range(action.iterations - 1, 0, -1):
         writer.store_path(writer.fetch(j - 1, 0), j)
-    writer.set_path(writer.scheme.offset + writer.scheme.scale * action.start)
+    writer.set_path(writer.access.offset + writer.access.scale * action.start)
     itr = _itr(writer)
     if action.iterations == 2:
         writer.set_path(0, itr)
@@ -178,7 +181,7 @@ def _replace(writer: Writer, first: Register, other: Register, q: Register, offs
 
 def _itr(writer: Writer) -> int:
     """Number of the iteration register: the last."""
-    return len(writer.scheme.registers) - 1
+    return len(writer.access.registers) - 1
 
 
 def _count_needs(action: CountIterations, table: Table, machine: MachineKind) -> Needs:
@@ -195,3 +198,29 @@ GENERATORS: Generators = {
     NextIteration: Generator(next_iteration, _PATH),
     LeaveLoop: Generator(leave_loop, _PATH),
 }
+
+_LONG = (BY_INDEX, IN_HASH_TABLE)  # with k > 2 there is code of its own
+
+
+def _samples(short: tuple[Action, ...], long: Action) -> tuple[Samples, ...]:
+    return Samples(short, PATH_TABLES, 3), Samples((long,), _LONG, 5)
+
+
+SAMPLES = {
+    EnterLoop: _samples((EnterLoop(2),), EnterLoop(4)),
+    AddAccumulators: _samples(
+        (
+            AddAccumulators((0, 7), (0, 7)),
+            AddAccumulators((3, 7), (5, 7)),
+            AddAccumulators((0, 5000), (9000, 5000)),
+        ),
+        AddAccumulators((1, 2, 3, 4), (9, 2, 7, 4)),
+    ),
+    CountIterations: _samples(
+        (CountIterations(2, 0), CountIterations(2, 5000)), CountIterations(4, 1)
+    ),
+    NextIteration: _samples((NextIteration(2, 0), NextIteration(2, 5000)), NextIteration(4, 3)),
+    LeaveLoop: _samples((LeaveLoop(2),), LeaveLoop(4)),
+}
+
+CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES)

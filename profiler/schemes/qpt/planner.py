@@ -23,7 +23,7 @@ from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.plan import CountEdge, InstrumentationPlan, Table
-from profiler.request.request import VertexPlacement
+from profiler.schemes.qpt import VertexPlacement
 from profiler.schemes.qpt.vertex_counts import VertexFlow, edges_from_blocks, removable, vertex_flow
 
 

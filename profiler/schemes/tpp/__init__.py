@@ -1,1 +1,115 @@
 """`tpp`: targeted path profiling (Joshi, Bond and Zilles 2004)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from profiler.plan.decoders import RoutinePlan
+from profiler.request.request import OptionValue
+from profiler.schemes.definition import (
+    PLANNING,
+    Loss,
+    PlanOrder,
+    ProfileKind,
+    SchemeCode,
+    SchemeDefinition,
+    SchemeOption,
+)
+from simulator.errors import UsageError
+
+_PERCENTAGE = "give a percentage from 0 to 100"
+
+COLD = SchemeOption(
+    name="cold",
+    kind=float,
+    default=5.0,  # TPP(5, 15): "a good trade-off between accuracy and overhead" (TPP 5.1)
+    help="percentage of its source's executions below which an edge is cold.",
+    hint=_PERCENTAGE,
+    metavar="I",
+    least=0,
+    greatest=100,
+)
+
+
+def _loop_fallback(options: Mapping[str, OptionValue]) -> OptionValue:
+    """`--cold 0` alone removes nothing, loops' entries included: the paths are those of `pp`."""
+    return LOOP.default if options["cold"] else 0.0
+
+
+LOOP = SchemeOption(
+    name="loop",
+    kind=float,
+    default=15.0,
+    help="percentage of its head's executions below which entries disconnect a loop.",
+    hint=_PERCENTAGE,
+    metavar="J",
+    least=0,
+    greatest=100,
+    default_text="15, with --cold 0 also 0",
+    fallback=_loop_fallback,
+)
+COLD_ALWAYS = SchemeOption(
+    name="cold_always",
+    kind=bool,
+    default=False,
+    help="leave out cold edges even where no hash table becomes an array by that.",
+    hint="give true or false",
+)
+
+
+def _plan(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.tpp.planner import plan_tpp
+
+    if order.edge_counts is None:
+        raise UsageError("tpp needs an edge profile: give one with --edge-profile")
+    return plan_tpp(
+        order.cfg,
+        order.edge_counts,
+        cold=COLD.of(order.options),
+        loop=LOOP.of(order.options),
+        cold_always=COLD_ALWAYS.of(order.options),
+        weights=order.weights,
+        path_limit=order.options.path_limit,
+        table=order.table,
+    )
+
+
+def _code() -> SchemeCode:
+    from profiler.schemes.tpp.code import CODE
+
+    return CODE
+
+
+def _describe(plan: RoutinePlan) -> dict[str, Any]:
+    from profiler.schemes.tpp.static import describe
+
+    return describe(plan)
+
+
+def _number(value: object) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _setting_text(options: Mapping[str, object]) -> str:
+    return f"({_number(options.get('cold'))}, {_number(options.get('loop'))})"
+
+
+TPP = SchemeDefinition(
+    mode="tpp",
+    description="acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles 2004)",
+    collects=ProfileKind.PATHS,
+    plan=_plan,
+    reads=PLANNING,
+    options=(COLD, LOOP, COLD_ALWAYS),
+    guided=True,
+    judged_by="pp",
+    code=_code,
+    describe=_describe,
+    losses=(
+        Loss("cold_paths", "cold paths", "not told apart", of_paths=True),
+        Loss("overcounted_paths", "obvious paths", "too many"),
+        Loss("unknown_unfinished", "unfinished paths", "not identified"),
+    ),
+    setting_text=_setting_text,
+)

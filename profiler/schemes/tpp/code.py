@@ -25,10 +25,13 @@ Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
 
 from __future__ import annotations
 
+from profiler.code.cost_samples import PATH_TABLES, Samples, samples
 from profiler.code.layout import COUNTER_SIZE
+from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
 from profiler.code.snippets_paths import call_hash
-from profiler.code.writer import HASH_REGISTERS, Generator, Generators, Needs, Writer
+from profiler.code.writer import Writer
 from profiler.plan.plan import Action, CountColdPath, CountHotPath, Poison, Table
+from profiler.schemes.definition import SchemeCode
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register, fits_simm13
@@ -51,12 +54,12 @@ def count_cold(writer: Writer, action: CountColdPath) -> None:
 
 def count_hot(writer: Writer, action: CountHotPath) -> None:
     """`count[r + c]++` or `cold++`."""
-    if writer.scheme.table is Table.HASH:
+    if writer.access.table is Table.HASH:
         _count_hashed(writer, action)
         return
     register = writer.fetch(0, 0)
     number = int(writer.path() is None)
-    if writer.scheme.scale == 1:
+    if writer.access.scale == 1:
         _count_index(writer, register, action.constant, number)
     else:
         _count_address(writer, register, action.constant, number)
@@ -126,3 +129,17 @@ GENERATORS: Generators = {
     CountColdPath: Generator(count_cold),
     CountHotPath: Generator(count_hot, _hot_needs),
 }
+
+SAMPLES = {
+    Poison: (Samples((Poison(),), PATH_TABLES, 1),),
+    CountHotPath: (
+        Samples(
+            (*samples(CountHotPath), CountHotPath(0, on_back_edge=True, hashed=True)),
+            PATH_TABLES,
+            1,
+        ),
+    ),
+    CountColdPath: (Samples((CountColdPath(),), PATH_TABLES, 1),),
+}
+
+CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES)

@@ -1,1 +1,53 @@
 """`witness` and `bits`: whole traces (Ball and Larus 1994, sections 4 and 6.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.plan.decoders import RoutinePlan
+from profiler.schemes.definition import PlanOrder, ProfileKind, SchemeCode, SchemeDefinition
+
+
+def _plan_witness(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.tracing.planner import plan_witness
+
+    return plan_witness(order.cfg, weights=order.weights)
+
+
+def _plan_bits(order: PlanOrder) -> RoutinePlan:
+    from profiler.schemes.tracing.planner import plan_bits
+
+    return plan_bits(order.cfg, weights=order.weights)
+
+
+def _code() -> SchemeCode:
+    from profiler.schemes.tracing.code import CODE
+
+    return CODE
+
+
+def _describe(plan: RoutinePlan) -> dict[str, Any]:
+    from profiler.schemes.tracing.static import describe
+
+    return describe(plan)
+
+
+WITNESS = SchemeDefinition(
+    mode="witness",
+    description="a trace of witnesses that tells the whole execution (Ball and Larus 1994)",
+    collects=ProfileKind.TRACE,
+    plan=_plan_witness,
+    reads=("weights",),
+    code=_code,
+    describe=_describe,
+)
+BITS = SchemeDefinition(
+    mode="bits",
+    description="a trace of branch outcomes that tells the whole execution "
+    "(Ball and Larus 1994, 6.2)",
+    collects=ProfileKind.TRACE,
+    plan=_plan_bits,
+    reads=("weights",),
+    code=_code,
+    describe=_describe,
+)

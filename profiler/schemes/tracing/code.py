@@ -12,12 +12,24 @@ Emptying the buffer is conditional code; how often it runs does not depend on th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 
-from profiler.code.writer import Generator, Generators, Needs, Writer
+from profiler.code.cost_samples import Samples
+from profiler.code.snippet_parts import Generator, Generators, Needs
+from profiler.code.writer import Writer
 from profiler.plan.plan import Table, WriteTrace
+from profiler.schemes.definition import SchemeCode
 from profiler.schemes.tracing.actions import TARGET_BITS, WriteTarget
-from profiler.schemes.tracing.flush import POSITION, TRACE_END, flush_instructions, flush_name
+from profiler.schemes.tracing.flush import (
+    CALL,
+    POSITION,
+    TRACE_END,
+    TRACE_SIZE,
+    flush_cost,
+    flush_instructions,
+    flush_name,
+    flush_routine,
+)
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
@@ -64,7 +76,7 @@ def write_target(writer: Writer, action: WriteTarget) -> None:
 
 def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | int]:
     """The operands whose sum is the address that the `jmpl` at the end of `block` goes to."""
-    analysis = writer.scheme.context.analysis
+    analysis = writer.access.context.analysis
     if analysis is None:
         return R.G0, R.G0
     word = analysis.liveness.transfer_word(block)
@@ -177,3 +189,44 @@ GENERATORS: Generators = {
     WriteTrace: Generator(write_trace, _needs),
     WriteTarget: Generator(write_target, _needs),
 }
+
+SAMPLES = {
+    WriteTrace: (
+        Samples(
+            (
+                WriteTrace(0, 8),
+                WriteTrace(0x1234, 16),
+                *(WriteTrace(1, width, packed=True) for width in (1, 3, 8, 11)),
+            )
+        ),
+    ),
+    WriteTarget: (
+        Samples(
+            (
+                WriteTarget(0),
+                WriteTarget(0, packed=True),
+                WriteTarget(0, token=WriteTrace(5, 8)),
+            )
+        ),
+    ),
+}
+
+
+def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    yield flush_name(False), f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
+
+
+def _run_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
+    return flush_cost(machine, sizes.get("trace_bits", 0))
+
+
+CODE = SchemeCode(
+    generators=GENERATORS,
+    samples=SAMPLES,
+    routines=(
+        lambda machine: flush_routine(machine, False),
+        lambda machine: flush_routine(machine, True),
+    ),
+    routine_costs=_routine_costs,
+    run_cost=_run_cost,
+)

@@ -3,6 +3,7 @@ from collections import Counter
 
 import pytest
 
+from profiler.code.runtime.word_hash_routine import MAX_WORDS
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
@@ -11,7 +12,7 @@ from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.plan import Addressing, CountPath, ShiftBits, Table
 from profiler.schemes.bittrace import branch_codes
-from profiler.schemes.bittrace.branch_codes import MAX_WORDS, WORD_BITS, code_key, key_code
+from profiler.schemes.bittrace.branch_codes import WORD_BITS, code_key, key_code
 from profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from simulator.errors import UsageError

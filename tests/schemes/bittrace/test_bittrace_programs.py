@@ -12,15 +12,14 @@ from profiler.plan.plan import Table
 from profiler.profiles.profile import Measurement
 from profiler.request.request import (
     GuestOptions,
-    Mode,
     RunRequest,
     SchemeOptions,
     Setting,
     TableChoice,
-    VertexPlacement,
 )
 from profiler.schemes.bittrace.planner import plan_bittrace
 from profiler.schemes.pp.planner import plan_pp
+from profiler.schemes.qpt import VertexPlacement
 from profiler.session.results import measure_all
 from profiler.session.session import observe
 from tests.oracles.exact import simulate
@@ -47,7 +46,7 @@ def paths_of(measurement: Measurement) -> dict[object, set[tuple[object, ...]]]:
 def test_paths_and_edges_are_those_of_pp(
     fixture_elf: ElfFinder, tmp_path: Path, name: str, width: str
 ) -> None:
-    modes = (Mode.PP, Mode.BITTRACE, Mode.EDGES)
+    modes = ("pp", "bittrace", "edges")
     found = simulate(fixture_elf(name, width), directory=tmp_path, modes=modes).measurements
     pp, bits, edges = (found[mode] for mode in modes)
     assert paths_of(bits) == paths_of(pp)
@@ -61,13 +60,13 @@ def test_codes_of_two_words_are_counted_in_a_program(
     fixture_elf: ElfFinder, tmp_path: Path
 ) -> None:
     program = fixture_elf("manypaths")
-    run = simulate(program, directory=tmp_path, modes=(Mode.PP, Mode.BITTRACE))
+    run = simulate(program, directory=tmp_path, modes=("pp", "bittrace"))
     (cfg,) = [c for c in run.observation.recovered.routines if c.name == "twenty_forks"]
     plan, reference = plan_bittrace(cfg), plan_pp(cfg)
     assert plan.plan.registers == plan.plan.key_words == 2
     assert plan.plan.table is Table.HASH
     assert plan.cut_edges == reference.cut_edges
-    (routine,) = [r for r in run.measurements[Mode.BITTRACE].routines if r.name == cfg.name]
+    (routine,) = [r for r in run.measurements["bittrace"].routines if r.name == cfg.name]
     assert max(p.id for p in routine.path_counts if p.id is not None) >= 1 << 32
     for path in routine.path_counts:
         if path.id is not None:
@@ -80,8 +79,8 @@ def test_a_hash_table_costs_more_than_an_array(fixture_elf: ElfFinder, tmp_path:
     for table in (TableChoice.AUTO, TableChoice.HASH):
         options = SchemeOptions(table=table)
         program = fixture_elf("control")
-        run = simulate(program, directory=tmp_path, modes=(Mode.BITTRACE,), options=options)
-        added[table] = run.measurements[Mode.BITTRACE].added
+        run = simulate(program, directory=tmp_path, modes=("bittrace",), options=options)
+        added[table] = run.measurements["bittrace"].added
     assert added[TableChoice.AUTO] < added[TableChoice.HASH]
 
 
@@ -91,10 +90,10 @@ def test_increments_of_block_profiling_are_ordered(
 ) -> None:
     """Edge heuristic <= qpt2 <= naive, vertex-optimal <= redundant; `measure` checks the counts."""
     settings = [
-        Setting(str(placement), Mode.QPT, SchemeOptions(placement=placement))
+        Setting(str(placement), "qpt", SchemeOptions(placement=placement))
         for placement in VertexPlacement
     ]
-    settings += [Setting(str(mode), mode, SchemeOptions()) for mode in (Mode.QPT2, Mode.NAIVE)]
+    settings += [Setting(str(mode), mode, SchemeOptions()) for mode in ("qpt2", "naive")]
     stdin = tmp_path / "stdin"
     stdin.write_bytes(b"")
     output = os.open(tmp_path / "output", os.O_WRONLY | os.O_CREAT)
@@ -141,8 +140,8 @@ def test_a_program_of_the_c_library_has_the_paths_of_pp(
 ) -> None:
     """Routines whose codes take three words among them (`_int_malloc`), and no path is lost."""
     program = compile_c(GLIBC)
-    run = simulate(program, directory=tmp_path, modes=(Mode.PP, Mode.BITTRACE))
-    pp, bits = run.measurements[Mode.PP], run.measurements[Mode.BITTRACE]
+    run = simulate(program, directory=tmp_path, modes=("pp", "bittrace"))
+    pp, bits = run.measurements["pp"], run.measurements["bittrace"]
     assert paths_of(bits) == paths_of(pp)
     assert edges_of(bits) == edges_of(pp)
     ran = {r.name for r in bits.routines if r.activations}

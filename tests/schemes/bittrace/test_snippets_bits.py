@@ -22,8 +22,8 @@ from profiler.code.runtime.word_hash_routine import (
     word_hash_costs,
     word_routine_name,
 )
+from profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
 from profiler.code.stack_words import path_words
-from profiler.code.writer import HASH_REGISTERS, Scheme
 from profiler.plan.plan import Action, Addressing, CountPath, Execution, ShiftBits, Table
 from profiler.schemes.bittrace.branch_codes import KEY_WORD_BITS, WORD_BITS, code_key, key_code
 from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
@@ -44,13 +44,14 @@ from tests.code.test_snippets import (
     set_path,
 )
 from tests.support.code_bench import END_TRAP, CodeBench, State
+from tests.support.scheme_code import GENERATORS, ROUTINES
 
 R = Register
 
 
 def make_bench(machine: MachineKind) -> CodeBench:
     bench = CodeBench(machine is MachineKind.SPARCV9)
-    for assembly in runtime_code(machine):
+    for assembly in runtime_code(machine, ROUTINES):
         bench.write(assembly.base, assembly.code)
     return bench
 
@@ -69,8 +70,8 @@ def test_shift_appends_bits(machine: MachineKind, on_stack: bool) -> None:
         action = ShiftBits(rng.choice((0, 1, rng.randrange(1 << width))), width)
         case.number = rng.getrandbits(WORD_BITS - width)
         set_path(case, bench, case.number)
-        body = snippet_body((action,), case.scheme, case.site)
-        outcome = bench.run(body.instructions, case.state, runtime_symbols(machine))
+        body = snippet_body((action,), case.access, case.site)
+        outcome = bench.run(body.instructions, case.state, runtime_symbols(machine, ROUTINES))
         assert outcome.trap == 0x100 + END_TRAP
         assert outcome.executed == body.cost == len(body.instructions)
         execution = Execution([case.number])
@@ -86,9 +87,9 @@ def test_shift_appends_bits(machine: MachineKind, on_stack: bool) -> None:
 def test_free_costs(machine: MachineKind) -> None:
     for action, cost in ((ShiftBits(0, 1), 1), (ShiftBits(1, 1), 2), (ShiftBits(9, 5), 2)):
         case = free_case(machine, 1)
-        assert snippet_body((action,), case.scheme, case.site).cost == cost
+        assert snippet_body((action,), case.access, case.site).cost == cost
     case = free_case(machine, 1)
-    both = snippet_body((ShiftBits(1, 1), CountPath(0)), case.scheme, case.site)
+    both = snippet_body((ShiftBits(1, 1), CountPath(0)), case.access, case.site)
     assert [i.text.split()[0] for i in both.instructions] == [
         *("sll", "or"),
         *("sethi", "sll", "add", "ld", "add", "st"),
@@ -97,9 +98,9 @@ def test_free_costs(machine: MachineKind) -> None:
 
 def test_addresses_cannot_be_shifted() -> None:
     case = free_case(MachineKind.SPARCV9, 0)
-    assert case.scheme.addressing is Addressing.ADDRESS
+    assert case.access.addressing is Addressing.ADDRESS
     with pytest.raises(AssemblyError, match="shifted"):
-        snippet_body((ShiftBits(1, 1),), case.scheme, case.site)
+        snippet_body((ShiftBits(1, 1),), case.access, case.site)
 
 
 # -- the routine for keys of several words
@@ -166,7 +167,7 @@ def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> No
         state.registers[R.O1] = TABLES_BASE
         store_words(bench, key)
         code: list[Item] = [asm.call(word_routine_name(words, back)), asm.nop()]
-        outcome = bench.run(code, state, runtime_symbols(machine))
+        outcome = bench.run(code, state, runtime_symbols(machine, ROUTINES))
         assert outcome.trap == 0x100 + END_TRAP
         assert outcome.executed - len(code) == model.count(code_key(key), back)
         for n in set(range(1, 32)) - {int(r) for r in HASH_REGISTERS}:
@@ -199,7 +200,7 @@ def test_keys_are_hashed_by_their_low_32_bits() -> None:
 
 def test_key_words_are_clear_of_the_routines() -> None:
     for machine in MACHINES:
-        end = max(a.base + len(a.code) for a in runtime_code(machine))
+        end = max(a.base + len(a.code) for a in runtime_code(machine, ROUTINES))
         assert RUNTIME_BASE < end <= RUNTIME_DATA
     assert KEY_WORDS & 0x3FF == 0
 
@@ -216,11 +217,11 @@ class WordCase:
 
     def address(self, number: int) -> int | None:
         """Where path register `number` is in memory, None if it is a register."""
-        registers = self.case.scheme.registers
+        registers = self.case.access.registers
         if registers[number] is not None:
             return None
         inside = [k for k, register in enumerate(registers) if register is None]
-        context = self.case.scheme.context
+        context = self.case.access.context
         found = path_words(self.case.site, context.abi, len(inside), False, 0)
         slot = found[inside.index(number)]
         return self.case.state.registers[slot.base] + slot.offset
@@ -228,7 +229,7 @@ class WordCase:
     def load(self, bench: CodeBench) -> None:
         """Give the path registers their values."""
         for number, (register, word) in enumerate(
-            zip(self.case.scheme.registers, self.words, strict=True)
+            zip(self.case.access.registers, self.words, strict=True)
         ):
             address = self.address(number)
             if address is None:
@@ -240,7 +241,7 @@ class WordCase:
     def store(self, bench: CodeBench, after: State) -> list[int]:
         """Return what the path registers hold."""
         held = []
-        for number, register in enumerate(self.case.scheme.registers):
+        for number, register in enumerate(self.case.access.registers):
             address = self.address(number)
             if address is None:
                 assert register is not None
@@ -264,8 +265,10 @@ def make_word_case(rng: random.Random, machine: MachineKind, words: int) -> Word
             live &= ~(1 << register)
     site = Site(live, frame, slots(frame, rng.choice([176, 240, None]), context.abi))
     layout = CounterLayout(TABLES_BASE)
-    scheme = Scheme(Table.HASH, None, layout, registers[0], context, tuple(registers[1:]))
-    case = Case(machine, scheme, site, 0, random_state(rng, machine))
+    access = CounterAccess(
+        Table.HASH, None, layout, registers[0], context, GENERATORS, tuple(registers[1:])
+    )
+    case = Case(machine, access, site, 0, random_state(rng, machine))
     return WordCase(case, [rng.getrandbits(WORD_BITS - 4) for _ in range(words)])
 
 
@@ -300,8 +303,8 @@ def test_snippets_do_what_they_mean(machine: MachineKind, words: int) -> None:
         case = placed.case
         actions, meaning = word_actions(rng, words)
         placed.load(bench)
-        body = snippet_body(actions, case.scheme, case.site)
-        outcome = bench.run(body.instructions, case.state, runtime_symbols(machine))
+        body = snippet_body(actions, case.access, case.site)
+        outcome = bench.run(body.instructions, case.state, runtime_symbols(machine, ROUTINES))
         assert outcome.trap == 0x100 + END_TRAP, [i.text for i in body.instructions]
         execution = Execution(list(placed.words))
         for action in actions:
@@ -318,8 +321,8 @@ def test_snippets_do_what_they_mean(machine: MachineKind, words: int) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_free_count_of_words(machine: MachineKind) -> None:
     free = free_case(machine, 2)
-    scheme = replace(free.scheme, others=(R.L1, R.L2))
-    body = snippet_body((CountWords(2, True),), scheme, free.site)
+    access = replace(free.access, others=(R.L1, R.L2))
+    body = snippet_body((CountWords(2, True),), access, free.site)
     assert [i.text for i in body.instructions] == [
         "sethi %hi(0x50008800), %o1",
         "st %l1, [%o1]",
@@ -329,7 +332,7 @@ def test_free_count_of_words(machine: MachineKind) -> None:
         "sethi %hi(0x60000000), %o1",
     ]
     live = Site(free.site.live | CC, free.site.frame, free.site.slots)
-    kept = snippet_body((CountWords(2, True),), scheme, live).cost
+    kept = snippet_body((CountWords(2, True),), access, live).cost
     assert (kept > body.cost) == (machine is MachineKind.SPARCV8)
     assert ICC & CC
 

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import Mode
 from profiler.schemes.cs6120.planner import CallsPlan
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.log_machine import Library
@@ -20,7 +19,7 @@ from tests.oracles.naive import Walker
 from tests.oracles.qemu import trace
 
 WIDTHS = ("v8", "v8plus", "v9")
-MODES = (Mode.CALLS, Mode.CALLS_OPTIMAL)
+MODES = ("calls", "calls-optimal")
 PROGRAMS = {
     "calls": (["7"], False),
     "control": ([], False),
@@ -50,7 +49,7 @@ class Crossings(Counter[int]):
                 self._library.call(self._routine, action)
 
 
-def logged_plans(simulated: Simulated, mode: Mode) -> dict[int, CallsPlan]:
+def logged_plans(simulated: Simulated, mode: str) -> dict[int, CallsPlan]:
     """Routine number -> plan, of every routine."""
     observation = simulated.observation
     scheme = observation.schemes[MODES.index(mode)]

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from profiler.code.codegen import CounterSpace, RoutineContext, generate
-from profiler.code.generators import Scheme, snippet_body
+from profiler.code.generators import snippet_body
 from profiler.code.layout import PAIR_TABLE, CounterLayout
 from profiler.code.pricing import added
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
 from profiler.code.sizes import counter_bytes
+from profiler.code.snippet_parts import CounterAccess
 from profiler.graphs.flow import block_counts
 from profiler.schemes.cs6120 import logging_routines as lr
 from profiler.schemes.cs6120.edge_log import (
@@ -33,6 +34,7 @@ from tests.code.test_snippets import LAYOUT, Runner, free_case, make_case
 from tests.oracles.brute import graph
 from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
 from tests.support.code_lab import Lab
+from tests.support.scheme_code import GENERATORS, ROUTINES
 
 R = Register
 MACHINES = list(MachineKind)
@@ -50,7 +52,7 @@ PAIRS = tuple(
 def bench_for(machine: MachineKind) -> CodeBench:
     """Return a bench with the run-time code and the slots of `PAIRS`."""
     bench = CodeBench(machine is MachineKind.SPARCV9)
-    for assembly in runtime_code(machine):
+    for assembly in runtime_code(machine, ROUTINES):
         bench.write(assembly.base, assembly.code)
     for address, data in initial_slots(PAIRS, LAYOUT).items():
         bench.write(address, data)
@@ -112,7 +114,7 @@ def garbage(rng: random.Random, machine: MachineKind) -> State:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_library_counts_pairs_at_constant_cost(machine: MachineKind) -> None:
     """Matched, unmatched, after nothing, after a disruption: one cost for each routine."""
-    bench, symbols = bench_for(machine), runtime_symbols(machine)
+    bench, symbols = bench_for(machine), runtime_symbols(machine, ROUTINES)
     rng = random.Random(1)
     expected = Expected(PAIRS)
     for call in random_calls(rng, 250):
@@ -147,7 +149,7 @@ def test_costs() -> None:
 def test_free_snippets(machine: MachineKind) -> None:
     case = free_case(machine, 1)
     for action, symbol in ((LogSource(4), "logsrc"), (LogDestination(4), "logdest")):
-        body = snippet_body((action,), case.scheme, case.site)
+        body = snippet_body((action,), case.access, case.site)
         assert [i.text for i in body.instructions] == [f"call {symbol}", "sethi %hi(0x1400), %o0"]
         assert body.cost == 2 + logging_cost(machine, symbol)
 
@@ -157,7 +159,7 @@ class LogRunner(Runner):
 
     def __init__(self, machine: MachineKind, seed: int) -> None:
         super().__init__(machine, seed)
-        self.bench, self.symbols = bench_for(machine), dict(runtime_symbols(machine))
+        self.bench, self.symbols = bench_for(machine), dict(runtime_symbols(machine, ROUTINES))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -170,7 +172,7 @@ def test_snippets_do_what_they_mean(machine: MachineKind) -> None:
     while calls:
         actions = tuple(calls.pop(0) for _ in range(runner.rng.choice([1, min(2, len(calls))])))
         case = make_case(runner.rng, machine, 1, on_stack=False)
-        plain = replace(case, scheme=replace(case.scheme, register=None))
+        plain = replace(case, access=replace(case.access, register=None))
         body = runner.run(plain, actions)
         costs.add((actions, body.cost))
         for action in actions:
@@ -184,7 +186,9 @@ def test_live_registers_and_flags(machine: MachineKind) -> None:
     """Each register of the convention that is live costs a save and a restore; flags nothing."""
     runner = LogRunner(machine, 4)
     free = free_case(machine, 1)
-    free.scheme = Scheme(free.scheme.table, None, LAYOUT, None, free.scheme.context)
+    free.access = CounterAccess(
+        free.access.table, None, LAYOUT, None, free.access.context, GENERATORS
+    )
     for action, saved in ((LogSource(3), 3), (LogDisrupt(3), 3), (LogDestination(3), 2)):
         least = runner.run(free, (action,)).cost
         flags = replace(free, site=replace(free.site, live=free.site.live | CC))
@@ -250,6 +254,6 @@ def test_counter_bytes_are_those_of_the_slots() -> None:
 def test_code_of_graph_files() -> None:
     """Graphs without code have every register free."""
     plan = plan_calls_optimal(graph(3, [(0, 1), (0, 2), (1, 2)]), weights=[9, 1, 9, 9, 2])
-    code = generate(plan.cfg, plan.plan, RoutineContext.free(), CounterLayout())
+    code = generate(plan.cfg, plan.plan, RoutineContext.free(), CounterLayout(), GENERATORS)
     assert code.count == 4
     assert {s.cost for s in code.block_end_snippets.values()} == {5}

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from profiler.code.generators import Body, snippet_body
+from profiler.code.generators import snippet_body
 from profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.snippet_parts import Body
 from profiler.code.stack_words import path_words
 from profiler.plan.plan import Action, AddRegister, CountPath, Execution, SetRegister, Table
 from profiler.schemes.kiter.actions import (
@@ -26,6 +27,7 @@ from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Register
 from tests.code.test_snippets import MACHINES, Case, check_preserved, free_case, make_case
 from tests.support.code_bench import END_TRAP, CodeBench, State
+from tests.support.scheme_code import ROUTINES
 
 R = Register
 LARGE = [0, 0, 1, 7, -3, 1023, -1023, 4095, 5000, -70000]
@@ -53,9 +55,9 @@ class Bench:
         self.machine = machine
         self.is64 = machine is MachineKind.SPARCV9
         self.bench = CodeBench(self.is64)
-        for assembly in runtime_code(machine):
+        for assembly in runtime_code(machine, ROUTINES):
             self.bench.write(assembly.base, assembly.code)
-        self.symbols = runtime_symbols(machine)
+        self.symbols = runtime_symbols(machine, ROUTINES)
         self.model = HashTableModel(hash_costs(machine))
         self.bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
 
@@ -64,14 +66,14 @@ class Bench:
         value = sample.values[number]
         if number == len(sample.values) - 1:
             return value - (sample.k - 1)
-        return sample.case.scheme.offset + sample.case.scheme.scale * value
+        return sample.case.access.offset + sample.case.access.scale * value
 
     def addresses(self, case: Case) -> list[int]:
         """Addresses of the path registers in memory."""
-        scheme = case.scheme
-        count = scheme.registers.count(None)
+        access = case.access
+        count = access.registers.count(None)
         words = path_words(
-            case.site, scheme.context.abi, count, scheme.mixed, scheme.layout.words_base
+            case.site, access.context.abi, count, access.mixed, access.layout.words_base
         )
         return [case.state.registers[word.base] + word.offset for word in words]
 
@@ -79,7 +81,7 @@ class Bench:
         """Set the path registers."""
         case, memory = sample.case, iter(self.addresses(sample.case))
         size = 8 if self.is64 else 4
-        for number, register in enumerate(case.scheme.registers):
+        for number, register in enumerate(case.access.registers):
             value = self.encode(sample, number) & (1 << 8 * size) - 1
             if register is None:
                 self.bench.write(next(memory), value.to_bytes(size, "big"))
@@ -93,22 +95,22 @@ class Bench:
         case, memory = sample.case, iter(self.addresses(sample.case))
         size = 8 if self.is64 else 4
         found = []
-        for register in case.scheme.registers:
+        for register in case.access.registers:
             if register is None:
                 word = int.from_bytes(self.bench.read(next(memory), size), "big")
             else:
                 word = after.registers[register] & (1 << 8 * size) - 1
             signed = word - (1 << 8 * size) if word >> 8 * size - 1 else word
             found.append(signed)
-        scheme = case.scheme
-        decoded = [(word - scheme.offset) // scheme.scale for word in found[:-1]]
+        access = case.access
+        decoded = [(word - access.offset) // access.scale for word in found[:-1]]
         return [*decoded, found[-1] + sample.k - 1]
 
     def run(self, sample: Sample) -> Body:
         """Execute; compare state, counters and cost with the actions."""
         self.put(sample)
         case = sample.case
-        body = snippet_body(sample.actions, case.scheme, case.site)
+        body = snippet_body(sample.actions, case.access, case.site)
         text = [i.text for i in body.instructions]
         outcome = self.bench.run(body.instructions, case.state, self.symbols)
         assert outcome.trap == 0x100 + END_TRAP, text
@@ -128,17 +130,17 @@ class Bench:
         """Compare the counters; return what the hashing routine executed."""
         hashed = 0
         for counter, back in execution.counted:
-            if case.scheme.table is Table.HASH:
+            if case.access.table is Table.HASH:
                 hashed += self.model.count(counter, back)
                 keys = list(self.model.counts)
                 node = TABLES_BASE + hr.POOL + hr.NODE_SIZE * keys.index(counter)
                 assert self.bench.word(node) == counter
                 assert self.bench.word(node + 4) == self.model.counts[counter]
             else:
-                address = case.scheme.layout.path_counter(counter)
+                address = case.access.layout.path_counter(counter)
                 assert self.bench.word(address) == 1
                 self.bench.write(address, bytes(4))
-        if case.scheme.table is not Table.HASH:
+        if case.access.table is not Table.HASH:
             assert not any(self.bench.read(ARRAYS_BASE, 1 << 16))
         return hashed
 
@@ -168,8 +170,8 @@ def make_sample(rng: random.Random, machine: MachineKind, mode: int, memory: flo
     for register in registers:
         live &= ~(0 if register is None else 1 << register)
     case.site = replace(case.site, live=live)
-    layout = replace(case.scheme.layout, words_base=ARRAYS_BASE + 0x20000)
-    case.scheme = replace(case.scheme, register=registers[0], others=registers[1:], layout=layout)
+    layout = replace(case.access.layout, words_base=ARRAYS_BASE + 0x20000)
+    case.access = replace(case.access, register=registers[0], others=registers[1:], layout=layout)
     itr = rng.randrange(k)
     values = [rng.randrange(-(1 << 20), 1 << 20) for _ in range(count - 1)]
     constants = [rng.choice(LARGE) for _ in range(2)]
@@ -228,13 +230,13 @@ FREE_COSTS: list[tuple[Action, int, int]] = [  # V9, two iterations: the module'
 @pytest.mark.parametrize(("action", "cost", "taken"), FREE_COSTS, ids=str)
 def test_free_costs(action: Action, cost: int, taken: int) -> None:
     case = free_case(MachineKind.SPARCV9, 0)
-    scheme = replace(case.scheme, register=R.L0, others=(R.L1, R.L2))
-    body = snippet_body((action,), scheme, case.site)
+    access = replace(case.access, register=R.L0, others=(R.L1, R.L2))
+    body = snippet_body((action,), access, case.site)
     assert (body.cost, body.taken_cost) == (cost, taken), [i.text for i in body.instructions]
 
 
 def test_v8_leaves_a_loop_without_a_branch() -> None:
     case = free_case(MachineKind.SPARCV8, 0)
-    scheme = replace(case.scheme, register=R.L0, others=(R.L1, R.L2))
-    body = snippet_body((LeaveLoop(2),), scheme, case.site)
+    access = replace(case.access, register=R.L0, others=(R.L1, R.L2))
+    body = snippet_body((LeaveLoop(2),), access, case.site)
     assert body.cost == len(body.instructions) == 4

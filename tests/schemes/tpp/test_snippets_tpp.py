@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from profiler.code.generators import Body, snippet_body
+from profiler.code.generators import snippet_body
 from profiler.code.layout import ARRAYS_BASE, CounterLayout
+from profiler.code.snippet_parts import Body
 from profiler.plan.plan import (
     COLD_COUNTER,
     POISON,
@@ -51,15 +52,15 @@ def tpp_case(rng: random.Random, machine: MachineKind, mode: int, on_stack: bool
 
 
 def with_cold_counter(case: Case) -> Case:
-    layout = HASH if case.scheme.table is Table.HASH else ARRAY
-    return replace(case, scheme=replace(case.scheme, layout=layout))
+    layout = HASH if case.access.table is Table.HASH else ARRAY
+    return replace(case, access=replace(case.access, layout=layout))
 
 
 def machine_number(case: Case, number: int) -> int:
     """The path number that the machine's register stands for, poisoned ones included."""
     if number > POISON // 2:
         return number
-    return (POISONED - case.scheme.offset) // case.scheme.scale + number - POISON
+    return (POISONED - case.access.offset) // case.access.scale + number - POISON
 
 
 class TppRunner(Runner):
@@ -69,10 +70,10 @@ class TppRunner(Runner):
         """Execute the snippet of `actions` with `number` in the path register."""
         before = case.number if number is None else number
         set_path(case, self.bench, machine_number(case, before))
-        if case.machine is V8PLUS and case.scheme.register is not None:
-            case.state.registers[case.scheme.register] |= self.rng.getrandbits(32) << 32
+        if case.machine is V8PLUS and case.access.register is not None:
+            case.state.registers[case.access.register] |= self.rng.getrandbits(32) << 32
         stack = self.bench.read(STACK, 1 << 16)
-        body = snippet_body(actions, case.scheme, case.site)
+        body = snippet_body(actions, case.access, case.site)
         outcome = self.bench.run(body.instructions, case.state, self.symbols)
         text = [i.text for i in body.instructions]
         assert outcome.trap == 0x100 + END_TRAP, text
@@ -92,7 +93,7 @@ class TppRunner(Runner):
 
     def expect_path(self, case: Case, counter: int, back: bool) -> int:
         if counter == COLD_COUNTER:
-            self.bump(case.scheme.layout.cold)
+            self.bump(case.access.layout.cold)
             return 0
         return self.expect_count(case, counter, back)
 
@@ -100,7 +101,7 @@ class TppRunner(Runner):
 def random_snippet(rng: random.Random, case: Case) -> tuple[tuple[Action, ...], int]:
     """Actions as plans have them, and a path register to start from, hot or poisoned."""
     constant = rng.choice([0, 1, 5, 1022, 1023, 1024, 4095, 4096, 70000, -3])
-    count = CountHotPath(constant, rng.random() < 0.5, case.scheme.table is Table.HASH)
+    count = CountHotPath(constant, rng.random() < 0.5, case.access.table is Table.HASH)
     number = rng.randrange(4000) - constant
     if rng.random() < 0.4:
         number = POISON + rng.choice(DRIFTS)
@@ -149,23 +150,23 @@ def test_hot_count_where_registers_are_free(
     """TPP A.1 in addressing mode: seven instructions."""
     case = with_cold_counter(free_case(machine, mode))
     for constant, cost in zip((0, 5), costs, strict=True):
-        body = snippet_body((CountHotPath(constant),), case.scheme, case.site)
+        body = snippet_body((CountHotPath(constant),), case.access, case.site)
         assert body.cost == cost, [i.text for i in body.instructions]
         assert body.taken_cost == 0
 
 
 def test_code_of_appendix_a() -> None:
     case = with_cold_counter(free_case(V9, 0))
-    count = snippet_body((CountHotPath(5),), case.scheme, case.site).instructions
+    count = snippet_body((CountHotPath(5),), case.access, case.site).instructions
     names = [instruction.text.split()[0] for instruction in count]
     assert names == ["sethi", "or", "sra", "movrnz", "ld", "add", "st"]
-    (poison,) = snippet_body((Poison(),), case.scheme, case.site).instructions
+    (poison,) = snippet_body((Poison(),), case.access, case.site).instructions
     assert poison.text.startswith("sethi %hi(0xc0000000)")
 
 
 @pytest.mark.parametrize("machine", MACHINES)
 def test_hashed_count_calls_for_hot_paths_only(machine: MachineKind) -> None:
     case = with_cold_counter(free_case(machine, 2))
-    body = snippet_body((CountHotPath(5, hashed=True),), case.scheme, case.site)
+    body = snippet_body((CountHotPath(5, hashed=True),), case.access, case.site)
     assert (body.hash_calls, body.taken_cost) == (1, 2)  # sethi; call
     assert body.cost == (8 if machine is V9 else 9)

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import pytest
 
 from profiler.code.context import Site
-from profiler.code.generators import Body, snippet_body
+from profiler.code.generators import snippet_body
 from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
 from profiler.code.runtime.routines import runtime_symbols
+from profiler.code.snippet_parts import Body
 from profiler.plan.plan import Action, WriteTrace
 from profiler.schemes.tracing import code as snippets_trace
 from profiler.schemes.tracing.actions import WriteTarget
@@ -38,6 +39,7 @@ from tests.code.test_snippets import (
     make_case,
 )
 from tests.support.code_bench import END_TRAP, STACK
+from tests.support.scheme_code import ROUTINES
 
 R = Register
 MACHINES = list(MachineKind)
@@ -79,7 +81,7 @@ class Tracer:
 
     def run(self, case: Case, actions: Sequence[Action], bits: Sequence[int]) -> Body:
         """Execute the code of `actions`, which must append `bits`."""
-        body = snippet_body(actions, case.scheme, case.site)
+        body = snippet_body(actions, case.access, case.site)
         stack = self.bench.read(STACK, 1 << 16)
         outcome = self.bench.run(body.instructions, case.state, self.symbols)
         assert outcome.trap == 0x100 + END_TRAP, [i.text for i in body.instructions]
@@ -196,7 +198,7 @@ def test_costs_where_everything_is_free(machine: MachineKind) -> None:
         (WriteTrace(0, 1, True), 8),
         (WriteTrace(2, 2, True), 15),
     ):
-        body = snippet_body((token,), free_case(machine, 0).scheme, free_case(machine, 0).site)
+        body = snippet_body((token,), free_case(machine, 0).access, free_case(machine, 0).site)
         assert body.cost == cost + test
         assert body.taken_cost == CALL + flush_instructions(machine)
 
@@ -226,4 +228,4 @@ def test_flushes_are_priced_by_full_buffers(machine: MachineKind) -> None:
 
 def test_the_runtime_has_both_variants() -> None:
     for machine in MACHINES:
-        assert {flush_name(False), flush_name(True)} <= runtime_symbols(machine).keys()
+        assert {flush_name(False), flush_name(True)} <= runtime_symbols(machine, ROUTINES).keys()

@@ -1,6 +1,6 @@
 """The cost model's version: what every number of added instructions rests on, as a digest.
 
-Costs are counted in generated code (docs/SEMANTICS.md), so the model is that code. It is
+Costs are counted in generated code, so the model is that code. It is
 generated for fixed samples (`cost_samples`), and what comes out is digested part by part: the
 snippets of each kind of action, each run-time routine, keeping condition codes, and where code
 goes. One instruction more or less in any of them changes its part's digest, and the whole one.
@@ -9,20 +9,24 @@ goes. One instruction more or less in any of them changes its part's digest, and
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-from profiler.code.codegen import CounterSpace, Snippet, generate
-from profiler.code.cost_samples import sample_contexts, sample_plans, samples_of, sites
-from profiler.code.generators import GENERATORS, snippet_body
-from profiler.code.runtime import routines as runtime
+from profiler.code.codegen import Snippet
+from profiler.code.cost_samples import SAMPLES, Samples, sample_contexts, sample_plans, sites
+from profiler.code.generators import snippet_body
+from profiler.code.pricing import Pricer
 from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost, restore_routine
 from profiler.code.runtime.hash_routine import hash_costs
+from profiler.code.runtime.routines import ROUTINES
 from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
-from profiler.schemes.cs6120.logging_routines import SYMBOLS, logging_cost
-from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions, flush_name
+from profiler.code.snippet_parts import Generators
+from profiler.code.snippets_paths import GENERATORS
+from profiler.plan.plan import Action
+from profiler.schemes.definition import SchemeCode
+from profiler.schemes.registry import OWN
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import AssemblyError, Instruction, Register
 from simulator.isa.assembly import Item, Label
@@ -66,21 +70,36 @@ def cost_model() -> CostModel:
     return make_cost_model()
 
 
-def make_cost_model() -> CostModel:
-    """Generate all samples and digest them."""
-    parts = {part: _digest(facts)[:_SHORT] for part, facts in _parts()}
+def own_code() -> tuple[SchemeCode, ...]:
+    """Return the code that the model is made of: what all schemes share, then each one's own.
+
+    Schemes of other distributions are not part of it, so that its version is the same wherever
+    simprof is.
+    """
+    common = SchemeCode(
+        generators=GENERATORS,
+        samples=SAMPLES,
+        routines=ROUTINES,
+        routine_costs=_hash_routine_costs,
+    )
+    schemes = {id(code): code for code in (scheme.code() for scheme in OWN)}
+    return common, *schemes.values()
+
+
+def make_cost_model(codes: Sequence[SchemeCode] | None = None) -> CostModel:
+    """Generate all samples of `codes` (None: `own_code`) and digest them."""
+    parts = {part: _digest(facts)[:_SHORT] for part, facts in _parts(codes or own_code())}
     return CostModel(GENERATION, MappingProxyType(dict(sorted(parts.items()))))
 
 
-def _parts() -> Iterator[tuple[str, Iterable[str]]]:
-    for kind in GENERATORS:
-        facts = tuple(_snippets(kind))
-        if facts:
-            yield f"snippet {kind.__name__}", facts
-    for name, lines in _routines().items():
+def _parts(codes: Sequence[SchemeCode]) -> Iterator[tuple[str, Iterable[str]]]:
+    for code in codes:
+        for kind, groups in code.samples.items():
+            yield f"snippet {kind.__name__}", tuple(_snippets(groups, code.generators))
+    for name, lines in _routines(codes).items():
         yield f"routine {name}", lines
     yield "conditions", _conditions()
-    yield "placement", _placement()
+    yield "placement", _placement(codes[0].generators)
 
 
 def _digest(lines: Iterable[str]) -> str:
@@ -91,30 +110,39 @@ def _shown(code: Iterable[Instruction]) -> str:
     return "; ".join(f"{item.text} {item.word:08x} {item.fixup}" for item in code)
 
 
-def _snippets(kind: type) -> Iterator[str]:
+def _snippets(groups: Sequence[Samples], generators: Generators) -> Iterator[str]:
     """Describe the code of all samples of one kind of action."""
     for machine in MachineKind:
-        for action, group in samples_of(kind):
-            for scheme, site in sites(machine, group):
-                yield f"{machine} {action} {scheme.table} {scheme.addressing}"
-                try:
-                    body = snippet_body((action,), scheme, site)
-                except AssemblyError as error:
-                    yield str(error)
-                    continue
-                yield _shown(body.instructions)
-                yield f"{body.cost} {body.hash_calls} {body.taken_cost} {body.elsewhere}"
+        for group in groups:
+            for action in group.actions:
+                yield from _sample(machine, action, group, generators)
 
 
-def _routines() -> dict[str, list[str]]:
+def _sample(
+    machine: MachineKind, action: Action, group: Samples, generators: Generators
+) -> Iterator[str]:
+    """Describe the code of one sample everywhere."""
+    for access, site in sites(machine, group, generators):
+        yield f"{machine} {action} {access.table} {access.addressing}"
+        try:
+            body = snippet_body((action,), access, site)
+        except AssemblyError as error:
+            yield str(error)
+            continue
+        yield _shown(body.instructions)
+        yield f"{body.cost} {body.hash_calls} {body.taken_cost} {body.elsewhere}"
+
+
+def _routines(codes: Sequence[SchemeCode]) -> dict[str, list[str]]:
     """Describe the run-time routines by symbol, and what is counted in them."""
     found: dict[str, list[str]] = {}
     for machine in MachineKind:
-        for make in runtime.ROUTINES:
+        for make in (routine for code in codes for routine in code.routines):
             for name, items in _split(make(machine)):
                 found.setdefault(name, []).extend((str(machine), *items))
-        for name, cost in _routine_costs(machine):
-            found[name].append(cost)
+        for code in codes:
+            for name, cost in code.routine_costs(machine):
+                found[name].append(cost)
     return found
 
 
@@ -131,13 +159,11 @@ def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:
     yield name, lines
 
 
-def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
-    """Yield what is counted in routines, by symbol."""
+def _hash_routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
+    """Yield what is counted in the hashing routines, by symbol."""
     yield "hash_count", str(hash_costs(machine))
     for words in WORD_COUNTS:
         yield f"hash_count_{words}", str(word_hash_costs(machine, words))
-    yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
-    yield flush_name(False), f"{flush_instructions(machine)} {CALL} {TRACE_SIZE}"
 
 
 def _conditions() -> Iterator[str]:
@@ -148,14 +174,13 @@ def _conditions() -> Iterator[str]:
         yield item.name if isinstance(item, Label) else _shown((item,))
 
 
-def _placement() -> Iterator[str]:
+def _placement(generators: Generators) -> Iterator[str]:
     """Describe whole routines' code: places, jumps, path registers, saves."""
     for machine in MachineKind:
         recovered, contexts = sample_contexts(machine)
         for number, cfg in enumerate(recovered.routines):
             for plan in sample_plans(len(cfg.edges), len(cfg.blocks)):
-                layout = CounterSpace().place(plan)
-                code = generate(cfg, plan, contexts.of(number), layout)
+                code = Pricer(generators).code(cfg, plan, contexts.of(number))
                 yield f"{machine} {cfg.name} {code.path_register}"
                 for kind in (code.snippets, code.block_snippets, code.block_end_snippets):
                     yield from (f"{place} {_placed(kind[place])}" for place in sorted(kind))

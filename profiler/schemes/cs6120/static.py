@@ -1,0 +1,24 @@
+"""What the logging plans were made from, for `simprof graph`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.plan.decoders import RoutinePlan
+from profiler.schemes.cs6120.planner import CallsPlan
+
+
+def describe(plan: RoutinePlan) -> dict[str, Any]:
+    """Return the logged edges' pairs of numbers, and where `logdisrupt` is called."""
+    assert isinstance(plan, CallsPlan)
+    cfg = plan.cfg
+    pairs: list[list[int] | None] = [None] * len(cfg.edges)
+    for pair in plan.logged:
+        pairs[pair.edge] = [pair.source, pair.destination]
+    disrupted = plan.disrupted
+    static: dict[str, Any] = {
+        "pairs": pairs,
+        "disrupted_blocks": [cfg.vertex_name(block) for block in sorted(disrupted.blocks)],
+        "disrupted_edges": sorted(disrupted.edges),
+    }
+    return static if plan.tree is None else static | {"tree": list(plan.tree.in_tree)}

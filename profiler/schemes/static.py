@@ -1,0 +1,100 @@
+"""What schemes tell of their plans in `static` of `simprof graph`: the parts that several share.
+
+Lists by edge follow the graph's edges; they have null where a scheme has nothing for the edge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag, DagEdge
+from profiler.graphs.numbering import PathNumbering
+from profiler.graphs.spanning import ChordIncrements, SpanningTree
+
+
+class AcyclicPlan(Protocol):
+    """A plan that numbers the paths of an acyclic graph and places increments on its chords."""
+
+    @property
+    def cfg(self) -> ControlFlowGraph:
+        """The routine."""
+        ...
+
+    @property
+    def dag(self) -> Dag:
+        """The acyclic graph."""
+        ...
+
+    @property
+    def weights(self) -> tuple[float, ...]:
+        """By edge id."""
+        ...
+
+    @property
+    def numbering(self) -> PathNumbering:
+        """Of the dag."""
+        ...
+
+    @property
+    def tree(self) -> SpanningTree:
+        """Of the dag."""
+        ...
+
+    @property
+    def increments(self) -> ChordIncrements:
+        """Of the dag."""
+        ...
+
+
+def ends(cfg: ControlFlowGraph, edge: int) -> list[int | str]:
+    """Return the names of an edge's source and target."""
+    return [cfg.vertex_name(cfg.edges[edge].source), cfg.vertex_name(cfg.edges[edge].target)]
+
+
+def num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
+    """Return numbers by vertex as numbers by block name."""
+    return {str(cfg.vertex_name(block.id)): numbers[block.id] for block in cfg.blocks}
+
+
+def describe_acyclic(plan: AcyclicPlan) -> dict[str, Any]:
+    """Return what numbering and placement computed on the acyclic graph that is instrumented."""
+    cfg, numbering, increments = plan.cfg, plan.numbering, plan.increments.increments
+    real = [plan.dag.real.get(edge.id) for edge in cfg.edges]
+    weights = plan.dag.edge_weights(plan.weights)
+    return {
+        "num_paths": num_paths(cfg, numbering.num_paths),
+        "values": by_edge(real, numbering.values),
+        "tree": [edge is not None and plan.tree.in_tree[edge] for edge in real],
+        "increments": by_edge(real, increments),
+        "dummy_edges": [
+            dummy(cfg, edge)
+            | {
+                "value": numbering.values[edge.id],
+                "increment": increments[edge.id],
+                "weight": weights[edge.id],
+                "tree": plan.tree.in_tree[edge.id],
+            }
+            for edge in dummies(plan.dag)
+        ],
+    }
+
+
+def by_edge(real: Sequence[int | None], values: Sequence[int]) -> list[int | None]:
+    """Return values by dag edge as values by edge; `real` is the dag edge of each, or None."""
+    return [None if edge is None else values[edge] for edge in real]
+
+
+def dummies(dag: Dag) -> list[DagEdge]:
+    """Return the edges of a dag that stand for others."""
+    return [edge for edge in dag.edges if edge.cfg_edge is None]
+
+
+def dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
+    """Return a dummy edge's ends, and the edges that it stands for."""
+    return {
+        "from": cfg.vertex_name(edge.source),
+        "to": cfg.vertex_name(edge.target),
+        "for": list(edge.stands_for),
+    }
