@@ -14,6 +14,9 @@ from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+JsonName = int | str | dict[str, int | str]
+"""A vertex in JSON output: address, label, "ENTRY", "EXIT"; or `{"slot": address}`."""
+
 
 class EdgeKind(StrEnum):
     """Why control follows an edge (docs/SEMANTICS.md, edges)."""
@@ -72,7 +75,7 @@ class VertexName:
         start = self.start if isinstance(self.start, str) else f"{prefix}{self.start:x}"
         return f"slot {start}" if self.is_slot else start
 
-    def as_json(self) -> int | str | dict[str, int | str]:
+    def as_json(self) -> JsonName:
         """Return the name as JSON output has it: `start`, or `{"slot": start}`."""
         return {"slot": self.start} if self.is_slot else self.start
 
@@ -155,7 +158,3 @@ class ControlFlowGraph:
             return EXIT
         block = self.blocks[vertex]
         return VertexName(block.start if block.label is None else block.label, block.is_slot)
-
-    def vertex_name(self, vertex: int) -> int | str:
-        """Return how graph files name a vertex: `name_of` without slot blocks."""
-        return self.name_of(vertex).start

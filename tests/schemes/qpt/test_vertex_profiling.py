@@ -152,7 +152,7 @@ def figure_4() -> tuple[ControlFlowGraph, list[float]]:
 
 
 def blocks_named(cfg: ControlFlowGraph, blocks: Iterable[int]) -> str:
-    return "".join(sorted(str(cfg.vertex_name(block)) for block in blocks))
+    return "".join(sorted(str(cfg.name_of(block)) for block in blocks))
 
 
 def test_figure_4a_vertex_counters_cost_124() -> None:
@@ -250,7 +250,7 @@ def test_figure_7_early_ends() -> None:
     """BL94 figure 7: an activation that ends in A leaves no flow behind A."""
     cfg = named("P>Q P>X Q>A Q>B A>R B>R R>C R>X C>P", "P", "X", "BL94 figure 7")
     walks = [walk(cfg, "PQBRCPQARX")[:-3]]
-    assert cfg.vertex_name(cfg.edges[walks[0][-1]].target) == "A"
+    assert cfg.name_of(cfg.edges[walks[0][-1]].target).start == "A"
     for placement in VertexPlacement:
         reading = read(plan_qpt(cfg, placement=placement), walks)
         blocks = reading.blocks
