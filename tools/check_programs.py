@@ -38,7 +38,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from profiler.profiles.profile import ENTRY, EXIT, Measurement, RoutineProfile, VertexName
+from profiler.graphs.cfg import ENTRY, EXIT, VertexName
+from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
 from profiler.session.session import compare_program
 from simulator.errors import SimulatorError

@@ -176,12 +176,4 @@ def describe_edge(cfg: ControlFlowGraph, edge: int) -> str:
     """Return `source -> target (kind)`."""
     ends = cfg.edges[edge]
     kind = "" if ends.kind is EdgeKind.EXIT else f" ({ends.kind.value})"
-    return f"{name_vertex(cfg, ends.source)} -> {name_vertex(cfg, ends.target)}{kind}"
-
-
-def name_vertex(cfg: ControlFlowGraph, vertex: int) -> str:
-    """Return a vertex's name as reports write it."""
-    name = cfg.vertex_name(vertex)
-    if isinstance(name, str):
-        return name
-    return f"slot {name:#x}" if cfg.blocks[vertex].is_slot else f"{name:#x}"
+    return f"{cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}{kind}"

@@ -1,4 +1,4 @@
-"""Where the code of an edge goes, and whether that costs a jump (DESIGN section 7; BL94 6.3).
+"""Where the code of an edge goes, and whether that costs a jump (BL94 6.3).
 
 Rules, the first that fits:
 

@@ -1,4 +1,4 @@
-"""Code of the actions that count paths and events (DESIGN section 7; EPP 5.2, 5.3).
+"""Code of the actions that count paths and events (EPP 5.2, 5.3).
 
 ======================  =========================================  ===========================
 action                  addressing (register = counter's address)  indexing (register = number)

@@ -129,15 +129,6 @@ class Writer:
             self.out = [*others, asm.call(symbol), last]
         self._inside += cost
 
-    def dearer(self, extra: int) -> None:
-        """Note that the code, or a routine that it calls, may execute `extra` instructions more.
-
-        How often it does is told to the price (`pricing.Pricer.price`: `taken`, `block_taken`).
-        """
-        if self._taken_cost:
-            raise AssemblyError("a snippet has two conditional parts")
-        self._taken_cost = extra
-
     @property
     def _ends_open(self) -> bool:
         return any(place == len(self.out) for place in self._labels.values())

@@ -12,7 +12,7 @@ inside
 boundary
     The steps from a block's last instruction to the first of the next.
 
-Modules: `engine_memory` holds the arrays, `activations` the stack of frames.
+Modules: `memory` holds the arrays, `activations` the stack of frames.
 """
 
 from __future__ import annotations

@@ -519,11 +519,11 @@ def follow(k: int, address: int, size: int) -> tuple[bool, int]:
     """Whether the current state's row has the successor by this event, and its address."""
     row = get(k, ROWS_POINTER) + get(k, STATE)
     key = address | (size << 48)
-    found = True
+    is_known = True
     if get(row, KEY) != key:
         row += 8 * SUCCESSOR
-        found = get(row, KEY) == key
-    return found, row
+        is_known = get(row, KEY) == key
+    return is_known, row
 
 
 @_inline
@@ -644,8 +644,8 @@ def search(k: int, address: int, size: int) -> int:
 @_jit
 def advance(k: int, address: int, size: int) -> int:
     """Handle one block event; return a status."""
-    found, successor = follow(k, address, size)
-    if not found:
+    is_known, successor = follow(k, address, size)
+    if not is_known:
         return search(k, address, size)
     operation = take(k, successor)
     return OK if operation == 0 else execute(k, operation, address)

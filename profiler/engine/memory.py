@@ -142,7 +142,7 @@ class EngineMemory:
         key = successor[kernels.KEY]
         if start == 0 or self.state.segments[start + kernels.SUCCESSOR * _place(key, places)]:
             held = self.segment_successors(state)
-            size = _size_for([key, *(each[kernels.KEY] for each in held)], places)
+            size = _size_for([key, *(row[kernels.KEY] for row in held)], places)
             if size is None:
                 self._spill_successor(state, successor)
                 return
@@ -245,13 +245,13 @@ class EngineMemory:
         state = self.state
         first = int(state.tables[table * kernels.TABLE_WORDS + kernels.TABLE_HEADS])
         buckets = int(state.costs[kernels.BUCKET_MASK]) + 1
-        found = {}
+        counts = {}
         for node in state.heads[first : first + buckets].tolist():
             while node:
                 at = (node - 1) * kernels.NODE
                 key, count, node = state.nodes[at : at + kernels.NODE].tolist()
-                found[self._path_number(key)] = count
-        return found
+                counts[self._path_number(key)] = count
+        return counts
 
     def hashing(self, table: int) -> tuple[int, int]:
         """(calls, instructions) of the hashing routine on a table."""

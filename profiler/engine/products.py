@@ -35,7 +35,7 @@ from profiler.plan.plan import (
     CountEdge,
     Execution,
     InstrumentationPlan,
-    PathCount,
+    PathIncrement,
     Poison,
     SetRegister,
     Table,
@@ -67,9 +67,9 @@ class Stretch:
     """
 
     after: Registers
-    counted: tuple[PathCount, ...]
+    counted: tuple[PathIncrement, ...]
     taken: tuple[int, ...]
-    at_end: tuple[PathCount, ...]
+    at_end: tuple[PathIncrement, ...]
     hashed: int
 
 
@@ -130,7 +130,7 @@ class Player:
     def execute(self, state: Registers, edges: Sequence[int], *, ends: bool) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         execution = Execution(list(state[0]), state[1])
-        at_end: list[PathCount] = []
+        at_end: list[PathIncrement] = []
         for edge in edges:
             execution.edge = edge
             in_order = self._counts_at_end(edge)
@@ -157,7 +157,7 @@ class Player:
         actions = self.plan.actions.get(edge, ())
         return not begins and any(hashes(self.plan, action) for action in actions)
 
-    def fixed_counts(self, edge: int) -> list[PathCount]:
+    def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
         actions = self.plan.actions.get(edge, ())
         if self.table < 0 or self._counts_at_end(edge):
@@ -333,12 +333,12 @@ class Products:
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
-        found: dict[tuple[int, tuple[int, ...], int], int] = Counter()
+        executions: dict[tuple[int, tuple[int, ...], int], int] = Counter()
         for source, key, count in zip(self._sources, self._keys, self._times(), strict=True):
             state = self._states[source]
-            found[state.routine, state.history, key] += count
+            executions[state.routine, state.history, key] += count
         segments: dict[int, list[CountedSegment]] = {}
-        for (routine, history, key), count in found.items():
+        for (routine, history, key), count in executions.items():
             segments.setdefault(routine, []).append(CountedSegment(history, key, count))
         return segments
 
@@ -357,11 +357,11 @@ class Products:
         for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
             players = self._routines[routine].players
             for slot, stretch in zip(players, stretches, strict=True):
-                found = by_player.get((routine, slot))
-                if found is None:
+                tally = by_player.get((routine, slot))
+                if tally is None:
                     size = len(players[slot].stretches)
-                    found = by_player[routine, slot] = np.zeros(size, np.int64)
-                found[stretch] += count
+                    tally = by_player[routine, slot] = np.zeros(size, np.int64)
+                tally[stretch] += count
         totals = {}
         for (routine, slot), counts in by_player.items():
             total = totals[routine, slot] = Totals()
@@ -382,10 +382,25 @@ class Products:
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
     ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
-        """What each slot did in the segments that `count` activations left unfinished in `block`.
+        """Return what each scheme did in a segment that activations left unfinished.
 
-        `register` and `number` are their segment register and state. Empty where the routine is
-        not profiled, or was entered by a way that its graph does not have.
+        Parameters
+        ----------
+        routine, block
+            Where these activations ended early.
+        register
+            Their segment register: it tells which edges of the segment they crossed.
+        number
+            Their state: the registers that all schemes had where the segment began.
+        count
+            How many activations ended in this way.
+
+        Returns
+        -------
+        dict[int, tuple[Stretch, UnfinishedPath]]
+            By the scheme's slot: what its actions did on these edges, and the path that they left
+            unfinished. Empty if the routine is not profiled; also if control entered it in a way
+            that its graph does not have, which is counted in `lost`.
         """
         state = self._states.get(number)
         product = self._routines.get(routine)
@@ -396,15 +411,15 @@ class Products:
         except ValueError:
             self.lost += count
             return {}
-        found = {}
+        by_slot = {}
         for (slot, player), registers in zip(product.players.items(), state.players, strict=True):
             stretch = player.execute(registers, edges, ends=False)
             after, last = stretch.after
-            found[slot] = stretch, UnfinishedPath(block, after, last, count)
-        return found
+            by_slot[slot] = stretch, UnfinishedPath(block, after, last, count)
+        return by_slot
 
 
-def hash_operation(table: int, count: PathCount, key: int) -> tuple[int, int]:
+def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int]:
     """Code and key of the kernel's operation for a count in hash table `table`."""
     variant = kernels.HASH_BACK_EDGE if count.on_back_edge else 0
     return kernels.HASH | variant | table << kernels.TABLE_SHIFT, key

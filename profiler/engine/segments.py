@@ -23,7 +23,8 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
-from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.graphs.paths import dag_tree
+from profiler.graphs.spanning import chord_increments
 from profiler.graphs.weights import heuristic
 
 SEGMENT_LIMIT = 1 << 32
@@ -123,7 +124,7 @@ def segment(
         Edge weights by edge id; None for BL94's heuristic.
     """
     dfs = depth_first(cfg)
-    wanted = frozenset(
+    ending = frozenset(
         edge
         for edge in cuts
         if edge not in dfs.back_edges
@@ -131,20 +132,15 @@ def segment(
         and cfg.edges[edge].source != cfg.entry
         and cfg.edges[edge].source in dfs.reached
     )
-    more = find_cut_edges(make_dag(cfg, dfs, wanted), SEGMENT_LIMIT, SEGMENT_LIMIT)
-    dag = make_dag(cfg, dfs, wanted | frozenset(more))
+    more = find_cut_edges(make_dag(cfg, dfs, ending), SEGMENT_LIMIT, SEGMENT_LIMIT)
+    dag = make_dag(cfg, dfs, ending | frozenset(more))
     numbering = number(dag)
     by_edge = weights if weights is not None else heuristic(cfg, dfs)
-    tree = maximum_spanning_tree(
-        cfg.vertex_count,
-        [(edge.source, edge.target) for edge in dag.edges],
-        dag.edge_weights(by_edge),
-        (cfg.exit, cfg.entry),
-    )
-    found = chord_increments(tree, numbering.values)
+    tree = dag_tree(dag, by_edge)
+    event_counting = chord_increments(tree, numbering.values)
     shift = 1 + len(dag.removed).bit_length()
-    steps = _steps(dag, [increment << shift for increment in found.increments])
-    return Segmentation(cfg, dag, numbering, steps, found.potential, shift)
+    steps = _steps(dag, [increment << shift for increment in event_counting.increments])
+    return Segmentation(cfg, dag, numbering, steps, event_counting.potential, shift)
 
 
 def _steps(dag: Dag, increments: Sequence[int]) -> dict[int, tuple[SegmentStep, ...]]:

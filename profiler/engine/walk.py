@@ -211,7 +211,16 @@ class GraphIndex:
 
 
 class Walker:
-    """Applies the event rules of DESIGN section 4 to one program."""
+    """Follows one program through its graphs, one executed instruction at a time.
+
+    The rules say what counts as a block, an edge, a call and a return (docs/SEMANTICS.md, basic
+    blocks, edges and activations).
+
+    Parameters
+    ----------
+    index
+        The program's graphs, with blocks and edges numbered across all routines.
+    """
 
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
@@ -364,11 +373,11 @@ class Walker:
     def _return(self, block: int, address: int, steps: list[Step]) -> int:
         if block != UNKNOWN:
             self._leave(block, steps)
-        found = self.index.return_edge_to(address)
-        if found is None:
+        caller = self.index.return_edge_to(address)
+        if caller is None:
             steps.append(Land(address, block, returned=True))
             return self._block_at(address)
-        steps += [Pop(), Cross(found[1])]
+        steps += [Pop(), Cross(caller[1])]
         return self._block_at(address)
 
     def _jump(self, block: int, jump: int, address: int, steps: list[Step]) -> int:

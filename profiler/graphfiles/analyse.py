@@ -1,9 +1,11 @@
-"""`simprof graph`: a scheme applied to a graph file, as one JSON-ready object (DESIGN section 9).
+"""`simprof graph`: a scheme applied to a graph file, as one JSON-ready object.
 
-Steps: `graph_files.load` reads the file; `graph_inputs` finds weights and edge profile;
-`scheme_registry` applies the scheme; `execution.execute` runs the plan's actions on the file's
-runs; the profile is then derived from the counters alone, as for a program. `graph_answer` puts
-the answer together, `graph_static` the part that no run is needed for.
+The fields of the object: docs/SEMANTICS.md, graph files.
+
+Steps: `reader.load` reads the file; `inputs` finds weights and edge profile;
+`registry` applies the scheme; `execution.execute` runs the plan's actions on the file's
+runs; the profile is then derived from the counters alone, as for a program. `answer` puts
+the answer together, `static` the part that no run is needed for.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ from profiler.graphfiles.reader import GraphDocument, load
 from profiler.graphs import flow
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PathNumbering
-from profiler.plan import interpret
-from profiler.plan.decoders import PathDecoder, PathRecord, Reading, RoutinePlan
+from profiler.graphs.paths import PathRecord
+from profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
 from profiler.request.errors import CountError
 from profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
 from profiler.schemes import registry
@@ -52,7 +54,7 @@ class GraphOptions:
         None for the file's own, completed by the heuristic's.
     scheme
         What shapes the instrumentation. Its `weights` are not read; its `edge_profile` is an
-        answer of `simprof graph`, see `graph_inputs.edge_profile`.
+        answer of `simprof graph`, see `inputs.edge_profile`.
     """
 
     mode: str = DEFAULT_MODE
@@ -118,7 +120,7 @@ def _check(
     document: GraphDocument, options: GraphOptions, reading: Reading, crossed: Sequence[int]
 ) -> None:
     """Compare what the scheme derives with what the runs did."""
-    executed = interpret.executions(document.cfg, crossed)
+    executed = flow.block_counts(document.cfg, crossed)
     wrong_edges = reading.edges is not None and tuple(reading.edges) != tuple(crossed)
     wrong_blocks = reading.blocks is not None and tuple(reading.blocks) != executed
     if wrong_edges or wrong_blocks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from profiler.code import pricing
@@ -11,17 +11,11 @@ from profiler.code.sizes import counter_bytes
 from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import DepthFirst, is_reducible
-from profiler.graphs.numbering import number
-from profiler.plan import interpret
-from profiler.plan.decoders import (
-    PathDecoder,
-    PathRecord,
-    Reading,
-    RoutineCounters,
-    RoutinePlan,
-)
+from profiler.graphs.facts import graph_facts
+from profiler.graphs.flow import block_counts
+from profiler.graphs.loops import DepthFirst
+from profiler.graphs.paths import PathRecord
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from profiler.schemes.definition import SchemeDefinition
 
 
@@ -57,7 +51,7 @@ class GraphRun:
     @property
     def executions(self) -> tuple[int, ...]:
         """By block id: how often the runs executed it."""
-        return interpret.executions(self.cfg, self.crossings)
+        return block_counts(self.cfg, self.crossings)
 
     @property
     def decoder(self) -> PathDecoder | None:
@@ -135,8 +129,8 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
     return [
         {
             "routine": cfg.name,
-            "source": cfg.vertex_name(edge.source),
-            "target": cfg.vertex_name(edge.target),
+            "source": cfg.name_of(edge.source).as_json(),
+            "target": cfg.name_of(edge.target).as_json(),
             "kind": str(edge.kind),
             "count": counts[edge.id],
             "instrumented": edge.id in instrumented,
@@ -147,7 +141,7 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
 
 def _blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> list[dict[str, Any]]:
     return [
-        {"routine": cfg.name, "block": cfg.vertex_name(block.id), "count": counts[block.id]}
+        {"routine": cfg.name, "block": cfg.name_of(block.id).as_json(), "count": counts[block.id]}
         for block in cfg.blocks
     ]
 
@@ -173,11 +167,7 @@ def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
     return {
         "name": cfg.name,
         "address": 0,
-        "blocks": len(cfg.blocks),
-        "edges": len(cfg.edges),
-        "back_edges": len(run.dfs.back_edges),
-        "irreducible": not is_reducible(cfg, run.dfs),
-        "potential_paths": number(make_dag(cfg, run.dfs)).total,
+        **asdict(graph_facts(cfg)),
         "cut_edges": 0 if decoder is None else len(decoder.cut_edges),
         "table": str(plan.table),
         "addressing": None if plan.addressing is None else str(plan.addressing),
@@ -187,7 +177,7 @@ def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
 
 
 def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
-    names = [str(cfg.vertex_name(block.id)) for block in cfg.blocks]
+    names = [str(cfg.name_of(block.id)) for block in cfg.blocks]
     unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
     stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
     found = []
@@ -214,7 +204,7 @@ def path_object(cfg: ControlFlowGraph, path_id: int, record: PathRecord) -> dict
         "routine": cfg.name,
         "id": path_id,
         "instructions": record.instructions(cfg),
-        "blocks": [cfg.vertex_name(block) for block in record.blocks],
+        "blocks": [cfg.name_of(block).as_json() for block in record.blocks],
         "partial": False,
         "slots": [],
         "edges": list(record.inner_edges(cfg)),

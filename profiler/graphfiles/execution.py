@@ -15,7 +15,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan import interpret
 from profiler.plan.decoders import RoutineCounters
 from profiler.plan.interpret import ExecutedWalk
-from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, PathCount, Table
+from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, PathIncrement, Table
 from profiler.request.errors import CountError
 
 
@@ -64,7 +64,7 @@ def hash_instructions(
     return spent
 
 
-def _count(table: HashTableModel, counted: Sequence[PathCount]) -> int:
+def _count(table: HashTableModel, counted: Sequence[PathIncrement]) -> int:
     return sum(
         table.count(counter, on_back_edge)
         for counter, on_back_edge in counted

@@ -112,7 +112,10 @@ def _close(cfg: ControlFlowGraph, flow: list[Number]) -> None:
 def _saved_profile(document: GraphDocument, file: Path) -> tuple[int, ...]:
     """Find the answer about this graph among the lines of `file`."""
     cfg = document.cfg
-    wanted = [(cfg.vertex_name(edge.source), cfg.vertex_name(edge.target)) for edge in cfg.edges]
+    wanted = [
+        (cfg.name_of(edge.source).as_json(), cfg.name_of(edge.target).as_json())
+        for edge in cfg.edges
+    ]
     answers = _answers(file)
     for answer in answers:
         edges = answer.get("edges")

@@ -1,4 +1,4 @@
-"""Graph files: control-flow graphs and activations written by hand (DESIGN section 9).
+"""Graph files: control-flow graphs and activations written by hand (docs/SEMANTICS.md).
 
 A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by block, 1 where not
 given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed) and `runs`
@@ -286,7 +286,7 @@ class _Walks:
 
     def _only_edge(self, pair: tuple[int, int], where: str) -> int:
         found = self.between.get(pair, [])
-        names = " to ".join(str(self.cfg.vertex_name(vertex)) for vertex in pair)
+        names = " to ".join(str(self.cfg.name_of(vertex)) for vertex in pair)
         if not found:
             raise GraphFileError(f"{where}: not a walk: no edge leads from {names}")
         if len(found) > 1:
@@ -299,7 +299,7 @@ class _Walks:
 
     def _check_end(self, vertex: int, wanted: int, verb: str, role: str, where: str) -> None:
         if vertex != wanted:
-            name, needed = self.cfg.vertex_name(vertex), self.cfg.vertex_name(wanted)
+            name, needed = self.cfg.name_of(vertex), self.cfg.name_of(wanted)
             raise GraphFileError(
                 f"{where}: not a walk: it {verb} in {name}, but the {role} is {needed}"
             )
@@ -316,7 +316,7 @@ class _Walks:
                 )
             edge = self.inner[index]
             if edge.source != vertex:
-                names = [self.cfg.vertex_name(each) for each in (edge.source, vertex)]
+                names = [self.cfg.name_of(each) for each in (edge.source, vertex)]
                 raise GraphFileError(
                     f"{where}: position {place}: not a walk: edge {index} leaves {names[0]}, "
                     f"but the run is in {names[1]}"

@@ -54,11 +54,11 @@ def _block_actions(
 ) -> dict[str, list[str]]:
     """Block name -> what is done whenever the block is executed."""
     return {
-        str(cfg.vertex_name(block)): [str(action) for action in actions[block]]
+        str(cfg.name_of(block)): [str(action) for action in actions[block]]
         for block in sorted(actions)
     }
 
 
 def _block_texts(cfg: ControlFlowGraph, snippets: Mapping[int, Snippet]) -> dict[str, list[str]]:
     """Block name -> the code for that."""
-    return {str(cfg.vertex_name(block)): list(snippets[block].text) for block in sorted(snippets)}
+    return {str(cfg.name_of(block)): list(snippets[block].text) for block in sorted(snippets)}

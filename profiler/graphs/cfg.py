@@ -8,14 +8,18 @@ address (in a graph file: file order).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import NamedTuple
 
+JsonName = int | str | dict[str, int | str]
+"""A vertex in JSON output: address, label, "ENTRY", "EXIT"; or `{"slot": address}`."""
+
 
 class EdgeKind(StrEnum):
-    """Why control follows an edge (DESIGN section 4)."""
+    """Why control follows an edge (docs/SEMANTICS.md, edges)."""
 
     FALL_THROUGH = "fall-through"
     TAKEN = "taken"
@@ -48,6 +52,38 @@ class Block(NamedTuple):
         return self.start + 4 * self.instructions
 
 
+@dataclass(frozen=True)
+class VertexName:
+    """The name of a vertex.
+
+    Attributes
+    ----------
+    start
+        The block's start address (graph files: its label), or "ENTRY" or "EXIT".
+    is_slot
+        Tells a slot block from the block that starts at the same address.
+    """
+
+    start: int | str
+    is_slot: bool = False
+
+    def __str__(self) -> str:
+        return self.text("0x")
+
+    def text(self, prefix: str) -> str:
+        """Return the name as text, an address in hexadecimal digits behind `prefix`."""
+        start = self.start if isinstance(self.start, str) else f"{prefix}{self.start:x}"
+        return f"slot {start}" if self.is_slot else start
+
+    def as_json(self) -> JsonName:
+        """Return the name as JSON output has it: `start`, or `{"slot": start}`."""
+        return {"slot": self.start} if self.is_slot else self.start
+
+
+ENTRY = VertexName("ENTRY")
+EXIT = VertexName("EXIT")
+
+
 class Edge(NamedTuple):
     """An edge between vertices `source` and `target`."""
 
@@ -55,6 +91,22 @@ class Edge(NamedTuple):
     source: int
     target: int
     kind: EdgeKind
+
+
+def edges_by_vertex(count: int, ends: Iterable[int]) -> tuple[tuple[int, ...], ...]:
+    """Return the ids of the edges at each vertex, ascending.
+
+    Parameters
+    ----------
+    count
+        Vertices are `0 .. count - 1`.
+    ends
+        One end of each edge, by edge id: its source or its target.
+    """
+    table: list[list[int]] = [[] for _ in range(count)]
+    for edge, vertex in enumerate(ends):
+        table[vertex].append(edge)
+    return tuple(map(tuple, table))
 
 
 @dataclass(frozen=True)
@@ -89,24 +141,20 @@ class ControlFlowGraph:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edge ids by vertex, in depth-first visiting order."""
-        table: list[list[int]] = [[] for _ in range(self.vertex_count)]
-        for edge in self.edges:
-            table[edge.source].append(edge.id)
-        return tuple(map(tuple, table))
+        sources = (edge.source for edge in self.edges)
+        return edges_by_vertex(self.vertex_count, sources)
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edge ids by vertex."""
-        table: list[list[int]] = [[] for _ in range(self.vertex_count)]
-        for edge in self.edges:
-            table[edge.target].append(edge.id)
-        return tuple(map(tuple, table))
+        targets = (edge.target for edge in self.edges)
+        return edges_by_vertex(self.vertex_count, targets)
 
-    def vertex_name(self, vertex: int) -> int | str:
-        """How reports name a vertex: start address, label, "ENTRY" or "EXIT"."""
+    def name_of(self, vertex: int) -> VertexName:
+        """Return the name of a vertex, as profiles, reports and messages give it."""
         if vertex == self.entry:
-            return "ENTRY"
+            return ENTRY
         if vertex == self.exit:
-            return "EXIT"
+            return EXIT
         block = self.blocks[vertex]
-        return block.start if block.label is None else block.label
+        return VertexName(block.start if block.label is None else block.label, block.is_slot)

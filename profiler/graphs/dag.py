@@ -17,13 +17,13 @@ dead end
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
 from profiler.graphs.loops import DepthFirst
 
 
@@ -68,12 +68,12 @@ class Dag:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing dag edge ids by vertex."""
-        return _by_vertex(self.cfg.vertex_count, ((edge.source, edge.id) for edge in self.edges))
+        return edges_by_vertex(self.cfg.vertex_count, (edge.source for edge in self.edges))
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming dag edge ids by vertex."""
-        return _by_vertex(self.cfg.vertex_count, ((edge.target, edge.id) for edge in self.edges))
+        return edges_by_vertex(self.cfg.vertex_count, (edge.target for edge in self.edges))
 
     @cached_property
     def real(self) -> dict[int, int]:
@@ -132,13 +132,6 @@ class Dag:
         assert not set(self.real) & set(self.removed)
 
 
-def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    table: list[list[int]] = [[] for _ in range(count)]
-    for vertex, edge in pairs:
-        table[vertex].append(edge)
-    return tuple(map(tuple, table))
-
-
 def make_dag(
     cfg: ControlFlowGraph,
     dfs: DepthFirst,
@@ -173,10 +166,22 @@ def make_dag(
 
 
 def thin(dag: Dag, kept: AbstractSet[int]) -> Dag:
-    """Return `dag` with the edges `kept` only, numbered anew in the same order.
+    """Return the part of `dag` that has the edges `kept` and no others.
 
-    The caller sees to it that every vertex with edges still lies between ENTRY and EXIT. What is
-    `removed` stays: dummy edges that are not kept are looked up in vain.
+    Parameters
+    ----------
+    dag
+        The graph; it is returned itself if all its edges are kept.
+    kept
+        Ids of edges of `dag`. Every kept edge must lie on a path from ENTRY to EXIT that consists
+        of kept edges; this is not checked.
+
+    Returns
+    -------
+    Dag
+        The kept edges have new ids, 0, 1, ..., in their old order. `removed` and `cut_edges` are
+        those of `dag`. A removed edge may have lost a dummy edge that stood for it: its vertex is
+        then missing in `entry_dummy` or `exit_dummy`.
     """
     if len(kept) == len(dag.edges):
         return dag

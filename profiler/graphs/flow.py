@@ -60,7 +60,7 @@ def solve_tree(
 def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
     """List (vertex, edge to parent, parent, direction), parents before children."""
     seen = [False] * tree.vertex_count
-    found: list[tuple[int, int, int, int]] = []
+    links: list[tuple[int, int, int, int]] = []
     for root in range(tree.vertex_count):
         if seen[root]:
             continue
@@ -71,9 +71,9 @@ def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
             for edge, other, sign in tree.neighbours[vertex]:
                 if not seen[other]:
                     seen[other] = True
-                    found.append((other, edge, vertex, -sign))
+                    links.append((other, edge, vertex, -sign))
                     work.append(other)
-    return found
+    return links
 
 
 def propagate(
@@ -128,7 +128,7 @@ def check(
     balance = [0] * cfg.vertex_count
     for edge, count in zip(cfg.edges, counts, strict=True):
         if count < 0:
-            ends = f"{_name(cfg, edge.source)} -> {_name(cfg, edge.target)}"
+            ends = f"{cfg.name_of(edge.source)} -> {cfg.name_of(edge.target)}"
             raise FlowError(f"{cfg.name}: edge {ends} has the impossible count {count}")
         balance[edge.source] -= count
         balance[edge.target] += count
@@ -137,7 +137,7 @@ def check(
     for block in range(len(cfg.blocks)):
         if balance[block] != 0:
             raise FlowError(
-                f"{cfg.name}: block {_name(cfg, block)} was entered {balance[block]:+d} times "
+                f"{cfg.name}: block {cfg.name_of(block)} was entered {balance[block]:+d} times "
                 "more than left; the profile is damaged, run the program again"
             )
     if activations is not None and -balance[cfg.entry] != activations:
@@ -145,12 +145,17 @@ def check(
 
 
 def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...]:
-    """Return the executions of each block: the sum of its incoming edges' counts."""
+    """Return how often each block was executed, by block id.
+
+    That is the sum of its incoming edges' counts: an early end is a way out of a block, not in.
+
+    Parameters
+    ----------
+    cfg
+        The graph.
+    counts
+        Count by edge id.
+    """
     return tuple(
         sum(counts[edge] for edge in cfg.in_edges[block]) for block in range(len(cfg.blocks))
     )
-
-
-def _name(cfg: ControlFlowGraph, vertex: int) -> str:
-    name = cfg.vertex_name(vertex)
-    return f"{name:#x}" if isinstance(name, int) else name

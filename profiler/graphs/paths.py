@@ -10,14 +10,69 @@ own, so that edge counts are always exact. Reducible graphs without cuts rarely 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
 
-from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, DagEdge, make_dag
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.flow import solve_tree
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import find_cut_edges
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
-from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+
+
+class PathStart(StrEnum):
+    """Where a path starts."""
+
+    ENTRY = "entry"
+    LOOP = "back-edge"  # at the target of a back edge
+    CUT = "cut"  # at the target of cut edges only
+
+
+class PathEnd(StrEnum):
+    """Where a path ends."""
+
+    EXIT = "exit"
+    LOOP = "back-edge"  # at the source of a back edge
+    CUT = "cut"  # at the source of cut edges only
+    DEAD_END = "dead-end"  # in a block that control never leaves; never counted
+    PARTIAL = "partial"  # unfinished: its activation ended early
+
+
+@dataclass(frozen=True)
+class PathRecord:
+    """A path as reported.
+
+    Attributes
+    ----------
+    blocks
+        Block ids in order.
+    edges
+        Control-flow edge ids in order, edges from ENTRY and to EXIT included; the edges that
+        ended the path before it and that ended this one (back edges, cut edges) are not.
+    start, end
+        Why it starts and ends where it does.
+    """
+
+    blocks: tuple[int, ...]
+    edges: tuple[int, ...]
+    start: PathStart
+    end: PathEnd
+
+    @property
+    def partial(self) -> bool:
+        """Whether the path was never finished."""
+        return self.end is PathEnd.PARTIAL
+
+    def instructions(self, cfg: ControlFlowGraph) -> int:
+        """Instructions that one execution of the path executes."""
+        return sum(cfg.blocks[block].instructions for block in self.blocks)
+
+    def inner_edges(self, cfg: ControlFlowGraph) -> tuple[int, ...]:
+        """Its edges between blocks: one less than it has blocks."""
+        outer = (EdgeKind.ENTRY, EdgeKind.EXIT)
+        return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
 def truncated_dag(
@@ -29,15 +84,51 @@ def truncated_dag(
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
-def removed_forest(dag: Dag, weights: Sequence[float]) -> SpanningTree:
+def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
+    """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
+
+    Parameters
+    ----------
+    dag
+        The paths' graph.
+    weights
+        By edge id of its control-flow graph.
+
+    Returns
+    -------
+    SpanningTree
+        By dag edge; EXIT -> ENTRY is its root edge.
+    """
+    cfg = dag.cfg
+    ends = [(edge.source, edge.target) for edge in dag.edges]
+    return maximum_spanning_tree(
+        cfg.vertex_count, ends, dag.edge_weights(weights), (cfg.exit, cfg.entry)
+    )
+
+
+def removed_forest(
+    cfg: ControlFlowGraph, removed: Sequence[int], weights: Sequence[float]
+) -> SpanningTree:
     """Choose the removed edges whose counts follow from those of the paths.
 
-    The graph has a vertex v for each source and |V| + w for each target of removed edges: the
-    paths give the flow through each vertex, so the counts of a forest follow (BL94 3.2). The
-    forest's edges are numbered as in `dag.removed`; its chords need counters of their own.
+    The paths give the flow over the removed edges out of each vertex, and into each vertex. So
+    the counts of a forest follow (BL94 3.2) in the graph that has a vertex v for each source and
+    a vertex |V| + w for each target of removed edges.
+
+    Parameters
+    ----------
+    cfg, removed
+        The routine, and the ids of the edges that end paths.
+    weights
+        By edge id of `cfg`: the least frequent edges stay outside.
+
+    Returns
+    -------
+    SpanningTree
+        Its edges are numbered as in `removed`; its chords need counters of their own.
     """
-    edges = [dag.cfg.edges[edge] for edge in dag.removed]
-    count = dag.cfg.vertex_count
+    edges = [cfg.edges[edge] for edge in removed]
+    count = cfg.vertex_count
     ends = [(edge.source, count + edge.target) for edge in edges]
     return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)
 
@@ -77,28 +168,65 @@ def edge_counts(
     return tuple(counts)
 
 
+class PathStep(Protocol):
+    """An edge of an acyclic graph on which paths are numbered."""
+
+    @property
+    def cfg_edge(self) -> int | None:
+        """The control-flow edge; None for a dummy edge."""
+        ...
+
+    @property
+    def stands_for(self) -> tuple[int, ...]:
+        """The removed control-flow edges that a dummy edge stands for."""
+        ...
+
+
 def path_record(dag: Dag, path: Iterable[int], partial: bool = False) -> PathRecord:
     """Return the path of these dag edges, from ENTRY to EXIT (to its last block if `partial`)."""
     edges = [dag.edges[edge] for edge in path]
-    blocks = [edge.target for edge in edges if edge.target != dag.cfg.exit]
-    real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
-    end = PathEnd.PARTIAL if partial else _end(dag, edges[-1])
-    return PathRecord(tuple(blocks), real, _start(dag, edges[0]), end)
+    return record_path(dag.cfg, dag.dfs, edges, (edge.target for edge in edges), partial)
 
 
-def _start(dag: Dag, edge: DagEdge) -> PathStart:
-    if edge.cfg_edge is not None or not edge.stands_for:
+def record_path(
+    cfg: ControlFlowGraph,
+    dfs: DepthFirst,
+    steps: Sequence[PathStep],
+    vertices: Iterable[int],
+    partial: bool = False,
+) -> PathRecord:
+    """Return the path that these edges of an acyclic graph of `cfg` make.
+
+    Parameters
+    ----------
+    cfg, dfs
+        The routine and its depth-first search.
+    steps
+        The edges from ENTRY to EXIT; to the last block of the path if it is `partial`.
+    vertices
+        The vertex of `cfg` that each of them leads to.
+    partial
+        Whether the path was never finished.
+    """
+    blocks = tuple(vertex for vertex in vertices if vertex != cfg.exit)
+    real = tuple(step.cfg_edge for step in steps if step.cfg_edge is not None)
+    end = PathEnd.PARTIAL if partial else _end(dfs, steps[-1])
+    return PathRecord(blocks, real, _start(dfs, steps[0]), end)
+
+
+def _start(dfs: DepthFirst, step: PathStep) -> PathStart:
+    if step.cfg_edge is not None or not step.stands_for:
         return PathStart.ENTRY
-    return PathStart.LOOP if _has_back_edge(dag, edge) else PathStart.CUT
+    return PathStart.LOOP if _has_back_edge(dfs, step) else PathStart.CUT
 
 
-def _end(dag: Dag, edge: DagEdge) -> PathEnd:
-    if edge.cfg_edge is not None:
+def _end(dfs: DepthFirst, step: PathStep) -> PathEnd:
+    if step.cfg_edge is not None:
         return PathEnd.EXIT
-    if not edge.stands_for:
+    if not step.stands_for:
         return PathEnd.DEAD_END
-    return PathEnd.LOOP if _has_back_edge(dag, edge) else PathEnd.CUT
+    return PathEnd.LOOP if _has_back_edge(dfs, step) else PathEnd.CUT
 
 
-def _has_back_edge(dag: Dag, edge: DagEdge) -> bool:
-    return any(removed in dag.dfs.back_edges for removed in edge.stands_for)
+def _has_back_edge(dfs: DepthFirst, step: PathStep) -> bool:
+    return any(removed in dfs.back_edges for removed in step.stands_for)

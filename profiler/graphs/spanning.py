@@ -112,6 +112,11 @@ class ChordIncrements:
     increments: tuple[int, ...]
     potential: tuple[int, ...]
 
+    @property
+    def greatest(self) -> int:
+        """The greatest absolute increment."""
+        return max(map(abs, self.increments), default=0)
+
 
 def maximum_spanning_tree(
     vertex_count: int,
@@ -145,18 +150,6 @@ def maximum_spanning_tree(
             parent[source] = target
             in_tree[edge] = True
     return SpanningTree(vertex_count, tuple(ends), tuple(in_tree), barred, root_edge)
-
-
-def minimum_spanning_tree(
-    vertex_count: int,
-    ends: Sequence[tuple[int, int]],
-    weights: Sequence[float],
-    root_edge: tuple[int, int] | None,
-    excluded: Collection[int] = (),
-) -> SpanningTree:
-    """Return a spanning tree of least weight: the worst placement (BL94, graph 4)."""
-    negated = [-weight for weight in weights]
-    return maximum_spanning_tree(vertex_count, ends, negated, root_edge, excluded)
 
 
 def _find(parent: list[int], vertex: int) -> int:

@@ -1,67 +1,15 @@
-"""What the schemes share: the one interface, and paths as they are reported."""
+"""What the schemes share: what counters hold, what they tell, and the one interface of plans."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.paths import PathRecord
 from profiler.plan.plan import InstrumentationPlan
-
-
-class PathStart(StrEnum):
-    """Where a path starts."""
-
-    ENTRY = "entry"
-    LOOP = "back-edge"  # at the target of a back edge
-    CUT = "cut"  # at the target of cut edges only
-
-
-class PathEnd(StrEnum):
-    """Where a path ends."""
-
-    EXIT = "exit"
-    LOOP = "back-edge"  # at the source of a back edge
-    CUT = "cut"  # at the source of cut edges only
-    DEAD_END = "dead-end"  # in a block that control never leaves; never counted
-    PARTIAL = "partial"  # unfinished: its activation ended early
-
-
-@dataclass(frozen=True)
-class PathRecord:
-    """A path as reported.
-
-    Attributes
-    ----------
-    blocks
-        Block ids in order.
-    edges
-        Control-flow edge ids in order, edges from ENTRY and to EXIT included; the edges that
-        ended the path before it and that ended this one (back edges, cut edges) are not.
-    start, end
-        Why it starts and ends where it does.
-    """
-
-    blocks: tuple[int, ...]
-    edges: tuple[int, ...]
-    start: PathStart
-    end: PathEnd
-
-    @property
-    def partial(self) -> bool:
-        """Whether the path was never finished."""
-        return self.end is PathEnd.PARTIAL
-
-    def instructions(self, cfg: ControlFlowGraph) -> int:
-        """Instructions that one execution of the path executes."""
-        return sum(cfg.blocks[block].instructions for block in self.blocks)
-
-    def inner_edges(self, cfg: ControlFlowGraph) -> tuple[int, ...]:
-        """Its edges between blocks: one less than it has blocks."""
-        outer = (EdgeKind.ENTRY, EdgeKind.EXIT)
-        return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
 @dataclass(frozen=True)
@@ -107,6 +55,15 @@ class RoutineCounters:
     hashed: int = 0
     hashing: int = 0
     taken: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def finished_paths(self) -> dict[int, int]:
+        """Path counter -> executions, where not 0: counts ahead of an early end are taken back."""
+        paths = Counter(self.paths)
+        for end in self.unfinished:
+            if end.last is not None:
+                paths[end.last] -= end.count
+        return {counter: count for counter, count in sorted(paths.items()) if count}
 
     @property
     def path_increments(self) -> int:

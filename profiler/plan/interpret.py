@@ -8,10 +8,11 @@ table, are not here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import block_counts
 from profiler.plan.decoders import RoutineCounters, UnfinishedPath
 from profiler.plan.plan import Execution, InstrumentationPlan, Table
 
@@ -67,7 +68,7 @@ def execute(
             unfinished[block, tuple(execution.registers), last] += walk.count
     return RoutineCounters(
         paths=paths,
-        events=plan.event_counts(crossings, executions(cfg, crossings)),
+        events=plan.event_counts(crossings, block_counts(cfg, crossings)),
         early=early,
         unfinished=tuple(
             UnfinishedPath(*end, count) for end, count in unfinished.items() if plan.counts_paths
@@ -75,8 +76,3 @@ def execute(
         hashed=hashed,
         taken=taken,
     )
-
-
-def executions(cfg: ControlFlowGraph, crossings: Sequence[int]) -> tuple[int, ...]:
-    """How often each block was executed, by block id."""
-    return tuple(sum(crossings[e] for e in cfg.in_edges[block.id]) for block in cfg.blocks)

@@ -1,9 +1,12 @@
 """Where to put path instrumentation, and what (EPP, section 3.4 and figure 8).
 
-Steps: `_initialise` is figure 8's first loop, `_count` its second, `_increment` its last; they
-work on the dag. `place` then moves what they put on dummy edges to the removed edges that the
-dummies stand for: a removed edge counts the path that it ends (the dummy v -> EXIT) and
-initialises the register for the path that it starts (the dummy ENTRY -> w) (EPP, section 4).
+Steps
+-----
+`choose_steps` works on the acyclic graph: figure 8's first loop chooses the edges that set the
+register, its second those that count; `RegisterSteps.on` then says what an edge does (the last
+loop). `place` moves what dummy edges do to the removed edges that they stand for: a removed edge
+counts the path that it ends (the dummy v -> EXIT) and sets the register for the path that it
+starts (the dummy ENTRY -> w) (EPP, section 4).
 
 Why no edge gets two clashing actions: were a tree edge both given `r=0` and `count[r]++`, the
 tree would hold a whole way from ENTRY to EXIT, and with EXIT -> ENTRY a cycle.
@@ -11,18 +14,22 @@ tree would hold a whole way from ENTRY to EXIT, and with EXIT -> ENTRY a cycle.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
+from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag
 from profiler.graphs.spanning import SpanningTree
 from profiler.plan.plan import (
     Action,
     AddRegister,
     Addressing,
+    CountColdPath,
     CountConstantPath,
     CountEdge,
     CountPath,
+    InstrumentationPlan,
     SetRegister,
     Table,
 )
@@ -78,6 +85,121 @@ class Detours:
 NO_DETOURS = Detours()
 
 
+class AcyclicGraph(Protocol):
+    """A graph on which paths are numbered: `dag.Dag`, or the unrolled graph of `kiter`."""
+
+    @property
+    def cfg(self) -> ControlFlowGraph:
+        """The routine; its ENTRY and EXIT are this graph's too."""
+        ...
+
+    @property
+    def out_edges(self) -> tuple[tuple[int, ...], ...]:
+        """Outgoing edge ids by vertex."""
+        ...
+
+    @property
+    def in_edges(self) -> tuple[tuple[int, ...], ...]:
+        """Incoming edge ids by vertex."""
+        ...
+
+
+@dataclass(frozen=True)
+class RegisterSteps:
+    """What the edges of an acyclic graph do to the path register and the path counters.
+
+    Attributes
+    ----------
+    increments
+        By edge; 0 on tree edges.
+    initial
+        The edges that set the register (EPP figure 8, first loop).
+    final
+        The edges that count the path (second loop).
+    static_region, counted_region
+        See `Placement`.
+    """
+
+    increments: Sequence[int]
+    initial: frozenset[int]
+    final: frozenset[int]
+    static_region: frozenset[int]
+    counted_region: frozenset[int]
+
+    def on(self, edge: int, on_back_edge: bool = False) -> list[Action]:
+        """Return what is done on an edge: at most one action (figure 8, last loop).
+
+        `r+=0` is never placed; figure 8 would put it on a chord of increment 0.
+        """
+        increment = self.increments[edge]
+        if edge in self.initial and edge in self.final:
+            return [CountConstantPath(increment, on_back_edge)]
+        if edge in self.initial:
+            return [SetRegister(increment)]
+        if edge in self.final:
+            return [CountPath(increment, on_back_edge)]
+        return [AddRegister(increment)] if increment else []
+
+
+def choose_steps(
+    graph: AcyclicGraph,
+    tree: SpanningTree,
+    increments: Sequence[int],
+    joins: Collection[int] = (),
+    leaves: Collection[int] = (),
+) -> RegisterSteps:
+    """Choose the edges that set the register and those that count.
+
+    The register is set as far from ENTRY as no path is initialised twice, and paths are counted
+    as far from EXIT as possible, so that both may be done on one edge.
+
+    Parameters
+    ----------
+    graph, tree, increments
+        The acyclic graph, a spanning tree of it, and the increments by edge.
+    joins, leaves
+        Vertices past which an initialisation, or a count, must not move (see `Detours`).
+    """
+    ends = tree.ends
+    initial, static_region = _frontier(
+        graph.cfg.entry, graph.out_edges, graph.in_edges, lambda edge: ends[edge][1], tree, joins
+    )
+    final, counted_region = _frontier(
+        graph.cfg.exit, graph.in_edges, graph.out_edges, lambda edge: ends[edge][0], tree, leaves
+    )
+    return RegisterSteps(increments, initial, final, static_region, counted_region)
+
+
+def _frontier(
+    start: int,
+    onward: Sequence[Sequence[int]],
+    backward: Sequence[Sequence[int]],
+    far_end: Callable[[int], int],
+    tree: SpanningTree,
+    barriers: Collection[int],
+) -> tuple[frozenset[int], frozenset[int]]:
+    """Follow tree edges from `start` as long as they are the only way to where they lead.
+
+    Returns
+    -------
+    frozenset[int], frozenset[int]
+        The edges at which that ends, and the vertices passed.
+    """
+    stops: set[int] = set()
+    passed: set[int] = set()
+    work = [start]
+    while work:
+        for edge in onward[work.pop()]:
+            vertex = far_end(edge)
+            only_way = len(backward[vertex]) == 1
+            if tree.in_tree[edge] and only_way and vertex not in barriers:
+                passed.add(vertex)
+                work.append(vertex)
+            else:
+                stops.add(edge)
+    return frozenset(stops), frozenset(passed)
+
+
 def place(
     dag: Dag,
     tree: SpanningTree,
@@ -98,120 +220,90 @@ def place(
         Ways around the dag, where it lacks edges that control can take.
     self_loops
         Whether self-loops get counters of their own (EPP 4.1).
-
-    Notes
-    -----
-    `r+=0` and `r=0` immediately overwritten are never placed; figure 8 would put the former on
-    a chord of increment 0.
     """
-    initial, static_region = _initialise(dag, tree, increments, detours.joins)
-    final, counted_region = _count(dag, tree, increments, initial, detours.leaves)
-    steps = _increment(dag, tree, increments, initial, final)
+    steps = choose_steps(dag, tree, increments, detours.joins, detours.leaves)
     actions: dict[int, list[Action]] = {}
     for edge in dag.edges:
-        if edge.cfg_edge is not None and edge.id in steps:
-            actions[edge.cfg_edge] = [steps[edge.id]]
+        if edge.cfg_edge is not None:
+            actions[edge.cfg_edge] = steps.on(edge.id)
     for removed in dag.removed:
-        _fill_removed(dag, removed, steps, actions)
+        ends = dag.cfg.edges[removed]
+        dummies = dag.exit_dummy.get(ends.source), dag.entry_dummy.get(ends.target)
+        on_back_edge = removed in dag.dfs.back_edges
+        actions[removed] = [
+            action
+            for dummy in dummies
+            if dummy is not None
+            for action in steps.on(dummy, on_back_edge)
+        ]
     counters = tuple(sorted({*counted_edges, *(dag.dfs.self_loops if self_loops else ())}))
-    for counter, counted in enumerate(counters):
-        actions.setdefault(counted, []).append(CountEdge(counter))
-    frozen = {edge: tuple(actions[edge]) for edge in sorted(actions) if actions[edge]}
-    return Placement(frozen, static_region, counted_region, counters)
+    return Placement(
+        with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
+    )
 
 
-def _initialise(
-    dag: Dag, tree: SpanningTree, increments: Sequence[int], barriers: frozenset[int]
-) -> tuple[dict[int, SetRegister], frozenset[int]]:
-    """Put `r=c` as far from ENTRY as no path is initialised twice (figure 8, first loop)."""
-    initial: dict[int, SetRegister] = {}
-    region: set[int] = set()
-    work = [dag.cfg.entry]
-    while work:
-        for edge in dag.out_edges[work.pop()]:
-            target = dag.edges[edge].target
-            if not tree.in_tree[edge]:
-                initial[edge] = SetRegister(increments[edge])
-            elif len(dag.in_edges[target]) == 1 and target not in barriers:
-                region.add(target)
-                work.append(target)
-            else:
-                initial[edge] = SetRegister(0)
-    return initial, frozenset(region)
+def with_edge_counters(
+    actions: Mapping[int, Sequence[Action]], counted: Iterable[int]
+) -> dict[int, tuple[Action, ...]]:
+    """Return the actions by edge with `CountEdge` counter k last on the k-th edge of `counted`.
 
-
-def _count(
-    dag: Dag,
-    tree: SpanningTree,
-    increments: Sequence[int],
-    initial: dict[int, SetRegister],
-    barriers: frozenset[int],
-) -> tuple[dict[int, Action], frozenset[int]]:
-    """Put counts as far from EXIT as possible (figure 8, second loop)."""
-    final: dict[int, Action] = {}
-    region: set[int] = set()
-    work = [dag.cfg.exit]
-    while work:
-        for edge in dag.in_edges[work.pop()]:
-            source = dag.edges[edge].source
-            if not tree.in_tree[edge]:
-                known = initial.get(edge)
-                final[edge] = (
-                    CountPath(increments[edge])
-                    if known is None
-                    else CountConstantPath(known.constant)
-                )
-            elif len(dag.out_edges[source]) == 1 and source not in barriers:
-                region.add(source)
-                work.append(source)
-            else:
-                final[edge] = CountPath(0)
-    return final, frozenset(region)
-
-
-def _increment(
-    dag: Dag,
-    tree: SpanningTree,
-    increments: Sequence[int],
-    initial: dict[int, SetRegister],
-    final: dict[int, Action],
-) -> dict[int, Action]:
-    """Join the two loops' actions and add `r+=c` on the other chords (figure 8, last loop)."""
-    steps: dict[int, Action] = {**initial, **final}
-    for chord in tree.chords:
-        if chord not in steps and increments[chord] != 0:
-            steps[chord] = AddRegister(increments[chord])
-    return steps
-
-
-def _fill_removed(
-    dag: Dag, removed: int, steps: dict[int, Action], actions: dict[int, list[Action]]
-) -> None:
-    edge = dag.cfg.edges[removed]
-    ends = steps.get(dag.exit_dummy.get(edge.source, -1))
-    starts = steps.get(dag.entry_dummy.get(edge.target, -1))
-    on_back_edge = removed in dag.dfs.back_edges
-    placed = [_as_back_edge(step, on_back_edge) for step in (ends, starts) if step is not None]
-    actions[removed] = placed
-
-
-def _as_back_edge(action: Action, on_back_edge: bool) -> Action:
-    if isinstance(action, CountPath):
-        return CountPath(action.constant, on_back_edge)
-    if isinstance(action, CountConstantPath):
-        return CountConstantPath(action.constant, on_back_edge)
-    return action
-
-
-def choose_table(
-    tree: SpanningTree, increments: Sequence[int], wanted: Table | None = None
-) -> tuple[Table, Addressing | None]:
-    """Choose how path counters are kept, from the greatest chord increment (EPP 5.2, 5.3).
-
-    `wanted` overrides the choice between array and hash table.
+    Edges are in ascending order; those without actions are left out.
     """
-    greatest = max((abs(increments[chord]) for chord in tree.chords), default=0)
-    table = wanted or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
+    placed = {edge: list(group) for edge, group in actions.items()}
+    for counter, edge in enumerate(counted):
+        placed.setdefault(edge, []).append(CountEdge(counter))
+    return {edge: tuple(placed[edge]) for edge in sorted(placed) if placed[edge]}
+
+
+def choose_table(greatest: int, forced: Table | None = None) -> tuple[Table, Addressing | None]:
+    """Choose how path counters are kept (EPP 5.2, 5.3).
+
+    Parameters
+    ----------
+    greatest
+        The greatest absolute constant that is added to the path register.
+    forced
+        Overrides the choice between array and hash table.
+    """
+    table = forced or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
     if table is not Table.ARRAY:
         return table, None
     return table, Addressing.ADDRESS if greatest <= ADDRESSING_REACH else Addressing.INDEX
+
+
+def uses_register(actions: Mapping[int, Sequence[Action]]) -> bool:
+    """Whether any of these actions, by edge, touches a path register."""
+    registerless = (CountConstantPath, CountColdPath, CountEdge)
+    return any(
+        not isinstance(action, registerless) for group in actions.values() for action in group
+    )
+
+
+def instrumentation(
+    placement: Placement,
+    num_paths: int,
+    kept: tuple[Table, Addressing | None],
+    registers: int = 1,
+) -> InstrumentationPlan:
+    """Return the plan of a placement.
+
+    Parameters
+    ----------
+    num_paths
+        Number of paths that have counters.
+    kept
+        How path counters are kept: the result of `choose_table`.
+    registers
+        Number of path registers.
+    """
+    table, addressing = kept
+    return InstrumentationPlan(
+        actions=placement.actions,
+        uses_register=uses_register(placement.actions),
+        table=table,
+        path_counters=num_paths if table is Table.ARRAY else 0,
+        addressing=addressing,
+        edge_counters=len(placement.edge_counters),
+        registers=registers,
+        counted_region=placement.counted_region,
+    )

@@ -1,6 +1,6 @@
 """Instrumentation plans: what a scheme wants done on which edge.
 
-An action has three readings (DESIGN section 1): `execute` does to an activation's registers and
+An action has three readings: `execute` does to an activation's registers and
 counters what its code does, `codegen` prices it as SPARC instructions, the reports show it:
 `str(action)` is in the papers' notation.
 
@@ -22,7 +22,7 @@ POISON = -(1 << 30)
 """What a poisoned path register holds: its two high bits are set (TPP A.2)."""
 
 
-class PathCount(NamedTuple):
+class PathIncrement(NamedTuple):
     """One increment of path counter `counter`; `on_back_edge` as in `CountPath`."""
 
     counter: int
@@ -50,12 +50,12 @@ class Execution:
     registers: list[int]
     last: int | None = None
     edge: int = -1
-    counted: list[PathCount] = field(default_factory=list)
+    counted: list[PathIncrement] = field(default_factory=list)
     taken: list[int] = field(default_factory=list)
 
     def count(self, counter: int, on_back_edge: bool = False) -> None:
         """Increment path counter `counter`."""
-        self.counted.append(PathCount(counter, on_back_edge))
+        self.counted.append(PathIncrement(counter, on_back_edge))
         self.last = counter
 
     def take(self) -> None:

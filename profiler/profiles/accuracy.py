@@ -17,7 +17,8 @@ from fractions import Fraction
 from typing import Protocol, runtime_checkable
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import PathDecoder, PathRecord, Reading
+from profiler.graphs.paths import PathRecord
+from profiler.plan.decoders import PathDecoder, Reading
 
 Piece = tuple[tuple[int, ...], tuple[int, ...]]
 """Blocks and edges of a path, or of a part of one, as in `PathRecord`."""

@@ -12,6 +12,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import (
     EdgeCount,
     Ending,
@@ -19,7 +20,6 @@ from profiler.profiles.profile import (
     PathCount,
     ProgramInfo,
     RoutineProfile,
-    VertexName,
 )
 from simulator.errors import UsageError
 

@@ -1,8 +1,8 @@
 """What a run measured, as values: edge profiles, path profiles, and the whole measurement.
 
 A `Measurement` is what `simprof run` produces and what a profile file holds; `storage` saves
-and loads it, `combine` merges and compares. Counts are exact. Instruction counts are user-mode
-instructions (DESIGN section 4).
+and loads it, `combine` merges and compares. Counts are exact. Instruction counts are
+user-mode instructions (docs/SEMANTICS.md, instructions).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from profiler.plan.plan import Addressing, Table
 from simulator.binary.program import MachineKind, SourceLine
 
@@ -20,22 +20,6 @@ Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
 Option = str | int | float | bool | None | tuple[str, ...]
 SIGINT = 2
 BUDGET_STATUS = 124
-
-
-@dataclass(frozen=True)
-class VertexName:
-    """A vertex as reports name it.
-
-    `start` is the block's address (graph files: its label), or "ENTRY" or "EXIT"; `is_slot`
-    tells a slot block from the block that starts at the same address.
-    """
-
-    start: int | str
-    is_slot: bool = False
-
-
-ENTRY = VertexName("ENTRY")
-EXIT = VertexName("EXIT")
 
 
 @dataclass(frozen=True)
@@ -271,8 +255,7 @@ class EdgeProfile:
         for count in reversed(known):
             queues[count.key].append(count.count)
         keys = [
-            (vertex_name(cfg, edge.source), vertex_name(cfg, edge.target), edge.kind)
-            for edge in cfg.edges
+            (cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind) for edge in cfg.edges
         ]
         return tuple(queues[key].pop() if queues[key] else 0 for key in keys)
 
@@ -287,10 +270,3 @@ class PathProfile:
         for key, counts in self.routines.items():
             for count in counts:
                 yield key, count
-
-
-def vertex_name(cfg: ControlFlowGraph, vertex: int) -> VertexName:
-    """Return how profiles name a vertex of `cfg`."""
-    if vertex >= len(cfg.blocks):
-        return ENTRY if vertex == cfg.entry else EXIT
-    return VertexName(cfg.vertex_name(vertex), cfg.blocks[vertex].is_slot)

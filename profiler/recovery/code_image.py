@@ -90,13 +90,13 @@ class CodeImage:
     @cached_property
     def lists(self) -> CodeLists:
         """Words and transfers as lists."""
-        found = self.transfers
-        outside = (found.target < self.base) | (found.target >= self.end)
+        decoded = self.transfers
+        outside = (decoded.target < self.base) | (decoded.target >= self.end)
         return CodeLists(
             self.words.tolist(),
-            found.kind.tolist(),
-            found.annulled.tolist(),
-            np.where(outside, -1, (found.target - self.base) >> 2).tolist(),
+            decoded.kind.tolist(),
+            decoded.annulled.tolist(),
+            np.where(outside, -1, (decoded.target - self.base) >> 2).tolist(),
             self.next_block_ends().tolist(),
         )
 

@@ -148,7 +148,7 @@ class DataFlow:
 
     def _block(self, leader: int, state: State) -> None:
         last = self._x.next_end[leader]
-        _, end, _ = self._x.layout.region(leader)
+        _, end, _ = self._x.routine_map.region(leader)
         index = leader
         stop = min(last, end)
         while index < stop:
@@ -280,28 +280,28 @@ def _reaching(edges: list[tuple[int, int]], goals: list[int]) -> set[int]:
     sources: dict[int, list[int]] = {}
     for source, target in edges:
         sources.setdefault(target, []).append(source)
-    found, work = set(goals), list(goals)
+    reaching, work = set(goals), list(goals)
     while work:
         for source in sources.get(work.pop(), ()):
-            if source not in found:
-                found.add(source)
+            if source not in reaching:
+                reaching.add(source)
                 work.append(source)
-    return found
+    return reaching
 
 
 def _frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
     """Lowest frame offset whose address the routine computes, by frame register."""
-    found: dict[int, int] = {}
+    escapes: dict[int, int] = {}
     for leader in exploration.leaders[number]:
         for index in range(leader, min(exploration.next_end[leader] + 2, len(exploration.words))):
             word = exploration.words[index]
             if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):
                 continue
-            _note_escape(word, found)
-    return found
+            _note_escape(word, escapes)
+    return escapes
 
 
-def _note_escape(word: int, found: dict[int, int]) -> None:
+def _note_escape(word: int, escapes: dict[int, int]) -> None:
     op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
     if op3 in (0x3C, 0x3D, 0x38, 0x39, 0x3A) or op3 & 0x30 == 0x30 or rd in (0, SP, FP):
         return
@@ -309,7 +309,7 @@ def _note_escape(word: int, found: dict[int, int]) -> None:
         if first in (SP, FP):
             offset = (word & 0x1FFF ^ 0x1000) - 0x1000
             lowest = offset if op3 == 0 else _EVERYWHERE
-            found[first] = min(found.get(first, lowest), lowest)
+            escapes[first] = min(escapes.get(first, lowest), lowest)
         return
     for register in {first, word & 31} & {SP, FP}:
-        found[register] = _EVERYWHERE
+        escapes[register] = _EVERYWHERE

@@ -30,7 +30,7 @@ import numpy as np
 
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
-from profiler.recovery.routines import NO_CODE, NOBODY, Layout
+from profiler.recovery.routines import NO_CODE, NOBODY, RoutineMap
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 _K = TransferKind
@@ -98,9 +98,14 @@ class Exploration:
     """
 
     def __init__(
-        self, code: CodeImage, layout: Layout, hints: Hints, distrusted: frozenset[int], is64: bool
+        self,
+        code: CodeImage,
+        routine_map: RoutineMap,
+        hints: Hints,
+        distrusted: frozenset[int],
+        is64: bool,
     ) -> None:
-        self.layout = layout
+        self.routine_map = routine_map
         self.leaders: list[set[int]] = []
         self.entries: list[set[int]] = []
         self.flows: dict[int, Flow] = {}
@@ -131,7 +136,7 @@ class Exploration:
         resolve
             Routine number -> its reachable indirect jumps and what they resolve to.
         """
-        for number, routine in enumerate(self.layout.routines):
+        for number, routine in enumerate(self.routine_map.routines):
             self._enter(number, routine.start)
         for index in sorted(self._hints.entries):
             self._enter_at(index, starts=is_prologue(self.words, index))
@@ -150,7 +155,7 @@ class Exploration:
     # -- entering code ---------------------------------------------------------------------
 
     def _grow(self) -> None:
-        while len(self.leaders) < len(self.layout.routines):
+        while len(self.leaders) < len(self.routine_map.routines):
             self.leaders.append(set())
             self.entries.append(set())
             self.returning.append(False)
@@ -166,23 +171,23 @@ class Exploration:
 
         `starts` says that a routine starts there, if no symbol knows better.
         """
-        owner = self.layout.owner(index)
+        owner = self.routine_map.owner(index)
         if owner == NO_CODE:
             return NO_CODE
         if owner == NOBODY or (
             starts
-            and not self.layout.is_covered(owner)
-            and self.layout.routines[owner].start != index
+            and not self.routine_map.is_covered(owner)
+            and self.routine_map.routines[owner].start != index
         ):
             owner = self._split(index, owner)
         self._enter(owner, index)
         return owner
 
     def _split(self, index: int, owner: int) -> int:
-        number = self.layout.add_synthetic(index)
+        number = self.routine_map.add_synthetic(index)
         self._grow()
         if owner >= 0:
-            _, end, _ = self.layout.region(index)
+            _, end, _ = self.routine_map.region(index)
             self.stale |= any(index <= leader < end for leader in self.leaders[owner])
             self.stale |= any(index <= i + 1 < end for i in self._tails(owner))
         return number
@@ -199,7 +204,7 @@ class Exploration:
             return
         leaders.add(index)
         last = self.next_end[index]
-        _, end, _ = self.layout.region(index)
+        _, end, _ = self.routine_map.region(index)
         if last >= end:
             self._leave(number, end, end - 1)
         elif last not in self.flows:
@@ -207,7 +212,7 @@ class Exploration:
 
     def _flow_to(self, number: int, index: int, source: int, flow: Flow) -> int:
         """Go to word `index`: return it if it is in the routine, else leave and return -1."""
-        if self.layout.owner(index) == number:
+        if self.routine_map.owner(index) == number:
             self._work.append((index, number))
             return index
         flow.leaves = True
@@ -219,10 +224,10 @@ class Exploration:
 
         Where no symbol says whose code that is, and its owner has not reached it, it may still.
         """
-        owner = self.layout.owner(index)
+        owner = self.routine_map.owner(index)
         prologue = is_prologue(self.words, index)
         unclear = owner >= 0 and index not in self.leaders[owner] and not prologue
-        if unclear and not self.layout.is_covered(owner):
+        if unclear and not self.routine_map.is_covered(owner):
             self._unsettled.append((index, number, source))
         else:
             self._pass_to(number, index, source, starts=prologue)
@@ -231,7 +236,7 @@ class Exploration:
         """Pass on what left for code that its owner has not reached: a routine starts there."""
         waiting, self._unsettled = self._unsettled, []
         for index, number, source in waiting:
-            owner = self.layout.owner(index)
+            owner = self.routine_map.owner(index)
             self._pass_to(number, index, source, starts=index not in self.leaders[owner])
         return bool(waiting)
 
@@ -273,7 +278,7 @@ class Exploration:
             if reason := self._slot_problem(at, flow):
                 self.irregular[at] = reason
                 flow.leaves = True
-                flow.has_slot &= self.layout.owner(at + 1) != NO_CODE
+                flow.has_slot &= self.routine_map.owner(at + 1) != NO_CODE
                 flow.slot_block = False
                 self._mark_returning(number)
                 return flow
@@ -293,7 +298,7 @@ class Exploration:
     def _slot_problem(self, at: int, flow: Flow) -> str | None:
         if not (flow.has_slot or flow.slot_block):
             return None
-        if self.layout.owner(at + 1) == NO_CODE:
+        if self.routine_map.owner(at + 1) == NO_CODE:
             return "has its delay slot outside the code"
         if self.kinds[at + 1] in _COUPLES:
             return "has a control transfer in its delay slot"
@@ -326,15 +331,19 @@ class Exploration:
         It is one to the routine's own start after popping the window: a new activation. Where no
         symbol says how far the routine reaches, another prologue says that it has ended.
         """
-        if self.layout.owner(target) != number:
+        if self.routine_map.owner(target) != number:
             return False
-        if self.layout.routines[number].start == target:
+        if self.routine_map.routines[number].start == target:
             return self.flows[at].has_slot and is_restore(self.words[at + 1])
-        return not self.layout.is_covered(number) and is_prologue(self.words, target)
+        return not self.routine_map.is_covered(number) and is_prologue(self.words, target)
 
     def _call(self, at: int, number: int, flow: Flow) -> None:
         target = self.targets[at] if flow.kind == _K.CALL else -1
-        if flow.kind == _K.CALL and target == at + 2 and not self.layout.is_symbol_start(target):
+        if (
+            flow.kind == _K.CALL
+            and target == at + 2
+            and not self.routine_map.is_symbol_start(target)
+        ):
             flow.taken = self._flow_to(number, target, at, flow)
             return
         point = return_point(self.words, self.kinds, at, self.is64)
@@ -355,7 +364,7 @@ class Exploration:
     def _resume(self, number: int, call: int, point: int) -> None:
         """The callee of `call` returns: go on at `point`, unless that is not this routine."""
         flow = self.flows[call]
-        if self.layout.owner(point) == number:
+        if self.routine_map.owner(point) == number:
             flow.call_return = point
             del self.no_return[call]
             self._work.append((point, number))
@@ -403,9 +412,9 @@ class Exploration:
             if self._analysed.get(number) == size:
                 continue
             self._analysed[number] = size
-            found = resolve(number)
+            resolutions = resolve(number)
             for jump in sorted(jumps):
-                resolution = None if jump in self.distrusted else found.get(jump)
+                resolution = None if jump in self.distrusted else resolutions.get(jump)
                 self._jump(jump, number, resolution)
             changed = True
         return changed

@@ -40,7 +40,7 @@ def build_graph(
         Graphs of earlier explorations of the same program by the word where their routine starts,
         extended here. A routine that has not changed keeps its graph.
     """
-    routine, entries = exploration.layout.routines[number], exploration.entries[number]
+    routine, entries = exploration.routine_map.routines[number], exploration.entries[number]
     extents = _extents(exploration, number)
     known = {} if known is None else known
     before = known.get(routine.start)
@@ -52,7 +52,7 @@ def build_graph(
 
 
 def _build(exploration: Exploration, number: int, extents: list[Extent]) -> ControlFlowGraph:
-    routine = exploration.layout.routines[number]
+    routine = exploration.routine_map.routines[number]
     address = exploration.code.address
     lengths = {}
     for leader, last, flow in extents:
@@ -80,7 +80,7 @@ def _extents(exploration: Exploration, number: int) -> list[Extent]:
     extents = []
     for leader, after in zip(leaders, following, strict=True):
         last = exploration.next_end[leader]
-        _, end, _ = exploration.layout.region(leader)
+        _, end, _ = exploration.routine_map.region(leader)
         if after <= last and after < end:
             extents.append((leader, after - 1, Flow(TransferKind.NONE, fall=after)))
         elif last >= end:
@@ -103,7 +103,7 @@ def _edges(
     def connect(source: int, target: int, kind: EdgeKind) -> None:
         edges.append(Edge(len(edges), source, target, kind))
 
-    start = exploration.layout.routines[number].start
+    start = exploration.routine_map.routines[number].start
     for index in sorted(exploration.entries[number], key=lambda i: (i != start, i)):
         connect(entry, ids[2 * index], EdgeKind.ENTRY)
     for leader, last, flow in extents:

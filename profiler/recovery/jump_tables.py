@@ -68,10 +68,10 @@ class JumpResolver:
 
     def _analyse(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
         analysis = DataFlow(exploration, number, self._code, self._memory)
-        found: dict[int, Resolution | None] = {}
+        resolutions: dict[int, Resolution | None] = {}
         for jump, (value, bounds) in analysis.propagate().items():
-            found[jump] = self._resolve(value, bounds)
-        return found
+            resolutions[jump] = self._resolve(value, bounds)
+        return resolutions
 
     def _resolve(self, value: Value | None, bounds: Bounds) -> Resolution | None:
         if isinstance(value, int):

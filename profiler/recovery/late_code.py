@@ -19,11 +19,11 @@ def read_words(
     read: Callable[[int, int], bytes], spans: Sequence[Range]
 ) -> frozenset[tuple[int, int]]:
     """(address, word) of everything in `spans`, as it is in memory now."""
-    found = set()
+    words = set()
     for span in spans:
         data = read(span.start, span.end - span.start)
-        found |= {
+        words |= {
             (span.start + at, int.from_bytes(data[at : at + 4], "big"))
             for at in range(0, len(data) - 3, 4)
         }
-    return frozenset(found)
+    return frozenset(words)

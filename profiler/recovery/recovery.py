@@ -1,7 +1,8 @@
-"""Program -> control-flow graphs of all its routines (DESIGN section 4).
+"""Program -> control-flow graphs of all its routines.
 
-Terms are those of DESIGN: *leader*, *slot block*, *entry*, *exit*. A graph holds the code that
-can be reached from its routine's entries, and nothing else: no padding, no data in the text.
+Terms are those of docs/SEMANTICS.md: *leader*, *slot block*, *entry*, *exit*. A graph holds the
+code that can be reached from its routine's entries, and nothing else: no padding, no data in the
+text.
 
 Steps -> modules
 ----------------
@@ -10,7 +11,7 @@ Steps -> modules
 3. `exploration`: reachable blocks and returning routines, as one fixpoint.
 4. `jump_tables`: where indirect jumps go.
 5. `graph_builder`: the graphs.
-6. `recovery_check.validate`: what must hold of the result.
+6. `check.validate`: what must hold of the result.
 
 What only a run can show (an unresolved jump's target, a routine entered by a pointer, the words
 of a relocated stub) comes in as `Discoveries`; recovery is then done again.
@@ -30,7 +31,7 @@ from profiler.recovery.exploration import Exploration, Hints
 from profiler.recovery.graph_builder import Built, build_graph
 from profiler.recovery.jump_tables import Answers, JumpResolver
 from profiler.recovery.pointers import function_pointers
-from profiler.recovery.routines import Layout
+from profiler.recovery.routines import RoutineMap
 from simulator.binary.program import Program
 from simulator.isa.decode import TransferKind
 
@@ -180,7 +181,7 @@ def recover(
     code = known.code[late_words]
     exploration = _explore(program, code, discoveries, known.jumps)
     numbers = [n for n, leaders in enumerate(exploration.leaders) if leaders]
-    numbers.sort(key=lambda n: exploration.layout.routines[n].start)
+    numbers.sort(key=lambda n: exploration.routine_map.routines[n].start)
     routines = tuple(build_graph(exploration, number, known.graphs) for number in numbers)
     counts = np.array([len(routine.blocks) for routine in routines], dtype=np.int64)
     first_block = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])[:-1]
@@ -207,16 +208,16 @@ def _explore(
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(code, discoveries)
     resolver = JumpResolver(program, code, known)
-    layout = Layout(program, code)
-    starts = {code.index(program.entry), *function_pointers(program, code, layout)} - {-1}
+    routine_map = RoutineMap(program, code)
+    starts = {code.index(program.entry), *function_pointers(program, code, routine_map)} - {-1}
     distrusted: frozenset[int] = frozenset()
     while True:
-        layout = Layout(program, code, starts)
-        exploration = Exploration(code, layout, hints, distrusted, program.is64)
+        routine_map = RoutineMap(program, code, starts)
+        exploration = Exploration(code, routine_map, hints, distrusted, program.is64)
         exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
         if not exploration.stale:
             return exploration
-        starts |= {routine.start for routine in layout.routines if routine.size == 0}
+        starts |= {routine.start for routine in routine_map.routines if routine.size == 0}
         distrusted |= exploration.distrusted
 
 
@@ -226,7 +227,7 @@ def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:
         if code.index(target) >= 0:
             targets.setdefault(code.index(jump), set()).add(code.index(target))
     return Hints(
-        {jump: frozenset(found) for jump, found in targets.items()},
+        {jump: frozenset(addresses) for jump, addresses in targets.items()},
         frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
         frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
     )

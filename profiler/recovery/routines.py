@@ -40,7 +40,7 @@ class Routine:
     size: int
 
 
-class Layout:
+class RoutineMap:
     """The routines of a program and the regions they own; synthetic ones can be added.
 
     Parameters

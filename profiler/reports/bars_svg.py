@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from profiler.experiments.tables.table import Bars, Table, as_float
+from profiler.experiments.tables.table import Bars, ReportTable, as_float
 from profiler.reports.table_values import shown
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")
@@ -56,7 +56,7 @@ class Axis:
         return [self.low + step * number for number in range(count + 1)]
 
 
-def render(table: Table) -> str | None:
+def render(table: ReportTable) -> str | None:
     """Return the plot of a table; None where it has none, or no number to show."""
     bars = table.bars
     if bars is None:
@@ -85,7 +85,7 @@ def render(table: Table) -> str | None:
     return "\n".join(parts) + "\n"
 
 
-def _series(table: Table, bars: Bars) -> list[Series]:
+def _series(table: ReportTable, bars: Bars) -> list[Series]:
     found = []
     keys = {column.key for column in table.columns}
     for number, key in enumerate(bars.columns):
@@ -96,7 +96,7 @@ def _series(table: Table, bars: Bars) -> list[Series]:
     return found
 
 
-def _one(table: Table, key: str, colour: str, *, paper: bool) -> Series:
+def _one(table: ReportTable, key: str, colour: str, *, paper: bool) -> Series:
     position = table.index(key)
     column = table.columns[position]
     title = column.title

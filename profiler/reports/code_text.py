@@ -17,7 +17,6 @@ from profiler.code.emission import (
     Piece,
     Stub,
     describe_edge,
-    name_vertex,
     target_of,
 )
 from profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_name
@@ -80,7 +79,7 @@ class _Listing:
         for block in self._cfg.blocks:
             if block.is_slot:
                 continue  # shown with the block whose branch it follows
-            yield f"  {name_vertex(self._cfg, block.id)}:"
+            yield f"  {self._cfg.name_of(block.id)}:"
             for address in range(block.start, block.end, 4):
                 yield from self._at(address, block)
                 yield self._original(address, slot)
@@ -171,7 +170,7 @@ class _Listing:
     def _subject(self, piece: Piece) -> str:
         if piece.kind is Kind.EDGE:
             return f"edge {describe_edge(self._cfg, piece.number)}"
-        return f"{piece.kind.value} {name_vertex(self._cfg, piece.number)}"
+        return f"{piece.kind.value} {self._cfg.name_of(piece.number)}"
 
     def _resolved(self, text: str, piece: Piece) -> str:
         """Name the jump's target as the original code does."""

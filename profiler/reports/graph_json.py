@@ -38,13 +38,13 @@ def _routine(recovered: RecoveredProgram, graph: ControlFlowGraph) -> dict[str, 
         "address": graph.address,
         "size": graph.size,
         "blocks": [
-            {"block": _name(graph, block.id), "instructions": block.instructions}
+            {"block": graph.name_of(block.id).as_json(), "instructions": block.instructions}
             for block in graph.blocks
         ],
         "edges": [
             {
-                "source": _name(graph, edge.source),
-                "target": _name(graph, edge.target),
+                "source": graph.name_of(edge.source).as_json(),
+                "target": graph.name_of(edge.target).as_json(),
                 "kind": edge.kind.value,
             }
             for edge in graph.edges
@@ -57,9 +57,3 @@ def _routine(recovered: RecoveredProgram, graph: ControlFlowGraph) -> dict[str, 
             if address in ends
         ],
     }
-
-
-def _name(graph: ControlFlowGraph, vertex: int) -> object:
-    if vertex < graph.entry and graph.blocks[vertex].is_slot:
-        return {"slot": graph.blocks[vertex].start}
-    return graph.vertex_name(vertex)

@@ -1,6 +1,6 @@
 """The answer of `simprof graph` for people: the graph's edges with all that was computed.
 
-The answer is the object that the JSON output holds (DESIGN section 9); this file only lays it
+The answer is the object that the JSON output holds (docs/SEMANTICS.md); this file only lays it
 out, and leaves out what a scheme does not compute.
 """
 

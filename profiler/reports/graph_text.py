@@ -30,7 +30,7 @@ def _routine(recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[i
         f"{len(graph.blocks)} blocks, {len(graph.edges)} edges"
     ]
     entries = [graph.edges[edge].target for edge in graph.out_edges[graph.entry]]
-    lines.append("  ENTRY -> " + ", ".join(_name(graph, target) for target in entries))
+    lines.append("  ENTRY -> " + ", ".join(str(graph.name_of(target)) for target in entries))
     for block in graph.blocks:
         lines += _block(recovered, graph, block, notes)
     return "\n".join(lines) + "\n"
@@ -40,7 +40,7 @@ def _block(
     recovered: RecoveredProgram, graph: ControlFlowGraph, block: Block, notes: dict[int, str]
 ) -> Iterator[str]:
     unit = "instruction" if block.instructions == 1 else "instructions"
-    yield f"  {_name(graph, block.id)}: {block.instructions} {unit}"
+    yield f"  {graph.name_of(block.id)}: {block.instructions} {unit}"
     for address in range(block.start, block.end, 4):
         word = int(recovered.code.words[recovered.code.index(address)])
         text = f"    {address:#x}  {disassemble(word, address)}"
@@ -48,11 +48,4 @@ def _block(
     for number in graph.out_edges[block.id]:
         edge = graph.edges[number]
         kind = "" if edge.kind is EdgeKind.EXIT else f" ({edge.kind.value})"
-        yield f"    -> {_name(graph, edge.target)}{kind}"
-
-
-def _name(graph: ControlFlowGraph, vertex: int) -> str:
-    name = graph.vertex_name(vertex)
-    if isinstance(name, str):
-        return name
-    return f"slot {name:#x}" if graph.blocks[vertex].is_slot else f"{name:#x}"
+        yield f"    -> {graph.name_of(edge.target)}{kind}"

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from profiler.profiles.profile import EXIT, Measurement, RoutineProfile, VertexName
+from profiler.graphs.cfg import EXIT, VertexName
+from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.schemes.definition import Loss, ProfileKind
 from profiler.schemes.registry import find
 

@@ -1,4 +1,4 @@
-"""A measurement as JSON: schema `simprof/run/1` (DESIGN section 8; docs/SEMANTICS.md).
+"""A measurement as JSON: schema `simprof/run/1` (docs/SEMANTICS.md).
 
 Numbers are exact integers of any length, addresses are integers. Beyond the schema's fields the
 object carries `partial`, `warnings` and, for a run that did not exit by itself, the signal and
@@ -20,7 +20,6 @@ from profiler.profiles.profile import (
     PathCount,
     ProgramInfo,
     RoutineProfile,
-    VertexName,
 )
 from profiler.reports import mode_facts
 
@@ -70,7 +69,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         }
     if mode_facts.counts_blocks(measurement):
         result["blocks"] = [
-            {"routine": routine.name, "block": vertex_object(block), "count": count}
+            {"routine": routine.name, "block": block.as_json(), "count": count}
             for routine in measurement.routines
             for block, count in mode_facts.block_counts(routine).items()
         ]
@@ -141,17 +140,12 @@ def edge_object(routine: str, edge: EdgeCount) -> dict[str, object]:
     """Return one entry of `edges`."""
     return {
         "routine": routine,
-        "source": vertex_object(edge.source),
-        "target": vertex_object(edge.target),
+        "source": edge.source.as_json(),
+        "target": edge.target.as_json(),
         "kind": str(edge.kind),
         "count": edge.count,
         "instrumented": edge.instrumented,
     }
-
-
-def vertex_object(vertex: VertexName) -> int | str | dict[str, int | str]:
-    """Return a block's start, "ENTRY" or "EXIT", or `{"slot": address}`."""
-    return {"slot": vertex.start} if vertex.is_slot else vertex.start
 
 
 def path_objects(routine: RoutineProfile) -> Iterator[dict[str, object]]:

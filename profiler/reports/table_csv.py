@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from io import StringIO
 
 from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Table, Value
+from profiler.experiments.tables.table import ReportTable, Value
 
 
 def render(report: TableReport) -> str:
@@ -20,7 +20,7 @@ def render(report: TableReport) -> str:
     return "\n".join(render_table(table) for table in report.tables)
 
 
-def render_table(table: Table) -> str:
+def render_table(table: ReportTable) -> str:
     """Return one table."""
     target = StringIO()
     writer = csv.writer(target, lineterminator="\n")
@@ -29,7 +29,7 @@ def render_table(table: Table) -> str:
     return target.getvalue()
 
 
-def _rows(table: Table) -> Iterator[tuple[Value, ...]]:
+def _rows(table: ReportTable) -> Iterator[tuple[Value, ...]]:
     for row in table.rows:
         yield (table.name, row.kind, row.group, *row.values, row.error or "")
     if table.published is None:

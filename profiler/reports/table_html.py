@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Claim, Column, Row, Table, Verdict
+from profiler.experiments.tables.table import Claim, Column, ReportTable, Row, Verdict
 from profiler.reports import bars_svg
 from profiler.reports.table_values import cells
 
@@ -64,7 +64,7 @@ def _head(report: TableReport) -> Iterator[str]:
     yield "</table>"
 
 
-def _section(table: Table) -> Iterator[str]:
+def _section(table: ReportTable) -> Iterator[str]:
     yield f'<section id="{table.name}">\n<h2>{escape(table.title)}</h2>'
     yield f"<p>{escape(table.caption)}</p>"
     plot = bars_svg.render(table)

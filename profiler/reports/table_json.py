@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Row, Table, Value
+from profiler.experiments.tables.table import ReportTable, Row, Value
 
 SCHEMA = "simprof/tables/1"
 
@@ -31,7 +31,7 @@ def render(report: TableReport) -> str:
     return json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _table(table: Table) -> dict[str, Any]:
+def _table(table: ReportTable) -> dict[str, Any]:
     return {
         "name": table.name,
         "title": table.title,
@@ -56,7 +56,7 @@ def _table(table: Table) -> dict[str, Any]:
     }
 
 
-def _row(table: Table, row: Row) -> dict[str, Any]:
+def _row(table: ReportTable, row: Row) -> dict[str, Any]:
     keys = (column.key for column in table.columns)
     values = {key: _value(value) for key, value in zip(keys, row.values, strict=True)}
     return {"kind": row.kind, "group": row.group, "error": row.error, "values": values}

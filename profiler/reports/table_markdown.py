@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Column, Row, Table, Verdict
+from profiler.experiments.tables.table import Column, ReportTable, Row, Verdict
 from profiler.reports.table_values import cells
 
 MARKS = {Verdict.HOLDS: "holds", Verdict.FAILS: "**fails**", Verdict.UNTESTABLE: "not testable"}
@@ -60,7 +60,7 @@ def _verdicts(report: TableReport) -> Iterator[str]:
     yield ""
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: ReportTable) -> Iterator[str]:
     yield f'<a id="{table.name}"></a>'
     yield ""
     yield f"## {table.title}"
@@ -80,7 +80,7 @@ def _table(table: Table) -> Iterator[str]:
         yield from _published(table.published)
 
 
-def _claims(table: Table) -> Iterator[str]:
+def _claims(table: ReportTable) -> Iterator[str]:
     for claim in table.claims:
         why = f" *Why:* {_escaped(claim.why)}" if claim.why else ""
         yield f"- {MARKS[claim.verdict]}: {_escaped(claim.text)} — {_escaped(claim.figure)}.{why}"
@@ -88,7 +88,7 @@ def _claims(table: Table) -> Iterator[str]:
         yield ""
 
 
-def _published(table: Table) -> Iterator[str]:
+def _published(table: ReportTable) -> Iterator[str]:
     yield "<details><summary>The paper's numbers</summary>"
     yield ""
     yield f"{table.source}. {table.title}."

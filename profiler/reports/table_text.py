@@ -9,7 +9,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Claim, Column, Row, Table, Verdict
+from profiler.experiments.tables.table import Claim, Column, ReportTable, Row, Verdict
 from profiler.reports.table_values import cells
 from profiler.reports.tables import columns, natural_width, print_parts
 
@@ -24,7 +24,7 @@ def render(report: TableReport, width: int = 100, color: bool = False) -> str:
     return print_parts([*parts, *_ending(report)], widest, color)
 
 
-def table_parts(table: Table) -> Iterator[RenderableType]:
+def table_parts(table: ReportTable) -> Iterator[RenderableType]:
     """Yield the parts of one table: title, caption, rows, the paper's rows, claims, notes."""
     yield Text(table.title, style="bold")
     yield Text(table.caption)

@@ -13,6 +13,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import (
     EdgeCount,
     Ending,
@@ -20,7 +21,6 @@ from profiler.profiles.profile import (
     Measurement,
     PathCount,
     RoutineProfile,
-    VertexName,
 )
 from profiler.reports import mode_facts
 from profiler.reports.mode_text import losses, path_kinds, sizes
@@ -217,8 +217,7 @@ def path_text(path: PathCount, measurement: Measurement) -> str:
     """Return a path's blocks and, below them, its source lines where they are known."""
     slots = set(path.slots)
     names = [
-        ("slot " if position in slots else "") + start_text(start)
-        for position, start in enumerate(path.blocks)
+        VertexName(start, position in slots).text("") for position, start in enumerate(path.blocks)
     ]
     text = " > ".join(shorten(names))
     source = lines_text(path, measurement)
@@ -268,7 +267,7 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
         table.add_row(
             group_digits(count),
             Text(routine.name),
-            f"{vertex_text(edge.source)} > {vertex_text(edge.target)}",
+            f"{edge.source.text('')} > {edge.target.text('')}",
             str(edge.kind),
             "yes" if edge.instrumented else "-",
             Text(edge_line(edge, measurement)),
@@ -290,7 +289,7 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
         table.add_row(
             group_digits(count),
             Text(routine.name),
-            vertex_text(block),
+            block.text(""),
             Text(source_line((block,), measurement)),
         )
     return table
@@ -308,13 +307,3 @@ def source_line(vertices: Iterable[VertexName], measurement: Measurement) -> str
             place = measurement.lines[vertex.start]
             return f"{place.file}:{place.line}"
     return ""
-
-
-def vertex_text(vertex: VertexName) -> str:
-    """Return a vertex as text: hexadecimal address, label, ENTRY or EXIT."""
-    return ("slot " if vertex.is_slot else "") + start_text(vertex.start)
-
-
-def start_text(start: int | str) -> str:
-    """Return a block's start as text."""
-    return start if isinstance(start, str) else f"{start:x}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, JsonName
 from profiler.graphs.dag import Dag, DagEdge
 from profiler.graphs.numbering import PathNumbering
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
@@ -48,14 +48,17 @@ class AcyclicPlan(Protocol):
         ...
 
 
-def ends(cfg: ControlFlowGraph, edge: int) -> list[int | str]:
+def ends(cfg: ControlFlowGraph, edge: int) -> list[JsonName]:
     """Return the names of an edge's source and target."""
-    return [cfg.vertex_name(cfg.edges[edge].source), cfg.vertex_name(cfg.edges[edge].target)]
+    return [
+        cfg.name_of(cfg.edges[edge].source).as_json(),
+        cfg.name_of(cfg.edges[edge].target).as_json(),
+    ]
 
 
 def num_paths(cfg: ControlFlowGraph, numbers: Sequence[int]) -> dict[str, int]:
     """Return numbers by vertex as numbers by block name."""
-    return {str(cfg.vertex_name(block.id)): numbers[block.id] for block in cfg.blocks}
+    return {str(cfg.name_of(block.id)): numbers[block.id] for block in cfg.blocks}
 
 
 def describe_acyclic(plan: AcyclicPlan) -> dict[str, Any]:
@@ -94,7 +97,7 @@ def dummies(dag: Dag) -> list[DagEdge]:
 def dummy(cfg: ControlFlowGraph, edge: DagEdge) -> dict[str, Any]:
     """Return a dummy edge's ends, and the edges that it stands for."""
     return {
-        "from": cfg.vertex_name(edge.source),
-        "to": cfg.vertex_name(edge.target),
+        "from": cfg.name_of(edge.source).as_json(),
+        "to": cfg.name_of(edge.target).as_json(),
         "for": list(edge.stands_for),
     }

@@ -9,7 +9,7 @@ is a defect of simprof and never passed over.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -20,7 +20,9 @@ from profiler.engine.lowering import Lowering
 from profiler.engine.products import CountedSegment, Totals
 from profiler.engine.segment_replay import SegmentReplay
 from profiler.engine.walk import GraphIndex
+from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import GraphFacts, graph_facts
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan
 from profiler.request.errors import CountError
@@ -69,13 +71,15 @@ class RoutineEvents:
         """How often the routine was entered."""
         return sum(self.edges[edge] for edge in self.cfg.out_edges[self.cfg.entry])
 
+    @cached_property
+    def graph_facts(self) -> GraphFacts:
+        """What reports say of the routine's graph; the same under all schemes."""
+        return graph_facts(self.cfg)
+
     @property
     def block_counts(self) -> tuple[int, ...]:
         """Executions by block."""
-        cfg = self.cfg
-        return tuple(
-            sum(self.edges[edge] for edge in cfg.in_edges[block.id]) for block in cfg.blocks
-        )
+        return flow.block_counts(self.cfg, self.edges)
 
 
 GraphSource = Callable[[int], ControlFlowGraph | None]
@@ -236,13 +240,13 @@ def check_reading(events: RoutineEvents, mode: str, reading: Reading) -> None:
     for edge, counted in enumerate(reading.edges or ()):
         if counted != events.edges[edge]:
             ends = cfg.edges[edge]
-            place = f"edge {_shown(cfg, ends.source)} -> {_shown(cfg, ends.target)}"
+            place = f"edge {cfg.name_of(ends.source)} -> {cfg.name_of(ends.target)}"
             raise _defect(cfg, mode, place, counted, events.edges[edge])
     if reading.blocks is not None:
         pairs = zip(reading.blocks, events.block_counts, strict=True)
         for block, (counted, executed) in enumerate(pairs):
             if counted != executed:
-                raise _defect(cfg, mode, f"block {_shown(cfg, block)}", counted, executed)
+                raise _defect(cfg, mode, f"block {cfg.name_of(block)}", counted, executed)
 
 
 def _defect(cfg: ControlFlowGraph, mode: str, place: str, counted: int, seen: int) -> CountError:
@@ -250,11 +254,6 @@ def _defect(cfg: ControlFlowGraph, mode: str, place: str, counted: int, seen: in
         f"{cfg.name}: {mode} counts {counted} for {place}, which was executed {seen} times: "
         "this is a defect of simprof, please report the program"
     )
-
-
-def _shown(cfg: ControlFlowGraph, vertex: int) -> str:
-    name = cfg.vertex_name(vertex)
-    return f"{name:#x}" if isinstance(name, int) else name
 
 
 def collect_events(index: GraphIndex, automaton: Automaton) -> dict[int, RoutineEvents]:
@@ -276,9 +275,3 @@ def collect_events(index: GraphIndex, automaton: Automaton) -> dict[int, Routine
             tuple(ends.get(routine, ())),
         )
     return events
-
-
-def counts_of(events: Mapping[int, RoutineEvents], routine: int, edges: int) -> Sequence[int]:
-    """Edge counts of routine number `routine`, which has so many edges; 0 if it never ran."""
-    found = events.get(routine)
-    return (0,) * edges if found is None else found.edges

@@ -9,13 +9,10 @@ from typing import TYPE_CHECKING, cast
 from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import counter_bytes
 from profiler.graphs import flow
-from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first, is_reducible
-from profiler.graphs.numbering import number
+from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
+from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import (
     PathDecoder,
-    PathRecord,
     Reading,
     RoutineCounters,
     RoutinePlan,
@@ -23,7 +20,6 @@ from profiler.plan.decoders import (
 from profiler.plan.plan import Table
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import (
-    EXIT,
     EdgeCount,
     Ending,
     FaultInfo,
@@ -32,7 +28,6 @@ from profiler.profiles.profile import (
     PathCount,
     ProgramInfo,
     RoutineProfile,
-    vertex_name,
 )
 from profiler.request.request import RunRequest, SchemeOptions
 from profiler.schemes import registry
@@ -216,7 +211,7 @@ def _routine(
 ) -> RoutineProfile:
     cfg = events.cfg
     plan = scheme.plan(routine)
-    dfs = depth_first(cfg)
+    facts = events.graph_facts
     instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
     whole = scheme.routine_plan(routine)
     path_plan = definition.path_decoder(whole)
@@ -224,11 +219,11 @@ def _routine(
     return RoutineProfile(
         name=cfg.name,
         address=cfg.address,
-        blocks=len(cfg.blocks),
-        edges=len(cfg.edges),
-        back_edges=len(dfs.back_edges),
-        irreducible=not is_reducible(cfg, dfs),
-        potential_paths=number(make_dag(cfg, dfs)).total,
+        blocks=facts.blocks,
+        edges=facts.edges,
+        back_edges=facts.back_edges,
+        irreducible=facts.irreducible,
+        potential_paths=facts.potential_paths,
         cut_edges=0 if path_plan is None else len(path_plan.cut_edges),
         table=Table.NONE if plan is None else plan.table,
         addressing=None if plan is None else plan.addressing,
@@ -252,8 +247,8 @@ def _routine(
 def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
     ends = cfg.edges[edge]
     return EdgeCount(
-        vertex_name(cfg, ends.source),
-        vertex_name(cfg, ends.target),
+        cfg.name_of(ends.source),
+        cfg.name_of(ends.target),
         ends.kind,
         counts[edge],
         instrumented,
@@ -261,7 +256,7 @@ def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented:
 
 
 def _early(cfg: ControlFlowGraph, block: int, count: int) -> EdgeCount:
-    return EdgeCount(vertex_name(cfg, block), EXIT, EdgeKind.EARLY, count, False)
+    return EdgeCount(cfg.name_of(block), EXIT, EdgeKind.EARLY, count, False)
 
 
 def _paths(

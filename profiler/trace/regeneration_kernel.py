@@ -51,7 +51,7 @@ DIFFERS = 5  # the digest at a checkpoint is another
 OUTPUT_FULL = 6
 STACK_FULL = 7
 
-# How control leaves by an EXIT edge (`trace_calls.Exit`).
+# How control leaves by an EXIT edge (`calls.Exit`).
 RETURN = 1
 ENTER = 2
 CALL = 3

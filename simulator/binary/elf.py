@@ -62,7 +62,7 @@ _BINDINGS = {0: Binding.LOCAL, 1: Binding.GLOBAL, 2: Binding.WEAK, 10: Binding.G
 
 
 @dataclass(frozen=True)
-class _Layout:
+class _RecordFormats:
     """`struct` formats of one ELF class; field order is normalised by the readers."""
 
     header: struct.Struct
@@ -72,14 +72,14 @@ class _Layout:
     dynamic: struct.Struct
 
 
-_LAYOUT_64 = _Layout(
+_FORMATS_64 = _RecordFormats(
     struct.Struct(">16xHHIQQQIHHHHHH"),
     struct.Struct(">IIQQQQQQ"),
     struct.Struct(">IIQQQQIIQQ"),
     struct.Struct(">IBBHQQ"),
     struct.Struct(">qQ"),
 )
-_LAYOUT_32 = _Layout(
+_FORMATS_32 = _RecordFormats(
     struct.Struct(">16xHHIIIIIHHHHHH"),
     struct.Struct(">IIIIIIII"),
     struct.Struct(">IIIIIIIIII"),
@@ -97,7 +97,7 @@ class _Header:
     program_header_count: int
     sections: int  # file offset, 0 where there are none
     section_count: int
-    layout: _Layout
+    formats: _RecordFormats
 
     @property
     def is64(self) -> bool:
@@ -202,7 +202,7 @@ def _parse(path: Path, data: bytes) -> Program:
         symbols=_read_symbols(header, sections, segments, data, bias),
         load_bias=bias,
         program_headers_address=_program_headers_address(header, headers, bias),
-        program_header_size=header.layout.program_header.size,
+        program_header_size=header.formats.program_header.size,
         program_header_count=header.program_header_count,
         stack_executable=_stack_executable(headers),
         lines=DwarfLineTable(data, bias, code),
@@ -230,14 +230,14 @@ def _read_header(data: bytes) -> _Header:
         raise _Refusal(f"has unknown ELF version {data[6]}; link it again")
     if data[7] in _OTHER_SYSTEMS:
         raise _Refusal(f"is a program for {_OTHER_SYSTEMS[data[7]]}; build it for Linux")
-    layout = _LAYOUT_64 if machine is MachineKind.SPARCV9 else _LAYOUT_32
-    if len(data) < layout.header.size:
+    formats = _FORMATS_64 if machine is MachineKind.SPARCV9 else _FORMATS_32
+    if len(data) < formats.header.size:
         raise _Refusal("is truncated inside its ELF header; copy or link it again")
-    return _check_header(machine, layout, layout.header.unpack_from(data), len(data))
+    return _check_header(machine, formats, formats.header.unpack_from(data), len(data))
 
 
 def _check_header(
-    machine: MachineKind, layout: _Layout, fields: tuple[int, ...], size: int
+    machine: MachineKind, formats: _RecordFormats, fields: tuple[int, ...], size: int
 ) -> _Header:
     kind, _, version, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = fields
     if kind == _ET_REL:
@@ -250,24 +250,24 @@ def _check_header(
         raise _Refusal(f"has unknown ELF version {version}; link it again")
     if phnum == 0:
         raise _Refusal("has no program headers; link it again")
-    if phentsize != layout.program_header.size:
+    if phentsize != formats.program_header.size:
         raise _Refusal(f"has program headers of {phentsize} bytes; its header is damaged")
     if phoff + phnum * phentsize > size:
         raise _Refusal("has program headers beyond its end; it is truncated or damaged")
     if shoff and shnum:
-        if shentsize != layout.section_header.size:
+        if shentsize != formats.section_header.size:
             raise _Refusal(f"has section headers of {shentsize} bytes; its header is damaged")
         if shoff + shnum * shentsize > size:
             raise _Refusal("has section headers beyond its end; it is truncated or damaged")
     sections = shnum if shoff else 0
-    return _Header(machine, kind, entry, phoff, phnum, shoff, sections, layout)
+    return _Header(machine, kind, entry, phoff, phnum, shoff, sections, formats)
 
 
 def _read_program_headers(header: _Header, data: bytes) -> tuple[_ProgramHeader, ...]:
-    layout = header.layout.program_header
+    record = header.formats.program_header
     found = []
     for index in range(header.program_header_count):
-        fields = layout.unpack_from(data, header.program_headers + index * layout.size)
+        fields = record.unpack_from(data, header.program_headers + index * record.size)
         if header.is64:
             kind, flags, offset, address, _, file_size, memory_size, _ = fields
         else:
@@ -293,11 +293,11 @@ def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: by
 
 
 def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
-    layout = header.layout.dynamic
+    record = header.formats.dynamic
     if entry.offset + entry.file_size > len(data):
         raise _Refusal("has a dynamic section beyond its end; it is truncated or damaged")
-    for offset in range(0, entry.file_size - layout.size + 1, layout.size):
-        tag, value = layout.unpack_from(data, entry.offset + offset)
+    for offset in range(0, entry.file_size - record.size + 1, record.size):
+        tag, value = record.unpack_from(data, entry.offset + offset)
         if tag == _DT_NULL:
             return
         yield tag, value
@@ -357,10 +357,10 @@ def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
 
 
 def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
-    layout = header.layout.section_header
+    record = header.formats.section_header
     found = []
     for index in range(header.section_count):
-        fields = layout.unpack_from(data, header.sections + index * layout.size)
+        fields = record.unpack_from(data, header.sections + index * record.size)
         _, kind, flags, address, offset, size, link, *_ = fields
         if kind not in (0, _SHT_NOBITS) and size and offset + size > len(data):
             raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
@@ -409,7 +409,7 @@ def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
 def _header_end(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
     """Address after the program headers where a segment maps them, else 0."""
     address = _program_headers_address(header, headers, bias)
-    size = header.layout.program_header.size * header.program_header_count
+    size = header.formats.program_header.size * header.program_header_count
     return address + size if address else 0
 
 
@@ -453,11 +453,11 @@ def _table_symbols(
     data: bytes,
     bias: int,
 ) -> Iterator[Symbol]:
-    layout = header.layout.symbol
+    record = header.formats.symbol
     strings = data[names.offset : names.offset + names.size]
-    count = table.size // layout.size
-    view = memoryview(data)[table.offset : table.offset + count * layout.size]
-    for fields in layout.iter_unpack(view):
+    count = table.size // record.size
+    view = memoryview(data)[table.offset : table.offset + count * record.size]
+    for fields in record.iter_unpack(view):
         if header.is64:
             name_offset, info, _, section, value, size = fields
         else:

@@ -153,11 +153,6 @@ class Cpu:
         data = struct.pack(f">{len(words)}I", *words)
         ctypes.memmove(self._page_host + address - SYSTEM_PAGE, data, len(data))
 
-    @property
-    def system_page_host(self) -> int:
-        """Host address of the system page."""
-        return self._page_host
-
     def map(self, address: int, size: int, host: int) -> None:
         """Let the engine reach `size` bytes of host memory at guest `address`."""
         try:

@@ -13,9 +13,6 @@ from types import MappingProxyType
 STACK_BIAS_64 = 2047
 """64-bit frames lie at %sp + 2047 (SPARC V9 ABI)."""
 
-REGISTER_NAMES = tuple(f"%{bank}{number}" for bank in "goli" for number in range(8))
-"""Integer registers by number: %g0..%g7, %o0..%o7, %l0..%l7, %i0..%i7."""
-
 WINDOW_SAVE_WORDS = 16
 """Words of the register save area at the bottom of every frame."""
 
@@ -179,17 +176,12 @@ O_NONBLOCK = 0x4000
 O_NOCTTY = 0x8000
 O_DIRECTORY = 0x10000
 O_NOFOLLOW = 0x20000
-O_LARGEFILE = 0x40000
 O_CLOEXEC = 0x400000
 O_PATH = 0x1000000
 O_TMPFILE = 0x2000000
 
 # ioctl requests
 TCGETS = 0x40245408
-TCSETS = 0x80245409
-TCSETSW = 0x8024540A
-TCSETSF = 0x8024540B
-TIOCGWINSZ = 0x40087468
 FIONREAD = 0x4004667F
 FIOCLEX = 0x20006601
 FIONCLEX = 0x20006602

@@ -23,7 +23,7 @@ from simulator.linux.outside import (
     ReplayHost,
     Special,
 )
-from simulator.linux.sandbox import Parts, Place, Realm, Sandbox, canonical_parts, failure
+from simulator.linux.sandbox import Parts, Realm, ResolvedPath, Sandbox, canonical_parts, failure
 from simulator.linux.streams import StandardStreams
 
 __all__ = ["Host", "HostCalls", "RecordingHost", "ReplayHost"]
@@ -108,7 +108,7 @@ class Host(HostCalls):
             raise failure(errno.ENOTDIR)
         return entry.parts
 
-    def _resolve(self, base: int | None, path: bytes, follow: bool) -> Place:
+    def _resolve(self, base: int | None, path: bytes, follow: bool) -> ResolvedPath:
         start = () if path.startswith(b"/") else self._start(base)
         return self._sandbox.resolve(start, path, follow=follow)
 
@@ -118,12 +118,12 @@ class Host(HostCalls):
             raise failure(errno.EBADF)
         return entry
 
-    def _changeable(self, place: Place) -> None:
+    def _changeable(self, place: ResolvedPath) -> None:
         """Raise EROFS unless the directory entry may be changed."""
         if place.realm is not Realm.REAL or not self._sandbox.may_change_entry(place.parts):
             raise failure(errno.EROFS)
 
-    def _owned(self, place: Place) -> os.stat_result:
+    def _owned(self, place: ResolvedPath) -> os.stat_result:
         """Return the status of an existing file whose content may be changed."""
         if not place.exists:
             raise failure(errno.ENOENT)
@@ -154,7 +154,7 @@ class Host(HostCalls):
                 return self._create(place, path, access, mode)
             return self._open_existing(place, place.status, access)
 
-    def _open_unreal(self, place: Place, access: Access) -> int | Special:
+    def _open_unreal(self, place: ResolvedPath, access: Access) -> int | Special:
         if place.special == "exe" and self._program is not None:
             if access & Access.WRITE:
                 raise failure(errno.ETXTBSY)
@@ -167,7 +167,7 @@ class Host(HostCalls):
             raise failure(errno.EISDIR)
         return self._keep(-1, place.parts, is_directory=True)
 
-    def _create(self, place: Place, path: bytes, access: Access, mode: int) -> int:
+    def _create(self, place: ResolvedPath, path: bytes, access: Access, mode: int) -> int:
         if not access & Access.CREATE:
             raise failure(errno.ENOENT)
         if path.endswith(b"/"):
@@ -178,7 +178,7 @@ class Host(HostCalls):
         os.fchmod(descriptor, mode & 0o777)
         return self._keep(descriptor, place.parts, bool(access & Access.WRITE))
 
-    def _open_existing(self, place: Place, status: os.stat_result, access: Access) -> int:
+    def _open_existing(self, place: ResolvedPath, status: os.stat_result, access: Access) -> int:
         writing = bool(access & (Access.WRITE | Access.TRUNCATE))
         if stat.S_ISLNK(status.st_mode):
             raise failure(errno.ELOOP)
@@ -210,7 +210,7 @@ class Host(HostCalls):
         if access & Access.TRUNCATE:
             os.ftruncate(descriptor, 0)
 
-    def _open_directory(self, place: Place) -> int:
+    def _open_directory(self, place: ResolvedPath) -> int:
         flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(place.name, flags, dir_fd=place.directory)
         return self._keep(descriptor, place.parts, is_directory=True)
@@ -440,7 +440,7 @@ class Host(HostCalls):
 
     # Changing attributes
 
-    def _set_mode(self, place: Place, mode: int) -> None:
+    def _set_mode(self, place: ResolvedPath, mode: int) -> None:
         """Set the bits of exactly the file that was found, even if its name moves on."""
         flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_PATH
         descriptor = os.open(place.name, flags, dir_fd=place.directory)

@@ -7,8 +7,8 @@ emulated kernel itself provides; the host's are never touched.
 
 Paths are walked one component at a time from a held descriptor of root, each component opened with
 O_NOFOLLOW; symbolic links are read and followed by hand, so neither links nor `..` nor a
-directory renamed meanwhile can lead out. A walk ends in a `Place`, whose canonical parts contain no
-link: whether it may be written is decided by them.
+directory renamed meanwhile can lead out. A walk ends in a `ResolvedPath`, whose canonical parts
+contain no link: whether it may be written is decided by them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Realm(Enum):
 
 
 @dataclass(frozen=True)
-class Place:
+class ResolvedPath:
     """The end of a walk. Use as a context manager: it owns `directory`.
 
     Attributes
@@ -82,7 +82,7 @@ class Place:
     special: str | None = None
     exists: bool = True
 
-    def __enter__(self) -> Place:
+    def __enter__(self) -> ResolvedPath:
         return self
 
     def __exit__(
@@ -139,7 +139,7 @@ class Sandbox:
         """Whether the directory entry `parts` may be created, removed or renamed."""
         return self.may_change(parts) and self.writable != parts
 
-    def resolve(self, start: Parts, path: bytes, *, follow: bool) -> Place:
+    def resolve(self, start: Parts, path: bytes, *, follow: bool) -> ResolvedPath:
         """Walk `path` from the canonical directory `start`.
 
         Parameters
@@ -224,7 +224,7 @@ class _Walk:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def run(self) -> Place:
+    def run(self) -> ResolvedPath:
         while self._todo:
             name = self._todo.popleft()
             if name == b".":
@@ -248,20 +248,20 @@ class _Walk:
         self._at = parts
         self._descriptor = self._sandbox.open_directory(parts)
 
-    def _here(self) -> Place:
+    def _here(self) -> ResolvedPath:
         """Return the directory that the walk stands in."""
         if self._descriptor < 0:
             realm = Realm.SKELETON if self._sandbox.is_ancestor(self._at) else Realm.SPECIAL
-            return Place(self._at, realm)
+            return ResolvedPath(self._at, realm)
         return self._place(self._at, b".", os.fstat(self._descriptor))
 
-    def _place(self, parts: Parts, name: bytes, status: os.stat_result | None) -> Place:
+    def _place(self, parts: Parts, name: bytes, status: os.stat_result | None) -> ResolvedPath:
         if self._must_be_directory and status is not None and not stat.S_ISDIR(status.st_mode):
             raise failure(errno.ENOTDIR)
         descriptor, self._descriptor = self._descriptor, -1
-        return Place(parts, Realm.REAL, descriptor, name, status, exists=status is not None)
+        return ResolvedPath(parts, Realm.REAL, descriptor, name, status, exists=status is not None)
 
-    def _step(self, name: bytes) -> Place | None:
+    def _step(self, name: bytes) -> ResolvedPath | None:
         if len(name) > 255:
             raise failure(errno.ENAMETOOLONG)
         real = self._descriptor >= 0
@@ -269,7 +269,7 @@ class _Walk:
             return self._step_real(name)
         return self._step_unreal(name)
 
-    def _step_real(self, name: bytes) -> Place | None:
+    def _step_real(self, name: bytes) -> ResolvedPath | None:
         parts = (*self._at, name)
         try:
             status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
@@ -298,7 +298,7 @@ class _Walk:
             self._must_be_directory = True
         self._queue(text, self._at)
 
-    def _step_unreal(self, name: bytes) -> Place | None:
+    def _step_unreal(self, name: bytes) -> ResolvedPath | None:
         """Step through the skeleton above root and through /dev and /proc."""
         parts = (*self._at, name)
         if parts == self._sandbox.root or self._sandbox.is_ancestor(parts):
@@ -314,7 +314,7 @@ class _Walk:
             raise failure(errno.ENOENT)
         realm = Realm.SPECIAL if special is not None else Realm.SKELETON
         self.close()
-        return Place(parts, realm, special=special, exists=special is not None)
+        return ResolvedPath(parts, realm, special=special, exists=special is not None)
 
 
 def _is_special(parts: Parts) -> bool:

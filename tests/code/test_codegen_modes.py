@@ -16,7 +16,8 @@ from profiler.code.codegen import RoutineCode
 from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
 from profiler.code.pricing import added
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from profiler.plan.interpret import ExecutedWalk, begin, execute, executions, follow
+from profiler.graphs.flow import block_counts
+from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from profiler.plan.plan import InstrumentationPlan, Table, WriteTrace
 from profiler.request.request import SchemeOptions, TableChoice
 from profiler.schemes.qpt import VertexPlacement
@@ -97,7 +98,7 @@ def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) 
     counters = execute(lab.cfg, plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])
     assert lab.words(layout.edge_base, plan.edge_counters) == list(counters.events)
     assert counted_paths(lab, plan, layout) == dict(counters.paths)
-    price = added(generated, crossings, executions(lab.cfg, crossings), counters.taken)
+    price = added(generated, crossings, block_counts(lab.cfg, crossings), counters.taken)
     assert executed - base[1] == price + hashing(lab, plan, edges)
     check_path_registers(plan, generated)
     return generated
@@ -216,7 +217,7 @@ def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, 
     written = (lab.bench.word(TRACE_END + POSITION) + units & 0xFFFFFFFF) * (1 if packed else 8)
     assert written == len(trace)
     assert buffered_bits(lab, written) == trace
-    assert executed - base[1] == added(generated, crossings, executions(lab.cfg, crossings))
+    assert executed - base[1] == added(generated, crossings, block_counts(lab.cfg, crossings))
 
 
 CALLEE = RUNTIME_BASE + 0xF000
@@ -250,7 +251,7 @@ def test_targets_of_indirect_transfers_are_traced(machine: MachineKind) -> None:
     first = trace.index((CALLEE + 8).to_bytes(4, "big"))
     assert (CALLEE + 4).to_bytes(4, "big") in trace[first + 4 :]
     crossings = crossings_of(lab, edges)
-    assert executed - base[1] == added(generated, crossings, executions(lab.cfg, crossings))
+    assert executed - base[1] == added(generated, crossings, block_counts(lab.cfg, crossings))
 
 
 def buffered_bits(lab: Lab, count: int) -> str:

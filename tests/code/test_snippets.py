@@ -277,7 +277,7 @@ def free_case(machine: MachineKind, mode: int, register: Register | None = R.L0)
     return Case(machine, access, site, 7, case.state)
 
 
-DESIGN_COSTS: list[tuple[Action, int, int]] = [  # DESIGN section 7's table
+FREE_COSTS: list[tuple[Action, int, int]] = [  # the table of snippets_paths
     (SetRegister(9), 2, 1),
     (AddRegister(9), 1, 1),
     (AddRegister(-9), 1, 1),
@@ -289,7 +289,7 @@ DESIGN_COSTS: list[tuple[Action, int, int]] = [  # DESIGN section 7's table
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize(("action", "addressing", "indexing"), DESIGN_COSTS, ids=str)
+@pytest.mark.parametrize(("action", "addressing", "indexing"), FREE_COSTS, ids=str)
 def test_free_costs(machine: MachineKind, action: Action, addressing: int, indexing: int) -> None:
     runner = Runner(machine, 1)
     for mode, cost in ((0, addressing), (1, indexing)):

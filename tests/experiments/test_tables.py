@@ -42,14 +42,14 @@ from profiler.experiments.tables.table import (
     Bars,
     Column,
     Form,
+    ReportTable,
     Row,
-    Table,
     Verdict,
     beside,
     program_key,
     with_averages,
 )
-from profiler.plan.plan import Table as CounterTable
+from profiler.plan.plan import Table
 from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown, table_text
 from profiler.reports.table_values import shown
 from simulator.errors import UsageError
@@ -63,7 +63,7 @@ VIEW = View()
 MADE = ("9.9", "engine", "7-abc")
 
 
-def routine(name: str, table: CounterTable, **numbers: Any) -> RoutineRow:
+def routine(name: str, table: Table, **numbers: Any) -> RoutineRow:
     """A routine with the given numbers and nothing else of interest."""
     plain: dict[str, Any] = {
         "address": 0, "blocks": 4, "edges": 6, "back_edges": 0, "irreducible": False,
@@ -80,14 +80,14 @@ def counts(**numbers: int) -> dict[str, int]:
     return plain | numbers
 
 
-def table_of(name: str, results: Mapping[str, CellResult], program: str = "p") -> Table:
+def table_of(name: str, results: Mapping[str, CellResult], program: str = "p") -> ReportTable:
     """A table of one INT program with these results by the table's own names."""
     spec = TABLES[name]
     cells = {VIEW.cell(need, program): results[key] for key, need in spec.needs.items()}
     return make(spec, [Program(program, "INT")], cells, VIEW)
 
 
-def only_row(table: Table) -> dict[str, Any]:
+def only_row(table: ReportTable) -> dict[str, Any]:
     (row,) = (row for row in table.rows if row.kind == "program")
     return dict(zip((column.key for column in table.columns), row.values, strict=True))
 
@@ -135,7 +135,7 @@ def test_a_table_of_train_runs_that_input_where_papers_have_ref() -> None:
 MISPRINTED = {("tpp3", "INT average", "a515"), ("tpp3", "average", "a515")}
 
 
-def averages_of(table: Table) -> Iterator[tuple[str, Column, float, float]]:
+def averages_of(table: ReportTable) -> Iterator[tuple[str, Column, float, float]]:
     for row in (row for row in table.rows if row.kind == "average"):
         group = row.group
         for column, value in zip(table.columns[1:], row.values[1:], strict=True):
@@ -237,8 +237,8 @@ def test_epp_table_2() -> None:
     predicted = PredictedPaths(3, 50, 300, 900, 7, 40)
     facts = PathFacts(12, 100, 500, 2000, 9, 60, 1, 4, 6, predicted)
     rows = (
-        routine("a", CounterTable.ARRAY, potential_paths=1000),
-        routine("b", CounterTable.HASH, potential_paths=10**400),
+        routine("a", Table.ARRAY, potential_paths=1000),
+        routine("b", Table.HASH, potential_paths=10**400),
     )
     table = table_of("epp2", {"pp": CellResult(base=1, facts=facts, routines=rows)})
     row = only_row(table)
@@ -262,9 +262,9 @@ def test_epp_table_3() -> None:
 
 def test_tpp_table_1() -> None:
     rows = (
-        routine("a", CounterTable.ARRAY, added=100, path_increments=40, edge_increments=10),
-        routine("b", CounterTable.HASH, added=500, path_increments=50),
-        routine("c", CounterTable.NONE),
+        routine("a", Table.ARRAY, added=100, path_increments=40, edge_increments=10),
+        routine("b", Table.HASH, added=500, path_increments=50),
+        routine("c", Table.NONE),
     )
     row = only_row(table_of("tpp1", {"pp": CellResult(base=2000, added=600, routines=rows)}))
     assert (row["pp"], row["array"], row["hash"], row["hashed"]) == (30.0, 5.0, 25.0, 50.0)
@@ -274,20 +274,20 @@ def test_tpp_table_1() -> None:
 def test_tpp_tables_2_and_4_and_figures() -> None:
     lost = {"flow_blocks": 200, "overcounted_blocks": 1, "undercounted_blocks": 3}
 
-    def result(added: int, paths: int, table: CounterTable) -> CellResult:
+    def result(added: int, paths: int, table: Table) -> CellResult:
         rows = (
             routine("a", table, num_paths=paths),
-            routine("b", CounterTable.ARRAY, num_paths=None),
+            routine("b", Table.ARRAY, num_paths=None),
         )
         made = counts(path_increments=60, inferred_paths=30)
         return CellResult(base=1000, added=added, counts=made, lost=lost, routines=rows)
 
     pp = replace(
-        result(400, 80_000, CounterTable.HASH),
+        result(400, 80_000, Table.HASH),
         lost={},
         counts=counts(path_increments=80, edge_increments=10),
     )
-    tpp = {f"t{key}": result(100, 400, CounterTable.ARRAY) for key in ("1", "5", "10", "515", "0")}
+    tpp = {f"t{key}": result(100, 400, Table.ARRAY) for key in ("1", "5", "10", "515", "0")}
     row = only_row(table_of("tpp2", {"pp": pp, **tpp}))
     assert (row["pp"], row["t515"], row["a515"]) == (40.0, 10.0, 98.0)
     row = only_row(table_of("tpp4", {"pp": pp, **tpp}))
@@ -300,8 +300,8 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
 
 def test_bl94_tables() -> None:
     rows = (
-        routine("a", CounterTable.NONE, blocks=6, edges=10, instrumented_edges=4, no_jump_edges=3),
-        routine("b", CounterTable.NONE, blocks=14, edges=20, instrumented_edges=8, no_jump_edges=3),
+        routine("a", Table.NONE, blocks=6, edges=10, instrumented_edges=4, no_jump_edges=3),
+        routine("b", Table.NONE, blocks=14, edges=20, instrumented_edges=8, no_jump_edges=3),
     )
     row = only_row(table_of("bl94-table2", {"plan": CellResult(routines=rows)}))
     assert (row["edges"], row["profiled"], row["profiled_share"]) == (30, 12, 40.0)
@@ -362,8 +362,8 @@ def test_kiter_tables_and_cs6120() -> None:
     for k, (one, two) in enumerate(zip((3, 9, 27, 81, 243), (5, 5, 5, 5, 5), strict=True), 1):
         plans[f"k{k}"] = CellResult(
             routines=(
-                routine("loop", CounterTable.ARRAY, address=8, num_paths=one),
-                routine("straight", CounterTable.ARRAY, address=16, num_paths=two),
+                routine("loop", Table.ARRAY, address=8, num_paths=one),
+                routine("straight", Table.ARRAY, address=16, num_paths=two),
             )
         )
     table = table_of("kiter4", plans)
@@ -379,7 +379,7 @@ def test_kiter_4_shows_the_papers_routines_of_its_programs() -> None:
     plans = {
         f"k{k}": CellResult(
             routines=tuple(
-                routine(name, CounterTable.ARRAY, address=i, num_paths=(i + 2) ** k)
+                routine(name, Table.ARRAY, address=i, num_paths=(i + 2) ** k)
                 for i, name in enumerate(found)
             )
         )
@@ -401,8 +401,10 @@ COLUMNS = (
 )
 
 
-def small(*rows: Row, **more: Any) -> Table:
-    return Table("t", "Title", "Paper", "Caption.", COLUMNS, with_averages(COLUMNS, rows), **more)
+def small(*rows: Row, **more: Any) -> ReportTable:
+    return ReportTable(
+        "t", "Title", "Paper", "Caption.", COLUMNS, with_averages(COLUMNS, rows), **more
+    )
 
 
 def program_row(name: str, group: str, x: float | None, n: int = 1) -> Row:
@@ -548,7 +550,7 @@ def test_numbers_in_sentences(value: float | None, text: str) -> None:
 # --- renderings
 
 
-def report_of(*tables: Table) -> TableReport:
+def report_of(*tables: ReportTable) -> TableReport:
     programs = (Program("a<b|c", "INT", "126.gcc"),)
     return TableReport("su", "A suite", VIEW, *MADE, programs, tables, ("kiter4",), "simprof table")
 
@@ -618,7 +620,7 @@ def test_html_is_whole_and_escaped(report: TableReport) -> None:
     assert root.find(".//{http://www.w3.org/2000/svg}svg") is not None
 
 
-def bars_of(table: Table) -> list[tuple[float, str]]:
+def bars_of(table: ReportTable) -> list[tuple[float, str]]:
     """Heights and tooltips of a plot's bars."""
     plot = bars_svg.render(table)
     assert plot is not None

@@ -12,7 +12,7 @@ def test_figure_10_has_one_dummy_at_each_end_of_the_back_edge() -> None:
     cfg = epp_10()
     dag = make_dag(cfg, depth_first(cfg))
     dummies = [
-        (cfg.vertex_name(each.source), cfg.vertex_name(each.target), each.stands_for)
+        (cfg.name_of(each.source).start, cfg.name_of(each.target).start, each.stands_for)
         for each in dag.edges
         if each.cfg_edge is None
     ]
@@ -24,8 +24,8 @@ def test_figure_10_has_one_dummy_at_each_end_of_the_back_edge() -> None:
 def test_back_edges_share_dummies_at_heads_and_sources() -> None:
     cfg = named("A>B B>C C>D D>B D>C D>A D>E", "A", "E")
     dag = make_dag(cfg, depth_first(cfg))
-    assert [cfg.vertex_name(vertex) for vertex in dag.entry_dummy] == ["B", "C", "A"]
-    assert [cfg.vertex_name(vertex) for vertex in dag.exit_dummy] == ["D"]
+    assert [cfg.name_of(vertex).start for vertex in dag.entry_dummy] == ["B", "C", "A"]
+    assert [cfg.name_of(vertex).start for vertex in dag.exit_dummy] == ["D"]
     (shared,) = dag.exit_dummy.values()
     assert dag.edges[shared].stands_for == tuple(edge(cfg, e) for e in ("D>B", "D>C", "D>A"))
     assert dag.edge_weights([1, 1, 1, 2, 3, 4, 1, 1, 1])[shared] == 9
@@ -42,7 +42,7 @@ def test_dead_ends_and_endless_loops_reach_exit_over_dummies() -> None:
     dag = make_dag(cfg, depth_first(cfg))
     dag.validate()
     ends = {
-        cfg.vertex_name(source): dag.edges[e].stands_for for source, e in dag.exit_dummy.items()
+        cfg.name_of(source).start: dag.edges[e].stands_for for source, e in dag.exit_dummy.items()
     }
     assert ends == {"B": (), "D": (edge(cfg, "D>C"),)}
 

@@ -50,7 +50,7 @@ def test_figure_10_without_dummies_confuses_paths() -> None:
     acyclic = named("A>B B>D B>C C>E D>E E>F F>G F>H G>H", "A", "H")
     plain = numbered(acyclic)
     value = {
-        (str(plain.dag.cfg.vertex_name(each.source)), str(plain.dag.cfg.vertex_name(each.target))):
+        (str(plain.dag.cfg.name_of(each.source)), str(plain.dag.cfg.name_of(each.target))):
         plain.values[each.id] for each in plain.dag.edges
     }  # fmt: skip
     confused = {

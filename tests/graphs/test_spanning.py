@@ -6,7 +6,7 @@ import pytest
 from profiler.graphs.dag import make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
-from profiler.graphs.spanning import chord_increments, maximum_spanning_tree, minimum_spanning_tree
+from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
 from tests.oracles.brute import random_graph
 from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1
 
@@ -22,9 +22,9 @@ def test_weight_against_networkx(seed: int, least: bool) -> None:
     rng = random.Random(seed)
     count, ends = random_ends(rng)
     weights = [rng.choice((0.0, 0.5, 1.0, 2.5, rng.random())) for _ in ends]
-    build = minimum_spanning_tree if least else maximum_spanning_tree
     root = (count - 1, 0)
-    tree = build(count, ends, weights, root)
+    sign = -1 if least else 1
+    tree = maximum_spanning_tree(count, ends, [sign * weight for weight in weights], root)
     if nx.is_connected(nx.Graph([*ends, root])):
         tree.validate()
     other = nx.MultiGraph()

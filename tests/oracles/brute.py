@@ -141,7 +141,7 @@ class Path:
 
 
 def all_paths(cfg: ControlFlowGraph, cut: Iterable[int] = ()) -> set[Path]:
-    """Enumerate the paths of DESIGN section 4, and those into dead ends (EPP figure 5's leaf)."""
+    """Enumerate the paths (docs/SEMANTICS.md), and those into dead ends (EPP figure 5's leaf)."""
     back = back_edges(cfg)
     ended = {edge for edge in back if cfg.edges[edge].source != cfg.edges[edge].target} | set(cut)
     live = reachable(cfg)

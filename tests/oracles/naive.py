@@ -18,7 +18,7 @@ A trace may also mark `q` as not reached by the instruction before (`breaks`): a
 (`q` is where an interrupted activation goes on) or a set context (a non-local exit).
 
 A non-local exit ends the activations above the landing early, and the landing one too; a new
-activation begins at `q` along an ENTRY edge (DESIGN section 4). The landing activation is the one
+activation begins at `q` along an ENTRY edge (docs/SEMANTICS.md). The landing activation is the one
 whose %sp is the landing's; without %sp, the nearest one of the same routine.
 """
 
@@ -109,7 +109,7 @@ class Activation:
 
 
 def back_edges(graph: ControlFlowGraph) -> frozenset[int]:
-    """Return the back edges: edges to a vertex on the depth-first search stack (DESIGN 4)."""
+    """Return the back edges: edges to a vertex on the depth-first search stack."""
     found: set[int] = set()
     seen, on_stack = {graph.entry}, {graph.entry}
     stack = [(graph.entry, iter(graph.out_edges[graph.entry]))]

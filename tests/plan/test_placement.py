@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from profiler.graphs.spanning import SpanningTree
+from profiler.graphs.spanning import ChordIncrements
 from profiler.plan.placement import choose_table
 from profiler.plan.plan import Addressing, Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
@@ -14,7 +14,7 @@ from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1, epp_10, n
 def code(plan: PathPlan) -> dict[str, str]:
     cfg = plan.cfg
     return {
-        f"{cfg.vertex_name(cfg.edges[e].source)}>{cfg.vertex_name(cfg.edges[e].target)}":
+        f"{cfg.name_of(cfg.edges[e].source).start}>{cfg.name_of(cfg.edges[e].target).start}":
         "; ".join(map(str, actions)) for e, actions in plan.plan.actions.items()
     }  # fmt: skip
 
@@ -30,9 +30,9 @@ def test_figure_9() -> None:
         "D>F": "count[r]++",
     }
     assert plan.plan.uses_register
-    names = [str(cfg.vertex_name(vertex)) for vertex in sorted(plan.static_region)]
+    names = [str(cfg.name_of(vertex)) for vertex in sorted(plan.static_region)]
     assert names == ["A", "B"]
-    assert {str(cfg.vertex_name(v)) for v in plan.plan.counted_region} == {"E", "F"}
+    assert {str(cfg.name_of(v)) for v in plan.plan.counted_region} == {"E", "F"}
 
 
 def test_back_edge_carries_both_dummies() -> None:
@@ -73,8 +73,7 @@ def test_parallel_back_edges_are_told_apart_by_a_counter() -> None:
 
 
 def table_for(greatest: int) -> tuple[Table, Addressing | None]:
-    tree = SpanningTree(2, ((0, 1), (0, 1)), (True, False), frozenset(), (1, 0))
-    return choose_table(tree, [0, greatest])
+    return choose_table(ChordIncrements((0, greatest), (0, 0)).greatest)
 
 
 @pytest.mark.parametrize(

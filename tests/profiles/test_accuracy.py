@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.profiles.accuracy import Attribution, attribute, attribution, pieces_of
 from profiler.schemes.pp.planner import plan_pp

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind, VertexName
 from profiler.profiles.codec import decode, encode
 from profiler.profiles.combine import diff, merge
 from profiler.profiles.output import check_writable, write_atomically
-from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount, VertexName
+from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount
 from profiler.profiles.storage import MAGIC, from_bytes, load, save, to_bytes
 from simulator.errors import UsageError
 from tests.support.samples import BODY, FAULT, HEAD, TAIL, measurement, routine

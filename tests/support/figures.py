@@ -32,7 +32,7 @@ def edge(cfg: ControlFlowGraph, ends: str) -> int:
     found = [
         each.id
         for each in cfg.edges
-        if (cfg.vertex_name(each.source), cfg.vertex_name(each.target)) == (source, target)
+        if (cfg.name_of(each.source).start, cfg.name_of(each.target).start) == (source, target)
     ]
     assert len(found) == 1, f"{ends}: {found}"
     return found[0]
@@ -54,7 +54,7 @@ def walk(cfg: ControlFlowGraph, blocks: str) -> list[int]:
 
 def letters(cfg: ControlFlowGraph, blocks: tuple[int, ...]) -> str:
     """Return the blocks' names, run together."""
-    return "".join(str(cfg.vertex_name(block)) for block in blocks)
+    return "".join(str(cfg.name_of(block)) for block in blocks)
 
 
 EPP_1_EDGES = "A>B A>C B>C B>D C>D D>F D>E E>F"

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.graphs.cfg import EdgeKind
+from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from profiler.plan.plan import Addressing, Table
 from profiler.profiles.profile import (
-    ENTRY,
-    EXIT,
     EdgeCount,
     Ending,
     FaultInfo,
@@ -16,7 +14,6 @@ from profiler.profiles.profile import (
     PathCount,
     ProgramInfo,
     RoutineProfile,
-    VertexName,
 )
 from simulator.binary.program import MachineKind, SourceLine
 

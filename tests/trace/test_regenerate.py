@@ -16,7 +16,8 @@ import pytest
 
 from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
-from profiler.profiles.profile import EXIT, Measurement, VertexName, vertex_name
+from profiler.graphs.cfg import EXIT, VertexName
+from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
 from profiler.request.request import GuestOptions, RunRequest
 from profiler.session.session import run_program
@@ -120,7 +121,7 @@ def executions(traced: Traced) -> list[int]:
     for number, cfg in enumerate(traced.recovered.routines):
         first = int(traced.recovered.first_block[number])
         for block in range(len(cfg.blocks)):
-            places[cfg.address, vertex_name(cfg, block)] = first + block
+            places[cfg.address, cfg.name_of(block)] = first + block
     counts = [0] * traced.recovered.block_count
     for routine in traced.measurement.routines:
         for edge in routine.edge_counts:

@@ -1,7 +1,7 @@
 """Cells: the unit of every experiment, as values.
 
 A *cell* is one program on one input under one setting. Tables and sweeps say which cells they
-need (`Cell`, by names), a suite tells what is behind the names (`Job`, with files), `cell_run`
+need (`Cell`, by names), a suite tells what is behind the names (`Job`, with files), `run`
 runs jobs and makes a `CellResult` of plain numbers from each, and `store` keeps them under their
 `CellKey`, which holds everything that decides the result, so that nothing is run twice.
 

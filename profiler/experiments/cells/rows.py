@@ -11,9 +11,7 @@ from profiler.code.context import RoutineContext
 from profiler.code.places import Where, find_place
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import make_dag
-from profiler.graphs.loops import depth_first, is_reducible
-from profiler.graphs.numbering import number
+from profiler.graphs.facts import graph_facts
 from profiler.graphs.weights import measured
 from profiler.plan.decoders import GuidedDecoder, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
@@ -121,17 +119,17 @@ def plan_row(
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
     cfg, plan = whole.cfg, whole.plan
-    dfs = depth_first(cfg)
+    facts = graph_facts(cfg)
     places = _places(cfg, plan, context, (0,) * len(cfg.edges))
     decoder = definition(mode).path_decoder(whole)
     return RoutineRow(
         name=cfg.name,
         address=cfg.address,
-        blocks=len(cfg.blocks),
-        edges=len(cfg.edges),
-        back_edges=len(dfs.back_edges),
-        irreducible=not is_reducible(cfg, dfs),
-        potential_paths=number(make_dag(cfg, dfs)).total,
+        blocks=facts.blocks,
+        edges=facts.edges,
+        back_edges=facts.back_edges,
+        irreducible=facts.irreducible,
+        potential_paths=facts.potential_paths,
         num_paths=None if decoder is None else decoder.num_paths,
         cut_edges=0 if decoder is None else len(decoder.cut_edges),
         table=plan.table,

@@ -109,19 +109,26 @@ def setting_causes(
     new: Baseline,
     results: tuple[SettingResult, SettingResult],
     routines: Sequence[RoutineChange],
-    above: Sequence[Cause],
+    run_causes: Sequence[Cause],
 ) -> Iterator[Cause]:
-    """Yield what changed for one setting of a run; `above` is what changed for the whole run."""
+    """Yield what changed for one setting of a run.
+
+    Parameters
+    ----------
+    run_causes
+        What changed for the run, and so under every setting: another program explains other
+        graphs, another program or input explains other plans.
+    """
     parts = tuple(cost_changes(old.costs, new.costs, {*results[0].kinds, *results[1].kinds}))
     if parts:
         yield Cause("cost model", "instrumentation is other code", parts)
     options = tuple(_option_changes(old.settings[setting], new.settings[setting]))
     if options:
         yield Cause("setting", "options changed", options)
-    given = any(cause.kind in ("binary", "input") for cause in above) or bool(options)
+    given = any(cause.kind in ("binary", "input") for cause in run_causes) or bool(options)
     graphs = [routine for routine in routines if routine.graph]
     if graphs:
-        why = "" if any(cause.kind == "binary" for cause in above) else " of the same program"
+        why = "" if any(cause.kind == "binary" for cause in run_causes) else " of the same program"
         yield Cause("graphs", f"other control-flow graphs{why}", _names(graphs))
     plans = [routine for routine in routines if routine.plan is not None]
     if plans:

@@ -1,7 +1,7 @@
 """`simprof regress` as functions: record a baseline, check one.
 
 Simulated counts are exact and repeatable, so a difference is a change of the program, of what it
-is given, of the cost model, or of an algorithm; `regress_causes` says which.
+is given, of the cost model, or of an algorithm; `causes` says which.
 """
 
 from __future__ import annotations

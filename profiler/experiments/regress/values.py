@@ -99,7 +99,7 @@ class Run:
         `file` (as found from the baseline's directory) or `suite`, `benchmark`, `build` and
         `input`; `sha256`, `compiler` (`compiler_note`), `machine`.
     input
-        What the program is given: see `regress_measure.input_facts`.
+        What the program is given: see `measure.input_facts`.
     ending
         `reason`, `status` and `output`, the digest of what it wrote.
     results

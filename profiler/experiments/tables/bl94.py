@@ -21,7 +21,7 @@ from profiler.experiments.tables.table import (
     Claim,
     Column,
     Form,
-    Table,
+    ReportTable,
     Value,
     percentage,
     ratio,
@@ -54,7 +54,7 @@ def times(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield (program.name, redundant, optimal, ratio(optimal, redundant), *parts)
 
 
-def judge_times(table: Table) -> Iterator[Claim]:
+def judge_times(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claim about table 1."""
     mean = table.mean("increase")
     yield judge(
@@ -117,7 +117,7 @@ def edges(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     )
 
 
-def judge_edges(table: Table) -> Iterator[Claim]:
+def judge_edges(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's observations about table 2."""
     shares = table.values("profiled_share")
     mean = table.mean("profiled_share")
@@ -185,7 +185,7 @@ def traces(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield (program.name, old, new, ratio(old, new), fewest, bit, ratio(new, bit), *added)
 
 
-def judge_traces(table: Table) -> Iterator[Claim]:
+def judge_traces(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.2's claims."""
     factors = table.values("old_new")
     mean = table.mean("old_new")

@@ -19,7 +19,7 @@ from profiler.experiments.tables.claims import (
 )
 from profiler.experiments.tables.epp import QPT2
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import Bars, Claim, Column, Form, Table, Value, ratio
+from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value, ratio
 
 REDUNDANT = Need(setting("qpt"))
 VERTEX = Need(setting("qpt", placement="vertex-optimal"))
@@ -51,7 +51,7 @@ def profiling(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield program.name, normalised(found["redundant"]), normalised(found["optimal"])
 
 
-def judge_profiling(table: Table) -> Iterator[Claim]:
+def judge_profiling(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claims about graph 1."""
     both = pairs(table, "redundant", "optimal")
     lower, count = share_of(two <= one for _, one, two in both)
@@ -115,7 +115,7 @@ def reductions(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     )
 
 
-def judge_reductions(table: Table) -> Iterator[Claim]:
+def judge_reductions(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claims about graph 2."""
     both = pairs(table, "increments", "instructions")
     below, count = share_of(two <= one for _, one, two in both)
@@ -144,7 +144,7 @@ def judge_reductions(table: Table) -> Iterator[Claim]:
     yield _judge_greatest(table)
 
 
-def _judge_greatest(table: Table) -> Claim:
+def _judge_greatest(table: ReportTable) -> Claim:
     rows = sorted(pairs(table, "redundant", "increments"), key=lambda row: row[1])
     half = len(rows) // 2
     low = median(row[2] for row in rows[:half]) if half else None
@@ -190,7 +190,7 @@ def placements(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield (program.name, *(ratio(blocks, instrumentation(found[name])) for name in names))
 
 
-def judge_placements(table: Table) -> Iterator[Claim]:
+def judge_placements(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claims about graph 3."""
     both = pairs(table, "edge", "vertex")
     better, count = share_of(one >= two for _, one, two in both)
@@ -247,7 +247,7 @@ def trees(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     )
 
 
-def judge_trees(table: Table) -> Iterator[Claim]:
+def judge_trees(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.4's claims about graph 4."""
     both = pairs(table, "heuristic-max", "heuristic-min")
     better, count = share_of(one > two for _, one, two in both)
@@ -288,7 +288,7 @@ def judge_trees(table: Table) -> Iterator[Claim]:
     )
 
 
-def _is_ordered(table: Table) -> bool:
+def _is_ordered(table: ReportTable) -> bool:
     close = 1e-9
     return all(
         low <= value + close and value <= high + close
@@ -326,7 +326,7 @@ def weightings(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield program.name, normalised(found["heuristic"]), normalised(found["exact"])
 
 
-def judge_weightings(table: Table) -> Iterator[Claim]:
+def judge_weightings(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.4's claims about graph 5."""
     both = pairs(table, "heuristic", "exact")
     below, count = share_of(two <= one for _, one, two in both)

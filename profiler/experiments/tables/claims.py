@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from profiler.experiments.tables.table import Claim, Row, Table, Verdict, as_float
+from profiler.experiments.tables.table import Claim, ReportTable, Row, Verdict, as_float
 
 Explain = Callable[[], str]
 NO_GROUPS = "the suite has fewer than two programs in one of the groups INT and FP"
@@ -33,7 +33,7 @@ def judge(text: str, holds: bool | None, figure: str, explain: Explain | None = 
     return Claim(text, Verdict.FAILS, figure, explain() if explain else "")
 
 
-def group_means(table: Table, key: str) -> tuple[float | None, float | None]:
+def group_means(table: ReportTable, key: str) -> tuple[float | None, float | None]:
     """Return the means of INT and of FP programs; None for a group of fewer than two."""
     integer, floating = (
         table.mean(key, group) if len(table.values(key, group)) > 1 else None
@@ -44,7 +44,7 @@ def group_means(table: Table, key: str) -> tuple[float | None, float | None]:
 
 def compare_groups(
     text: str,
-    table: Table,
+    table: ReportTable,
     key: str,
     unit: str,
     explain: Explain | None = None,
@@ -80,18 +80,18 @@ def extremes(values: Iterable[float], unit: str = "") -> str:
     return f"{number(found[0])}-{number(found[-1])}{unit}"
 
 
-def programs(table: Table) -> list[Row]:
+def programs(table: ReportTable) -> list[Row]:
     """Return the rows of programs that did not fail."""
     return [row for row in table.rows if row.kind == "program"]
 
 
-def value(table: Table, row: Row, key: str) -> float | None:
+def value(table: ReportTable, row: Row, key: str) -> float | None:
     """Return a number of a row."""
     found = row.values[table.index(key)]
     return as_float(found) if isinstance(found, int | float) else None
 
 
-def pairs(table: Table, first: str, second: str) -> list[tuple[str, float, float]]:
+def pairs(table: ReportTable, first: str, second: str) -> list[tuple[str, float, float]]:
     """Return (program, a, b) of rows that have both numbers."""
     found = []
     for row in programs(table):
@@ -101,12 +101,14 @@ def pairs(table: Table, first: str, second: str) -> list[tuple[str, float, float
     return found
 
 
-def bottom(table: Table, key: str, others: tuple[str, ...], count: int = 3) -> str:
+def bottom(table: ReportTable, key: str, others: tuple[str, ...], count: int = 3) -> str:
     """Return the programs where a column is least, with other columns of theirs, as text."""
     return top(table, key, others, count, sign=1)
 
 
-def top(table: Table, key: str, others: tuple[str, ...], count: int = 3, *, sign: int = -1) -> str:
+def top(
+    table: ReportTable, key: str, others: tuple[str, ...], count: int = 3, *, sign: int = -1
+) -> str:
     """Return the programs where a column is greatest, with other columns of theirs, as text.
 
     `sign`: 1 for those where it is least.

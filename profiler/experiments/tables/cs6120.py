@@ -8,7 +8,7 @@ from profiler.experiments.cells.settings import setting
 from profiler.experiments.tables.bl94_graphs import normalised
 from profiler.experiments.tables.claims import extremes, judge, number, pairs, share_of, top
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import Bars, Claim, Column, Form, Table, Value
+from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value
 
 NEEDS = {
     "calls": Need(setting("calls")),
@@ -23,7 +23,7 @@ def bars(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield (program.name, *(normalised(found[name]) for name in NEEDS))
 
 
-def judge_bars(table: Table) -> Iterator[Claim]:
+def judge_bars(table: ReportTable) -> Iterator[Claim]:
     """Judge what the post concludes from its bars."""
     calls, optimal = table.mean("calls"), table.mean("calls_optimal")
     yield judge(

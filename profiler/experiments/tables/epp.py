@@ -30,7 +30,7 @@ from profiler.experiments.tables.table import (
     Claim,
     Column,
     Form,
-    Table,
+    ReportTable,
     Value,
     percentage,
     ratio,
@@ -88,7 +88,7 @@ def costs(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     )
 
 
-def judge_costs(table: Table) -> Iterator[Claim]:
+def judge_costs(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 1."""
     mean = table.mean("pp_qpt2")
     ratios = table.values("pp_qpt2")
@@ -124,7 +124,7 @@ def judge_costs(table: Table) -> Iterator[Claim]:
     )
 
 
-def _judge_hashing(table: Table) -> Iterator[Claim]:
+def _judge_hashing(table: ReportTable) -> Iterator[Claim]:
     hashed = pairs(table, "hashed", "pp_qpt2")
     little = [quotient for _, share, quotient in hashed if share < LITTLE]
     middle = median(little) if little else None
@@ -224,7 +224,7 @@ def _lengths(facts: PathFacts, predicted: PredictedPaths) -> tuple[Value, ...]:
     )
 
 
-def judge_characteristics(table: Table) -> Iterator[Claim]:
+def judge_characteristics(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 2."""
     shares = [100 * paths / potential for _, paths, potential in pairs(table, "paths", "potential")]
     yield judge(
@@ -254,7 +254,7 @@ def judge_characteristics(table: Table) -> Iterator[Claim]:
     yield from _judge_predictions(table)
 
 
-def _judge_predictions(table: Table) -> Iterator[Claim]:
+def _judge_predictions(table: ReportTable) -> Iterator[Claim]:
     correct = table.mean("correct")
     yield judge(
         "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
@@ -336,7 +336,7 @@ def common(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     )
 
 
-def judge_common(table: Table) -> Iterator[Claim]:
+def judge_common(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 3."""
     integer, floating = table.values("static", "INT"), table.values("static", "FP")
     yield judge(

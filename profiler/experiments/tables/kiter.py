@@ -25,7 +25,7 @@ from profiler.experiments.tables.table import (
     Claim,
     Column,
     Form,
-    Table,
+    ReportTable,
     Value,
     percentage,
     ratio,
@@ -73,7 +73,7 @@ def _hashed(result: CellResult) -> float | None:
     return percentage(result.counts["hashed_increments"], increments(result))
 
 
-def judge_slowdowns(table: Table) -> Iterator[Claim]:
+def judge_slowdowns(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 3."""
     for key, k, published in (("k2", 2, "8 of 9"), ("k3", 3, "6 of 8")):
         factors = table.values(key)
@@ -92,7 +92,7 @@ def judge_slowdowns(table: Table) -> Iterator[Claim]:
     )
 
 
-def _judge_hashing(table: Table) -> Claim:
+def _judge_hashing(table: ReportTable) -> Claim:
     text = "Large slowdowns come with the change from arrays to hash tables."
     changed: list[float] = []
     others: list[float] = []
@@ -172,7 +172,7 @@ def _is_kernel(program: Program) -> bool:
     return program.name in ("compress", "ndes")
 
 
-def judge_static_paths(table: Table) -> Iterator[Claim]:
+def judge_static_paths(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claim about table 4 (and figure-free statement of growth)."""
     counts = [[value(table, row, f"k{k}") for k in ITERATIONS] for row in programs(table)]
     known = [[count for count in row if count is not None] for row in counts]

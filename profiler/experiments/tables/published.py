@@ -20,9 +20,9 @@ from profiler.experiments.tables.table import (
     AVERAGE_NAMES,
     Column,
     Form,
+    ReportTable,
     Row,
     RowKind,
-    Table,
     Value,
 )
 from simulator.errors import UsageError
@@ -30,7 +30,7 @@ from simulator.errors import UsageError
 GROUP = "group"
 
 
-def published(name: str) -> Table | None:
+def published(name: str) -> ReportTable | None:
     """Return what the paper prints for our table `name`; None: nothing that is data.
 
     Raises
@@ -42,15 +42,15 @@ def published(name: str) -> Table | None:
 
 
 @cache
-def _all(directory: Path) -> Mapping[str, Table]:
-    found: dict[str, Table] = {}
+def _all(directory: Path) -> Mapping[str, ReportTable]:
+    found: dict[str, ReportTable] = {}
     for path in sorted(directory.glob("*.toml")):
         for table in read_published(path):
             found[table.name] = table
     return MappingProxyType(found)
 
 
-def read_published(path: Path) -> tuple[Table, ...]:
+def read_published(path: Path) -> tuple[ReportTable, ...]:
     """Read the tables of one file.
 
     Raises
@@ -68,14 +68,14 @@ def read_published(path: Path) -> tuple[Table, ...]:
         raise UsageError(f"{path} is not a file of published tables: {detail}") from None
 
 
-def _table(entry: Mapping[str, Any]) -> Table:
+def _table(entry: Mapping[str, Any]) -> ReportTable:
     columns = tuple(
         Column(key, title, Form(form))
         for key, title, form in zip(entry["columns"], entry["titles"], entry["forms"], strict=True)
     )
     shown = tuple(column for column in columns if column.key != GROUP)
     rows = tuple(_row(columns, values) for values in entry["rows"])
-    return Table(
+    return ReportTable(
         str(entry["name"]),
         str(entry["title"]),
         str(entry["source"]),

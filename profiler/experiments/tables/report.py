@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.experiments.tables.spec import Program, View
-from profiler.experiments.tables.table import Table
+from profiler.experiments.tables.table import ReportTable
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TableReport:
     engine: str
     cost_model: str
     programs: tuple[Program, ...]
-    tables: tuple[Table, ...]
+    tables: tuple[ReportTable, ...]
     left_out: tuple[str, ...] = ()
     command: str = ""
 

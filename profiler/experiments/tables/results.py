@@ -15,7 +15,7 @@ from profiler.experiments.cells.sweep import FILE_BUILD
 from profiler.experiments.suites.suite import BuildProgress, Suite, load_suite
 from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.spec import Program, TableSpec, View, make
-from profiler.experiments.tables.table import Form, Table
+from profiler.experiments.tables.table import Form, ReportTable
 from simulator.errors import UsageError
 
 NO_SUITE = "(none)"
@@ -156,7 +156,7 @@ def _report(
     return replace(report, tables=tuple(_with_basis(table, report) for table in tables))
 
 
-def _with_basis(table: Table, report: TableReport) -> Table:
+def _with_basis(table: ReportTable, report: TableReport) -> ReportTable:
     """Say in the caption what the numbers rest on."""
     unit = "Costs are simulated instructions, not times"
     if any(column.form is Form.SECONDS for column in table.columns):

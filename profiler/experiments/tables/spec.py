@@ -16,8 +16,8 @@ from profiler.experiments.tables.table import (
     Bars,
     Claim,
     Column,
+    ReportTable,
     Row,
-    Table,
     Value,
     beside,
     failed_row,
@@ -76,12 +76,12 @@ Found = Mapping[str, CellResult]
 """Results of one program by the table's own name of each need."""
 
 Rows = Callable[[Program, Found], Iterable[Sequence[Value]]]
-Claims = Callable[[Table], Iterable[Claim]]
+Claims = Callable[[ReportTable], Iterable[Claim]]
 
 
 @dataclass(frozen=True)
 class TableSpec:
-    """What `make` makes a table of. Names are as in `Table`.
+    """What `make` makes a table of. Names are as in `ReportTable`.
 
     Attributes
     ----------
@@ -139,10 +139,10 @@ def make(
     programs: Sequence[Program],
     results: Mapping[Cell, CellResult],
     view: View,
-) -> Table:
+) -> ReportTable:
     """Make a table of results; a cell that is missing among them is a failure of its program."""
     rows = [row for program in programs for row in _rows(spec, program, results, view)]
-    table = Table(
+    table = ReportTable(
         spec.name,
         spec.title,
         spec.source,

@@ -1,7 +1,8 @@
 """Tables of experiments as values: columns, rows, the paper's own numbers, verdicts on claims.
 
 Numbers are in the units that the papers print: overheads and shares in percent (53.4 is 53.4 %),
-ratios as such. Renderers in `reports` turn a `Table` into text, JSON, CSV, Markdown, HTML, SVG.
+ratios as such. Renderers in `reports` turn a `ReportTable` into text, JSON, CSV, Markdown, HTML,
+SVG.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class Bars:
 
 
 @dataclass(frozen=True)
-class Table:
+class ReportTable:
     """A table or graph of a paper, reproduced.
 
     Attributes
@@ -152,7 +153,7 @@ class Table:
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-    published: Table | None = None
+    published: ReportTable | None = None
     claims: tuple[Claim, ...] = ()
     notes: tuple[str, ...] = ()
     bars: Bars | None = None
@@ -250,7 +251,7 @@ def _average(
     yield Row(tuple(values), "average", group)
 
 
-def beside(table: Table, matches: dict[str, tuple[str, ...]]) -> Table:
+def beside(table: ReportTable, matches: dict[str, tuple[str, ...]]) -> ReportTable:
     """Set the paper's numbers beside ours, in columns of their own.
 
     Parameters
@@ -281,7 +282,9 @@ def beside(table: Table, matches: dict[str, tuple[str, ...]]) -> Table:
     return _merged(table, published, partners)
 
 
-def _merged(table: Table, published: Table, partners: Sequence[Row | None]) -> Table:
+def _merged(
+    table: ReportTable, published: ReportTable, partners: Sequence[Row | None]
+) -> ReportTable:
     columns: list[Column] = []
     values: list[list[Value]] = [[] for _ in table.rows]
     for position, column in enumerate(table.columns):

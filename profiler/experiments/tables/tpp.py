@@ -26,12 +26,12 @@ from profiler.experiments.tables.table import (
     Claim,
     Column,
     Form,
-    Table,
+    ReportTable,
     Value,
     percentage,
     ratio,
 )
-from profiler.plan.plan import Table as CounterTable
+from profiler.plan.plan import Table
 
 PAPER = (
     "R. Joshi, M. D. Bond and C. Zilles, Targeted Path Profiling: Lower Overhead Path Profiling "
@@ -60,11 +60,11 @@ def counter_kinds(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     pp = found["pp"]
     parts = {
         kind: [row for row in pp.routines if row.table is kind]
-        for kind in (CounterTable.ARRAY, CounterTable.HASH)
+        for kind in (Table.ARRAY, Table.HASH)
     }
     added = {kind: sum(row.added for row in rows) for kind, rows in parts.items()}
     paths = {kind: sum(map(increments, rows)) for kind, rows in parts.items()}
-    array, hashed = CounterTable.ARRAY, CounterTable.HASH
+    array, hashed = Table.ARRAY, Table.HASH
     cost = ratio(ratio(added[hashed], paths[hashed]), ratio(added[array], paths[array]))
     yield (
         program.name,
@@ -76,7 +76,7 @@ def counter_kinds(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     )
 
 
-def judge_counter_kinds(table: Table) -> Iterator[Claim]:
+def judge_counter_kinds(table: ReportTable) -> Iterator[Claim]:
     """Judge section 2.2's claims about table 1."""
     mean = table.mean("pp")
     above = [share for _, cost, share in pairs(table, "pp", "hashed") if mean and cost > mean]
@@ -154,7 +154,7 @@ def targeted(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield (*values, overhead(found["t0"]))
 
 
-def judge_targeted(table: Table, part: float, told: str) -> Iterator[Claim]:
+def judge_targeted(table: ReportTable, part: float, told: str) -> Iterator[Claim]:
     """Judge section 5.1's claims about tables 2 and 3.
 
     Parameters
@@ -190,14 +190,14 @@ def judge_targeted(table: Table, part: float, told: str) -> Iterator[Claim]:
     yield from _judge_parts(table)
 
 
-def _unreduced(table: Table) -> str:
+def _unreduced(table: ReportTable) -> str:
     rest = sorted(pairs(table, "t515", "pp"), key=lambda each: each[1] - each[2], reverse=True)
     return "least reduced: " + "; ".join(
         f"{name} {number(cost)} % of {number(before)} %" for name, cost, before in rest[:3]
     )
 
 
-def _judge_thresholds(table: Table) -> Iterator[Claim]:
+def _judge_thresholds(table: ReportTable) -> Iterator[Claim]:
     pp, first = table.mean("pp"), table.mean("t1")
     means = [mean for key in THRESHOLDS if (mean := table.mean(f"t{key}")) is not None]
     saved = None if pp is None or not means else pp - min(means)
@@ -227,7 +227,7 @@ def _judge_thresholds(table: Table) -> Iterator[Claim]:
     )
 
 
-def _judge_parts(table: Table) -> Iterator[Claim]:
+def _judge_parts(table: ReportTable) -> Iterator[Claim]:
     integer, floating = (
         ratio(best, before)
         for best, before in zip(group_means(table, "t515"), group_means(table, "pp"), strict=True)
@@ -263,13 +263,13 @@ def _judge_parts(table: Table) -> Iterator[Claim]:
     )
 
 
-def _judge_95(table: Table) -> Iterator[Claim]:
+def _judge_95(table: ReportTable) -> Iterator[Claim]:
     return judge_targeted(
         table, 0.65, "TPP(5,15) reduces the overhead of PP from 28 % to 14 %, about half."
     )
 
 
-def _judge_2000(table: Table) -> Iterator[Claim]:
+def _judge_2000(table: ReportTable) -> Iterator[Claim]:
     return judge_targeted(
         table, 0.5, "TPP(5,15) reduces the overhead of PP from 37 % to 13 %, almost by two thirds."
     )

@@ -21,13 +21,13 @@ from profiler.experiments.tables.table import (
     Claim,
     Column,
     Form,
-    Table,
+    ReportTable,
     Value,
     percentage,
     ratio,
 )
 from profiler.experiments.tables.tpp import PAPER, THRESHOLDS, TITLES, TPP
-from profiler.plan.plan import Table as CounterTable
+from profiler.plan.plan import Table
 
 
 def enumerated(program: Program, found: Found) -> Iterator[Sequence[Value]]:
@@ -44,7 +44,7 @@ def enumerated(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield tuple(values)
 
 
-def judge_enumerated(table: Table) -> Iterator[Claim]:
+def judge_enumerated(table: ReportTable) -> Iterator[Claim]:
     """Judge section 5.1's claims about table 4."""
     left = table.values("s515")
     most, count = share_of(share < 1 for share in left)
@@ -63,7 +63,7 @@ def judge_enumerated(table: Table) -> Iterator[Claim]:
     )
 
 
-def _few_paths(table: Table) -> str:
+def _few_paths(table: ReportTable) -> str:
     rows = sorted(pairs(table, "s515", "pp"), key=lambda each: -each[1])
     return (
         "cold edges are removed only where that makes a hash table an array, and these programs "
@@ -107,7 +107,7 @@ def obvious(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     yield program.name, inferred, counted, percentage(inferred, inferred + counted)
 
 
-def judge_obvious(table: Table) -> Iterator[Claim]:
+def judge_obvious(table: ReportTable) -> Iterator[Claim]:
     """Judge section 2.2's claims about figure 3."""
     mean = table.mean("obvious")
     yield judge(
@@ -153,11 +153,11 @@ def hashed_routines(program: Program, found: Found) -> Iterator[Sequence[Value]]
     values: list[Value] = [program.name, len(found["pp"].routines)]
     for name in ("pp", "t1", "t5", "t10"):
         rows = found[name].routines
-        values.append(percentage(sum(r.table is CounterTable.HASH for r in rows), len(rows)))
+        values.append(percentage(sum(r.table is Table.HASH for r in rows), len(rows)))
     yield tuple(values)
 
 
-def judge_hashed_routines(table: Table) -> Iterator[Claim]:
+def judge_hashed_routines(table: ReportTable) -> Iterator[Claim]:
     """Judge section 5.1's claims about figure 9, and EPP 5.3's about most routines."""
     shares = table.values("pp")
     yield judge(
@@ -195,7 +195,7 @@ def judge_hashed_routines(table: Table) -> Iterator[Claim]:
     )
 
 
-def _reduction(table: Table, group: str) -> float | None:
+def _reduction(table: ReportTable, group: str) -> float | None:
     """Percent by which the mean share of hashed routines falls from PP to TPP(5,5)."""
     before, after = table.mean("pp", group), table.mean("t5", group)
     return None if not before or after is None else 100 * (before - after) / before

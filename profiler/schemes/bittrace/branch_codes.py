@@ -286,14 +286,14 @@ def _spans(
     spans: list[dict[int, Span]] = [{} for _ in range(dag.cfg.vertex_count)]
     spans[dag.cfg.exit] = {0: (0, 0)}
     for vertex in reversed(dag.topological[1:-1]):
-        found = spans[vertex]
+        at_vertex = spans[vertex]
         for label, edge in enumerate(order[vertex]):
             for bits, (low, high) in spans[dag.edges[edge].target].items():
                 length, above = bits + widths[vertex], label << bits
                 if length > WORD_BITS:
                     return None
-                old = found.get(length, (above + low, above + high))
-                found[length] = min(old[0], above + low), max(old[1], above + high)
+                old = at_vertex.get(length, (above + low, above + high))
+                at_vertex[length] = min(old[0], above + low), max(old[1], above + high)
     return spans
 
 

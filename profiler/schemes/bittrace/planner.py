@@ -14,27 +14,28 @@ would take more than `MAX_WORDS` words, more edges are cut than `pp` cuts.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
 
 from profiler.code.runtime.word_hash_routine import MAX_WORDS
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import edge_counts, path_record, removed_forest, truncated_dag
-from profiler.graphs.spanning import SpanningTree
+from profiler.graphs.paths import (
+    PathRecord,
+    path_record,
+    removed_forest,
+    truncated_dag,
+)
 from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import PathRecord, Reading, RoutineCounters
-from profiler.plan.placement import INDEXING_REACH
+from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.path_plan import AcyclicPathPlan
+from profiler.plan.placement import INDEXING_REACH, with_edge_counters
 from profiler.plan.plan import (
     Action,
     Addressing,
     CountConstantPath,
-    CountEdge,
     CountPath,
     InstrumentationPlan,
     SetRegister,
@@ -51,50 +52,21 @@ from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartW
 from simulator.errors import UsageError
 
 
-@dataclass(frozen=True)
-class BitTracePlan:
+@dataclass(frozen=True, kw_only=True)
+class BitTracePlan(AcyclicPathPlan):
     """Bit tracing of one routine and the way back from counters to paths.
 
     A path's number is `branch_codes.code_key` of its code.
 
     Attributes
     ----------
-    cfg, plan, weights
-        See `RoutinePlan`. The weights choose removed edges with counters, nothing else.
-    dag, numbering, codes
-        The paths' graph, their order and their codes.
-    edge_counters
-        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
-        leave their counts open.
-    removed_tree
-        The other removed edges (see `path_edges.removed_forest`).
+    weights
+        They choose removed edges with counters, nothing else.
+    codes
+        The codes of the paths.
     """
 
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
-    dag: Dag
-    numbering: PathNumbering
     codes: BranchCodes
-    edge_counters: tuple[int, ...]
-    removed_tree: SpanningTree
-
-    @property
-    def cut_edges(self) -> tuple[int, ...]:
-        """Ids of the edges cut because of too many paths (EPP 5.3) or too long codes."""
-        return self.dag.cut_edges
-
-    @property
-    def num_paths(self) -> int:
-        """Number of paths that the plan tells apart."""
-        return self.numbering.total
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of potential paths before any edge was cut."""
-        if not self.cut_edges:
-            return self.numbering.total
-        return number(make_dag(self.cfg, self.dag.dfs)).total
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts.
@@ -109,34 +81,15 @@ class BitTracePlan:
             raise ValueError(f"{self.cfg.name} has no path {path_id}")
         return path_record(self.dag, self.codes.decode(words, self.cfg.exit))
 
-    def decode_partial(self, registers: Sequence[int], vertex: int) -> PathRecord:
-        """Return the unfinished path of an activation that ended early in `vertex` (EPP 3.6)."""
-        words = registers[: self.codes.words[vertex] + 1] if self.plan.uses_register else (0,)
-        return path_record(self.dag, self.codes.decode(words, vertex), partial=True)
-
-    def all_paths(self) -> Iterator[PathRecord]:
-        """Yield every path, in the order of `pp`'s numbers."""
-        return (path_record(self.dag, path) for path in self.numbering.paths())
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+        """Return the unfinished path of activations that ended early (EPP 3.6)."""
+        words = end.registers[: self.codes.words[end.block] + 1]
+        path = self.codes.decode(words if self.plan.uses_register else (0,), end.block)
+        return path_record(self.dag, path, partial=True)
 
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
-        path = [self.dag.real[edge] for edge in edges]
-        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
-            path.insert(0, self.dag.entry_dummy[blocks[0]])
-        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
-            path.append(self.dag.exit_dummy[blocks[-1]])
-        return code_key(self.codes.encode(path))
-
-    def read(self, counters: RoutineCounters) -> Reading:
-        """Derive paths, unfinished paths and edge counts."""
-        partial: Counter[PathRecord] = Counter()
-        for end in counters.unfinished:
-            partial[self.decode_partial(end.registers, end.block)] += end.count
-        paths = {number: count for number, count in sorted(counters.paths.items()) if count}
-        whole = ((self.decode(path_id), count) for path_id, count in paths.items())
-        counted = zip(self.edge_counters, counters.events, strict=True)
-        edges = edge_counts(self.dag, self.removed_tree, counted, chain(whole, partial.items()))
-        return Reading(edges=edges, paths=paths, partial=partial)
+        return code_key(self.codes.encode(self.dag_path(blocks, edges)))
 
     def validate(self) -> None:
         """Check every structure.
@@ -149,15 +102,7 @@ class BitTracePlan:
         self.dag.validate()
         self.numbering.validate()
         self.codes.validate(self.numbering)
-        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
-        counters = [
-            (action.counter, edge)
-            for edge, actions in self.plan.actions.items()
-            for action in actions
-            if isinstance(action, CountEdge)
-        ]
-        assert sorted(counters) == list(enumerate(self.edge_counters))
-        assert self.plan.edge_counters == len(self.edge_counters)
+        self.validate_counters()
         assert self.plan.registers == self.plan.key_words == self.codes.word_count
 
 
@@ -179,7 +124,7 @@ def plan_bittrace(
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     dag, numbering, codes = _coded(truncated_dag(cfg, dfs, path_limit, total_limit))
-    removed_tree = removed_forest(dag, edge_weights)
+    removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
     actions = _actions(codes, edge_counters)
@@ -194,7 +139,16 @@ def plan_bittrace(
         registers=codes.word_count,
         key_words=codes.word_count,
     )
-    return BitTracePlan(cfg, plan, edge_weights, dag, numbering, codes, edge_counters, removed_tree)
+    return BitTracePlan(
+        cfg=cfg,
+        plan=plan,
+        weights=edge_weights,
+        edge_counters=edge_counters,
+        removed_tree=removed_tree,
+        dag=dag,
+        numbering=numbering,
+        codes=codes,
+    )
 
 
 def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
@@ -215,14 +169,14 @@ def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
         dag = make_dag(dag.cfg, dag.dfs, cuts.union(dag.cut_edges))
 
 
-def _choose_table(codes: BranchCodes, wanted: Table | None) -> Table:
-    if codes.largest is None and wanted is Table.ARRAY:
+def _choose_table(codes: BranchCodes, forced: Table | None) -> Table:
+    if codes.largest is None and forced is Table.ARRAY:
         raise UsageError(
             f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
             "array: leave --table at its default, or give a smaller --path-limit"
         )
     fits = codes.largest is not None and codes.largest <= INDEXING_REACH
-    return wanted or (Table.ARRAY if fits else Table.HASH)
+    return forced or (Table.ARRAY if fits else Table.HASH)
 
 
 def _is_constant(codes: BranchCodes) -> bool:
@@ -242,9 +196,7 @@ def _actions(codes: BranchCodes, counted: Sequence[int]) -> Mapping[int, tuple[A
             *_steps(codes, dag.exit_dummy[ends], removed in dag.dfs.back_edges),
             *_steps(codes, dag.entry_dummy[begins], on_back_edge=False),
         ]
-    for counter, edge_id in enumerate(counted):
-        actions.setdefault(edge_id, []).append(CountEdge(counter))
-    return {edge: tuple(actions[edge]) for edge in sorted(actions) if actions[edge]}
+    return with_edge_counters(actions, counted)
 
 
 def _steps(codes: BranchCodes, step: int, on_back_edge: bool) -> list[Action]:

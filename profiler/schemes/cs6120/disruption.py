@@ -67,7 +67,7 @@ def disruptions(
     blocks, edges = search.blocks, search.edges
     places = [(_block_weight(cfg, weights, block), 1, block) for block in blocks]
     places += [(weights[edge], 0, edge) for edge in edges]
-    for _, is_block, place in sorted(places, key=lambda each: (-each[0], each[1:])):
+    for _, is_block, place in sorted(places, key=lambda entry: (-entry[0], entry[1:])):
         search.try_without(place, bool(is_block))
     return Disruptions(frozenset(blocks), frozenset(edges | search.guards))
 
@@ -184,7 +184,21 @@ class _Search:
         self._commit(self._region(returned), _RETURNED)
 
     def try_without(self, place: int, is_block: bool) -> bool:
-        """Remove `logdisrupt` from a place unless that opens a wrong way; say if it is removed."""
+        """Take the call of `logdisrupt` out of one place if counts stay right without it.
+
+        They would not if control could then get from a source to its destination along another
+        way than the logged edge, with no logging call in between.
+
+        Parameters
+        ----------
+        place, is_block
+            The id of a block that has the call at its top, or of an edge that has it.
+
+        Returns
+        -------
+        bool
+            Whether the call was taken out.
+        """
         chosen = self.blocks if is_block else self.edges
         chosen.remove(place)
         region = self._region((), (place,)) if is_block else self._region((place,))

@@ -133,8 +133,8 @@ class CallsPlan:
         sources = {pair.source for pair in self.logged}
         calls = log_actions(self.plan)
         assert {c.number for c in calls if isinstance(c, LogSource)} == sources
-        found = {c.number for c in calls if isinstance(c, LogDestination)}
-        assert found == {pair.destination for pair in self.logged}
+        destinations = {c.number for c in calls if isinstance(c, LogDestination)}
+        assert destinations == {pair.destination for pair in self.logged}
         breaks = [c.number for c in calls if isinstance(c, LogDisrupt)]
         assert len(breaks) == len(self.disrupted.blocks) + len(self.disrupted.edges)
         assert len(set(breaks)) == len(breaks) and not sources & set(breaks)

@@ -18,7 +18,7 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
     disrupted = plan.disrupted
     static: dict[str, Any] = {
         "pairs": pairs,
-        "disrupted_blocks": [cfg.vertex_name(block) for block in sorted(disrupted.blocks)],
+        "disrupted_blocks": [cfg.name_of(block).as_json() for block in sorted(disrupted.blocks)],
         "disrupted_edges": sorted(disrupted.edges),
     }
     return static if plan.tree is None else static | {"tree": list(plan.tree.in_tree)}

@@ -18,21 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from profiler.graphs.flow import solve_tree
-from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
+from profiler.graphs.spanning import SpanningTree
 from profiler.schemes.kiter.loops import IteratedLoop
 from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
-
-
-def removed_forest(unrolled: Unrolled, weights: Sequence[float]) -> SpanningTree:
-    """Choose the removed edges whose counts follow from those of the paths.
-
-    The graph has a vertex v for each source and |V| + w for each target of removed edges: the
-    paths give the flow through each vertex, so the counts of a forest follow (BL94 3.2).
-    """
-    edges = [unrolled.cfg.edges[edge] for edge in unrolled.removed]
-    count = unrolled.cfg.vertex_count
-    ends = [(edge.source, count + edge.target) for edge in edges]
-    return maximum_spanning_tree(2 * count, ends, [weights[edge.id] for edge in edges], None)
 
 
 def edge_counts(
@@ -47,7 +35,7 @@ def edge_counts(
     Parameters
     ----------
     unrolled, forest
-        The numbered graph, and its `removed_forest`.
+        The numbered graph, and the `paths.removed_forest` of its removed edges.
     paths
         All paths with their counts, unfinished ones included, by edges of `unrolled`.
     counted

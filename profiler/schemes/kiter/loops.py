@@ -31,12 +31,12 @@ def find_loops(cfg: ControlFlowGraph, dfs: DepthFirst, iterations: int) -> tuple
     by_head: dict[int, list[int]] = {}
     for edge in sorted(proper_back_edges(cfg, dfs) - dfs.self_loops):
         by_head.setdefault(cfg.edges[edge].target, []).append(edge)
-    found = (
+    candidates = (
         _innermost(cfg, dfs, head, by_head[head], iterations)
         for head in dfs.topological
         if head in by_head
     )
-    return tuple(loop for loop in found if loop is not None)
+    return tuple(loop for loop in candidates if loop is not None)
 
 
 def _innermost(

@@ -16,17 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
-from profiler.plan.placement import ADDRESSING_REACH, INDEXING_REACH
-from profiler.plan.plan import (
-    Action,
-    AddRegister,
-    Addressing,
-    CountConstantPath,
-    CountEdge,
-    CountPath,
-    SetRegister,
-    Table,
-)
+from profiler.plan.placement import Placement, choose_steps, with_edge_counters
+from profiler.plan.plan import Action, AddRegister, CountPath
 from profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,
@@ -56,16 +47,6 @@ class IterationIncrements:
         """The greatest absolute constant in the code."""
         pairs = zip(self.increments, self.compensation, strict=True)
         return max((max(abs(i), abs(c), abs(i - c)) for i, c in pairs), default=0)
-
-
-@dataclass(frozen=True)
-class IterationPlacement:
-    """Instrumentation of a routine; the attributes are those of `placement.Placement`."""
-
-    actions: dict[int, tuple[Action, ...]]
-    static_region: frozenset[int]
-    counted_region: frozenset[int]
-    edge_counters: tuple[int, ...]
 
 
 def busy_tree(unrolled: Unrolled, weights: Sequence[float]) -> SpanningTree:
@@ -151,23 +132,12 @@ def _moved(
     return chord_increments(tree, compensation).increments
 
 
-def choose_counters(
-    increments: IterationIncrements, wanted: Table | None
-) -> tuple[Table, Addressing | None]:
-    """Choose how path counters are kept, as `placement.choose_table`."""
-    greatest = increments.greatest
-    table = wanted or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
-    if table is not Table.ARRAY:
-        return table, None
-    return table, Addressing.ADDRESS if greatest <= ADDRESSING_REACH else Addressing.INDEX
-
-
 def place_iterations(
     unrolled: Unrolled,
     tree: SpanningTree,
     increments: IterationIncrements,
     counted_edges: Sequence[int] = (),
-) -> IterationPlacement:
+) -> Placement:
     """Place the instrumentation.
 
     Parameters
@@ -178,15 +148,12 @@ def place_iterations(
         Control-flow edges that get a counter of their own. Self-loops always do (EPP 4.1).
     """
     placer = _Placer(unrolled, tree, increments)
-    actions = {
-        edge: placer.actions(edge)
-        for edge in sorted({*unrolled.by_cfg_edge, *unrolled.removed, *unrolled.dfs.self_loops})
-    }
+    actions = {edge: placer.actions(edge) for edge in {*unrolled.by_cfg_edge, *unrolled.removed}}
     counters = tuple(sorted({*counted_edges, *unrolled.dfs.self_loops}))
-    for counter, counted in enumerate(counters):
-        actions[counted].append(CountEdge(counter))
-    frozen = {edge: tuple(actions[edge]) for edge in actions if actions[edge]}
-    return IterationPlacement(frozen, placer.static_region, placer.counted_region, counters)
+    steps = placer.steps
+    return Placement(
+        with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
+    )
 
 
 class _Placer:
@@ -195,7 +162,7 @@ class _Placer:
     def __init__(
         self, unrolled: Unrolled, tree: SpanningTree, increments: IterationIncrements
     ) -> None:
-        self.unrolled, self.tree = unrolled, tree
+        self.unrolled = unrolled
         begins = frozenset(unrolled.start_dummy.values())
         self.increments = [
             increment - (increments.compensation[edge] if edge in begins else 0)
@@ -203,50 +170,16 @@ class _Placer:
         ]
         self.compensation = increments.compensation
         self.back = {edge for loop in unrolled.loops for edge in loop.back_edges}
-        self.initial, self.static_region = self._initialise()
-        self.final, self.counted_region = self._count()
-
-    def _initialise(self) -> tuple[set[int], frozenset[int]]:
-        """Choose the edges that set the register (EPP figure 8, first loop)."""
-        unrolled = self.unrolled
-        initial: set[int] = set()
-        region: set[int] = set()
-        work = [unrolled.cfg.entry]
-        while work:
-            for edge in unrolled.out_edges[work.pop()]:
-                target = unrolled.edges[edge].target
-                only_way_in = len(unrolled.in_edges[target]) == 1
-                if self.tree.in_tree[edge] and only_way_in and not unrolled.is_iterated(target):
-                    region.add(target)
-                    work.append(target)
-                else:
-                    initial.add(edge)
-        return initial, frozenset(region)
-
-    def _count(self) -> tuple[set[int], frozenset[int]]:
-        """Choose the edges that count (EPP figure 8, second loop)."""
-        unrolled = self.unrolled
-        final: set[int] = set()
-        region: set[int] = set()
-        work = [unrolled.cfg.exit]
-        while work:
-            for edge in unrolled.in_edges[work.pop()]:
-                source = unrolled.edges[edge].source
-                only_way_out = len(unrolled.out_edges[source]) == 1
-                if self.tree.in_tree[edge] and only_way_out and not unrolled.is_iterated(source):
-                    region.add(source)
-                    work.append(source)
-                else:
-                    final.add(edge)
-        return final, frozenset(region)
+        iterated = {
+            vertex for vertex in range(len(unrolled.copies)) if unrolled.is_iterated(vertex)
+        }
+        self.steps = choose_steps(unrolled, tree, self.increments, iterated, iterated)
 
     def actions(self, cfg_edge: int) -> list[Action]:
         """Return the actions of an edge, counters of its own aside."""
         _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
         loop = self.unrolled.loop_of.get(source)
         entered = self.unrolled.loop_of.get(target)
-        if cfg_edge in self.unrolled.dfs.self_loops:
-            return []
         if loop is not None and cfg_edge in self.back:
             return self._back_edge(cfg_edge, loop)
         if loop is not None and loop is entered and cfg_edge in self.unrolled.by_cfg_edge:
@@ -261,28 +194,17 @@ class _Placer:
         if cfg_edge not in self.unrolled.by_cfg_edge:
             return self._removed(cfg_edge)
         (number,) = self.unrolled.by_cfg_edge[cfg_edge]
-        return self._step(number)
-
-    def _step(self, number: int, on_back_edge: bool = False) -> list[Action]:
-        """Return what one edge outside of iterated loops does (EPP figure 8, last loop)."""
-        increment = self.increments[number]
-        if number in self.initial and number in self.final:
-            return [CountConstantPath(increment, on_back_edge)]
-        if number in self.initial:
-            return [SetRegister(increment)]
-        if number in self.final:
-            return [CountPath(increment, on_back_edge)]
-        return [AddRegister(increment)] if increment else []
+        return self.steps.on(number)
 
     def _removed(self, cfg_edge: int) -> list[Action]:
         """Count the path that a removed edge ends, and begin the next."""
         _, source, target, _ = self.unrolled.cfg.edges[cfg_edge]
         on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
-        end = self._step(self.unrolled.end_dummy[source], on_back_edge)
+        end = self.steps.on(self.unrolled.end_dummy[source], on_back_edge)
         return end + self._begin(target, on_back_edge)
 
     def _begin(self, target: int, on_back_edge: bool) -> list[Action]:
-        return self._step(self.unrolled.start_dummy[target], on_back_edge)
+        return self.steps.on(self.unrolled.start_dummy[target], on_back_edge)
 
     def _add(self, copies: Sequence[int], loop: IteratedLoop) -> list[Action]:
         """Add the increments of an edge's copies to the accumulators of the loop's paths."""
@@ -322,7 +244,7 @@ class _Placer:
             on_back_edge = cfg_edge in self.unrolled.dfs.back_edges
             begun = self._begin(edge.target, on_back_edge)
             return [*placed, CountPath(rest, on_back_edge), *begun]
-        if all(number in self.final for number in copies):
+        if all(number in self.steps.final for number in copies):
             return [*placed, CountPath(rest)]
         return [*placed, AddRegister(rest)] if rest else placed
 

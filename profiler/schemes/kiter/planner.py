@@ -1,6 +1,6 @@
 """`kiter`: k-iteration path profiling (KITER; Roy and Srikant, CGO 2009).
 
-Terms: see `iterations`, `iterations_numbering`.
+Terms: see `unrolled`, `numbering`.
 
 What is counted
 ---------------
@@ -17,88 +17,65 @@ The unfinished path of an activation that ended early in a loop is its oldest on
 
 Steps, as KITER numbers them
 ----------------------------
-1. Choose k by loop (mixed mode, section 5) within the path limit: `iterations_limits.fit`.
-2. Number the valid paths (algorithm 1): `iterations_numbering.number_iterations`.
-3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `iterations_placement`.
-4. Instrument (algorithm 3): `iterations_actions`.
+1. Choose k by loop (mixed mode, section 5) within the path limit: `limits.fit`.
+2. Number the valid paths (algorithm 1): `numbering.number_iterations`.
+3. Remove dummy edges (4.1), here with all of EPP 3.3 and 3.4: `placement`.
+4. Instrument (algorithm 3): `actions`.
 5. Identify paths (algorithm 2): `IterationPlan.decode`.
-6. Derive edge counts from the paths: `iterations_flow`.
+6. Derive edge counts from the paths: `flow`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT
+from profiler.graphs.paths import PathRecord, record_path, removed_forest
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import (
-    PathEnd,
-    PathRecord,
-    PathStart,
-    Reading,
-    RoutineCounters,
-    UnfinishedPath,
-)
+from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.path_plan import PathCountingPlan
+from profiler.plan.placement import choose_table, instrumentation
 from profiler.plan.plan import (
-    Action,
-    Addressing,
-    CountConstantPath,
-    CountEdge,
-    InstrumentationPlan,
     Table,
 )
-from profiler.schemes.kiter.flow import edge_counts, removed_forest
+from profiler.schemes.kiter.flow import edge_counts
 from profiler.schemes.kiter.limits import fit
 from profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
 from profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
 from profiler.schemes.kiter.placement import (
     IterationIncrements,
-    IterationPlacement,
     busy_tree,
-    choose_counters,
     dummy_tree,
     iteration_increments,
     place_iterations,
 )
-from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge, unroll
+from profiler.schemes.kiter.unrolled import Unrolled
 from simulator.errors import UsageError
 
 
-@dataclass(frozen=True)
-class IterationPlan:
+@dataclass(frozen=True, kw_only=True)
+class IterationPlan(PathCountingPlan):
     """k-iteration path instrumentation of one routine, and the way back to paths.
 
     Attributes
     ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
     unrolled, numbering, tree, increments
         By vertex and edge of the unrolled graph: what the plan was made from.
     static_region
         Vertices at which the path register means nothing, because one path leads there.
-    edge_counters
-        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
-        leave their counts open.
-    removed_tree
-        The other removed edges: a forest on their sources and targets.
     """
 
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
     unrolled: Unrolled
     numbering: IterationNumbering
     tree: SpanningTree
     increments: IterationIncrements
     static_region: frozenset[int]
-    edge_counters: tuple[int, ...]
-    removed_tree: SpanningTree
 
     @property
     def cut_edges(self) -> tuple[int, ...]:
@@ -114,11 +91,6 @@ class IterationPlan:
     def loops(self) -> tuple[IteratedLoop, ...]:
         """The loops whose paths span several iterations, with their k."""
         return self.unrolled.loops
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of acyclic potential paths of the routine before any edge was cut."""
-        return number_iterations(unroll(self.cfg, self.unrolled.dfs, ())).total
 
     @cached_property
     def values(self) -> tuple[tuple[int, ...] | None, ...]:
@@ -153,48 +125,27 @@ class IterationPlan:
 
     def _record(self, path: Sequence[int], partial: bool = False) -> PathRecord:
         edges = [self.unrolled.edges[edge] for edge in path]
-        copies = (self.unrolled.copies[edge.target].vertex for edge in edges)
-        blocks = tuple(vertex for vertex in copies if vertex != self.cfg.exit)
-        real = tuple(edge.cfg_edge for edge in edges if edge.cfg_edge is not None)
-        end = PathEnd.PARTIAL if partial else self._end(edges[-1])
-        return PathRecord(blocks, real, self._start(edges[0]), end)
-
-    def _start(self, edge: UnrolledEdge) -> PathStart:
-        if edge.cfg_edge is not None:
-            return PathStart.ENTRY
-        return PathStart.LOOP if self._has_back_edge(edge) else PathStart.CUT
-
-    def _end(self, edge: UnrolledEdge) -> PathEnd:
-        if edge.cfg_edge is not None:
-            return PathEnd.EXIT
-        if not edge.stands_for:
-            return PathEnd.DEAD_END
-        return PathEnd.LOOP if self._has_back_edge(edge) else PathEnd.CUT
-
-    def _has_back_edge(self, edge: UnrolledEdge) -> bool:
-        return any(ended in self.unrolled.dfs.back_edges for ended in edge.stands_for)
+        vertices = (self.unrolled.copies[edge.target].vertex for edge in edges)
+        return record_path(self.cfg, self.unrolled.dfs, edges, vertices, partial)
 
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive paths, unfinished paths and edge counts."""
-        paths = Counter(counters.paths)
+        paths = counters.finished_paths
+        finished = ((self.numbering.decode(number), count) for number, count in paths.items())
         unfinished: Counter[tuple[int, ...]] = Counter()
         for end in counters.unfinished:
             unfinished[self._unfinished(end)] += end.count
-            if end.last is not None:
-                paths[end.last] -= end.count
-        kept = {number: count for number, count in sorted(paths.items()) if count}
-        whole = ((self.numbering.decode(number), count) for number, count in kept.items())
         partial: Counter[PathRecord] = Counter()
         for path, count in unfinished.items():
             partial[self._record(path, partial=True)] += count
         edges = edge_counts(
             self.unrolled,
             self.removed_tree,
-            [*whole, *unfinished.items()],
+            [*finished, *unfinished.items()],
             dict(zip(self.edge_counters, counters.events, strict=True)),
             counters.early,
         )
-        return Reading(edges=edges, paths=kept, partial=partial)
+        return Reading(edges=edges, paths=paths, partial=partial)
 
     def _unfinished(self, end: UnfinishedPath) -> tuple[int, ...]:
         """Return the edges of the oldest unfinished path of an activation (EPP 3.6)."""
@@ -225,14 +176,7 @@ class IterationPlan:
         for edge in self.unrolled.edges:
             if self.tree.in_tree[edge.id]:
                 assert self.increments.increments[edge.id] == 0
-        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
-        counters = [
-            (action.counter, edge)
-            for edge, actions in self.plan.actions.items()
-            for action in actions
-            if isinstance(action, CountEdge)
-        ]
-        assert sorted(counters) == list(enumerate(self.edge_counters))
+        self.validate_counters()
         regions = self.plan.counted_region | self.static_region
         assert not regions - set(range(len(self.cfg.blocks))) - {self.cfg.entry, self.cfg.exit}
         assert not regions & set(self.unrolled.loop_of)
@@ -261,7 +205,7 @@ def plan_kiter(
     weights
         Edge weights by edge id; None for BL94's heuristic.
     path_limit, total_limit
-        See `iterations_limits`; None for exact numbering of any size.
+        See `limits`; None for exact numbering of any size.
     table
         ARRAY or HASH to have that in any case; None for EPP's choice.
     iterations_by_head
@@ -280,48 +224,28 @@ def plan_kiter(
         raise UsageError(f"{cfg.name}: paths need at least 1 iteration (-k 1)")
     dfs = depth_first(cfg)
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
-    found = find_loops(cfg, dfs, iterations)
-    wanted = with_iterations(found, {x.head: chosen.get(x.head, iterations) for x in found})
-    unrolled = fit(cfg, dfs, wanted, path_limit, total_limit)
+    innermost = find_loops(cfg, dfs, iterations)
+    iterated = with_iterations(
+        innermost, {x.head: chosen.get(x.head, iterations) for x in innermost}
+    )
+    unrolled = fit(cfg, dfs, iterated, path_limit, total_limit)
     numbering = number_iterations(unrolled)
     tree = busy_tree(unrolled, edge_weights) if event_counting else dummy_tree(unrolled)
     increments = iteration_increments(numbering, tree, edge_weights if event_counting else None)
-    forest = removed_forest(unrolled, edge_weights)
+    forest = removed_forest(cfg, unrolled.removed, edge_weights)
     open_edges = [unrolled.removed[chord] for chord in forest.chords]
     placement = place_iterations(unrolled, tree, increments, open_edges)
+    kept = choose_table(increments.greatest, table)
+    most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
     return IterationPlan(
-        cfg,
-        _instrumentation(placement, numbering, choose_counters(increments, table)),
-        edge_weights,
-        unrolled,
-        numbering,
-        tree,
-        increments,
-        placement.static_region,
-        placement.edge_counters,
-        forest,
+        cfg=cfg,
+        plan=instrumentation(placement, numbering.total, kept, 1 + most_iterations),
+        weights=edge_weights,
+        edge_counters=placement.edge_counters,
+        removed_tree=forest,
+        unrolled=unrolled,
+        numbering=numbering,
+        tree=tree,
+        increments=increments,
+        static_region=placement.static_region,
     )
-
-
-def _instrumentation(
-    placement: IterationPlacement,
-    numbering: IterationNumbering,
-    counters: tuple[Table, Addressing | None],
-) -> InstrumentationPlan:
-    table, addressing = counters
-    greatest = max((loop.iterations for loop in numbering.unrolled.loops), default=0)
-    return InstrumentationPlan(
-        actions=placement.actions,
-        uses_register=_uses_register(placement.actions.values()),
-        table=table,
-        path_counters=numbering.total if table is Table.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=len(placement.edge_counters),
-        registers=greatest + 1,
-        counted_region=placement.counted_region,
-    )
-
-
-def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
-    registerless = (CountConstantPath, CountEdge)
-    return any(not isinstance(action, registerless) for group in actions for action in group)

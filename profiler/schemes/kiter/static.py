@@ -20,8 +20,8 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
     return {
         "loops": [
             {
-                "head": cfg.vertex_name(loop.head),
-                "blocks": [cfg.vertex_name(block) for block in sorted(loop.body)],
+                "head": cfg.name_of(loop.head).as_json(),
+                "blocks": [cfg.name_of(block).as_json() for block in sorted(loop.body)],
                 "back_edges": list(loop.back_edges),
                 "iterations": loop.iterations,
             }
@@ -35,8 +35,8 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
         "increments": _by_iteration(copies, increments),
         "dummy_edges": [
             {
-                "from": cfg.vertex_name(unrolled.copies[edge.source].vertex),
-                "to": cfg.vertex_name(unrolled.copies[edge.target].vertex),
+                "from": cfg.name_of(unrolled.copies[edge.source].vertex).as_json(),
+                "to": cfg.name_of(unrolled.copies[edge.target].vertex).as_json(),
                 "for": list(edge.stands_for),
                 "iteration": edge.iteration,
                 "value": numbering.values[edge.id],

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
 from profiler.graphs.loops import DepthFirst
 from profiler.schemes.kiter.loops import IteratedLoop
 
@@ -92,21 +92,21 @@ class Unrolled:
     @cached_property
     def out_edges(self) -> tuple[tuple[int, ...], ...]:
         """Outgoing edges by vertex, by id."""
-        return _by_vertex(len(self.copies), ((edge.source, edge.id) for edge in self.edges))
+        return edges_by_vertex(len(self.copies), (edge.source for edge in self.edges))
 
     @cached_property
     def in_edges(self) -> tuple[tuple[int, ...], ...]:
         """Incoming edges by vertex, by id."""
-        return _by_vertex(len(self.copies), ((edge.target, edge.id) for edge in self.edges))
+        return edges_by_vertex(len(self.copies), (edge.target for edge in self.edges))
 
     @cached_property
     def by_cfg_edge(self) -> Mapping[int, tuple[int, ...]]:
         """Control-flow edge -> its edges here, by copy; absent where it is removed."""
-        found: dict[int, list[int]] = {}
+        copies_of: dict[int, list[int]] = {}
         for edge in self.edges:
             if edge.cfg_edge is not None:
-                found.setdefault(edge.cfg_edge, []).append(edge.id)
-        return {edge: tuple(copies) for edge, copies in found.items()}
+                copies_of.setdefault(edge.cfg_edge, []).append(edge.id)
+        return {edge: tuple(copies) for edge, copies in copies_of.items()}
 
     @cached_property
     def start_dummy(self) -> Mapping[int, int]:
@@ -207,13 +207,6 @@ class Unrolled:
         assert len(self.loop_of) == sum(len(loop.body) for loop in self.loops)
 
 
-def _by_vertex(count: int, pairs: Iterable[tuple[int, int]]) -> tuple[tuple[int, ...], ...]:
-    table: list[list[int]] = [[] for _ in range(count)]
-    for vertex, edge in pairs:
-        table[vertex].append(edge)
-    return tuple(map(tuple, table))
-
-
 def unroll(
     cfg: ControlFlowGraph,
     dfs: DepthFirst,
@@ -225,7 +218,7 @@ def unroll(
     Parameters
     ----------
     loops
-        Disjoint innermost loops with k >= 2 (`iterations_loops`).
+        Disjoint innermost loops with k >= 2 (`loops`).
     cut_edges
         Further edges to remove, from vertices outside of `loops`.
 

@@ -9,80 +9,51 @@ Steps, as EPP numbers them
 2. Move the values onto the chords of a maximum spanning tree (3.3): `spanning`.
 3. Place the instrumentation (3.4): `placement.place`.
 4. Regenerate paths from counters (3.5): `PathPlan.decode`; unfinished paths of activations that
-   ended early (3.6): `PathPlan.decode_partial`; edge counts: `path_edges`.
+   ended early (3.6): `PathPlan.decode_partial`; edge counts: `paths`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import chain
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import edge_counts, path_record, removed_forest, truncated_dag
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, number
+from profiler.graphs.paths import (
+    PathRecord,
+    dag_tree,
+    path_record,
+    removed_forest,
+    truncated_dag,
+)
 from profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
-    maximum_spanning_tree,
 )
 from profiler.graphs.weights import heuristic
-from profiler.plan.decoders import PathRecord, Reading, RoutineCounters
-from profiler.plan.placement import choose_table, place
-from profiler.plan.plan import Action, CountConstantPath, CountEdge, InstrumentationPlan, Table
+from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.path_plan import AcyclicPathPlan
+from profiler.plan.placement import choose_table, instrumentation, place
+from profiler.plan.plan import Table
 
 
-@dataclass(frozen=True)
-class PathPlan:
+@dataclass(frozen=True, kw_only=True)
+class PathPlan(AcyclicPathPlan):
     """Path instrumentation of one routine and the way back from counters to paths.
 
     Attributes
     ----------
-    cfg, plan, weights
-        See `RoutinePlan`.
-    dag, numbering, tree, increments
+    tree, increments
         By dag edge and vertex: the structures that the plan was made from.
     static_region
         Vertices at which the path register means nothing, because one path leads there.
-    edge_counters
-        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
-        leave their counts open.
-    removed_tree
-        The other removed edges (see `path_edges.removed_forest`).
     """
 
-    cfg: ControlFlowGraph
-    plan: InstrumentationPlan
-    weights: tuple[float, ...]
-    dag: Dag
-    numbering: PathNumbering
     tree: SpanningTree
     increments: ChordIncrements
     static_region: frozenset[int]
-    edge_counters: tuple[int, ...]
-    removed_tree: SpanningTree
-
-    @property
-    def cut_edges(self) -> tuple[int, ...]:
-        """Ids of the edges cut because of too many paths (EPP 5.3)."""
-        return self.dag.cut_edges
-
-    @property
-    def num_paths(self) -> int:
-        """Number of paths that the plan tells apart."""
-        return self.numbering.total
-
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of potential paths before any edge was cut."""
-        if not self.cut_edges:
-            return self.numbering.total
-        return number(make_dag(self.cfg, self.dag.dfs)).total
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts (EPP 3.5).
@@ -92,81 +63,36 @@ class PathPlan:
         ValueError
             If there is no such path.
         """
-        return self._record(self.numbering.decode(path_id))
-
-    def all_paths(self) -> Iterator[PathRecord]:
-        """Yield every path that a counter counts, by ascending number."""
-        return map(self._record, self.numbering.paths())
+        return path_record(self.dag, self.numbering.decode(path_id))
 
     def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
         """Return the number of a path given as in `PathRecord`; inverse of `decode`."""
-        path = [self.dag.real[edge] for edge in edges]
-        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
-            path.append(self.dag.entry_dummy[blocks[0]])
-        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
-            path.append(self.dag.exit_dummy[blocks[-1]])
-        return self.numbering.encode(path)
+        return self.numbering.encode(self.dag_path(blocks, edges))
 
-    def decode_partial(self, register: int, last_count: int | None, vertex: int) -> PathRecord:
-        """Return the unfinished path of an activation that ended early (EPP 3.6).
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+        """Return the unfinished path of activations that ended early (EPP 3.6).
 
         Parameters
         ----------
-        register
-            Path register when it ended; not read where it is not initialised yet.
-        last_count
-            The path counter that the activation incremented last, if any. Read where the path
-            was counted ahead (`vertex in plan.counted_region`); the caller then takes that count
-            back.
-        vertex
-            The block in which the activation ended.
+        end
+            Where they ended. The register is not read where it is not initialised yet. The last
+            counter is read where the path was counted ahead (`plan.counted_region`); the caller
+            takes that count back.
+
+        Raises
+        ------
+        ValueError
+            If the path was to be counted ahead and was not.
         """
-        if vertex in self.plan.counted_region:
-            if last_count is None:
-                raise ValueError(f"{self.cfg.name}: block {vertex} reached without a count")
-            return self._record(self.numbering.decode_prefix(last_count, vertex), partial=True)
-        sum_of_increments = 0 if vertex in self.static_region else register
-        path_sum = sum_of_increments + self.increments.potential[vertex]
-        return self._record(self.numbering.decode_prefix(path_sum, vertex), partial=True)
-
-    def _record(self, path: tuple[int, ...], partial: bool = False) -> PathRecord:
-        return path_record(self.dag, path, partial)
-
-    def edge_counts(
-        self,
-        paths: Mapping[int, int],
-        counters: Sequence[int],
-        partial: Iterable[tuple[PathRecord, int]] = (),
-    ) -> tuple[int, ...]:
-        """Derive the count of every edge.
-
-        Parameters
-        ----------
-        paths
-            Path number -> count, counts taken ahead of an early end taken back.
-        counters
-            Values of the plan's edge counters.
-        partial
-            Unfinished paths with their counts.
-        """
-        whole = ((self.decode(path_id), count) for path_id, count in paths.items() if count)
-        counted = zip(self.edge_counters, counters, strict=True)
-        return edge_counts(self.dag, self.removed_tree, counted, chain(whole, partial))
-
-    def read(self, counters: RoutineCounters) -> Reading:
-        """Derive paths, unfinished paths and edge counts (EPP 3.5, 3.6)."""
-        paths = Counter(counters.paths)
-        partial: Counter[PathRecord] = Counter()
-        for end in counters.unfinished:
-            record = self.decode_partial(end.registers[0], end.last, end.block)
-            partial[record] += end.count
-            if end.last is not None:
-                paths[end.last] -= end.count
-        return Reading(
-            edges=self.edge_counts(paths, counters.events, partial.items()),
-            paths={number: count for number, count in sorted(paths.items()) if count},
-            partial=partial,
-        )
+        if end.block in self.plan.counted_region:
+            if end.last is None:
+                raise ValueError(f"{self.cfg.name}: block {end.block} reached without a count")
+            path_sum = end.last
+        else:
+            sum_of_increments = 0 if end.block in self.static_region else end.registers[0]
+            path_sum = sum_of_increments + self.increments.potential[end.block]
+        path = self.numbering.decode_prefix(path_sum, end.block)
+        return path_record(self.dag, path, partial=True)
 
     def validate(self) -> None:
         """Check every structure.
@@ -180,15 +106,7 @@ class PathPlan:
         self.numbering.validate()
         self.tree.validate()
         self._validate_increments()
-        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
-        counters = [
-            (action.counter, edge)
-            for edge, actions in self.plan.actions.items()
-            for action in actions
-            if isinstance(action, CountEdge)
-        ]
-        assert sorted(counters) == list(enumerate(self.edge_counters))
-        assert self.plan.edge_counters == len(self.edge_counters)
+        self.validate_counters()
         assert not self.plan.counted_region & self.static_region
 
     def _validate_increments(self) -> None:
@@ -227,38 +145,22 @@ def plan_pp(
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     dag = truncated_dag(cfg, dfs, path_limit, total_limit)
     numbering = number(dag)
-    ends = [(edge.source, edge.target) for edge in dag.edges]
-    tree = maximum_spanning_tree(
-        cfg.vertex_count, ends, dag.edge_weights(edge_weights), (cfg.exit, cfg.entry)
-    )
+    tree = dag_tree(dag, edge_weights)
     increments = chord_increments(tree, numbering.values)
-    removed_tree = removed_forest(dag, edge_weights)
+    removed_tree = removed_forest(cfg, dag.removed, edge_weights)
     open_edges = [dag.removed[chord] for chord in removed_tree.chords]
     placement = place(dag, tree, increments.increments, open_edges)
-    chosen, addressing = choose_table(tree, increments.increments, table)
-    plan = InstrumentationPlan(
-        actions=placement.actions,
-        uses_register=_uses_register(placement.actions.values()),
-        table=chosen,
-        path_counters=numbering.total if chosen is Table.ARRAY else 0,
-        addressing=addressing,
-        edge_counters=len(placement.edge_counters),
-        counted_region=placement.counted_region,
-    )
+    kept = choose_table(increments.greatest, table)
+    plan = instrumentation(placement, numbering.total, kept)
     return PathPlan(
-        cfg,
-        plan,
-        edge_weights,
-        dag,
-        numbering,
-        tree,
-        increments,
-        placement.static_region,
-        placement.edge_counters,
-        removed_tree,
+        cfg=cfg,
+        plan=plan,
+        weights=edge_weights,
+        edge_counters=placement.edge_counters,
+        removed_tree=removed_tree,
+        dag=dag,
+        numbering=numbering,
+        tree=tree,
+        increments=increments,
+        static_region=placement.static_region,
     )
-
-
-def _uses_register(actions: Iterable[tuple[Action, ...]]) -> bool:
-    registerless = (CountConstantPath, CountEdge)
-    return any(not isinstance(action, registerless) for group in actions for action in group)

@@ -17,5 +17,5 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
             counted = {"counted_edges": list(plan.counted), "removed_counters": list(plan.removed)}
             return {"tree": list(plan.tree.in_tree)} | counted
         case VertexPlan():
-            return {"counted_blocks": [plan.cfg.vertex_name(block) for block in plan.counted]}
+            return {"counted_blocks": [plan.cfg.name_of(block).as_json() for block in plan.counted]}
     raise AssertionError(f"{type(plan).__name__} is no plan of qpt")

@@ -14,19 +14,18 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag, thin
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from profiler.graphs.paths import dag_tree
 from profiler.graphs.spanning import (
     ChordIncrements,
     SpanningTree,
     chord_increments,
-    maximum_spanning_tree,
 )
-from profiler.plan.placement import choose_table, place
+from profiler.plan.placement import choose_table, place, uses_register
 from profiler.plan.plan import (
     POISON,
     Action,
     Addressing,
     CountColdPath,
-    CountConstantPath,
     CountHotPath,
     InstrumentationPlan,
     Table,
@@ -41,7 +40,7 @@ POISON_REACH = -POISON // 2
 
 
 @dataclass(frozen=True)
-class Order:
+class DraftInputs:
     """What a draft is made from.
 
     Attributes
@@ -104,36 +103,31 @@ class Draft:
     reach: int
 
 
-def poisonable_draft(order: Order, cold: frozenset[int]) -> Draft:
+def poisonable_draft(inputs: DraftInputs, cold: frozenset[int]) -> Draft:
     """Make a draft with path numbers so small that poison is told from all of them."""
-    found = draft(order, cold)
+    latest = draft(inputs, cold)
     limit = POISON_REACH
-    while found.reach >= POISON_REACH and limit > 1:
+    while latest.reach >= POISON_REACH and limit > 1:
         limit //= 2
-        paths = limit if order.path_limit is None else min(limit, order.path_limit)
-        found = draft(replace(order, path_limit=paths, total_limit=limit), cold)
-    return found
+        paths = limit if inputs.path_limit is None else min(limit, inputs.path_limit)
+        latest = draft(replace(inputs, path_limit=paths, total_limit=limit), cold)
+    return latest
 
 
-def draft(order: Order, cold: frozenset[int] = frozenset()) -> Draft:
+def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
     """Make a draft without the edges `cold` and what is cold because of them."""
-    hot = _hot_graph(order, cold)
-    obvious = find_obvious(hot, order.early)
+    hot = _hot_graph(inputs, cold)
+    obvious = find_obvious(hot, inputs.early)
     graphs = HotGraphs(hot, thin(hot, obvious.kept))
     kept = graphs.kept
     numbering = number(kept)
-    tree = maximum_spanning_tree(
-        order.cfg.vertex_count,
-        [(edge.source, edge.target) for edge in kept.edges],
-        kept.edge_weights(order.weights),
-        (order.cfg.exit, order.cfg.entry),
-    )
+    tree = dag_tree(kept, inputs.weights)
     increments = chord_increments(tree, numbering.values)
     placement = place(kept, tree, increments.increments, (), graphs.detours, self_loops=False)
     # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
     actions = graphs.actions(placement) if kept.edges or not hot.edges else {}
-    natural, _ = choose_table(tree, increments.increments)
-    table, addressing = choose_table(tree, increments.increments, order.table)
+    natural, _ = choose_table(increments.greatest)
+    table, addressing = choose_table(increments.greatest, inputs.table)
     if not actions:
         natural, table, addressing = Table.NONE, Table.NONE, None
     return Draft(
@@ -150,14 +144,14 @@ def draft(order: Order, cold: frozenset[int] = frozenset()) -> Draft:
     )
 
 
-def _hot_graph(order: Order, cold: frozenset[int]) -> Dag:
+def _hot_graph(inputs: DraftInputs, cold: frozenset[int]) -> Dag:
     """Return the acyclic graph: loops disconnected, cold edges left out, truncated."""
-    cuts, merged = order.disconnection.cuts, order.disconnection.merged
-    hot = remove_cold(make_dag(order.cfg, order.dfs, cuts, merged), cold)
-    more = find_cut_edges(hot, order.path_limit, order.total_limit)
+    cuts, merged = inputs.disconnection.cuts, inputs.disconnection.merged
+    hot = remove_cold(make_dag(inputs.cfg, inputs.dfs, cuts, merged), cold)
+    more = find_cut_edges(hot, inputs.path_limit, inputs.total_limit)
     if not more:
         return hot
-    return remove_cold(make_dag(order.cfg, order.dfs, cuts | frozenset(more), merged), cold)
+    return remove_cold(make_dag(inputs.cfg, inputs.dfs, cuts | frozenset(more), merged), cold)
 
 
 def _instrumentation(
@@ -173,10 +167,9 @@ def _instrumentation(
         for edge, group in actions.items()
     }
     everything = list(chain.from_iterable(placed.values()))
-    registerless = (CountConstantPath, CountColdPath)
     return InstrumentationPlan(
         actions=placed,
-        uses_register=any(not isinstance(action, registerless) for action in everything),
+        uses_register=uses_register(placed),
         table=table,
         path_counters=total if table is Table.ARRAY else 0,
         addressing=addressing,

@@ -144,6 +144,6 @@ def ways_out(dag: Dag, early: Collection[int] = ()) -> list[int]:
     ways = [0] * dag.cfg.vertex_count
     ways[dag.cfg.exit] = 1
     for vertex in reversed(dag.topological[:-1]):
-        found = sum(ways[dag.edges[edge].target] for edge in dag.out_edges[vertex])
-        ways[vertex] = min(found + (vertex in early), _SEVERAL)
+        onward = sum(ways[dag.edges[edge].target] for edge in dag.out_edges[vertex])
+        ways[vertex] = min(onward + (vertex in early), _SEVERAL)
     return ways

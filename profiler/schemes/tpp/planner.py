@@ -29,18 +29,18 @@ from itertools import chain
 from typing import NamedTuple
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag, make_dag
+from profiler.graphs.dag import Dag
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
-from profiler.graphs.paths import path_record
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
+from profiler.graphs.paths import PathRecord, path_record
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 from profiler.graphs.weights import heuristic, measured
-from profiler.plan.decoders import PathRecord, Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import COLD_COUNTER, CountHotPath, InstrumentationPlan, Table
 from profiler.schemes.tpp.cold import cold_edges
 from profiler.schemes.tpp.disconnection import Disconnection, disconnect
-from profiler.schemes.tpp.drafts import POISON_REACH, Draft, Order, draft, poisonable_draft
+from profiler.schemes.tpp.drafts import POISON_REACH, Draft, DraftInputs, draft, poisonable_draft
 from profiler.schemes.tpp.obvious import ObviousPaths
 from profiler.schemes.tpp.poisoning import HotGraphs
 
@@ -130,11 +130,6 @@ class TppPlan:
         """Number of paths told apart: those with counters, then obvious ones without."""
         return self.numbering.total + len(self.obvious.first_edges)
 
-    @cached_property
-    def potential_paths(self) -> int:
-        """Number of potential paths before any edge was cut or left out."""
-        return number(make_dag(self.cfg, self.dag.dfs)).total
-
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
         return path_id >= self.numbering.total
@@ -173,24 +168,22 @@ class TppPlan:
             cold paths less the overcounted ones are as many paths as executed.
             "unknown_unfinished" are unfinished paths that nothing identifies.
         """
-        paths = Counter(counters.paths)
+        paths = counters.finished_paths
         partial: Counter[PathRecord] = Counter()
         unknown = 0
         for end in self._unfinished(counters):
-            if end.last is not None:
-                paths[end.last] -= end.count
             record = self.decode_partial(end)
             if record is None:
                 unknown += end.count
             else:
                 partial[record] += end.count
-        told = self.obvious_counts(self.edge_profile)
-        cold = paths.pop(COLD_COUNTER, 0) + told.cold
-        lost = {"unknown_unfinished": unknown, "overcounted_paths": told.overcounted}
+        inferred = self.obvious_counts(self.edge_profile)
+        cold = paths.pop(COLD_COUNTER, 0) + inferred.cold
+        lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
         kept = {name: count for name, count in lost.items() if count}
         return Reading(
             edges=None,
-            paths={path: n for path, n in sorted((paths | told.paths).items()) if n},
+            paths={path: n for path, n in sorted((paths | inferred.paths).items()) if n},
             partial=partial,
             lost={"cold_paths": cold} | kept if self.cold else kept,
         )
@@ -244,17 +237,17 @@ class TppPlan:
     def obvious_counts(self, edge_counts: Sequence[int]) -> ObviousCounts:
         """Derive what needs no counters from an edge profile, by edge id."""
         counts = self.obvious.dag.edge_weights(edge_counts)
-        found: dict[int, int] = {}
+        inferred: dict[int, int] = {}
         rest = {x: int(counts[x]) for x in self.graphs.hot.in_edges[self.cfg.exit]}
         for path_id, first in enumerate(self.obvious.first_edges, self.numbering.total):
             path = self.obvious.path(first)
-            found[path_id] = int(min(counts[edge] for edge in path))
-            rest[path[-1]] -= found[path_id]
+            inferred[path_id] = int(min(counts[edge] for edge in path))
+            rest[path[-1]] -= inferred[path_id]
         left = [count for point, count in rest.items() if point not in self.obvious.kept]
         cold = sum(count for count in left if count > 0)
         if not self.plan.actions:
             cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
-        return ObviousCounts(found, cold, -sum(count for count in left if count < 0))
+        return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
     def validate(self) -> None:
         """Check every structure.
@@ -324,11 +317,11 @@ def plan_tpp(
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     early = _early_blocks(cfg, profile)
-    order = Order(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
-    chosen = draft(order)
+    inputs = DraftInputs(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
+    chosen = draft(inputs)
     if cold_always or chosen.natural is Table.HASH:
-        found = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
-        reduced = poisonable_draft(order, found) if found else chosen
+        left_out = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)
+        reduced = poisonable_draft(inputs, left_out) if left_out else chosen
         if cold_always or (reduced.natural is not Table.HASH and reduced.graphs.hot.edges):
             chosen = reduced
     return TppPlan(cfg, chosen.plan, edge_weights, profile, cuts, chosen)

@@ -54,8 +54,17 @@ class HotGraphs:
     def _removed(self) -> frozenset[int]:
         return frozenset(self.hot.removed)
 
-    def _others(self) -> Iterator[tuple[Edge, bool]]:
-        """Edges that can execute and are not in the kept graph, and whether they end paths."""
+    def _left_out(self) -> Iterator[tuple[Edge, bool]]:
+        """Yield the control-flow edges that the kept graph lacks, though control can take them.
+
+        Self-loops are left out unless paths end at them: they change nothing.
+
+        Yields
+        ------
+        Edge, bool
+            The edge, and whether it ends a path: then it is a removed edge of the hot graph, else
+            it was left out because it is cold or only on obvious paths.
+        """
         dfs = self.hot.dfs
         for edge in self.hot.cfg.edges:
             if edge.source not in dfs.reached or edge.id in self.kept.real:
@@ -69,7 +78,7 @@ class HotGraphs:
     def detours(self) -> Detours:
         """Where control leaves the kept graph, and where it comes back poisoned."""
         joins, leaves = set(), set()
-        for edge, ends in self._others():
+        for edge, ends in self._left_out():
             if not (ends and edge.source in self.kept.exit_dummy):
                 leaves.add(edge.source)
             if not (ends and edge.target in self.kept.entry_dummy):
@@ -79,35 +88,35 @@ class HotGraphs:
     @cached_property
     def poisoned(self) -> frozenset[int]:
         """Vertices of the kept graph where the path register may be poisoned."""
-        found = set(self.detours.joins)
-        work = list(found)
+        reached = set(self.detours.joins)
+        work = list(reached)
         while work:
             for edge in map(self.kept.edges.__getitem__, self.kept.out_edges[work.pop()]):
-                if edge.target not in found and edge.target != self.kept.cfg.exit:
-                    found.add(edge.target)
+                if edge.target not in reached and edge.target != self.kept.cfg.exit:
+                    reached.add(edge.target)
                     work.append(edge.target)
-        return frozenset(found)
+        return frozenset(reached)
 
     @cached_property
     def cold_ends(self) -> frozenset[int]:
         """Edges that end cold paths only."""
-        return frozenset(edge.id for edge, ends in self._others() if self._end(edge, ends))
+        return frozenset(edge.id for edge, ends in self._left_out() if self._end(edge, ends))
 
     def actions(self, placement: Placement) -> Actions:
         """Return the placement's actions, with poison and cold counts."""
         edges = self.hot.cfg.edges
-        made: Actions = {
+        combined: Actions = {
             edge: tuple(self._tested(edges[edge], action) for action in actions)
             for edge, actions in placement.actions.items()
         }
-        for edge, ends in self._others():
+        for edge, ends in self._left_out():
             first = self._end(edge, ends)
             last = self._start(edge, ends, placement.counted_region)
-            new = (first, *made.get(edge.id, ()), last)
-            made[edge.id] = tuple(action for action in new if action is not None)
+            new = (first, *combined.get(edge.id, ()), last)
+            combined[edge.id] = tuple(action for action in new if action is not None)
         if not self.poisoned - placement.counted_region:
-            made = _without_poison(made)
-        return {edge: made[edge] for edge in sorted(made) if made[edge]}
+            combined = _without_poison(combined)
+        return {edge: combined[edge] for edge in sorted(combined) if combined[edge]}
 
     def _tested(self, edge: Edge, action: Action) -> Action:
         if isinstance(action, CountPath) and edge.source in self.poisoned:

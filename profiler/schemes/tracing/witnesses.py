@@ -50,7 +50,7 @@ def blockers(
     The union of BL94's `blockers(G, v)`; backwards from the vertices, up to the predicates.
     """
     forks = predicates(cfg, live)
-    found: set[int] = set()
+    blocking: set[int] = set()
     seen = set(vertices)
     work = list(seen)
     while work:
@@ -59,11 +59,11 @@ def blockers(
             if edge not in live:
                 continue
             if source in forks:
-                found.add(edge)
+                blocking.add(edge)
             elif source not in seen:
                 seen.add(source)
                 work.append(source)
-    return frozenset(found)
+    return frozenset(blocking)
 
 
 def place_witnesses(cfg: ControlFlowGraph, weights: Sequence[float]) -> frozenset[int]:
@@ -120,31 +120,31 @@ def decisions(cfg: ControlFlowGraph, witnessed: Collection[int], predicate: int)
     ValueError
         If two ways lead to one witness: the edges do not solve the tracing problem.
     """
-    found: dict[int, int] = {}
+    first_witness: dict[int, int] = {}
     for first in cfg.out_edges[predicate]:
         for edge in _next_witnesses(cfg, witnessed, first):
-            if edge in found:
+            if edge in first_witness:
                 raise ValueError(f"witness on edge {edge} is met on two ways from {predicate}")
-            found[edge] = first
-    return found
+            first_witness[edge] = first
+    return first_witness
 
 
 def _next_witnesses(cfg: ControlFlowGraph, witnessed: Collection[int], first: int) -> list[int]:
     """The witnessed edges that witness-free ways through `first` lead to; `first` among them."""
     if first in witnessed:
         return [first]
-    found: list[int] = []
+    witnesses: list[int] = []
     seen = {cfg.edges[first].target}
     work = list(seen)
     while work:
         for edge in cfg.out_edges[work.pop()]:
             target = cfg.edges[edge].target
             if edge in witnessed:
-                found.append(edge)
+                witnesses.append(edge)
             elif target not in seen:
                 seen.add(target)
                 work.append(target)
-    return found
+    return witnesses
 
 
 def free_way(

@@ -19,7 +19,7 @@ from profiler.engine.memory import EngineMemory
 from profiler.engine.products import hash_operation
 from profiler.graphfiles.execution import hash_instructions
 from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import PathCount, Table
+from profiler.plan.plan import PathIncrement, Table
 from profiler.schemes.bittrace import branch_codes
 from profiler.schemes.bittrace.branch_codes import code_key
 from profiler.schemes.bittrace.planner import plan_bittrace
@@ -103,7 +103,7 @@ def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> Non
     for _ in range(1500):
         at, back = rng.randrange(len(sizes)), rng.random() < 0.6
         number = rng.choice(pools[at])
-        operation = hash_operation(tables[at], PathCount(number, back), memory.hash_key(number))
+        operation = hash_operation(tables[at], PathIncrement(number, back), memory.hash_key(number))
         first = memory.add_operations([(*operation, 1)])
         assert kernels.execute(memory.address, first, 0) == kernels.OK
         spent[at] += models[at].count(number, back)

@@ -6,7 +6,7 @@ import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.flow import check
-from profiler.plan.decoders import PathEnd, PathStart
+from profiler.graphs.paths import PathEnd, PathStart
 from profiler.plan.interpret import ExecutedWalk, execute, follow
 from profiler.plan.plan import Execution
 from profiler.schemes.kiter.planner import IterationPlan, plan_kiter
@@ -144,8 +144,8 @@ def test_figure_2_static_paths() -> None:
 def test_example_2_loop() -> None:
     cfg, plan = figure_1()
     (loop,) = plan.loops
-    assert cfg.vertex_name(loop.head) == "2"
-    assert sorted(str(cfg.vertex_name(v)) for v in loop.body) == ["2", "3", "4", "5"]
+    assert cfg.name_of(loop.head).start == "2"
+    assert sorted(str(cfg.name_of(v)) for v in loop.body) == ["2", "3", "4", "5"]
     assert loop.back_edges == (edge(cfg, "5>2"),)
 
 
@@ -155,7 +155,7 @@ def test_figure_4_unrolled_graph() -> None:
 
     def name(vertex: int) -> str:
         copy = unrolled.copies[vertex]
-        return str(cfg.vertex_name(copy.vertex)) + "'" * copy.iteration
+        return str(cfg.name_of(copy.vertex)) + "'" * copy.iteration
 
     found = {(name(e.source), name(e.target)) for e in unrolled.edges}
     loop = {("2", "3"), ("2", "4"), ("3", "5"), ("4", "5")}
@@ -170,7 +170,7 @@ def test_figure_5_values_and_compensation() -> None:
     cfg, plan = figure_1()
     values = {"2>4": (6, 2), "4>6": (6, 2), "5>6": (5, 0), "5>2": (0,)}
     for each in cfg.edges:
-        ends = f"{cfg.vertex_name(each.source)}>{cfg.vertex_name(each.target)}"
+        ends = f"{cfg.name_of(each.source).start}>{cfg.name_of(each.target).start}"
         inside = ends in ("2>3", "3>5", "4>5")
         assert plan.values[each.id] == values.get(ends, (0, 0) if inside else (0,)), ends
         given = plan.compensation[each.id]
@@ -187,7 +187,7 @@ def trace_of_algorithm_1(cfg: ControlFlowGraph, plan: IterationPlan) -> list[lis
     short = {"ENTRY": "S", "EXIT": "E"}
 
     def name(vertex: int) -> str:
-        found = str(cfg.vertex_name(unrolled.copies[vertex].vertex))
+        found = str(cfg.name_of(unrolled.copies[vertex].vertex))
         return short.get(found, found)
 
     rows = []
@@ -208,7 +208,7 @@ def test_table_1_line_by_line() -> None:
     assert trace_of_algorithm_1(cfg, plan) == [row[:6] for row in expected]
     # in(u) after the last edge of each vertex that it is computed for
     invalid = {(row[0], int(row[2])): int(row[6]) for row in expected if len(row) > 6}
-    block = {str(cfg.vertex_name(v)): v for v in range(cfg.vertex_count)} | {"S": cfg.entry}
+    block = {str(cfg.name_of(v)): v for v in range(cfg.vertex_count)} | {"S": cfg.entry}
     for (name, iteration), count in invalid.items():
         vertex = plan.unrolled.copy(block[name], iteration)
         assert plan.numbering.invalid_paths[vertex] == count, name
@@ -267,7 +267,7 @@ def test_figure_8_mixed_mode() -> None:
     cfg = named(KITER_8_EDGES, "1", "7", "KITER figure 8")
     plan = plan_kiter(cfg)
     plan.validate()
-    assert [cfg.vertex_name(loop.head) for loop in plan.loops] == ["2", "4"]
+    assert [cfg.name_of(loop.head).start for loop in plan.loops] == ["2", "4"]
     assert plan.unrolled.removed == (edge(cfg, "6>4"),)  # L3 is acyclic
     found = names(cfg, plan)
     assert set(KITER_8_LISTED.split()) <= set(found)
@@ -365,7 +365,7 @@ def test_loop_shapes(edges: str, heads: str, k: int) -> None:
     last = str(max(int(label) for label in edges.replace(">", " ").split()))
     cfg = named(edges, "1", last)
     plan = exact(cfg, k)
-    assert "".join(str(cfg.vertex_name(loop.head)) for loop in plan.loops) == heads
+    assert "".join(str(cfg.name_of(loop.head)) for loop in plan.loops) == heads
 
 
 def test_loop_entered_in_the_middle_is_acyclic() -> None:

@@ -6,8 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
-from profiler.plan.decoders import PathEnd, PathRecord, PathStart
+from profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from profiler.plan.decoders import UnfinishedPath
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from tests.oracles.brute import (
     Outcome,
@@ -26,7 +28,7 @@ def unfinished(plan: PathPlan, outcome: Outcome) -> list[tuple[PathRecord, int]]
     """Take back counts made ahead, as the contract of `decode_partial` says."""
     found = []
     for block, register, last in outcome.early:
-        found.append((plan.decode_partial(register, last, block), 1))
+        found.append((plan.decode_partial(UnfinishedPath(block, (register,), last, 1)), 1))
         if block in plan.plan.counted_region:
             assert last is not None
             outcome.paths[last] -= 1
@@ -98,13 +100,13 @@ def test_count_ahead_needs_a_count() -> None:
     plan = plan_pp(cfg)
     (vertex,) = [each.id for each in cfg.blocks if each.label == "F"]
     with pytest.raises(ValueError, match="without a count"):
-        plan.decode_partial(0, None, vertex)
+        plan.decode_partial(UnfinishedPath(vertex, (0,), None, 1))
 
 
 def test_cut_edges_start_and_end_paths() -> None:
     cfg = named("A>B A>C B>D C>D D>E D>F E>G F>G", "A", "G")
     plan = plan_pp(cfg, path_limit=1)
-    assert plan.potential_paths == 4
+    assert graph_facts(cfg).potential_paths == 4
     records = [plan.decode(path_id) for path_id in range(plan.num_paths)]
     assert {record.start for record in records} == {PathStart.ENTRY, PathStart.CUT}
     assert {record.end for record in records} == {PathEnd.EXIT, PathEnd.CUT}
@@ -144,7 +146,7 @@ def test_large_routine() -> None:
     plan = plan_pp(cfg)
     plan.validate()
     assert plan.cut_edges
-    assert plan.num_paths < 2**31 < plan.potential_paths
+    assert plan.num_paths < 2**31 < graph_facts(cfg).potential_paths
     outcome = run_plan(cfg, plan.plan, [steps := random_walk(rng, cfg, 20_000)])
     partial = unfinished(plan, outcome)
     true = Counter(steps)

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import graph_facts
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
+from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.decoders import PathRecord, Reading
+from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
 from profiler.plan.plan import CountColdPath, CountHotPath, Execution, Poison, Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from profiler.schemes.tpp.disconnection import disconnect
-from profiler.schemes.tpp.drafts import Order, draft
+from profiler.schemes.tpp.drafts import DraftInputs, draft
 from profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, tally
@@ -145,7 +147,7 @@ def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
     cfg = random_graph(rng)
     walks = [walk for _ in range(20) if (walk := random_walk(rng, cfg))]
     executed = [ExecutedWalk(tuple(walk)) for walk in walks]
-    order = Order(
+    inputs = DraftInputs(
         cfg,
         depth_first(cfg),
         tuple(map(float, crossings(cfg, walks))),
@@ -154,11 +156,11 @@ def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
         None,
         None,
     )
-    pruned = draft(order)
+    pruned = draft(inputs)
     dag = pruned.graphs.hot
     numbering = number(dag)
     ends = [(edge.source, edge.target) for edge in dag.edges]
-    weights = dag.edge_weights(order.weights)
+    weights = dag.edge_weights(inputs.weights)
     tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry))
     found = chord_increments(tree, numbering.values).increments
     whole = replace(pruned.plan, actions=place(dag, tree, found, self_loops=False).actions)
@@ -340,7 +342,7 @@ def test_figure_5_cold_edges_make_a_hash_table_an_array() -> None:
         }
     )
     assert not count.hashed
-    assert plan.potential_paths == 2**14
+    assert graph_facts(plan.cfg).potential_paths == 2**14
 
 
 def test_cold_edges_stay_where_an_array_does_anyway() -> None:
@@ -357,7 +359,7 @@ def test_cold_edges_stay_where_an_array_does_anyway() -> None:
 def test_very_many_paths(limit: int | None) -> None:
     cfg = diamonds(100)
     few = plan_tpp(cfg, biased(cfg, 100, 3), cold=5, loop=15, path_limit=limit)
-    assert few.potential_paths == 2**100
+    assert graph_facts(cfg).potential_paths == 2**100
     assert (few.num_paths, few.plan.table) == (8, Table.ARRAY)
     many = plan_tpp(cfg, biased(cfg, 100, 90), cold=5, loop=15, path_limit=limit, cold_always=True)
     many.validate()

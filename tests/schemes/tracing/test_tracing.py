@@ -48,7 +48,7 @@ def all_live(cfg: ControlFlowGraph) -> set[int]:
 
 def names(cfg: ControlFlowGraph, edges: Iterable[int]) -> set[str]:
     pairs = [(cfg.edges[e].source, cfg.edges[e].target) for e in edges]
-    return {f"{cfg.vertex_name(a)}>{cfg.vertex_name(b)}" for a, b in pairs}
+    return {f"{cfg.name_of(a).start}>{cfg.name_of(b).start}" for a, b in pairs}
 
 
 # Figure 13: a loop P, A, B, C, whose witnesses are t, u and v; C leaves to X, their EXIT.

@@ -1,0 +1,45 @@
+"""What a report says of a routine's graph, whatever the scheme."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first, is_reducible
+from profiler.graphs.numbering import number
+
+
+@dataclass(frozen=True)
+class GraphFacts:
+    """Facts about one control-flow graph.
+
+    Attributes
+    ----------
+    blocks, edges
+        How many there are; edges from ENTRY and to EXIT are counted too.
+    back_edges
+        How many edges the depth-first search finds to lead back, self-loops among them.
+    irreducible
+        Whether the target of some back edge does not dominate its source.
+    potential_paths
+        How many acyclic paths lead through the graph before any edge is cut (EPP, section 3.2).
+    """
+
+    blocks: int
+    edges: int
+    back_edges: int
+    irreducible: bool
+    potential_paths: int
+
+
+def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
+    """Return the facts about `cfg`; linear in its size but for the search for dominators."""
+    dfs = depth_first(cfg)
+    return GraphFacts(
+        blocks=len(cfg.blocks),
+        edges=len(cfg.edges),
+        back_edges=len(dfs.back_edges),
+        irreducible=not is_reducible(cfg, dfs),
+        potential_paths=number(make_dag(cfg, dfs)).total,
+    )

@@ -1,0 +1,150 @@
+"""What the plans of schemes that count every path share.
+
+Steps of reading counters: counts taken ahead of an early end are taken back
+(`RoutineCounters.finished_paths`), the paths of activations that ended early are identified
+(`decode_partial`, EPP 3.6), and edge counts follow from the paths and from the counters of the
+edges that these leave open (`paths.edge_counts`).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.dag import Dag
+from profiler.graphs.numbering import PathNumbering
+from profiler.graphs.paths import PathRecord, edge_counts, path_record
+from profiler.graphs.spanning import SpanningTree
+from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.plan import CountEdge, InstrumentationPlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class PathCountingPlan(ABC):
+    """A plan with path counters from which all edge counts follow.
+
+    Attributes
+    ----------
+    cfg, plan, weights
+        See `RoutinePlan`.
+    edge_counters
+        Edges of the plan's `CountEdge` counters: self-loops, and removed edges where the paths
+        leave their counts open.
+    removed_tree
+        The other removed edges (see `paths.removed_forest`).
+    """
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan
+    weights: tuple[float, ...]
+    edge_counters: tuple[int, ...]
+    removed_tree: SpanningTree
+
+    @abstractmethod
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive paths, unfinished paths and edge counts."""
+
+    def validate_counters(self) -> None:
+        """Check that actions are on edges of the graph, and each edge counter on its edge.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
+        counters = [
+            (action.counter, edge)
+            for edge, actions in self.plan.actions.items()
+            for action in actions
+            if isinstance(action, CountEdge)
+        ]
+        assert sorted(counters) == list(enumerate(self.edge_counters))
+        assert self.plan.edge_counters == len(self.edge_counters)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AcyclicPathPlan(PathCountingPlan):
+    """A plan that counts acyclic paths (EPP): `decode` and `decode_partial` are the scheme's.
+
+    Attributes
+    ----------
+    dag
+        The acyclic graph whose paths are counted.
+    numbering
+        The order of the paths. A scheme may name its counters otherwise.
+    """
+
+    dag: Dag
+    numbering: PathNumbering
+
+    @property
+    def cut_edges(self) -> tuple[int, ...]:
+        """Ids of the edges cut because of too many paths (EPP 5.3)."""
+        return self.dag.cut_edges
+
+    @property
+    def num_paths(self) -> int:
+        """Number of paths that the plan tells apart."""
+        return self.numbering.total
+
+    @abstractmethod
+    def decode(self, path_id: int) -> PathRecord:
+        """Return the path that counter `path_id` counts.
+
+        Raises
+        ------
+        ValueError
+            If there is no such path.
+        """
+
+    @abstractmethod
+    def decode_partial(self, end: UnfinishedPath) -> PathRecord:
+        """Return the unfinished path of activations that ended early (EPP 3.6)."""
+
+    def all_paths(self) -> Iterator[PathRecord]:
+        """Yield every path that a counter counts, in the order of `numbering`."""
+        return (path_record(self.dag, path) for path in self.numbering.paths())
+
+    def dag_path(self, blocks: Sequence[int], edges: Sequence[int]) -> tuple[int, ...]:
+        """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`."""
+        path = [self.dag.real[edge] for edge in edges]
+        if not path or self.dag.edges[path[0]].source != self.cfg.entry:
+            path.insert(0, self.dag.entry_dummy[blocks[0]])
+        if not edges or self.cfg.edges[edges[-1]].target != self.cfg.exit:
+            path.append(self.dag.exit_dummy[blocks[-1]])
+        return tuple(path)
+
+    def edge_counts(
+        self,
+        paths: Mapping[int, int],
+        counters: Sequence[int],
+        partial: Iterable[tuple[PathRecord, int]] = (),
+    ) -> tuple[int, ...]:
+        """Derive the count of every edge.
+
+        Parameters
+        ----------
+        paths
+            Path number -> count, counts taken ahead of an early end taken back.
+        counters
+            Values of the plan's edge counters.
+        partial
+            Unfinished paths with their counts.
+        """
+        finished = ((self.decode(path_id), count) for path_id, count in paths.items() if count)
+        counted = zip(self.edge_counters, counters, strict=True)
+        return edge_counts(self.dag, self.removed_tree, counted, chain(finished, partial))
+
+    def read(self, counters: RoutineCounters) -> Reading:
+        """Derive paths, unfinished paths and edge counts (EPP 3.5, 3.6)."""
+        paths = counters.finished_paths
+        partial: Counter[PathRecord] = Counter()
+        for end in counters.unfinished:
+            partial[self.decode_partial(end)] += end.count
+        edges = self.edge_counts(paths, counters.events, partial.items())
+        return Reading(edges=edges, paths=paths, partial=partial)
