@@ -114,7 +114,8 @@ def machine_alone(bare: bool) -> Runner:
         from simulator.binary.elf import load
         from simulator.cpu.cpu_state import MAX_WINDOWS
         from simulator.linux.files import Host
-        from simulator.machine.machine import Limits, Machine
+        from simulator.machine.machine import Machine
+        from simulator.machine.running import Limits
 
         with null_output() as output:
             host = Host(ROOT, program=program, stdin=b"", stdout=output, stderr=output)

@@ -39,7 +39,7 @@ from profiler.schemes import registry
 from profiler.schemes.definition import SchemeDefinition, plain
 from profiler.session.counters import WRAP, RoutineEvents, Scheme, check_reading
 from simulator.binary.program import Program, SourceLine
-from simulator.machine.machine import Fault, RunResult
+from simulator.machine.running import Fault, RunResult
 
 if TYPE_CHECKING:
     from profiler.session.session import Observation

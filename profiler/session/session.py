@@ -46,7 +46,8 @@ from simulator.binary import elf
 from simulator.binary.program import Program
 from simulator.errors import UsageError
 from simulator.linux.files import Host, RecordingHost
-from simulator.machine.machine import Limits, Machine, Observer, RunResult
+from simulator.machine.machine import Machine
+from simulator.machine.running import Limits, Observer, RunResult
 
 WINDOWS = 8
 """Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what

@@ -68,9 +68,7 @@ from simulator.machine.faults import (
 )
 from simulator.machine.hooks import NO_LIMIT, Hooks
 from simulator.machine.interruption import stop_after, stop_on_interrupt
-from simulator.machine.running import Ending, Fault, Limits, NativeHook, Observer, Reason, RunResult
-
-__all__ = ["Fault", "Limits", "Machine", "NativeHook", "Observer", "Reason", "RunResult"]
+from simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
 
 STATUS_BUDGET: Final = 124
 STATUS_INTERRUPTED: Final = 130
@@ -207,8 +205,6 @@ class Machine:
         """
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
-        if self._observer is not None:
-            self._observer.attach(self)
         stop = self.cpu.stop if bare else None
         started, cpu_started = time.perf_counter(), time.process_time()
         with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
