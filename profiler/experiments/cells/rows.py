@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from profiler.code.block_code import fold_slot_blocks
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import RoutineContext
-from profiler.code.places import Where, find_place
+from profiler.code.places import find_place
+from profiler.code.sites import Where
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import make_dag
