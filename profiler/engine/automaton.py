@@ -21,7 +21,6 @@ import ctypes
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +29,7 @@ from profiler.engine import kernels
 from profiler.engine.activations import Activations, Tally, too_deep
 from profiler.engine.lowering import Lowering, fuse
 from profiler.engine.memory import Operation
+from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import (
     BEGINNING,
     UNKNOWN,
@@ -47,9 +47,6 @@ from profiler.engine.walk import (
     Walker,
 )
 from simulator.errors import SimulatorError
-
-if TYPE_CHECKING:
-    from profiler.trace.recorder import TraceRun
 
 Array = npt.NDArray[np.int64]
 
@@ -111,7 +108,7 @@ class Automaton:
         self.error: BaseException | None = None
         self.memory = lowering.memory
         self._on_missing = on_missing
-        self.trace: TraceRun | None = None
+        self.trace: TraceSink | None = None
         self._marks: dict[int, tuple[Step, ...]] = {}
         self._index = index
         self._walker = Walker(index)

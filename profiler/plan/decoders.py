@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
-from profiler.plan.plan import InstrumentationPlan
+from profiler.plan.plan import InstrumentationPlan, WriteTrace
 
 
 class PathStart(StrEnum):
@@ -202,6 +202,11 @@ class GuidedDecoder(PathDecoder, Protocol):
 @runtime_checkable
 class TraceWriter(RoutinePlan, Protocol):
     """The plan of a scheme that writes a trace."""
+
+    @property
+    def tokens(self) -> Mapping[int, WriteTrace]:
+        """Edge id -> what crossing the edge appends to the trace."""
+        ...
 
     def written(self, crossings: Sequence[int]) -> int:
         """Tokens that it writes when each edge is crossed so often, by edge id."""

@@ -349,11 +349,34 @@ class _Attempt:
 
     def write_trace(self, request: RunRequest, discoveries: Discoveries) -> None:
         """Have the run write the trace that `request` asks for."""
-        from profiler.trace.recorder import start_trace
+        from profiler.schemes import registry
+        from profiler.trace.format import TraceFile, TraceHeader
+        from profiler.trace.recorder import TraceRecorder
 
-        lowering = self._lowering
-        self._automaton.trace = start_trace(
-            request, self._index, discoveries, self._schemes[0], lowering.memory
+        assert request.trace is not None
+        scheme = self._schemes[0]
+        definition = registry.definition(scheme.setting.mode)
+        if not definition.writes_trace:
+            modes = " or ".join(registry.trace_modes())
+            raise UsageError(
+                f"--trace: mode {scheme.setting.mode} writes no trace; use --mode {modes}"
+            )
+        if request.routines:
+            raise UsageError("--trace needs all routines: leave out --routine")
+        program = self._recovered.program
+        header = TraceHeader(
+            file=str(request.program),
+            sha256=program.sha256,
+            machine=str(program.machine),
+            arguments=tuple(a.decode(errors="backslashreplace") for a in request.arguments),
+            mode=str(scheme.setting.mode),
+            discoveries={name: sorted(found) for name, found in vars(discoveries).items()},
+        )
+        self._automaton.trace = TraceRecorder(
+            self._lowering.memory,
+            self._index,
+            lambda routine: definition.trace_writer(scheme.routine_plan(routine)),
+            TraceFile(request.trace, header),
         )
 
     def _on_missing(self, missing: Missing) -> None:
