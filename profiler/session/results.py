@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import counter_bytes
@@ -34,19 +34,26 @@ from profiler.profiles.profile import (
     RoutineProfile,
     vertex_name,
 )
-from profiler.request.request import RunRequest, SchemeOptions
+from profiler.request.request import SchemeOptions
 from profiler.schemes import registry
 from profiler.schemes.definition import SchemeDefinition, plain
-from profiler.session.counters import WRAP, RoutineEvents, Scheme, check_reading
+from profiler.session.counters import WRAP, check_reading
+from profiler.session.events import RoutineEvents
+from profiler.session.observation import Invocation, Observation
+from profiler.session.scheme_runs import SchemeRun
 from simulator.binary.program import Program, SourceLine
 from simulator.machine.running import Fault, RunResult
 
-if TYPE_CHECKING:
-    from profiler.session.session import Observation
 
-
-def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurement, ...]:
+def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
     """What each scheme measured in an observed run.
+
+    Parameters
+    ----------
+    observation
+        The run.
+    self_check
+        Whether to validate every plan, too.
 
     Raises
     ------
@@ -55,10 +62,10 @@ def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurem
     """
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
-    return tuple(_measure(observation, scheme, request) for scheme in observation.schemes)
+    return tuple(_measure(observation, scheme, self_check) for scheme in observation.schemes)
 
 
-def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
+def _measure(observation: Observation, scheme: SchemeRun, self_check: bool) -> Measurement:
     definition = registry.definition(scheme.setting.mode)
     pricer = Pricer(registry.generators(definition.mode))
     totals: Counter[str] = Counter()
@@ -92,14 +99,14 @@ def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> M
             )
         if counters.largest >= WRAP:
             wrapped.append(events.cfg.name)
-        if request.self_check and plan is not None:
+        if self_check and plan is not None:
             plan.validate()
     result = observation.result
     unattributed = _unattributed(observation)
     return Measurement(
-        program=_program_info(observation.program, request),
+        program=_program_info(observation),
         mode=definition.mode,
-        options=_options(request, scheme.setting.options),
+        options=_options(observation.invocation, scheme.setting.options),
         ending=_ending(observation, result),
         base=result.instructions,
         added=sum(routine.added for routine in routines)
@@ -154,10 +161,9 @@ def _lost(definition: SchemeDefinition, events: RoutineEvents, reading: Reading)
 
 def _unattributed(observation: Observation) -> dict[str, int]:
     """Transfers and instructions that no graph explains."""
-    attributed = observation.automaton.attributed_instructions()
     return {
-        "unattributed_transfers": observation.automaton.unattributed_transfers(),
-        "unattributed_instructions": observation.result.instructions - attributed,
+        "unattributed_transfers": observation.unattributed.transfers,
+        "unattributed_instructions": observation.unattributed.instructions,
         "runs": observation.runs,
         "system_calls": observation.result.system_calls,
     }
@@ -166,7 +172,7 @@ def _unattributed(observation: Observation) -> dict[str, int]:
 def _misjudged(
     observation: Observation,
     routine: int,
-    judge: Scheme,
+    judge: SchemeRun,
     plan: SplittingDecoder,
     reading: Reading,
 ) -> dict[str, int]:
@@ -207,7 +213,7 @@ def _sizes(
 
 def _routine(
     definition: SchemeDefinition,
-    scheme: Scheme,
+    scheme: SchemeRun,
     routine: int,
     events: RoutineEvents,
     counters: RoutineCounters,
@@ -288,12 +294,14 @@ def _path(cfg: ControlFlowGraph, number_: int | None, record: PathRecord, count:
     )
 
 
-def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
-    arguments = tuple(a.decode(errors="backslashreplace") for a in request.arguments)
-    return ProgramInfo(str(request.program), program.sha256, program.machine, arguments)
+def _program_info(observation: Observation) -> ProgramInfo:
+    program, invocation = observation.program, observation.invocation
+    return ProgramInfo(
+        str(invocation.file), program.sha256, program.machine, invocation.argument_texts
+    )
 
 
-def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
+def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
     profile = scheme.edge_profile
     own = {option.name: plain(option.of(scheme)) for option in registry.options()}
     return {
@@ -302,9 +310,9 @@ def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
         "table": str(scheme.table),
         **own,
         "edge_profile": None if profile is None else str(profile),
-        "routines": request.routines,
-        "max_instructions": request.guest.max_instructions,
-        "timeout": request.guest.timeout,
+        "routines": invocation.routines,
+        "max_instructions": invocation.max_instructions,
+        "timeout": invocation.timeout,
     }
 
 
@@ -340,9 +348,8 @@ def _warnings(
             f"{unattributed['unattributed_transfers']} transfers and "
             f"{unattributed['unattributed_instructions']} instructions could not be attributed"
         )
-    for address, reason in observation.recovered.irregular:
-        if observation.automaton.reached(address):
-            yield f"irregular code at {address:#x} was executed: {reason}"
+    for address, reason in observation.irregular:
+        yield f"irregular code at {address:#x} was executed: {reason}"
 
 
 def _lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:

@@ -21,8 +21,9 @@ from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.request.request import SchemeOptions
 from profiler.schemes.registry import definition, make_plan
-from profiler.session.counters import RoutineEvents, Scheme
-from profiler.session.session import Observation
+from profiler.session.events import RoutineEvents
+from profiler.session.observation import Observation
+from profiler.session.scheme_runs import SchemeRun
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class _Places:
 
 
 def run_rows(
-    observation: Observation, scheme: Scheme, measurement: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: Measurement
 ) -> Iterator[RoutineRow]:
     """Yield a row for each routine that a run entered, by address."""
     selected = [routine for routine in observation.events if scheme.selects(routine)]
@@ -71,7 +72,7 @@ def _places(
 
 def _run_row(
     observation: Observation,
-    scheme: Scheme,
+    scheme: SchemeRun,
     routine: int,
     profile: RoutineProfile,
 ) -> RoutineRow:
