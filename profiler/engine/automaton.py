@@ -471,11 +471,11 @@ class Automaton:
         total = -self.tally.unexecuted
         for number, cfg in enumerate(self._index.recovered.routines):
             first = int(self._index.first_edge[number])
-            mine = counts[first : first + len(cfg.edges)].tolist()
-            if any(mine):
+            crossings = counts[first : first + len(cfg.edges)].tolist()
+            if any(crossings):
                 total += sum(
                     count * cfg.blocks[edge.target].instructions
-                    for edge, count in zip(cfg.edges, mine, strict=True)
+                    for edge, count in zip(cfg.edges, crossings, strict=True)
                     if edge.target != cfg.exit
                 )
         return total

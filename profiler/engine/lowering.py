@@ -2,7 +2,7 @@
 
 The kernel keeps one segment register an activation for all schemes together (`segments`,
 `products`). Edge counters need no kernel work at all, since the exact edge counts that every run
-produces are their values (DESIGN section 5). Routines are lowered when the program first crosses
+produces are their values. Routines are lowered when the program first crosses
 one of their edges: most of a static program never runs.
 """
 

@@ -17,6 +17,7 @@ from profiler.profiles.profile import EdgeProfile
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import SchemeOptions, Setting, Weights
+from profiler.schemes.definition import SchemeDefinition
 from profiler.schemes.registry import definition, make_plan, needs_edge_profile
 from simulator.errors import UsageError
 
@@ -191,6 +192,11 @@ class SchemeRun:
     def name(self) -> str:
         """What reports call it."""
         return self.setting.name
+
+    @property
+    def definition(self) -> SchemeDefinition:
+        """What the scheme says of itself."""
+        return definition(self.setting.mode)
 
     def selects(self, routine: int) -> bool:
         """Whether routine number `routine` is to be profiled."""

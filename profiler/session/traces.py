@@ -43,7 +43,7 @@ class TraceOrder:
             If the mode writes no trace, not all routines are profiled, or the file cannot be
             written.
         """
-        definition = registry.definition(scheme.setting.mode)
+        definition = scheme.definition
         if not definition.writes_trace:
             modes = " or ".join(registry.trace_modes())
             raise UsageError(f"--trace: mode {definition.mode} writes no trace; use --mode {modes}")

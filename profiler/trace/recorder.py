@@ -211,9 +211,20 @@ class TraceRecorder:
         return UNKNOWN if frame == 0 or address & 3 else self._index.call_block(address)
 
     def mark(self, steps: Sequence[Step], frame: int, block: int) -> None:
-        """Note that `steps` come next, or `block` does: the code does not tell."""
+        """Note where the program went, which its code does not tell.
+
+        The reader follows the code up to this event, crosses the edges that the event lists, and
+        goes on from the block that it names.
+
+        Parameters
+        ----------
+        steps
+            What the program does next, beginning with what the code does not tell.
+        frame, block
+            The activation that the kernel goes on with, and the block that it is in.
+        """
         self.begin_event(UNKNOWN)
-        if isinstance(steps[0], Cross):  # an exit, and it is the entry behind it that counts
+        if isinstance(steps[0], Cross):  # an EXIT edge: the reader lacks the ENTRY edge behind it
             self._crossed = [next(step.edge for step in steps[1:] if isinstance(step, Cross))]
         self.end_event(frame, block)
 
