@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from profiler.code.context import ProgramContexts
-from profiler.engine.automaton import Automaton
+from profiler.engine.run_counts import RunCounts
 from profiler.request.errors import CountError
 from profiler.session.counters import Counters
 from profiler.session.events import collect_events
@@ -33,7 +33,8 @@ def collect(
         If counts were lost: a defect of simprof.
     """
     recovered, automaton = execution.recovered, execution.automaton
-    events = collect_events(execution.index, automaton)
+    counts = automaton.counts
+    events = collect_events(execution.index, counts.edge_counts, automaton.tally.early)
     counters = Counters(execution.lowering, events)
     if automaton.lost:
         raise CountError(
@@ -51,7 +52,7 @@ def collect(
         counters=counters,
         contexts=ProgramContexts(recovered),
         result=execution.result,
-        unattributed=_unattributed(automaton, execution.result.instructions),
+        unattributed=_unattributed(counts, execution.result.instructions),
         irregular=tuple(
             (address, reason)
             for address, reason in recovered.irregular
@@ -62,7 +63,7 @@ def collect(
     )
 
 
-def _unattributed(automaton: Automaton, instructions: int) -> Unattributed:
+def _unattributed(counts: RunCounts, instructions: int) -> Unattributed:
     """What no graph explains of a run of so many instructions."""
-    attributed = automaton.attributed_instructions()
-    return Unattributed(automaton.unattributed_transfers(), instructions - attributed)
+    attributed = counts.attributed_instructions()
+    return Unattributed(counts.unattributed_transfers(), instructions - attributed)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from profiler.engine.automaton import Automaton
+from profiler.engine.activations import EarlyEnd
 from profiler.engine.walk import GraphIndex
 from profiler.graphs.cfg import ControlFlowGraph
 
@@ -66,22 +67,33 @@ class RoutineEvents:
         )
 
 
-def collect_events(index: GraphIndex, automaton: Automaton) -> dict[int, RoutineEvents]:
-    """What the run counted, by number of every routine that was entered."""
-    counts = automaton.edge_counts()
+def collect_events(
+    index: GraphIndex, edge_counts: NDArray[np.int64], early: Mapping[EarlyEnd, int]
+) -> dict[int, RoutineEvents]:
+    """What the run counted, by number of every routine that was entered.
+
+    Parameters
+    ----------
+    index
+        Which numbers belong to which routine.
+    edge_counts
+        Crossings by program-wide edge number.
+    early
+        How many activations ended early, by how they did.
+    """
     ends: dict[int, list[UnfinishedSegment]] = {}
-    for end, count in automaton.tally.early.items():
+    for end, count in early.items():
         routine = index.routine(end.block)
         block = end.block - int(index.first_block[routine])
         unfinished = UnfinishedSegment(block, end.register, end.segments, count)
         ends.setdefault(routine, []).append(unfinished)
-    touched = np.unique(np.searchsorted(index.first_edge, np.flatnonzero(counts), "right") - 1)
+    touched = np.unique(np.searchsorted(index.first_edge, np.flatnonzero(edge_counts), "right") - 1)
     events = {}
     for routine in sorted({*touched.tolist(), *ends}):
         first, last = index.first_edge[routine], index.first_edge[routine + 1]
         events[routine] = RoutineEvents(
             index.recovered.routines[routine],
-            tuple(counts[first:last].tolist()),
+            tuple(edge_counts[first:last].tolist()),
             tuple(ends.get(routine, ())),
         )
     return events
