@@ -110,11 +110,12 @@ def machine_alone(bare: bool) -> Runner:
     """Run on the machine without a profiler; `bare`: without any hook."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
-        from profiler.session.session import WINDOWS
+        from profiler.session.world import WINDOWS
         from simulator.binary.elf import load
         from simulator.cpu.cpu_state import MAX_WINDOWS
         from simulator.linux.files import Host
-        from simulator.machine.machine import Limits, Machine
+        from simulator.machine.machine import Machine
+        from simulator.machine.running import Limits
 
         with null_output() as output:
             host = Host(ROOT, program=program, stdin=b"", stdout=output, stderr=output)
@@ -144,7 +145,7 @@ def profiled(*modes: str, table: TableChoice = TableChoice.AUTO) -> Runner:
         with null_output() as output:
             request = request_for(program, arguments, output)
             observation = observe(request, [Setting(mode.value, mode, scheme) for mode in modes])
-            measure_all(observation, request)
+            measure_all(observation)
             return observation.result.instructions, observation.result.cpu_seconds
 
     return run

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from profiler.code.context import RoutineContext
 from profiler.code.frames import FrameState
 from profiler.code.generators import needs, snippet_body
-from profiler.code.places import Place, Where
+from profiler.code.sites import Place, Where
 from profiler.code.snippet_parts import Body, CounterAccess
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import Action, InstrumentationPlan

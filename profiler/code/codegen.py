@@ -17,8 +17,9 @@ from profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
 from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.generators import join, needs, snippet_body
 from profiler.code.layout import CounterLayout, CounterSpace
-from profiler.code.places import Place, Where, find_place
+from profiler.code.places import find_place
 from profiler.code.registers import LOCAL_ORDER, mask, members
+from profiler.code.sites import Place, Where
 from profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,

@@ -5,43 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import TYPE_CHECKING
 
 from profiler.code.frames import Frames, FrameState, Slot, slots
 from profiler.code.liveness import CodeFacts, Liveness, code_facts, needs_place_after
 from profiler.code.registers import abi
+from profiler.code.sites import Place, Site
 from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from profiler.recovery.recovery import RecoveredProgram
 from simulator.binary.program import MachineKind
-from simulator.isa.effects import CC
-
-if TYPE_CHECKING:
-    from profiler.code.places import Place
-    from simulator.isa.assembler import Register
-
-
-@dataclass(frozen=True)
-class Site:
-    """A point where code can be put.
-
-    Attributes
-    ----------
-    live
-        Registers that the code must leave as they are (mask as in `simulator.isa.effects`).
-    frame
-        Window depth and stack pointer.
-    slots
-        Stack words that the code can use (see `stack_words`).
-    """
-
-    live: int
-    frame: FrameState
-    slots: tuple[Slot, ...]
-
-    @property
-    def keeps_conditions(self) -> bool:
-        """Whether condition codes are live."""
-        return bool(self.live & CC)
+from simulator.isa.assembler import Register
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.code.context import ProgramContexts, RoutineContext, Site
+from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.frames import FrameState, slots
 from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, CounterLayout
 from profiler.code.registers import LOCAL_ORDER, mask
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import CounterAccess, Generators
 from profiler.plan.plan import (
     Action,

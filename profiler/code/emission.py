@@ -14,7 +14,8 @@ from enum import StrEnum
 
 from profiler.code.codegen import RoutineCode, Snippet
 from profiler.code.context import RoutineContext
-from profiler.code.places import Place, Where, find_place
+from profiler.code.places import find_place
+from profiler.code.sites import Place, Where
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import reduce
 
-from profiler.code.context import Site
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,

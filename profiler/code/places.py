@@ -23,40 +23,11 @@ treated likewise: code of its own needs a copy of it out of line, which ends wit
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from dataclasses import replace
 
-from profiler.code.context import RoutineContext, Site
+from profiler.code.context import RoutineContext
+from profiler.code.sites import Place, Where
 from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-
-
-class Where(StrEnum):
-    """Kinds of places."""
-
-    SOURCE_END = "source-end"
-    TARGET_TOP = "target-top"
-    FALL_THROUGH = "fall-through"  # in line between source and target
-    STUB = "stub"  # out of line; ends with a jump
-    BLOCK = "block"  # code of a block itself, anywhere in it
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where the code of an edge goes.
-
-    Attributes
-    ----------
-    edge
-        The edge that the code is on. For the edge into a slot block that is the edge out of it.
-    block, position
-        The code goes before this instruction of this block; None off the blocks.
-    """
-
-    where: Where
-    edge: int
-    block: int | None
-    position: int | None
-    site: Site
 
 
 def find_place(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from profiler.code.context import Site
 from profiler.code.frames import Slot
 from profiler.code.layout import STACK_REGISTERS
 from profiler.code.registers import Abi
+from profiler.code.sites import Site
 from simulator.isa.assembler import Register
 
 R = Register

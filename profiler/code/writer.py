@@ -12,11 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from profiler.code.context import Site
 from profiler.code.frames import Slot
 from profiler.code.layout import CounterLayout
 from profiler.code.registers import LOCAL_ORDER, Abi, mask, members
 from profiler.code.runtime.conditions import KEEP_COST, keep, restore, restore_cost
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import Body, CounterAccess, PathRegister
 from profiler.code.stack_words import path_words, save_slots
 from simulator.binary.program import MachineKind

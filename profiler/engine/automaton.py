@@ -5,23 +5,14 @@ transition is resolved once, by `walk.Walker`, into steps, and from then on coun
 a block does inside is accounted for when it is left, so that a fault in its middle, or a budget
 that ends before it, leaves nothing to undo.
 
-Terms
------
-inside
-    The steps between a block's first instruction and its last.
-boundary
-    The steps from a block's last instruction to the first of the next.
-
-Modules: `memory` holds the arrays, `activations` the stack of frames.
+Modules: `memory` holds the arrays, `states` the blocks with what happens inside them,
+`activations` the stack of frames; `run_counts` expands the counts after the run.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +21,10 @@ from profiler.engine import kernels
 from profiler.engine.activations import Activations, Tally, too_deep
 from profiler.engine.lowering import Lowering, fuse
 from profiler.engine.memory import Operation
+from profiler.engine.run_counts import RunCounts, Transition
+from profiler.engine.states import State, States
+from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import (
-    BEGINNING,
     UNKNOWN,
     Context,
     Cross,
@@ -48,34 +41,7 @@ from profiler.engine.walk import (
 )
 from simulator.errors import SimulatorError
 
-if TYPE_CHECKING:
-    from profiler.trace.recorder import TraceRun
-
 Array = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True)
-class State:
-    """A translation block in one context. `first` is the context after its first instruction."""
-
-    address: int
-    size: int
-    first: Context
-
-    @property
-    def end(self) -> int:
-        """Address after its last instruction."""
-        return self.address + self.size
-
-
-@dataclass(frozen=True)
-class Transition:
-    """`source` was followed by `target`; `place` says where `rows` counts it, None if spilled."""
-
-    source: int
-    target: int
-    boundary: tuple[Step, ...]
-    place: int | None
 
 
 class Automaton:
@@ -111,14 +77,11 @@ class Automaton:
         self.error: BaseException | None = None
         self.memory = lowering.memory
         self._on_missing = on_missing
-        self.trace: TraceRun | None = None
+        self.trace: TraceSink | None = None
         self._marks: dict[int, tuple[Step, ...]] = {}
         self._index = index
-        self._walker = Walker(index)
         self._lowering = lowering
-        self._states: dict[int, State] = {kernels.START: State(0, 0, BEGINNING)}
-        self._numbers: dict[State, int] = {}
-        self._insides: dict[int, tuple[tuple[Step, ...], Context]] = {}
+        self._states = States(Walker(index), self.memory)
         self._transitions: list[Transition] = []
         self._known_operations: dict[tuple[Step, ...], int] = {(): 0}
         self._landings: dict[int, Land] = {}
@@ -130,7 +93,7 @@ class Automaton:
             self.tally,
             lowering.stack_mask,
             self._cross,
-            self._truncated,
+            self._states.until,
             self._note_missing,
         )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -139,52 +102,22 @@ class Automaton:
         self.clock[kernels.SLOW_CALLBACK] = callback or 0
 
     @property
+    def counts(self) -> RunCounts:
+        """What the run has counted, once it is over."""
+        return RunCounts(self._index, self.memory, self._states, self._transitions, self.tally)
+
+    @property
     def clock(self) -> Array:
         """The words shared with the machine and its traps."""
         return self.memory.clock
 
-    # States and transitions
-
-    def _number(self, state: State) -> int:
-        number = self._numbers.get(state)
-        if number is None:
-            number = self.memory.new_state()
-            self._numbers[state], self._states[number] = number, state
-        return number
-
-    def _inside(self, number: int) -> tuple[tuple[Step, ...], Context]:
-        """Steps within state `number`, and the context after its last instruction."""
-        known = self._insides.get(number)
-        if known is None:
-            state = self._states[number]
-            known = self._insides[number] = self._walk_inside(state, state.end)
-        return known
-
-    def _walk_inside(self, state: State, end: int) -> tuple[tuple[Step, ...], Context]:
-        context = state.first
-        steps: list[Step] = []
-        for address in range(state.address + 4, end, 4):
-            more, context = self._walker.step(context, address)
-            steps += more
-        return tuple(steps), context
-
-    def _truncated(self, number: int, pc: int) -> tuple[tuple[Step, ...], Context]:
-        """Steps of a state up to the instruction at `pc`, which it has reached."""
-        if number < kernels.FIRST_STATE:
-            return (), BEGINNING
-        state = self._states[number]
-        return self._walk_inside(state, min(pc + 4, state.end))
-
-    def _first_event(self, number: int, address: int) -> tuple[list[Step], Context]:
-        if number == kernels.START:
-            return self._walker.begin(address)
-        return self._walker.step(self._inside(number)[1], address)
+    # Transitions
 
     def _resolve(self, source: int, address: int, size: int) -> None:
         """Add the transition from `source` to the block at `address` and take it."""
-        boundary, first = self._first_event(source, address)
-        inside = () if source == kernels.START else self._inside(source)[0]
-        target = self._number(State(address, size, first))
+        boundary, first = self._states.boundary(source, address)
+        inside = () if source == kernels.START else self._states.inside(source)[0]
+        target = self._states.number(State(address, size, first))
         steps = (*inside, *boundary)
         for step in steps:
             if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
@@ -325,14 +258,13 @@ class Automaton:
                 "please report this program"
             )
         if done == 0:
-            self.clock[kernels.STATE] = self._number(State(address, size, state.first))
+            self.clock[kernels.STATE] = self._states.number(State(address, size, state.first))
             return
-        self._resolve(self._number(State(state.address, done, state.first)), address, size)
+        self._resolve(self._states.number(State(state.address, done, state.first)), address, size)
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
         arrival, self._arrival = self._arrival, None
-        state = State(address, size, self._walker.land(address))
-        self.clock[kernels.STATE] = self._number(state)
+        self.clock[kernels.STATE] = self._states.landing(address, size)
         if arrival is not None:
             arrival(address)
         self._end_event()
@@ -346,6 +278,10 @@ class Automaton:
         """Counts that fell outside the counters."""
         return 0 if self.tally.missing else self._lowering.products.lost
 
+    def reached(self, address: int) -> bool:
+        """Whether the instruction at `address` was part of a block that ran."""
+        return self._states.covers(address)
+
     # What the machine tells
 
     def _current(self) -> tuple[int, int]:
@@ -357,8 +293,7 @@ class Automaton:
 
     def _position(self) -> int:
         """The block that the current state's first instruction is in: edges behind are open."""
-        number = self._current()[0]
-        return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
+        return self._states.entered_block(self._current()[0])
 
     def _begin_event(self, block: int) -> None:
         """Python takes over from block `block`: what follows, a reader must be told."""
@@ -388,14 +323,14 @@ class Automaton:
     def signal_returned(self, resumed_pc: int) -> None:
         """Sigreturn: the next event continues what the innermost signal interrupted."""
         self._begin_event(self._position())
-        self._end_by_trap(*self._inside(self._current()[0]))
+        self._end_by_trap(*self._states.inside(self._current()[0]))
         record = self._activations.leave_handler()
         if record is None:
             self._await_landing(UNKNOWN)
             return
         state = self._states[record.state]
         if resumed_pc != record.pc:
-            steps, context = self._truncated(record.state, record.pc)
+            steps, context = self._states.until(record.state, record.pc)
             self._activations.apply(steps, record.frame)
             self._await_landing(context.block)
         elif record.pc < state.end:
@@ -412,7 +347,7 @@ class Automaton:
         """setcontext: the next event is at `pc`, in whatever activation."""
         self._begin_event(self._position())
         number, end = self._current()
-        steps, context = self._truncated(number, end - 4)
+        steps, context = self._states.until(number, end - 4)
         self._activations.apply(steps, self._activations.current)
         self._await_landing(self._leave_by_trap(context))
 
@@ -459,7 +394,7 @@ class Automaton:
         number, end = self._current()
         if number < kernels.FIRST_STATE:
             return UNKNOWN
-        steps, context = self._truncated(number, end - 4 if fault_pc is None else fault_pc)
+        steps, context = self._states.until(number, end - 4 if fault_pc is None else fault_pc)
         self._activations.apply(steps, self._activations.current)
         if exited and self._leave_by_trap(context) == UNKNOWN:
             return UNKNOWN
@@ -467,63 +402,6 @@ class Automaton:
             next_pc = end if fault_pc is None else fault_pc
             self.tally.unexecuted += (self._index.block_end(context.block) - next_pc) // 4
         return context.block
-
-    def attributed_instructions(self) -> int:
-        """Instructions executed in blocks of the graphs, derived from the edge counts alone."""
-        counts = self.edge_counts()
-        total = -self.tally.unexecuted
-        for number, cfg in enumerate(self._index.recovered.routines):
-            first = int(self._index.first_edge[number])
-            mine = counts[first : first + len(cfg.edges)].tolist()
-            if any(mine):
-                total += sum(
-                    count * cfg.blocks[edge.target].instructions
-                    for edge, count in zip(cfg.edges, mine, strict=True)
-                    if edge.target != cfg.exit
-                )
-        return total
-
-    def reached(self, address: int) -> bool:
-        """Whether the instruction at `address` was part of a block that ran."""
-        return any(state.address <= address < state.end for state in self._states.values())
-
-    def edge_counts(self) -> Array:
-        """How often each edge of the program was crossed (int64 by program-wide number)."""
-        counts = np.zeros(self._index.edge_count, np.int64)
-        left: Counter[int] = Counter()
-        for transition, count in self.transition_counts():
-            for step in transition.boundary:
-                if isinstance(step, Cross):
-                    counts[step.edge] += count
-            left[transition.source] += count
-        for number, count in left.items():
-            for step in self._inside(number)[0] if number >= kernels.FIRST_STATE else ():
-                if isinstance(step, Cross):
-                    counts[step.edge] += count
-        for edge, count in self.tally.crossed.items():
-            counts[edge] += count
-        return counts
-
-    def transition_counts(self) -> list[tuple[Transition, int]]:
-        """Every transition with its count."""
-        spilled, rows = self.memory.spilled_counts(), self.memory.state.rows
-        counted = []
-        for transition in self._transitions:
-            if transition.place is None:
-                state = self._states[transition.target]
-                count = spilled[transition.source, state.address | state.size << 48]
-            else:
-                count = int(rows[transition.place])
-            counted.append((transition, count))
-        return counted
-
-    def unattributed_transfers(self) -> int:
-        """Transfers that no edge of the graphs explains."""
-        return sum(
-            count
-            for transition, count in self.transition_counts()
-            if any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
-        ) + sum(count for step, count in self.tally.missing.items() if count > 1)
 
 
 def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from profiler.engine import kernels
 from profiler.engine.automaton import Automaton
-from simulator.machine.machine import Machine, NativeHook
+from simulator.machine.running import NativeHook
 
 
 class ProfilingObserver:
@@ -20,9 +20,6 @@ class ProfilingObserver:
             clock=automaton.clock,
             keepalive=automaton,
         )
-
-    def attach(self, machine: Machine) -> None:
-        """Nothing is needed of the machine: the clock has it all."""
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
         """The next event is the handler's entry."""

@@ -333,12 +333,12 @@ class Products:
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
-        executions: dict[tuple[int, tuple[int, ...], int], int] = Counter()
+        counts: dict[tuple[int, tuple[int, ...], int], int] = Counter()
         for source, key, count in zip(self._sources, self._keys, self._times(), strict=True):
             state = self._states[source]
-            executions[state.routine, state.history, key] += count
+            counts[state.routine, state.history, key] += count
         segments: dict[int, list[CountedSegment]] = {}
-        for (routine, history, key), count in executions.items():
+        for (routine, history, key), count in counts.items():
             segments.setdefault(routine, []).append(CountedSegment(history, key, count))
         return segments
 
@@ -357,11 +357,11 @@ class Products:
         for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
             players = self._routines[routine].players
             for slot, stretch in zip(players, stretches, strict=True):
-                tally = by_player.get((routine, slot))
-                if tally is None:
+                stretch_counts = by_player.get((routine, slot))
+                if stretch_counts is None:
                     size = len(players[slot].stretches)
-                    tally = by_player[routine, slot] = np.zeros(size, np.int64)
-                tally[stretch] += count
+                    stretch_counts = by_player[routine, slot] = np.zeros(size, np.int64)
+                stretch_counts[stretch] += count
         totals = {}
         for (routine, slot), counts in by_player.items():
             total = totals[routine, slot] = Totals()
@@ -382,25 +382,29 @@ class Products:
     def finish(
         self, routine: int, block: int, register: int, number: int, count: int
     ) -> dict[int, tuple[Stretch, UnfinishedPath]]:
-        """Return what each scheme did in a segment that activations left unfinished.
+        """Execute the plans along segments that activations have begun and not finished.
+
+        The kernel counts a segment when it ends. An activation that ends early has crossed some
+        edges of a segment whose end it never came to. Its segment register, the sum of the
+        increments on those edges, tells which they were.
 
         Parameters
         ----------
         routine, block
-            Where these activations ended early.
+            Where the activations were when they ended.
         register
-            Their segment register: it tells which edges of the segment they crossed.
+            What their segment register held.
         number
-            Their state: the registers that all schemes had where the segment began.
+            The state of the automaton in which their last segment began.
         count
-            How many activations ended in this way.
+            How many activations there are with all of this in common.
 
         Returns
         -------
-        dict[int, tuple[Stretch, UnfinishedPath]]
-            By the scheme's slot: what its actions did on these edges, and the path that they left
-            unfinished. Empty if the routine is not profiled; also if control entered it in a way
-            that its graph does not have, which is counted in `lost`.
+        dict
+            For each scheme, by its slot: what its plan did along those edges, and the path that
+            its registers then stood for. Empty where the routine is not profiled, or was entered
+            by a way that its graph does not have (`lost` then counts the activations).
         """
         state = self._states.get(number)
         product = self._routines.get(routine)

@@ -211,15 +211,10 @@ class GraphIndex:
 
 
 class Walker:
-    """Follows one program through its graphs, one executed instruction at a time.
+    """Says what the execution of an instruction means in the graphs of one program.
 
-    The rules say what counts as a block, an edge, a call and a return (docs/SEMANTICS.md, basic
-    blocks, edges and activations).
-
-    Parameters
-    ----------
-    index
-        The program's graphs, with blocks and edges numbered across all routines.
+    Blocks and edges are those of `docs/SEMANTICS.md`. The walker keeps nothing between two
+    instructions: what it must know of the first is in the `Context` that it returns.
     """
 
     def __init__(self, index: GraphIndex) -> None:
@@ -244,7 +239,19 @@ class Walker:
         return bool(HAS_DELAY_SLOT[self._kind(address)])
 
     def step(self, context: Context, address: int) -> tuple[list[Step], Context]:
-        """Execute the instruction at `address` after `context`."""
+        """Execute the instruction at `address` after `context`.
+
+        Returns
+        -------
+        list of Step, Context
+            What the program did between the two instructions, in order, and what is known after
+            the second one.
+
+        Raises
+        ------
+        UnsupportedError
+            If a control transfer is executed in the delay slot of another.
+        """
         steps: list[Step] = []
         block = context.block
         if context.pending >= 0 and not context.slot_seen:
@@ -373,11 +380,11 @@ class Walker:
     def _return(self, block: int, address: int, steps: list[Step]) -> int:
         if block != UNKNOWN:
             self._leave(block, steps)
-        caller = self.index.return_edge_to(address)
-        if caller is None:
+        call_and_edge = self.index.return_edge_to(address)
+        if call_and_edge is None:
             steps.append(Land(address, block, returned=True))
             return self._block_at(address)
-        steps += [Pop(), Cross(caller[1])]
+        steps += [Pop(), Cross(call_and_edge[1])]
         return self._block_at(address)
 
     def _jump(self, block: int, jump: int, address: int, steps: list[Step]) -> int:

@@ -139,10 +139,11 @@ def _edges(run: GraphRun) -> list[dict[str, Any]]:
     ]
 
 
-def _blocks(cfg: ControlFlowGraph, counts: Sequence[int]) -> list[dict[str, Any]]:
+def _blocks(cfg: ControlFlowGraph, counts: Sequence[int | None]) -> list[dict[str, Any]]:
     return [
         {"routine": cfg.name, "block": cfg.name_of(block.id).as_json(), "count": counts[block.id]}
         for block in cfg.blocks
+        if counts[block.id] is not None
     ]
 
 

@@ -9,7 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.paths import PathRecord
-from profiler.plan.plan import InstrumentationPlan
+from profiler.plan.plan import InstrumentationPlan, WriteTrace
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,8 @@ class Reading:
     edges
         Count by edge id, derived from the counters alone; None where they do not tell.
     blocks
-        Count by block id where the counters tell these but not the edges.
+        Count by block id where the counters tell these but not the edges; None for a block
+        whose count they do not tell.
     paths
         Path number -> count of finished paths, counts taken ahead of an early end taken back.
     partial
@@ -95,7 +96,7 @@ class Reading:
     """
 
     edges: tuple[int, ...] | None
-    blocks: tuple[int, ...] | None = None
+    blocks: tuple[int | None, ...] | None = None
     paths: Mapping[int, int] = field(default_factory=dict)
     partial: Mapping[PathRecord, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
@@ -159,6 +160,11 @@ class GuidedDecoder(PathDecoder, Protocol):
 @runtime_checkable
 class TraceWriter(RoutinePlan, Protocol):
     """The plan of a scheme that writes a trace."""
+
+    @property
+    def tokens(self) -> Mapping[int, WriteTrace]:
+        """Edge id -> what crossing the edge appends to the trace."""
+        ...
 
     def written(self, crossings: Sequence[int]) -> int:
         """Tokens that it writes when each edge is crossed so often, by edge id."""

@@ -3,45 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
 
-from profiler.code.pricing import Pricer, RoutinePrice
+from profiler.code.pricing import Pricer
 from profiler.code.sizes import counter_bytes
 from profiler.graphs import flow
-from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
-from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import (
-    PathDecoder,
-    Reading,
-    RoutineCounters,
-    RoutinePlan,
-)
-from profiler.plan.plan import Table
+from profiler.plan.decoders import Reading
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import (
-    EdgeCount,
     Ending,
     FaultInfo,
     Measurement,
     Option,
-    PathCount,
     ProgramInfo,
     RoutineProfile,
 )
-from profiler.request.request import RunRequest, SchemeOptions
+from profiler.request.request import SchemeOptions
 from profiler.schemes import registry
-from profiler.schemes.definition import SchemeDefinition, plain
-from profiler.session.counters import WRAP, RoutineEvents, Scheme, check_reading
+from profiler.schemes.definition import plain
+from profiler.session.counters import WRAP, check_reading
+from profiler.session.observation import Invocation, Observation
+from profiler.session.routine_results import RoutineReading, routine_profile
+from profiler.session.scheme_runs import SchemeRun
 from simulator.binary.program import Program, SourceLine
-from simulator.machine.machine import Fault, RunResult
-
-if TYPE_CHECKING:
-    from profiler.session.session import Observation
+from simulator.machine.running import Fault, RunResult
 
 
-def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurement, ...]:
+def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
     """What each scheme measured in an observed run.
+
+    Parameters
+    ----------
+    observation
+        The run.
+    self_check
+        Whether to validate every plan, too.
 
     Raises
     ------
@@ -50,63 +48,89 @@ def measure_all(observation: Observation, request: RunRequest) -> tuple[Measurem
     """
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
-    return tuple(_measure(observation, scheme, request) for scheme in observation.schemes)
+    return tuple(_measure(observation, scheme, self_check) for scheme in observation.schemes)
 
 
-def _measure(observation: Observation, scheme: Scheme, request: RunRequest) -> Measurement:
-    definition = registry.definition(scheme.setting.mode)
+@dataclass(frozen=True)
+class _RoutineResult:
+    """What one scheme measured in one routine, and what that adds to its totals, by name.
+
+    `wraps`: a counter of 32 bits would have wrapped.
+    """
+
+    profile: RoutineProfile
+    counts: Mapping[str, int]
+    sizes: Mapping[str, int]
+    lost: Mapping[str, int]
+    wraps: bool
+
+
+def _measure(observation: Observation, scheme: SchemeRun, self_check: bool) -> Measurement:
+    definition, machine = scheme.definition, observation.program.machine
     pricer = Pricer(registry.generators(definition.mode))
-    totals: Counter[str] = Counter()
-    sizes: Counter[str] = Counter()
-    lost: Counter[str] = Counter()
-    routines = []
-    wrapped = []
-    for routine, events in observation.events.items():
-        if not scheme.selects(routine):
-            continue
-        plan = scheme.routine_plan(routine)
-        counters = observation.counters.of(scheme, routine)
-        reading = Reading(events.edges) if plan is None else plan.read(counters)
-        check_reading(events, scheme.name, reading)
-        price = pricer.price(
-            events.cfg,
-            scheme.plan(routine),
-            observation.contexts.of(routine),
-            events.edges,
-            events.block_counts,
-            counters.taken,
-        )
-        routines.append(_routine(definition, scheme, routine, events, counters, reading, price))
-        totals.update(_counts(definition, plan, events, counters, reading))
-        sizes.update(_sizes(definition, plan, events, counters, price))
-        lost.update(_lost(definition, events, reading))
-        judge = observation.judges.get(definition.judged_by or "")
-        if judge is not None:
-            lost.update(
-                _misjudged(observation, routine, judge, cast(SplittingDecoder, plan), reading)
-            )
-        if counters.largest >= WRAP:
-            wrapped.append(events.cfg.name)
-        if request.self_check and plan is not None:
-            plan.validate()
-    result = observation.result
+    results = [
+        _measure_routine(observation, scheme, routine, pricer, self_check)
+        for routine in observation.events
+        if scheme.selects(routine)
+    ]
+    routines = tuple(result.profile for result in results)
+    sizes = _total(result.sizes for result in results)
     unattributed = _unattributed(observation)
+    wrapped = [result.profile.name for result in results if result.wraps]
+    run = observation.result
     return Measurement(
-        program=_program_info(observation.program, request),
+        program=_program_info(observation),
         mode=definition.mode,
-        options=_options(request, scheme.setting.options),
-        ending=_ending(observation, result),
-        base=result.instructions,
-        added=sum(routine.added for routine in routines)
-        + definition.code().run_cost(observation.program.machine, sizes),
-        counts={**_NO_COUNTS, **totals, **unattributed},
-        routines=tuple(routines),
+        options=_options(observation.invocation, scheme.setting.options),
+        ending=_ending(observation, run),
+        base=run.instructions,
+        added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
+        counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
+        routines=routines,
         warnings=tuple(_warnings(observation, unattributed, wrapped)),
-        partial=result.reason in ("budget", "interrupted"),
+        partial=run.reason in ("budget", "interrupted"),
         lines=_lines(observation.program, routines),
         sizes=dict(sizes),
-        lost=dict(lost),
+        lost=dict(_total(result.lost for result in results)),
     )
+
+
+def _measure_routine(
+    observation: Observation, scheme: SchemeRun, number: int, pricer: Pricer, self_check: bool
+) -> _RoutineResult:
+    """Read the counters of one routine, compare them with the run's, and price the code."""
+    events = observation.events[number]
+    plan = scheme.routine_plan(number)
+    counters = observation.counters.of(scheme, number)
+    reading = Reading(events.edges) if plan is None else plan.read(counters)
+    check_reading(events, scheme.name, reading)
+    price = pricer.price(
+        events.cfg,
+        scheme.plan(number),
+        observation.contexts.of(number),
+        events.edges,
+        events.block_counts,
+        counters.taken,
+    )
+    routine = RoutineReading(scheme.definition, plan, events, counters, reading, price)
+    result = _RoutineResult(
+        profile=routine_profile(routine),
+        counts=_counts(routine),
+        sizes=_sizes(routine),
+        lost={**_lost(routine), **_misjudged(observation, number, routine)},
+        wraps=counters.largest >= WRAP,
+    )
+    if self_check and plan is not None:
+        plan.validate()
+    return result
+
+
+def _total(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
+    """The sum of numbers by name; 0 for other names."""
+    total: Counter[str] = Counter()
+    for part in parts:
+        total.update(part)
+    return total
 
 
 _NO_COUNTS = dict.fromkeys(
@@ -114,13 +138,9 @@ _NO_COUNTS = dict.fromkeys(
 )
 
 
-def _counts(
-    definition: SchemeDefinition,
-    plan: RoutinePlan | None,
-    events: RoutineEvents,
-    counters: RoutineCounters,
-    reading: Reading,
-) -> dict[str, int]:
+def _counts(routine: RoutineReading) -> dict[str, int]:
+    """How often things happened in one routine."""
+    events, counters = routine.events, routine.counters
     counts = {
         "path_increments": counters.path_increments,
         "hashed_increments": counters.hashed,
@@ -128,167 +148,82 @@ def _counts(
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
     }
-    writer, guided = definition.trace_writer(plan), definition.guided_decoder(plan)
+    writer = routine.definition.trace_writer(routine.plan)
+    guided = routine.definition.guided_decoder(routine.plan)
     if writer is not None:  # its events are in the trace, and no increments
         counts |= {"edge_increments": 0, "trace_tokens": writer.written(events.edges)}
     if guided is not None:
-        obvious = (count for path, count in reading.paths.items() if guided.is_obvious(path))
-        counts["inferred_paths"] = sum(obvious)
+        paths = routine.reading.paths.items()
+        counts["inferred_paths"] = sum(count for path, count in paths if guided.is_obvious(path))
     return counts
 
 
-def _lost(definition: SchemeDefinition, events: RoutineEvents, reading: Reading) -> dict[str, int]:
+def _lost(routine: RoutineReading) -> dict[str, int]:
     """What the scheme lost, and how many edges' counts its counters leave open.
 
     Of a scheme that an edge profile guides, edge counts are no loss but an input.
     """
-    if reading.edges is not None or definition.guided:
+    reading = routine.reading
+    if reading.edges is not None or routine.definition.guided:
         return dict(reading.lost)
-    return {**reading.lost, "unknown_edges": len(events.edges)}
+    return {**reading.lost, "unknown_edges": len(routine.events.edges)}
 
 
 def _unattributed(observation: Observation) -> dict[str, int]:
     """Transfers and instructions that no graph explains."""
-    attributed = observation.automaton.attributed_instructions()
     return {
-        "unattributed_transfers": observation.automaton.unattributed_transfers(),
-        "unattributed_instructions": observation.result.instructions - attributed,
+        "unattributed_transfers": observation.unattributed.transfers,
+        "unattributed_instructions": observation.unattributed.instructions,
         "runs": observation.runs,
         "system_calls": observation.result.system_calls,
     }
 
 
-def _misjudged(
-    observation: Observation,
-    routine: int,
-    judge: Scheme,
-    plan: SplittingDecoder,
-    reading: Reading,
-) -> dict[str, int]:
-    """Blocks in paths, and those that `reading` attributes wrongly, by `judge` (TPP 5)."""
-    exact = registry.definition(judge.setting.mode).path_decoder(judge.routine_plan(routine))
+def _misjudged(observation: Observation, number: int, routine: RoutineReading) -> dict[str, int]:
+    """Blocks in paths, and those that the scheme attributes wrongly, by its judge (TPP 5).
+
+    Empty where nothing judges it.
+    """
+    judge = observation.judges.get(routine.definition.judged_by or "")
+    if judge is None:
+        return {}
+    exact = judge.definition.path_decoder(judge.routine_plan(number))
     if exact is None:
         return {}
-    truth = exact.read(observation.counters.of(judge, routine))
-    found = attribute(exact, truth, plan, reading)
+    truth = exact.read(observation.counters.of(judge, number))
+    judged = attribute(exact, truth, cast(SplittingDecoder, routine.plan), routine.reading)
     return {
-        "flow_blocks": found.flow,
-        "overcounted_blocks": found.overcounted,
-        "undercounted_blocks": found.undercounted,
+        "flow_blocks": judged.flow,
+        "overcounted_blocks": judged.overcounted,
+        "undercounted_blocks": judged.undercounted,
     }
 
 
-def _sizes(
-    definition: SchemeDefinition,
-    plan: RoutinePlan | None,
-    events: RoutineEvents,
-    counters: RoutineCounters,
-    price: RoutinePrice,
-) -> dict[str, int]:
+def _sizes(routine: RoutineReading) -> dict[str, int]:
     """Bytes and instructions that a scheme takes for one routine."""
+    plan, code = routine.plan, routine.price.code
     if plan is None:
         return {}
     sizes = {
-        "counter_bytes": counter_bytes(plan.plan, len(counters.paths)),
-        "snippets": 0 if price.code is None else price.code.count,
-        "code_bytes": 0 if price.code is None else price.code.code_bytes,
+        "counter_bytes": counter_bytes(plan.plan, len(routine.counters.paths)),
+        "snippets": 0 if code is None else code.count,
+        "code_bytes": 0 if code is None else code.code_bytes,
     }
-    writer = definition.trace_writer(plan)
+    writer = routine.definition.trace_writer(plan)
     if writer is not None:
-        sizes["trace_bits"] = writer.standard_bits(events.edges)
-        sizes["minimal_trace_bits"] = writer.minimal_bits(events.edges)
+        sizes["trace_bits"] = writer.standard_bits(routine.events.edges)
+        sizes["minimal_trace_bits"] = writer.minimal_bits(routine.events.edges)
     return sizes
 
 
-def _routine(
-    definition: SchemeDefinition,
-    scheme: Scheme,
-    routine: int,
-    events: RoutineEvents,
-    counters: RoutineCounters,
-    reading: Reading,
-    price: RoutinePrice,
-) -> RoutineProfile:
-    cfg = events.cfg
-    plan = scheme.plan(routine)
-    facts = events.graph_facts
-    instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
-    whole = scheme.routine_plan(routine)
-    path_plan = definition.path_decoder(whole)
-    blocks = events.block_counts
-    return RoutineProfile(
-        name=cfg.name,
-        address=cfg.address,
-        blocks=facts.blocks,
-        edges=facts.edges,
-        back_edges=facts.back_edges,
-        irreducible=facts.irreducible,
-        potential_paths=facts.potential_paths,
-        cut_edges=0 if path_plan is None else len(path_plan.cut_edges),
-        table=Table.NONE if plan is None else plan.table,
-        addressing=None if plan is None else plan.addressing,
-        path_register=price.path_register,
-        activations=events.activations,
-        added=price.added + counters.hashing,
-        instructions=sum(
-            count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
-        ),
-        edge_counts=(
-            *(
-                _edge(cfg, edge, events.edges, edge in instrumented)
-                for edge in range(len(cfg.edges))
-            ),
-            *(_early(cfg, block, count) for block, count in sorted(events.early.items())),
-        ),
-        path_counts=tuple(_paths(cfg, path_plan, reading)),
+def _program_info(observation: Observation) -> ProgramInfo:
+    program, invocation = observation.program, observation.invocation
+    return ProgramInfo(
+        str(invocation.file), program.sha256, program.machine, invocation.argument_texts
     )
 
 
-def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
-    ends = cfg.edges[edge]
-    return EdgeCount(
-        cfg.name_of(ends.source),
-        cfg.name_of(ends.target),
-        ends.kind,
-        counts[edge],
-        instrumented,
-    )
-
-
-def _early(cfg: ControlFlowGraph, block: int, count: int) -> EdgeCount:
-    return EdgeCount(cfg.name_of(block), EXIT, EdgeKind.EARLY, count, False)
-
-
-def _paths(
-    cfg: ControlFlowGraph, plan: PathDecoder | None, reading: Reading
-) -> Iterator[PathCount]:
-    if plan is None:
-        return
-    for number_, count in reading.paths.items():
-        yield _path(cfg, number_, plan.decode(number_), count)
-    for record, count in reading.partial.items():
-        yield _path(cfg, None, record, count)
-
-
-def _path(cfg: ControlFlowGraph, number_: int | None, record: PathRecord, count: int) -> PathCount:
-    blocks = [cfg.blocks[block] for block in record.blocks]
-    return PathCount(
-        id=number_,
-        count=count,
-        instructions=record.instructions(cfg),
-        blocks=tuple(block.start for block in blocks),
-        slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
-        partial=record.partial,
-        edges=record.edges,
-    )
-
-
-def _program_info(program: Program, request: RunRequest) -> ProgramInfo:
-    arguments = tuple(a.decode(errors="backslashreplace") for a in request.arguments)
-    return ProgramInfo(str(request.program), program.sha256, program.machine, arguments)
-
-
-def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
+def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
     profile = scheme.edge_profile
     own = {option.name: plain(option.of(scheme)) for option in registry.options()}
     return {
@@ -297,9 +232,9 @@ def _options(request: RunRequest, scheme: SchemeOptions) -> dict[str, Option]:
         "table": str(scheme.table),
         **own,
         "edge_profile": None if profile is None else str(profile),
-        "routines": request.routines,
-        "max_instructions": request.guest.max_instructions,
-        "timeout": request.guest.timeout,
+        "routines": invocation.routines,
+        "max_instructions": invocation.max_instructions,
+        "timeout": invocation.timeout,
     }
 
 
@@ -335,9 +270,8 @@ def _warnings(
             f"{unattributed['unattributed_transfers']} transfers and "
             f"{unattributed['unattributed_instructions']} instructions could not be attributed"
         )
-    for address, reason in observation.recovered.irregular:
-        if observation.automaton.reached(address):
-            yield f"irregular code at {address:#x} was executed: {reason}"
+    for address, reason in observation.irregular:
+        yield f"irregular code at {address:#x} was executed: {reason}"
 
 
 def _lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
@@ -356,5 +290,5 @@ def _lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int,
         for vertex in (edge.source, edge.target)
         if isinstance(vertex.start, int)
     }
-    found = ((start, program.lines.find(start)) for start in sorted(starts))
-    return {start: line for start, line in found if line is not None}
+    lines = ((start, program.lines.find(start)) for start in sorted(starts))
+    return {start: line for start, line in lines if line is not None}

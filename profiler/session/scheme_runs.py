@@ -12,12 +12,13 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
 from profiler.graphs.weights import measured, uniform
 from profiler.plan.decoders import RoutinePlan
+from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import EdgeProfile
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import SchemeOptions, Setting, Weights
+from profiler.schemes.definition import SchemeDefinition
 from profiler.schemes.registry import definition, make_plan, needs_edge_profile
-from profiler.session.counters import Scheme
 from simulator.errors import UsageError
 
 
@@ -155,13 +156,73 @@ def needs_first_run(settings: Iterable[Setting]) -> bool:
     )
 
 
-def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[Scheme]:
+GraphSource = Callable[[int], ControlFlowGraph | None]
+"""Routine number -> its graph if it is to be profiled."""
+
+
+class SchemeRun:
+    """One mode during one run: plans a routine when the run first needs it.
+
+    Parameters
+    ----------
+    setting
+        The mode and its options.
+    graphs
+        The routines to profile.
+    make
+        Plans a routine; None for a mode that instruments nothing.
+    slot
+        Its number among the schemes that count paths; None if it does not.
+    """
+
+    def __init__(
+        self,
+        setting: Setting,
+        graphs: GraphSource,
+        make: Callable[[ControlFlowGraph], RoutinePlan] | None,
+        slot: int | None,
+    ) -> None:
+        self.setting = setting
+        self.slot = slot
+        self._graphs = graphs
+        self._make = make
+        self._plans: dict[int, RoutinePlan | None] = {}
+
+    @property
+    def name(self) -> str:
+        """What reports call it."""
+        return self.setting.name
+
+    @property
+    def definition(self) -> SchemeDefinition:
+        """What the scheme says of itself."""
+        return definition(self.setting.mode)
+
+    def selects(self, routine: int) -> bool:
+        """Whether routine number `routine` is to be profiled."""
+        return self._graphs(routine) is not None
+
+    def routine_plan(self, routine: int) -> RoutinePlan | None:
+        """The plan of a routine with its decoder; None where there is none."""
+        if routine not in self._plans:
+            cfg = None if self._make is None else self._graphs(routine)
+            plan = None if cfg is None or self._make is None else self._make(cfg)
+            self._plans[routine] = plan
+        return self._plans[routine]
+
+    def plan(self, routine: int) -> InstrumentationPlan | None:
+        """The plan of a routine; None where there is none."""
+        routine_plan = self.routine_plan(routine)
+        return None if routine_plan is None else routine_plan.plan
+
+
+def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]:
     """Make the schemes of a run; those that count paths get a slot each."""
-    schemes: list[Scheme] = []
+    schemes: list[SchemeRun] = []
     slots = count()
     for planner in planners:
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
         slot = next(slots) if scheme.counts_paths else None
-        schemes.append(Scheme(planner.setting, graphs, make, slot))
+        schemes.append(SchemeRun(planner.setting, graphs, make, slot))
     return schemes

@@ -24,55 +24,17 @@ from profiler.engine.walk import (
     Push,
     Step,
 )
-from profiler.plan.decoders import RoutinePlan
-from profiler.recovery.recovery import Discoveries
-from profiler.request.request import RunRequest
-from profiler.schemes import registry
-from profiler.schemes.tracing.actions import TARGET_BITS
-from profiler.schemes.tracing.planner import TracePlan
-from profiler.session.counters import Scheme
+from profiler.plan.decoders import TraceWriter
+from profiler.plan.tracing import TARGET_BITS
 from profiler.trace.calls import Callees, Exit
-from profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile, TraceHeader
-from simulator.errors import UsageError
+from profiler.trace.format import CHECKPOINT_SPAN, TraceEnd, TraceEvent, TraceFile
 
 BUFFER_WORDS = 1 << 13
 """64-bit words of the buffer: the trace goes to the file in pieces of 64 KiB."""
 
 
-def start_trace(
-    request: RunRequest,
-    index: GraphIndex,
-    discoveries: Discoveries,
-    scheme: Scheme,
-    memory: EngineMemory,
-) -> TraceRun:
-    """Begin the trace that `request` asks for, of the plans of `scheme`.
-
-    Raises
-    ------
-    UsageError
-        If the mode writes no trace, not all routines are profiled, or the file cannot be written.
-    """
-    assert request.trace is not None
-    if not registry.definition(scheme.setting.mode).writes_trace:
-        modes = " or ".join(registry.trace_modes())
-        raise UsageError(f"--trace: mode {scheme.setting.mode} writes no trace; use --mode {modes}")
-    if request.routines:
-        raise UsageError("--trace needs all routines: leave out --routine")
-    program = index.recovered.program
-    header = TraceHeader(
-        file=str(request.program),
-        sha256=program.sha256,
-        machine=str(program.machine),
-        arguments=tuple(a.decode(errors="backslashreplace") for a in request.arguments),
-        mode=str(scheme.setting.mode),
-        discoveries={name: sorted(found) for name, found in vars(discoveries).items()},
-    )
-    return TraceRun(memory, index, scheme.routine_plan, TraceFile(request.trace, header))
-
-
-class TraceRun:
-    """The trace of one run.
+class TraceRecorder:
+    """The trace of one run: the `TraceSink` that writes it to a file.
 
     Parameters
     ----------
@@ -81,7 +43,7 @@ class TraceRun:
     index
         The program's graphs.
     plans
-        Routine number -> its plan.
+        Routine number -> its plan. Asked for a routine when an edge of it is first crossed.
     file
         Where the trace goes.
     """
@@ -90,7 +52,7 @@ class TraceRun:
         self,
         memory: EngineMemory,
         index: GraphIndex,
-        plans: Callable[[int], RoutinePlan | None],
+        plans: Callable[[int], TraceWriter | None],
         file: TraceFile,
     ) -> None:
         self._memory = memory
@@ -124,7 +86,7 @@ class TraceRun:
         routine = int(np.searchsorted(self._index.first_edge, edge, "right")) - 1
         if routine not in self._tokens:
             plan = self._plans(routine)
-            assert isinstance(plan, TracePlan), "a traced run profiles every routine"
+            assert plan is not None, "a traced run profiles every routine"
             self._tokens[routine] = {e: (t.value, t.width) for e, t in plan.tokens.items()}
             self._file.routine(routine, self._tokens[routine])
         own = edge - int(self._index.first_edge[routine])
@@ -249,9 +211,20 @@ class TraceRun:
         return UNKNOWN if frame == 0 or address & 3 else self._index.call_block(address)
 
     def mark(self, steps: Sequence[Step], frame: int, block: int) -> None:
-        """Note that `steps` come next, or `block` does: the code does not tell."""
+        """Note where the program went, which its code does not tell.
+
+        The reader follows the code up to this event, crosses the edges that the event lists, and
+        goes on from the block that it names.
+
+        Parameters
+        ----------
+        steps
+            What the program does next, beginning with what the code does not tell.
+        frame, block
+            The activation that the kernel goes on with, and the block that it is in.
+        """
         self.begin_event(UNKNOWN)
-        if isinstance(steps[0], Cross):  # an exit, and it is the entry behind it that counts
+        if isinstance(steps[0], Cross):  # an EXIT edge: the reader lacks the ENTRY edge behind it
             self._crossed = [next(step.edge for step in steps[1:] if isinstance(step, Cross))]
         self.end_event(frame, block)
 

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from profiler.engine.walk import UNKNOWN, GraphIndex
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.plan.tracing import TARGET_BITS, decisions, free_way
 from profiler.recovery.recovery import RecoveredProgram
-from profiler.schemes.tracing.actions import TARGET_BITS
-from profiler.schemes.tracing.witnesses import decisions, free_way
 from profiler.trace import regeneration_kernel as kernel
 from profiler.trace.calls import Callees, Exit
 from profiler.trace.format import Tokens, Trace, TraceEvent

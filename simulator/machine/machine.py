@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from simulator.binary.program import Program
-from simulator.cpu import traps
 from simulator.cpu.address_space import MAPPED, AddressSpace, Region
 from simulator.cpu.cpu import RESUME_TRAP, Access, Cpu, Stop
 from simulator.cpu.cpu_state import FPRS_FEF, SYSTEM_PAGE, set_condition_codes
@@ -36,7 +35,6 @@ from simulator.cpu.guest import (
 )
 from simulator.cpu.traps import (
     CLOCK_WORDS,
-    RESUME_STATE,
     ClockWord,
     FillWord,
     Interruption,
@@ -44,7 +42,7 @@ from simulator.cpu.traps import (
 )
 from simulator.errors import EngineError
 from simulator.isa.sparc import SIGNALS
-from simulator.linux.contexts import Contexts, Interrupted
+from simulator.linux.contexts import Contexts
 from simulator.linux.outside import HostCalls
 from simulator.linux.process import StackPlace, StartState, start_process
 from simulator.linux.signals import SI_USER, SignalInfo, SignalState
@@ -52,30 +50,28 @@ from simulator.linux.syscalls import SystemCalls
 from simulator.machine.codewatch import CodeWatch
 from simulator.machine.faults import (
     FaultKind,
-    Trap,
-    can_trap,
-    effective_address,
-    finish_load,
     illegal_instruction,
-    is_transfer,
-    load_size,
     memory_fault,
-    no_fault_load,
     signal_info,
     stack_fault,
     trap_fault,
-    without_no_fault,
 )
 from simulator.machine.hooks import NO_LIMIT, Hooks
 from simulator.machine.interruption import stop_after, stop_on_interrupt
-from simulator.machine.running import Ending, Fault, Limits, NativeHook, Observer, Reason, RunResult
-
-__all__ = ["Fault", "Limits", "Machine", "NativeHook", "Observer", "Reason", "RunResult"]
+from simulator.machine.position import Position
+from simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
+from simulator.machine.trapping import (
+    Trap,
+    effective_address,
+    finish_load,
+    load_size,
+    no_fault_load,
+    without_no_fault,
+)
 
 STATUS_BUDGET: Final = 124
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
-_SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 
 
 class Machine:
@@ -133,7 +129,7 @@ class Machine:
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
         self._trap_pc = 0
-        self._redirected_at = 0  # when the program was last sent elsewhere without a jump
+        self._position = Position(self.cpu, self._space, self._clock)
         self._resume_at = 0, 0
         self._ending: Ending | None = None
         self._error: BaseException | None = None
@@ -207,8 +203,6 @@ class Machine:
         """
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
-        if self._observer is not None:
-            self._observer.attach(self)
         stop = self.cpu.stop if bare else None
         started, cpu_started = time.perf_counter(), time.process_time()
         with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
@@ -266,8 +260,8 @@ class Machine:
             self._on_memory_fault()
         elif stop is Stop.ILLEGAL:
             pc = int(self.cpu.state.pc)
-            self._interrupt_block(pc)
-            self._on_fault(illegal_instruction(pc, self._instruction(pc)))
+            self._position.interrupt(pc)
+            self._on_fault(illegal_instruction(pc, self._position.instruction(pc)))
         elif self._clock[ClockWord.STOPPED] or bare:
             self._clock[ClockWord.STOPPED] = 0
             self._on_limit()
@@ -286,22 +280,6 @@ class Machine:
         elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
             self._ending = Ending(STATUS_BUDGET, "budget")
 
-    # -- the clock
-
-    def _interrupt_block(self, pc: int) -> None:
-        """Take back the count of what follows `pc` in the current block."""
-        clock = self._clock
-        start = int(clock[ClockWord.BLOCK_ADDRESS])
-        end = start + int(clock[ClockWord.BLOCK_SIZE])
-        if not start <= pc < end:
-            return
-        clock[ClockWord.INSTRUCTIONS] -= (end - pc) >> 2
-        clock[ClockWord.RESUME_PC] = pc
-        clock[ClockWord.RESUME_END] = end
-        if clock[ClockWord.STATE] != RESUME_STATE:
-            clock[ClockWord.RESUMED_STATE] = clock[ClockWord.STATE]
-            clock[ClockWord.STATE] = RESUME_STATE
-
     # -- memory faults
 
     def _on_memory_fault(self) -> None:
@@ -317,36 +295,18 @@ class Machine:
                 self.return_from_signal()
                 self._deliver_pending()
                 return
-            origin = self._last_jump()
+            origin = self._position.last_jump()
         elif access is Access.READ and self._code.is_patched(pc):
             self._skip_load(pc)
             return
         else:
-            self._interrupt_block(pc)
+            self._position.interrupt(pc)
         self._on_fault(memory_fault(access, address, mapped), origin)
-
-    def _last_jump(self) -> int | None:
-        """Address of the control transfer that ended the last block, if it led here."""
-        clock = self._clock
-        if self._redirected_at == clock[ClockWord.INSTRUCTIONS]:
-            return None
-        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
-        places = (end - 8, end - 4)  # before its delay slot; annulled
-        return next((pc for pc in places if is_transfer(self._instruction(pc))), None)
 
     def _skip_load(self, pc: int) -> None:
         """Complete the no-fault load at `pc` with zero and go on after it."""
-        finish_load(self.cpu, self._instruction(pc), None)
-        self._go_past(pc)
-
-    def _go_past(self, pc: int) -> None:
-        """Go on after the instruction at `pc`, which has been completed here."""
-        state, clock = self.cpu.state, self._clock
-        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
-        following = int(state.npc)
-        if pc + 4 != end:
-            self._interrupt_block(pc + 4)
-        state.pc, state.npc = following, (following + 4) & self.cpu.address_mask
+        finish_load(self.cpu, self._position.instruction(pc), None)
+        self._position.go_past(pc)
 
     # -- traps
 
@@ -386,60 +346,30 @@ class Machine:
 
     def _on_set_context(self) -> None:
         pc = self._contexts.set_context()
-        self._redirected_at = self.instructions
+        self._position.note_redirection()
         if self._observer is not None:
             self._observer.context_replaced(pc)
 
     def _on_exception(self, number: int, npc: int) -> None:
         """Answer a trap that an instruction made; `npc` is what npc was."""
         state = self.cpu.state
-        pc = self._locate(number, npc)
+        pc = self._position.locate(number, npc)
         state.pc, state.npc = pc, npc
-        word = self._instruction(pc)
+        word = self._position.instruction(pc)
         if Trap.SPILL <= number < Trap.WINDOWS_END:
-            self._interrupt_block(pc)
+            self._position.interrupt(pc)
             self._contexts.move_window(number >= Trap.FILL)
             return
         if number == Trap.FPU_DISABLED:
-            self._interrupt_block(pc)
+            self._position.interrupt(pc)
             state.fprs |= FPRS_FEF
             return
         asi = no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
         if asi is not None:
             self._on_no_fault_load(pc, word, asi)
             return
-        self._interrupt_block(pc)
+        self._position.interrupt(pc)
         self._on_fault(trap_fault(number, self.cpu, pc, word))
-
-    def _locate(self, number: int, npc: int) -> int:
-        """Return the address of the instruction that trapped."""
-        start = int(self._clock[ClockWord.BLOCK_ADDRESS])
-        end = start + int(self._clock[ClockWord.BLOCK_SIZE])
-        inside, slot = (npc - 4) & self.cpu.address_mask, end - 4
-        if end == start:  # a bare run knows no blocks
-            start, end, slot = inside, npc, inside
-        may = [
-            pc
-            for pc in dict.fromkeys((inside, slot))
-            if start <= pc < end and can_trap(number, self.cpu, self._instruction(pc))
-        ]
-        if len(may) == 2 and not self._may_lead_to(slot - 4, npc):
-            may = [inside]
-        if len(may) != 1:
-            raise EngineError(
-                f"cannot tell which instruction made trap {number:#x} in the block at {start:#x}"
-            )
-        return may[0]
-
-    def _may_lead_to(self, pc: int, target: int) -> bool:
-        return bool(
-            traps.jumps_to(
-                np.uint64(self._space.table.ctypes.data), np.uint64(pc), np.uint64(target)
-            )
-        )
-
-    def _instruction(self, pc: int) -> int:
-        return int.from_bytes(self._space.peek(pc, 4), "big")
 
     def _on_no_fault_load(self, pc: int, word: int, asi: int) -> None:
         """Do a load that must not fault.
@@ -450,7 +380,7 @@ class Machine:
         plain = without_no_fault(word)
         if plain is not None:
             self._code.patch(pc, plain)
-            self._interrupt_block(pc)
+            self._position.interrupt(pc)
             return
         address = effective_address(self.cpu, word)
         try:
@@ -458,7 +388,7 @@ class Machine:
         except GuestFault:
             data = None
         finish_load(self.cpu, word, data, little_endian=asi >= 0x88)
-        self._go_past(pc)
+        self._position.go_past(pc)
 
     # -- faults and signals
 
@@ -482,16 +412,15 @@ class Machine:
 
     def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
         """Enter the program's handler."""
-        clock, pc = self._clock, int(self.cpu.state.pc)
+        pc = int(self.cpu.state.pc)
         stack_pointer = int(self.cpu.window()[6])
-        saved = tuple(int(value) for value in clock[_SAVED_WORDS])
         try:
-            handler = self._contexts.enter_handler(info, saved)
+            handler = self._contexts.enter_handler(info, self._position.saved())
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._end_by_fault(kind or stack_fault(error.address, mapped))
             return
-        self._redirected_at = self.instructions
+        self._position.note_redirection()
         if self._observer is not None:
             self._observer.signal_delivered(pc, stack_pointer, handler)
 
@@ -509,9 +438,8 @@ class Machine:
     # -- system calls
 
     def _on_system_call(self) -> None:
-        cpu, clock = self.cpu, self._clock
-        end = int(clock[ClockWord.BLOCK_ADDRESS] + clock[ClockWord.BLOCK_SIZE])
-        self._trap_pc = end - 4
+        cpu = self.cpu
+        self._trap_pc = self._position.block_end - 4
         window = cpu.window()
         arguments = tuple(window[number] & cpu.address_mask for number in range(6))
         self._system_calls += 1
@@ -537,7 +465,7 @@ class Machine:
     @property
     def instructions(self) -> int:
         """Instructions executed so far; exact at system calls and at the end."""
-        return int(self._clock[ClockWord.INSTRUCTIONS])
+        return self._position.instructions
 
     @property
     def pc(self) -> int:
@@ -579,18 +507,8 @@ class Machine:
             self._end_by_fault(stack_fault(error.address, mapped))
             return
         pc = int(self.cpu.state.pc)
-        self._redirected_at = self.instructions
+        self._position.note_redirection()
         if self._observer is not None:
             self._observer.signal_returned(pc)  # it keeps its own state, and sets STATE
         elif interrupted is not None:
-            self._restore_clock(interrupted, pc)
-
-    def _restore_clock(self, interrupted: Interrupted, pc: int) -> None:
-        clock = self._clock
-        clock[_SAVED_WORDS] = interrupted.clock
-        inside = clock[ClockWord.STATE] == RESUME_STATE
-        if inside and pc != interrupted.registers.pc:
-            if interrupted.registers.pc < pc < clock[ClockWord.RESUME_END]:
-                clock[ClockWord.RESUME_PC] = pc
-            else:
-                clock[ClockWord.STATE] = clock[ClockWord.RESUMED_STATE]
+            self._position.restore(interrupted, pc)

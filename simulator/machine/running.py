@@ -1,15 +1,16 @@
-"""What goes into a run and comes out of it: budgets, observers, results."""
+"""What goes into a run and comes out of it: budgets, observers, results.
+
+These are the values and protocols that the modules of this package share; none of them refers to
+the machine.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    from simulator.machine.machine import Machine
 
 
 @dataclass(frozen=True)
@@ -38,10 +39,6 @@ class Observer(Protocol):
     """Sees every block through `hook`, and the rare events that break the flow of blocks."""
 
     hook: NativeHook
-
-    def attach(self, machine: Machine) -> None:
-        """Be told of the machine before the first instruction; the engine exists."""
-        ...
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
         """The next block event is the handler's entry.

@@ -20,7 +20,8 @@ from simulator.binary.elf import load
 from simulator.cpu.cpu import HookKind
 from simulator.isa.assembler import Register
 from simulator.linux.files import Host
-from simulator.machine.machine import Limits, Machine
+from simulator.machine.machine import Machine
+from simulator.machine.running import Limits
 
 SOURCE = r"""
 #include <math.h>

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from profiler.code.context import RoutineContext, Site
+from profiler.code.context import RoutineContext
 from profiler.code.frames import FrameState, Slot, slots
 from profiler.code.generators import snippet_body
 from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE, CounterLayout
@@ -21,6 +21,7 @@ from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
 from profiler.code.stack_words import PATH_SLOT
 from profiler.plan.plan import (

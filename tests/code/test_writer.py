@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 import pytest
 
-from profiler.code.context import RoutineContext, Site
+from profiler.code.context import RoutineContext
 from profiler.code.frames import FrameState, Slot, slots
 from profiler.code.generators import needs, snippet_body
 from profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
 from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import (
     HASH_REGISTERS,
     Body,

@@ -24,7 +24,8 @@ from profiler.request.request import (
     TableChoice,
 )
 from profiler.schemes.registry import planned_modes
-from profiler.session.session import Comparison, compare_program, run_program
+from profiler.session.observation import Comparison
+from profiler.session.session import compare_program, run_program
 from tests.support.samples import measurement
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -27,9 +27,11 @@ from profiler.request.request import (
 from profiler.schemes import registry
 from profiler.schemes.qpt import VertexPlacement
 from profiler.schemes.tpp.planner import TppPlan
-from profiler.session.counters import RoutineEvents, Scheme
+from profiler.session.events import RoutineEvents
+from profiler.session.observation import Observation
 from profiler.session.results import measure_all
-from profiler.session.session import Observation, observe
+from profiler.session.scheme_runs import SchemeRun
+from profiler.session.session import observe
 from tests.conftest import FIXTURES
 
 WIDTHS = ("v9", "v8plus", "v8")
@@ -107,10 +109,10 @@ class Run:
         for routine in self.observation.events:
             yield tuple(self._routine(self._scheme(name), routine) for name in names)
 
-    def _scheme(self, name: str) -> Scheme:
+    def _scheme(self, name: str) -> SchemeRun:
         return next(s for s in self.observation.schemes if s.setting.name == name)
 
-    def _routine(self, scheme: Scheme, routine: int) -> RoutineRun:
+    def _routine(self, scheme: SchemeRun, routine: int) -> RoutineRun:
         plan = scheme.routine_plan(routine)
         assert plan is not None
         counters = self.observation.counters.of(scheme, routine)
@@ -141,7 +143,7 @@ def run_of(name: str, width: str) -> Run:
             self_check=True,
         )
         observation = observe(request, tuple(SETTINGS.values()))
-        measured = measure_all(observation, request)
+        measured = measure_all(observation, self_check=request.self_check)
     return Run(observation, dict(zip(SETTINGS, measured, strict=True)))
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.session.counters import Counters
-from profiler.session.session import Comparison, compare_program
+from profiler.session.observation import Comparison
+from profiler.session.session import compare_program
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"
 THRESHOLDS = ((0, 0), (5, 15), (20, 40))

@@ -21,7 +21,9 @@ from profiler.plan.interpret import ExecutedWalk
 from profiler.plan.plan import Table
 from profiler.request.request import SchemeOptions, Setting, TableChoice
 from profiler.schemes.registry import make_plan
-from profiler.session.counters import Counters, RoutineEvents, Scheme, UnfinishedSegment
+from profiler.session.counters import Counters
+from profiler.session.events import RoutineEvents, UnfinishedSegment
+from profiler.session.scheme_runs import SchemeRun
 from simulator.binary.program import MachineKind
 from tests.oracles import brute
 
@@ -45,7 +47,7 @@ class Driver:
     def __init__(self, cfg: ControlFlowGraph, counts, settings) -> None:
         self.cfg = cfg
         self.schemes = [
-            Scheme(each, lambda _: cfg, self._maker(each, counts), slot)
+            SchemeRun(each, lambda _: cfg, self._maker(each, counts), slot)
             for slot, each in enumerate(settings)
         ]
         self.lowering = Lowering(

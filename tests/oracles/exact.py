@@ -12,8 +12,9 @@ from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.pp.planner import PathPlan
+from profiler.session.observation import Observation
 from profiler.session.results import measure_all
-from profiler.session.session import Observation, observe
+from profiler.session.session import observe
 from tests.oracles.naive import BlockName, NaiveProfile, profile_of
 from tests.oracles.qemu import Trace, trace
 
@@ -65,7 +66,7 @@ def simulate(
     try:
         settings = [Setting(str(mode), mode, request.scheme) for mode in modes]
         observation = observe(request, settings)
-        found = dict(zip(modes, measure_all(observation, request), strict=True))
+        found = dict(zip(modes, measure_all(observation, self_check=True), strict=True))
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

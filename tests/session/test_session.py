@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +13,10 @@ from profiler.graphs.cfg import EdgeKind
 from profiler.plan.plan import Table
 from profiler.profiles.profile import Measurement
 from profiler.profiles.storage import save
-from profiler.recovery.recovery import Discoveries
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.reports import run_json
 from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.session import session
+from profiler.session import execute, session
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -152,19 +153,19 @@ def test_a_rerun_repeats_neither_output_nor_input(
     assert once.output.count(b"loop 4") == 1
     words = simulate(fixture_elf("words"), [], text, directory=tmp_path)
     hidden = iter([True, True])
-    found = session._Attempt.discoveries
+    honest = execute.discoveries_of
 
-    def pretend(attempt: session._Attempt) -> Discoveries:
-        more = found(attempt)
+    def pretend(recovered: RecoveredProgram, *facts: Any) -> Discoveries:
+        more = honest(recovered, *facts)
         if next(hidden, False):  # something new each time, of no consequence
-            start = attempt._recovered.code.base
+            start = recovered.code.base
             known = frozenset({start - 64 + 4 * len(tuple(hidden_starts))})
             hidden_starts.append(start)
             return replace(more, entries=known)
         return more
 
     hidden_starts: list[int] = []
-    monkeypatch.setattr(session._Attempt, "discoveries", pretend)
+    monkeypatch.setattr(execute, "discoveries_of", pretend)
     again = simulate(fixture_elf("words"), [], text, directory=tmp_path)
     assert again.observation.runs == words.observation.runs + 2
     assert again.output == words.output

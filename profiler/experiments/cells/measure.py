@@ -11,9 +11,10 @@ from profiler.graphs.loops import depth_first
 from profiler.profiles.profile import Measurement
 from profiler.request.request import DEFAULT_MODE, RunRequest, Setting
 from profiler.schemes.registry import definition
-from profiler.session.counters import Scheme
+from profiler.session.observation import Observation
 from profiler.session.results import measure_all
-from profiler.session.session import Observation, observe
+from profiler.session.scheme_runs import SchemeRun
+from profiler.session.session import observe
 
 
 def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
@@ -25,7 +26,7 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
         As `session.run_program`. How the program ended is not judged here.
     """
     observation = observe(request, settings)
-    measurements = measure_all(observation, request)
+    measurements = measure_all(observation, self_check=request.self_check)
     trees = {}
     if any(has_trees(setting.mode) for setting in settings):
         trees = dict(tree_costs(observation))
@@ -34,7 +35,7 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
 
 
 def _result(
-    observation: Observation, scheme: Scheme, found: Measurement, trees: Mapping[str, TreeCost]
+    observation: Observation, scheme: SchemeRun, found: Measurement, trees: Mapping[str, TreeCost]
 ) -> CellResult:
     rows = tuple(run_rows(observation, scheme, found))
     facts, paths = _paths(observation, scheme, found)
@@ -63,7 +64,7 @@ def _counts(found: Measurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
 
 
 def _paths(
-    observation: Observation, scheme: Scheme, found: Measurement
+    observation: Observation, scheme: SchemeRun, found: Measurement
 ) -> tuple[PathFacts | None, tuple[PathRow, ...]]:
     mode = scheme.setting.mode
     if not definition(mode).counts_paths:
@@ -74,7 +75,7 @@ def _paths(
 
 
 def _routine_paths(
-    observation: Observation, scheme: Scheme, found: Measurement
+    observation: Observation, scheme: SchemeRun, found: Measurement
 ) -> Iterator[RoutinePaths]:
     selected = [routine for routine in observation.events if scheme.selects(routine)]
     for routine, profile in zip(selected, found.routines, strict=True):

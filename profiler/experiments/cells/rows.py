@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from profiler.code.block_code import fold_slot_blocks
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import RoutineContext
-from profiler.code.places import Where, find_place
+from profiler.code.places import find_place
+from profiler.code.sites import Where
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
@@ -18,8 +19,9 @@ from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.request.request import SchemeOptions
 from profiler.schemes.registry import definition, make_plan
-from profiler.session.counters import RoutineEvents, Scheme
-from profiler.session.session import Observation
+from profiler.session.events import RoutineEvents
+from profiler.session.observation import Observation
+from profiler.session.scheme_runs import SchemeRun
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class _Places:
 
 
 def run_rows(
-    observation: Observation, scheme: Scheme, measurement: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: Measurement
 ) -> Iterator[RoutineRow]:
     """Yield a row for each routine that a run entered, by address."""
     selected = [routine for routine in observation.events if scheme.selects(routine)]
@@ -68,7 +70,7 @@ def _places(
 
 def _run_row(
     observation: Observation,
-    scheme: Scheme,
+    scheme: SchemeRun,
     routine: int,
     profile: RoutineProfile,
 ) -> RoutineRow:

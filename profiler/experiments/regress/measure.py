@@ -27,9 +27,10 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import Action, InstrumentationPlan, Table
 from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
-from profiler.session.counters import Scheme
+from profiler.session.observation import Observation
 from profiler.session.results import measure_all
-from profiler.session.session import Observation, observe
+from profiler.session.scheme_runs import SchemeRun
+from profiler.session.session import observe
 from simulator.binary.compiler_note import compiler_note
 from simulator.errors import SimulatorError, UsageError
 
@@ -83,7 +84,7 @@ def measure(target: Target, context: Context) -> Run:
         given = input_facts(target, context.directory)
         request = _request(target, scratch, outputs, context)
         observation = observe(request, context.settings)
-        measurements = measure_all(observation, request)
+        measurements = measure_all(observation, self_check=request.self_check)
         output = _digest(*(scratch / name for name in ("stdout", "stderr")))
     ending = measurements[0].ending
     if ending.reason == "interrupted":
@@ -205,7 +206,9 @@ def program_facts(target: Target, observation: Observation, directory: Path) -> 
     return facts | place
 
 
-def setting_result(observation: Observation, scheme: Scheme, found: Measurement) -> SettingResult:
+def setting_result(
+    observation: Observation, scheme: SchemeRun, found: Measurement
+) -> SettingResult:
     """Return what one scheme counted.
 
     How often the program had to be run again is no property of the scheme, and left out.

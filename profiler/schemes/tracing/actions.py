@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from profiler.plan.plan import Execution, WriteTrace
-
-TARGET_BITS = 32
-"""Bits of a recorded address: the lower half of one; what lies above is the same everywhere."""
+from profiler.plan.tracing import TARGET_BITS
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from profiler.code.cost_samples import Samples
 from profiler.code.snippet_parts import Generator, Generators, Needs
 from profiler.code.writer import Writer
 from profiler.plan.plan import Table, WriteTrace
+from profiler.plan.tracing import TARGET_BITS
 from profiler.schemes.definition import SchemeCode
-from profiler.schemes.tracing.actions import TARGET_BITS, WriteTarget
+from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.flush import (
     CALL,
     POSITION,

@@ -21,12 +21,12 @@ from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
 from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.plan import Action, InstrumentationPlan, Table, WriteTrace
-from profiler.schemes.tracing.actions import TARGET_BITS, WriteTarget
+from profiler.plan.tracing import TARGET_BITS, decisions
+from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
     counting_tree,
-    decisions,
     place_witnesses,
     predicates,
     with_chords,

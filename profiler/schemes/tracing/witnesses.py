@@ -12,11 +12,9 @@ witness-free
 blocking property
     No witness-free way leads from a predicate to a call or to EXIT: what follows a predicate in
     the trace was then written by its own routine.
-decision
-    At a predicate, the edge to take when a given witness comes next: the witness sets, turned
-    round.
 
-ENTRY is no predicate: which entry an activation has is known from what called it.
+ENTRY is no predicate: which entry an activation has is known from what called it. What a reader
+may conclude from witnesses is in `plan.tracing`.
 """
 
 from __future__ import annotations
@@ -110,64 +108,3 @@ def counting_tree(cfg: ControlFlowGraph, witnessed: Collection[int]) -> Spanning
     dead = frozenset(edge.id for edge in cfg.edges if edge.id not in live)
     root = (cfg.exit, cfg.entry)
     return SpanningTree(cfg.vertex_count, tuple(_ends(cfg)), inside, dead, root)
-
-
-def decisions(cfg: ControlFlowGraph, witnessed: Collection[int], predicate: int) -> dict[int, int]:
-    """Witnessed edge that comes next -> edge to take at `predicate` (BL94's witness sets).
-
-    Raises
-    ------
-    ValueError
-        If two ways lead to one witness: the edges do not solve the tracing problem.
-    """
-    first_witness: dict[int, int] = {}
-    for first in cfg.out_edges[predicate]:
-        for edge in _next_witnesses(cfg, witnessed, first):
-            if edge in first_witness:
-                raise ValueError(f"witness on edge {edge} is met on two ways from {predicate}")
-            first_witness[edge] = first
-    return first_witness
-
-
-def _next_witnesses(cfg: ControlFlowGraph, witnessed: Collection[int], first: int) -> list[int]:
-    """The witnessed edges that witness-free ways through `first` lead to; `first` among them."""
-    if first in witnessed:
-        return [first]
-    witnesses: list[int] = []
-    seen = {cfg.edges[first].target}
-    work = list(seen)
-    while work:
-        for edge in cfg.out_edges[work.pop()]:
-            target = cfg.edges[edge].target
-            if edge in witnessed:
-                witnesses.append(edge)
-            elif target not in seen:
-                seen.add(target)
-                work.append(target)
-    return witnesses
-
-
-def free_way(
-    cfg: ControlFlowGraph, witnessed: Collection[int], source: int, target: int
-) -> list[int] | None:
-    """The one witness-free way from a block to another, as edges; None if there is none.
-
-    There is one at most: edges that solve the tracing problem leave no diamond without a witness.
-    """
-    came: dict[int, int] = {}
-    work = [source]
-    while work and target not in came:
-        for edge in cfg.out_edges[work.pop()]:
-            after = cfg.edges[edge].target
-            if edge not in witnessed and after not in came:
-                came[after] = edge
-                work.append(after)
-    way: list[int] = []
-    while source != target or not way:
-        if source == target:
-            return []
-        if target not in came:
-            return None
-        way.append(came[target])
-        target = cfg.edges[came[target]].source
-    return way[::-1]

@@ -100,7 +100,7 @@ def test_increments_of_block_profiling_are_ordered(
     guest = GuestOptions(root=tmp_path, stdin=stdin, stdout=output, stderr=output)
     request = RunRequest(program=fixture_elf(name), guest=guest, self_check=True)
     try:
-        found = measure_all(observe(request, settings), request)
+        found = measure_all(observe(request, settings), self_check=request.self_check)
     finally:
         os.close(output)
     counts = {s.name: m.counts for s, m in zip(settings, found, strict=True)}

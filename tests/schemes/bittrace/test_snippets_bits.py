@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from profiler.code.context import RoutineContext, Site
+from profiler.code.context import RoutineContext
 from profiler.code.frames import FrameState, slots
 from profiler.code.generators import snippet_body
 from profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
@@ -22,6 +22,7 @@ from profiler.code.runtime.word_hash_routine import (
     word_hash_costs,
     word_routine_name,
 )
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
 from profiler.code.stack_words import path_words
 from profiler.plan.plan import Action, Addressing, CountPath, Execution, ShiftBits, Table

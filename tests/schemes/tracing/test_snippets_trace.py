@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from profiler.code.context import Site
 from profiler.code.generators import snippet_body
 from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
 from profiler.code.runtime.routines import runtime_symbols
+from profiler.code.sites import Site
 from profiler.code.snippet_parts import Body
 from profiler.plan.plan import Action, WriteTrace
 from profiler.schemes.tracing import code as snippets_trace

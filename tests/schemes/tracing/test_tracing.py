@@ -10,6 +10,7 @@ import pytest
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.plan import WriteTrace
+from profiler.plan.tracing import decisions, free_way
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.planner import (
     TracePlan,
@@ -21,8 +22,6 @@ from profiler.schemes.tracing.planner import (
 from profiler.schemes.tracing.witnesses import (
     blockers,
     call_blocks,
-    decisions,
-    free_way,
     place_witnesses,
     predicates,
 )

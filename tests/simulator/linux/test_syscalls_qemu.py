@@ -13,7 +13,8 @@ import pytest
 from simulator.binary import elf
 from simulator.binary.program import Program
 from simulator.linux.files import Host
-from simulator.machine.machine import Machine, RunResult
+from simulator.machine.machine import Machine
+from simulator.machine.running import RunResult
 
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus"}
 WIDTHS = [

@@ -18,7 +18,8 @@ from simulator.binary.elf import load
 from simulator.cpu.cpu_state import SYSTEM_PAGE
 from simulator.errors import EngineError, UnsupportedError
 from simulator.linux.files import Host
-from simulator.machine.machine import Limits, Machine, RunResult
+from simulator.machine.machine import Machine
+from simulator.machine.running import Limits, RunResult
 
 PROGRAMS = Path(__file__).parents[2] / "programs"
 WIDTHS = pytest.mark.parametrize("width", ["v9", "v8plus"])

@@ -1,0 +1,109 @@
+"""From counts of transitions to counts of edges and instructions, after a run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.engine import kernels
+from profiler.engine.activations import Tally
+from profiler.engine.memory import EngineMemory
+from profiler.engine.states import States
+from profiler.engine.walk import Cross, GraphIndex, MissingEntry, MissingTarget, Step
+
+Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Transition:
+    """`source` was followed by `target`; `place` says where `rows` counts it, None if spilled."""
+
+    source: int
+    target: int
+    boundary: tuple[Step, ...]
+    place: int | None
+
+
+class RunCounts:
+    """What one run has counted; made when the run is over.
+
+    Parameters
+    ----------
+    index, memory, states, transitions
+        The graphs, the kernel's counts, and the automaton that they are counts of.
+    tally
+        What Python counted itself.
+    """
+
+    def __init__(
+        self,
+        index: GraphIndex,
+        memory: EngineMemory,
+        states: States,
+        transitions: Sequence[Transition],
+        tally: Tally,
+    ) -> None:
+        self._index = index
+        self._memory = memory
+        self._states = states
+        self._transitions = transitions
+        self._tally = tally
+
+    def attributed_instructions(self) -> int:
+        """Instructions executed in blocks of the graphs, derived from the edge counts alone."""
+        counts = self.edge_counts
+        total = -self._tally.unexecuted
+        for number, cfg in enumerate(self._index.recovered.routines):
+            first = int(self._index.first_edge[number])
+            crossings = counts[first : first + len(cfg.edges)].tolist()
+            if any(crossings):
+                total += sum(
+                    count * cfg.blocks[edge.target].instructions
+                    for edge, count in zip(cfg.edges, crossings, strict=True)
+                    if edge.target != cfg.exit
+                )
+        return total
+
+    @cached_property
+    def edge_counts(self) -> Array:
+        """How often each edge of the program was crossed (int64 by program-wide number)."""
+        counts = np.zeros(self._index.edge_count, np.int64)
+        left: Counter[int] = Counter()
+        for transition, count in self.transition_counts():
+            for step in transition.boundary:
+                if isinstance(step, Cross):
+                    counts[step.edge] += count
+            left[transition.source] += count
+        for number, count in left.items():
+            for step in self._states.inside(number)[0] if number >= kernels.FIRST_STATE else ():
+                if isinstance(step, Cross):
+                    counts[step.edge] += count
+        for edge, count in self._tally.crossed.items():
+            counts[edge] += count
+        return counts
+
+    def transition_counts(self) -> list[tuple[Transition, int]]:
+        """Every transition with its count."""
+        spilled, rows = self._memory.spilled_counts(), self._memory.state.rows
+        counted = []
+        for transition in self._transitions:
+            if transition.place is None:
+                state = self._states[transition.target]
+                count = spilled[transition.source, state.address | state.size << 48]
+            else:
+                count = int(rows[transition.place])
+            counted.append((transition, count))
+        return counted
+
+    def unattributed_transfers(self) -> int:
+        """Transfers that no edge of the graphs explains."""
+        return sum(
+            count
+            for transition, count in self.transition_counts()
+            if any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
+        ) + sum(count for step, count in self._tally.missing.items() if count > 1)

@@ -1,0 +1,103 @@
+"""The automaton's states: translation blocks, each in the context that control entered it with.
+
+Terms
+-----
+inside
+    The steps between a block's first instruction and its last.
+boundary
+    The steps from a block's last instruction to the first of the next.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.engine import kernels
+from profiler.engine.memory import EngineMemory
+from profiler.engine.walk import BEGINNING, UNKNOWN, Context, Step, Walker
+
+
+@dataclass(frozen=True)
+class State:
+    """A translation block in one context. `first` is the context after its first instruction."""
+
+    address: int
+    size: int
+    first: Context
+
+    @property
+    def end(self) -> int:
+        """Address after its last instruction."""
+        return self.address + self.size
+
+
+class States:
+    """The states of one run, under the kernel's numbers, and what happens inside each.
+
+    Parameters
+    ----------
+    walker
+        Says what an instruction does.
+    memory
+        The kernel's; hands out numbers.
+    """
+
+    def __init__(self, walker: Walker, memory: EngineMemory) -> None:
+        self._walker = walker
+        self._memory = memory
+        self._states: dict[int, State] = {kernels.START: State(0, 0, BEGINNING)}
+        self._numbers: dict[State, int] = {}
+        self._insides: dict[int, tuple[tuple[Step, ...], Context]] = {}
+
+    def __getitem__(self, number: int) -> State:
+        """Return state `number`."""
+        return self._states[number]
+
+    def number(self, state: State) -> int:
+        """Number of a state, which is added if it is new."""
+        number = self._numbers.get(state)
+        if number is None:
+            number = self._memory.new_state()
+            self._numbers[state], self._states[number] = number, state
+        return number
+
+    def landing(self, address: int, size: int) -> int:
+        """Number of the state for a block that control simply arrives at."""
+        return self.number(State(address, size, self._walker.land(address)))
+
+    def inside(self, number: int) -> tuple[tuple[Step, ...], Context]:
+        """Steps within state `number`, and the context after its last instruction."""
+        known = self._insides.get(number)
+        if known is None:
+            state = self._states[number]
+            known = self._insides[number] = self._walk(state, state.end)
+        return known
+
+    def until(self, number: int, pc: int) -> tuple[tuple[Step, ...], Context]:
+        """Steps of state `number` up to the instruction at `pc`, which it has reached."""
+        if number < kernels.FIRST_STATE:
+            return (), BEGINNING
+        state = self._states[number]
+        return self._walk(state, min(pc + 4, state.end))
+
+    def boundary(self, number: int, address: int) -> tuple[list[Step], Context]:
+        """Steps from state `number` to the instruction at `address`, and the context after it."""
+        if number == kernels.START:
+            return self._walker.begin(address)
+        return self._walker.step(self.inside(number)[1], address)
+
+    def entered_block(self, number: int) -> int:
+        """The block of the graphs in which state `number` begins, or UNKNOWN."""
+        return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
+
+    def covers(self, address: int) -> bool:
+        """Whether the instruction at `address` is part of a state."""
+        return any(state.address <= address < state.end for state in self._states.values())
+
+    def _walk(self, state: State, end: int) -> tuple[tuple[Step, ...], Context]:
+        context = state.first
+        steps: list[Step] = []
+        for address in range(state.address + 4, end, 4):
+            more, context = self._walker.step(context, address)
+            steps += more
+        return tuple(steps), context

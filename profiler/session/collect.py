@@ -1,0 +1,69 @@
+"""From a finished run to an observation: its counts by routine, and those of every scheme."""
+
+from __future__ import annotations
+
+from profiler.code.context import ProgramContexts
+from profiler.engine.run_counts import RunCounts
+from profiler.request.errors import CountError
+from profiler.session.counters import Counters
+from profiler.session.events import collect_events
+from profiler.session.execute import Execution
+from profiler.session.observation import Invocation, Observation, Unattributed
+
+
+def collect(
+    execution: Execution, invocation: Invocation, wanted: int, *, runs: int, emulations: int
+) -> Observation:
+    """Gather what a finished run has counted.
+
+    Parameters
+    ----------
+    execution
+        The run.
+    invocation
+        How it was asked for.
+    wanted
+        How many of its first schemes the user asked for.
+    runs, emulations
+        See `Observation`.
+
+    Raises
+    ------
+    CountError
+        If counts were lost: a defect of simprof.
+    """
+    recovered, automaton = execution.recovered, execution.automaton
+    counts = automaton.counts
+    events = collect_events(execution.index, counts.edge_counts, automaton.tally.early)
+    counters = Counters(execution.lowering, events)
+    if automaton.lost:
+        raise CountError(
+            f"{automaton.lost} path counts fell outside their tables: this is a defect "
+            "of simprof, please report the program"
+        )
+    schemes = execution.schemes
+    return Observation(
+        invocation=invocation,
+        program=recovered.program,
+        recovered=recovered,
+        schemes=schemes[:wanted],
+        judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
+        events=events,
+        counters=counters,
+        contexts=ProgramContexts(recovered),
+        result=execution.result,
+        unattributed=_unattributed(counts, execution.result.instructions),
+        irregular=tuple(
+            (address, reason)
+            for address, reason in recovered.irregular
+            if automaton.reached(address)
+        ),
+        runs=runs,
+        emulations=emulations,
+    )
+
+
+def _unattributed(counts: RunCounts, instructions: int) -> Unattributed:
+    """What no graph explains of a run of so many instructions."""
+    attributed = counts.attributed_instructions()
+    return Unattributed(counts.unattributed_transfers(), instructions - attributed)

@@ -1,0 +1,61 @@
+"""What a run of the program shows that its file does not, as values for the next round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+
+from profiler.engine.walk import Missing, MissingEntry, MissingReturn, MissingTarget
+from profiler.recovery.code_image import build_code_image
+from profiler.recovery.late_code import START_UP, read_words
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
+from profiler.session.world import World
+
+
+def late_words(world: World) -> Discoveries:
+    """The words of code that start-up writes, if the program has any.
+
+    The program runs up to the first use of such code, uncounted.
+    """
+    spans = build_code_image(world.program).deferred
+    if not spans:
+        return Discoveries()
+    words: frozenset[tuple[int, int]] = frozenset()
+
+    def on_late_code() -> None:
+        nonlocal words
+        words = read_words(machine.read, spans)
+        machine.stop_soon(0)
+
+    machine = world.machine(on_late_code=on_late_code)
+    machine.stop_soon(START_UP)
+    machine.run()
+    return Discoveries(late_words=words)
+
+
+def discoveries_of(
+    recovered: RecoveredProgram,
+    missing: Collection[Missing],
+    read: Callable[[int, int], bytes],
+) -> Discoveries:
+    """What a run did that the graphs do not know.
+
+    Late words come first: as long as they are missing, what happens behind them looks like
+    entries that there are not.
+
+    Parameters
+    ----------
+    recovered
+        The graphs.
+    missing
+        What they lacked in the run.
+    read
+        (address, size in bytes) -> the program's memory as the run left it.
+    """
+    entries = {s.address for s in missing if isinstance(s, MissingEntry) and not s.behind}
+    targets = {(s.jump, s.target) for s in missing if isinstance(s, MissingTarget)}
+    returning = {step.call for step in missing if isinstance(step, MissingReturn)}
+    reached = entries | {target for _, target in targets}
+    late = [s for s in recovered.code.deferred if any(a in s for a in reached)]
+    if late and not recovered.knows_late_words:
+        return Discoveries(late_words=read_words(read, late))
+    return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))

@@ -1,0 +1,103 @@
+"""What a run itself counted, routine by routine, whatever schemes it had.
+
+The automaton counts under numbers that are unique in the whole program; here its counts are
+handed out to the routines, whose own edges and blocks are numbered from 0.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.engine.activations import EarlyEnd
+from profiler.engine.walk import GraphIndex
+from profiler.graphs import flow
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import GraphFacts, graph_facts
+
+
+@dataclass(frozen=True)
+class UnfinishedSegment:
+    """Activations that ended early in `block`: their segment register and state, how many."""
+
+    block: int
+    register: int
+    segments: int
+    count: int
+
+
+@dataclass(frozen=True)
+class RoutineEvents:
+    """What the run itself counted in one routine.
+
+    Attributes
+    ----------
+    edges
+        Crossings by edge id.
+    ends
+        The activations that ended early.
+    """
+
+    cfg: ControlFlowGraph
+    edges: tuple[int, ...]
+    ends: tuple[UnfinishedSegment, ...]
+
+    @cached_property
+    def early(self) -> Mapping[int, int]:
+        """Block id -> activations that ended early in it."""
+        early: Counter[int] = Counter()
+        for end in self.ends:
+            early[end.block] += end.count
+        return dict(early)
+
+    @cached_property
+    def activations(self) -> int:
+        """How often the routine was entered."""
+        return sum(self.edges[edge] for edge in self.cfg.out_edges[self.cfg.entry])
+
+    @cached_property
+    def block_counts(self) -> tuple[int, ...]:
+        """Executions by block."""
+        return flow.block_counts(self.cfg, self.edges)
+
+    @cached_property
+    def graph_facts(self) -> GraphFacts:
+        """What reports say of the routine's graph; the same under all schemes."""
+        return graph_facts(self.cfg)
+
+
+def collect_events(
+    index: GraphIndex, edge_counts: NDArray[np.int64], early: Mapping[EarlyEnd, int]
+) -> dict[int, RoutineEvents]:
+    """What the run counted, by number of every routine that was entered.
+
+    Parameters
+    ----------
+    index
+        Which numbers belong to which routine.
+    edge_counts
+        Crossings by program-wide edge number.
+    early
+        How many activations ended early, by how they did.
+    """
+    ends: dict[int, list[UnfinishedSegment]] = {}
+    for end, count in early.items():
+        routine = index.routine(end.block)
+        block = end.block - int(index.first_block[routine])
+        unfinished = UnfinishedSegment(block, end.register, end.segments, count)
+        ends.setdefault(routine, []).append(unfinished)
+    touched = np.unique(np.searchsorted(index.first_edge, np.flatnonzero(edge_counts), "right") - 1)
+    events = {}
+    for routine in sorted({*touched.tolist(), *ends}):
+        first, last = index.first_edge[routine], index.first_edge[routine + 1]
+        events[routine] = RoutineEvents(
+            index.recovered.routines[routine],
+            tuple(edge_counts[first:last].tolist()),
+            tuple(ends.get(routine, ())),
+        )
+    return events

@@ -1,0 +1,157 @@
+"""One run of the program on one set of graphs.
+
+Steps -> functions
+1. say what the kernel does on each edge for the schemes  `_lowering`
+2. run; stop soon after something that the graphs lack    `execute`, `_GivingUp`
+3. account for what was under way at the end               `_finish`
+4. gather what the graphs lacked                           `discover.discoveries_of`
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from profiler.engine.automaton import Automaton
+from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.memory import EngineMemory
+from profiler.engine.observer import ProfilingObserver
+from profiler.engine.trace_sink import TraceSink
+from profiler.engine.walk import GraphIndex, Missing
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
+from profiler.session.discover import discoveries_of
+from profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from profiler.session.world import World
+from simulator.machine.machine import Machine
+from simulator.machine.running import RunResult
+
+GRACE = 3_000_000
+"""Instructions for which a run goes on after it has done something that the graphs lack: whatever
+else is missing may show up, and the next run is the wiser."""
+
+TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
+"""Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory."""
+
+
+@dataclass(frozen=True)
+class ExecutionOptions:
+    """How a run is to be made.
+
+    Attributes
+    ----------
+    persistent
+        Whether to go on to the end whatever the graphs lack.
+    replayable
+        Whether other schemes are to be replayed on what this run counts.
+    edge_counts
+        Counts of an earlier run by graph: these edges are best left without operations.
+    start_trace
+        What begins a trace of the run; None: none is written.
+    """
+
+    persistent: bool = False
+    replayable: bool = False
+    edge_counts: EdgeCounts | None = None
+    start_trace: TraceStart | None = None
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One run, finished or given up.
+
+    Attributes
+    ----------
+    recovered, schemes
+        The graphs and the schemes that it was made with.
+    index, lowering, automaton
+        What counted, with its counts.
+    result
+        How the run ended.
+    given_up
+        Whether it was stopped because the graphs lacked something.
+    discoveries
+        What the graphs lacked.
+    """
+
+    recovered: RecoveredProgram
+    schemes: Sequence[SchemeRun]
+    index: GraphIndex
+    lowering: Lowering
+    automaton: Automaton
+    result: RunResult
+    given_up: bool
+    discoveries: Discoveries
+
+
+class _GivingUp:
+    """Ends a run soon after it has done something that the graphs lack, unless `persistent`."""
+
+    def __init__(self, persistent: bool) -> None:
+        self.machine: Machine | None = None
+        self.given_up = False
+        self._persistent = persistent
+
+    def __call__(self, missing: Missing) -> None:
+        """The run has done what the graphs lack."""
+        if self.machine is not None and not self._persistent and not self.given_up:
+            self.given_up = True
+            self.machine.stop_soon(GRACE)
+
+
+def execute(
+    world: World,
+    recovered: RecoveredProgram,
+    schemes: Sequence[SchemeRun],
+    options: ExecutionOptions,
+) -> Execution:
+    """Run the program to its end, or until it is given up.
+
+    Raises
+    ------
+    SimulatorError
+        If the program cannot be run or profiled.
+    """
+    index = GraphIndex(recovered)
+    lowering = _lowering(recovered, index, schemes, options)
+    giving_up = _GivingUp(options.persistent)
+    automaton = Automaton(index, lowering, giving_up)
+    machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
+    if options.start_trace is not None:
+        automaton.trace = options.start_trace(index, lowering.memory)
+    result = machine.run()
+    _finish(automaton, result)
+    discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
+    return Execution(
+        recovered, schemes, index, lowering, automaton, result, giving_up.given_up, discoveries
+    )
+
+
+def _lowering(
+    recovered: RecoveredProgram,
+    index: GraphIndex,
+    schemes: Sequence[SchemeRun],
+    options: ExecutionOptions,
+) -> Lowering:
+    program, edge_counts = recovered.program, options.edge_counts
+    return Lowering(
+        [scheme.plan for scheme in schemes if scheme.slot is not None],
+        recovered.routines,
+        index.first_edge,
+        hash_model(program.machine),
+        (1 << (64 if program.is64 else 32)) - 1,
+        lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
+        keep_history=options.replayable,
+    )
+
+
+def _finish(automaton: Automaton, result: RunResult) -> None:
+    """Account for what was under way when the run ended; raise what went wrong in it."""
+    if automaton.error is not None:
+        raise automaton.error
+    fault = result.fault
+    inside = fault is not None and fault.origin is None
+    automaton.finish(
+        exited=result.reason == "exit", fault_pc=fault.pc if fault and inside else None
+    )
+    if automaton.error is not None:
+        raise automaton.error

@@ -1,0 +1,128 @@
+"""An observed run as a value: everything that is needed to measure its schemes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.code.context import ProgramContexts
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.profiles.profile import Measurement
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.session.counters import Counters
+from profiler.session.events import RoutineEvents
+from profiler.session.scheme_runs import EdgeCounts, SchemeRun
+from simulator.binary.program import Program
+from simulator.machine.running import RunResult
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """How a run was asked for, as what comes of it repeats.
+
+    Attributes
+    ----------
+    file
+        The program, as the user wrote it.
+    arguments
+        Its arguments, without its own name.
+    routines
+        Glob patterns of the routines to profile; empty: all.
+    max_instructions, timeout
+        The budgets, in instructions and seconds; None: none.
+    """
+
+    file: Path
+    arguments: tuple[bytes, ...] = ()
+    routines: tuple[str, ...] = ()
+    max_instructions: int | None = None
+    timeout: float | None = None
+
+    @property
+    def argument_texts(self) -> tuple[str, ...]:
+        """The arguments for people to read: bytes that are no text are escaped."""
+        return tuple(argument.decode(errors="backslashreplace") for argument in self.arguments)
+
+
+@dataclass(frozen=True)
+class Unattributed:
+    """What was executed and no graph explains: transfers of control, and instructions."""
+
+    transfers: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A finished run whose every transfer the graphs explain (or are known not to).
+
+    Attributes
+    ----------
+    invocation, program, recovered
+        What was asked for, the program, and its graphs.
+    schemes
+        Those that were asked for, in order.
+    judges
+        Schemes by mode; those by which others are judged (TPP 5) are among them.
+    events
+        What the run itself counted, by number of each routine that was entered.
+    counters
+        What the schemes' counters hold.
+    contexts
+        What code generation knows of the routines.
+    result
+        How the run ended.
+    unattributed
+        What the graphs lack even so.
+    irregular
+        (address, reason) of code that was executed though recovery refused to follow it.
+    runs, emulations
+        How often the program was run, and how many of these runs were whole ones: the others
+        were given up because the graphs lacked something.
+    """
+
+    invocation: Invocation
+    program: Program
+    recovered: RecoveredProgram
+    schemes: Sequence[SchemeRun]
+    judges: Mapping[str, SchemeRun]
+    events: Mapping[int, RoutineEvents]
+    counters: Counters
+    contexts: ProgramContexts
+    result: RunResult
+    unattributed: Unattributed
+    irregular: tuple[tuple[int, str], ...]
+    runs: int
+    emulations: int
+
+    @property
+    def edge_counts(self) -> EdgeCounts:
+        """Graph -> its edge counts; None for one that was not entered, or that is not known."""
+        numbers = {
+            (cfg.address, cfg.name): number for number, cfg in enumerate(self.recovered.routines)
+        }
+
+        def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
+            events = self.events.get(numbers.get((cfg.address, cfg.name), -1))
+            return None if events is None else events.edges
+
+        return counts
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several schemes on one program.
+
+    Attributes
+    ----------
+    measurements
+        In the order of the settings.
+    emulations
+        How many whole runs of the program that took: 1, or 2 where a scheme needs an edge
+        profile first and cannot be replayed (`counters.Counters.replay`). Runs given up early
+        because the graphs lacked something are not counted.
+    """
+
+    measurements: tuple[Measurement, ...]
+    emulations: int

@@ -1,0 +1,170 @@
+"""Running a program again and again, until its graphs explain everything that it does.
+
+One round recovers the graphs, chooses what plans routines, and executes the program. What that
+run discovers is merged into the `Round` that the next one begins with; the program then reads the
+same as before, and nothing that it writes appears twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from profiler.recovery.recovery import Discoveries, Known, recover
+from profiler.request.request import Phase, Progress, Setting
+from profiler.schemes.registry import judges
+from profiler.session.collect import collect
+from profiler.session.execute import Execution, ExecutionOptions, execute
+from profiler.session.observation import Invocation, Observation
+from profiler.session.scheme_runs import (
+    EdgeCounts,
+    Graphs,
+    Planner,
+    SavedProfiles,
+    make_schemes,
+)
+from profiler.session.traces import TraceOrder
+from profiler.session.world import World
+
+MAXIMUM_RUNS = 16
+"""Runs of one program until its graphs explain everything that it does."""
+
+ProgressCallback = Callable[[Progress], None]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What stays the same through all rounds.
+
+    Attributes
+    ----------
+    invocation
+        How the run was asked for.
+    profiles
+        Where saved profiles come from.
+    trace
+        The trace that is to be written, if one is.
+    progress
+        Who is told how far the session is, if anybody.
+    known
+        What recoveries have found, for the next one to reuse.
+    """
+
+    invocation: Invocation
+    profiles: SavedProfiles
+    trace: TraceOrder | None
+    progress: ProgressCallback | None
+    known: Known = field(default_factory=Known)
+
+    def planners(
+        self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
+    ) -> list[Planner]:
+        """What plans routines under `settings`, and under those that judge them (TPP 5)."""
+        wanted = [*settings, *judges(settings)]
+        return [Planner(setting, self.profiles, edge_counts) for setting in wanted]
+
+
+@dataclass(frozen=True)
+class Round:
+    """What the runs so far leave to the next one.
+
+    Attributes
+    ----------
+    world
+        The program with its surroundings. Its budget ends where a run was cut short from outside.
+    discoveries
+        What is known beside the program's file.
+    runs, emulations
+        How many runs there were, and how many of them were whole.
+    """
+
+    world: World
+    discoveries: Discoveries
+    runs: int = 0
+    emulations: int = 0
+
+    @property
+    def max_instructions(self) -> int | None:
+        """The budget of the next run."""
+        return self.world.guest.max_instructions
+
+    def after(self, execution: Execution) -> Round:
+        """Return what the round leaves in which this execution took place."""
+        world, result = self.world, execution.result
+        if not execution.given_up and result.reason in ("budget", "interrupted"):
+            world = world.ending_after(result.instructions)
+        discoveries = self.discoveries.merged(execution.discoveries)
+        return Round(world, discoveries, self.runs + 1, self.emulations)
+
+
+def settle(
+    study: Study,
+    current: Round,
+    settings: Sequence[Setting],
+    edge_counts: EdgeCounts | None = None,
+    *,
+    replayable: bool = False,
+) -> tuple[Observation, Round]:
+    """Run under `settings` until the graphs explain everything.
+
+    Parameters
+    ----------
+    study
+        What stays the same.
+    current
+        The round to begin with.
+    settings
+        The schemes.
+    edge_counts
+        Those of an earlier run, which guide schemes that need an edge profile.
+    replayable
+        Whether other schemes are to be replayed on what this run counts.
+
+    Returns
+    -------
+    Observation, Round
+        The run that the graphs explain, and what it leaves to another.
+    """
+    planners = study.planners(settings, edge_counts)
+    options = ExecutionOptions(replayable=replayable, edge_counts=edge_counts)
+    left = MAXIMUM_RUNS
+    while True:
+        left -= 1
+        execution = _play(study, current, planners, replace(options, persistent=not left))
+        before, current = current, current.after(execution)
+        if not left or current.discoveries == before.discoveries:
+            break
+        del execution  # its counters are large, and the next run makes its own
+    current = replace(current, emulations=current.emulations + 1)
+    observation = collect(
+        execution,
+        study.invocation,
+        len(settings),
+        runs=current.runs,
+        emulations=current.emulations,
+    )
+    return observation, current
+
+
+def _play(
+    study: Study, current: Round, planners: Sequence[Planner], options: ExecutionOptions
+) -> Execution:
+    """Recover, choose, execute: one round."""
+    tell(study.progress, Phase.RECOVERING, current.max_instructions)
+    recovered = recover(current.world.program, current.discoveries, study.known)
+    schemes = make_schemes(Graphs(recovered, study.invocation.routines), planners)
+    if study.trace is not None:
+        begin = partial(study.trace.begin, schemes[0], current.discoveries)
+        options = replace(options, start_trace=begin)
+    phase = Phase.RERUNNING if current.runs else Phase.RUNNING
+    tell(study.progress, phase, current.max_instructions)
+    return execute(current.world, recovered, schemes, options)
+
+
+def tell(
+    progress: ProgressCallback | None, phase: Phase, limit: int | None, instructions: int = 0
+) -> None:
+    """Say what begins now, after so many instructions of the budget `limit`."""
+    if progress is not None:
+        progress(Progress(phase, instructions, limit))

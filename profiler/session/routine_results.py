@@ -1,0 +1,117 @@
+"""What one scheme measured in one routine: facts of its graph, edge counts, path counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from profiler.code.pricing import RoutinePrice
+from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
+from profiler.graphs.paths import PathRecord
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.plan.plan import Table
+from profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
+from profiler.schemes.definition import SchemeDefinition
+from profiler.session.events import RoutineEvents
+
+
+@dataclass(frozen=True)
+class RoutineReading:
+    """One scheme on one routine after the run.
+
+    Attributes
+    ----------
+    definition
+        The scheme.
+    plan
+        Its plan; None where it has none.
+    events
+        What the run itself counted.
+    counters, reading
+        What the scheme's counters hold, and the profile that they give.
+    price
+        What the scheme's code cost.
+    """
+
+    definition: SchemeDefinition
+    plan: RoutinePlan | None
+    events: RoutineEvents
+    counters: RoutineCounters
+    reading: Reading
+    price: RoutinePrice
+
+
+def routine_profile(routine: RoutineReading) -> RoutineProfile:
+    """Put together what is reported of a routine."""
+    events = routine.events
+    cfg, blocks = events.cfg, events.block_counts
+    plan = None if routine.plan is None else routine.plan.plan
+    decoder = routine.definition.path_decoder(routine.plan)
+    facts = events.graph_facts
+    return RoutineProfile(
+        name=cfg.name,
+        address=cfg.address,
+        blocks=facts.blocks,
+        edges=facts.edges,
+        back_edges=facts.back_edges,
+        irreducible=facts.irreducible,
+        potential_paths=facts.potential_paths,
+        cut_edges=0 if decoder is None else len(decoder.cut_edges),
+        table=Table.NONE if plan is None else plan.table,
+        addressing=None if plan is None else plan.addressing,
+        path_register=routine.price.path_register,
+        activations=events.activations,
+        added=routine.price.added + routine.counters.hashing,
+        instructions=sum(
+            count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
+        ),
+        edge_counts=tuple(_edges(routine)),
+        path_counts=tuple(_paths(cfg, decoder, routine.reading)),
+    )
+
+
+def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
+    """The edges of the graph, then those that activations which ended early went to EXIT by."""
+    events = routine.events
+    cfg = events.cfg
+    plan = None if routine.plan is None else routine.plan.plan
+    instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
+    for edge in range(len(cfg.edges)):
+        yield _edge(cfg, edge, events.edges, edge in instrumented)
+    for block, count in sorted(events.early.items()):
+        yield EdgeCount(cfg.name_of(block), EXIT, EdgeKind.EARLY, count, False)
+
+
+def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
+    ends = cfg.edges[edge]
+    return EdgeCount(
+        cfg.name_of(ends.source),
+        cfg.name_of(ends.target),
+        ends.kind,
+        counts[edge],
+        instrumented,
+    )
+
+
+def _paths(
+    cfg: ControlFlowGraph, decoder: PathDecoder | None, reading: Reading
+) -> Iterator[PathCount]:
+    if decoder is None:
+        return
+    for path, count in reading.paths.items():
+        yield _path(cfg, path, decoder.decode(path), count)
+    for record, count in reading.partial.items():
+        yield _path(cfg, None, record, count)
+
+
+def _path(cfg: ControlFlowGraph, path: int | None, record: PathRecord, count: int) -> PathCount:
+    blocks = [cfg.blocks[block] for block in record.blocks]
+    return PathCount(
+        id=path,
+        count=count,
+        instructions=record.instructions(cfg),
+        blocks=tuple(block.start for block in blocks),
+        slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
+        partial=record.partial,
+        edges=record.edges,
+    )
