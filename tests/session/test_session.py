@@ -26,7 +26,9 @@ Run = Callable[..., Simulated]
 def run(fixture_elf: Callable[..., Path], tmp_path: Path) -> Run:
     """`run(name, arguments=(), **options)`: simulate a committed program (V9)."""
 
-    def start(name: str, arguments: Sequence[str] = (), width: str = "v9", **more: object):
+    def start(
+        name: str, arguments: Sequence[str] = (), width: str = "v9", **more: object
+    ) -> Simulated:
         return simulate(fixture_elf(name, width), arguments, directory=tmp_path, **more)  # type: ignore[arg-type]
 
     return start
@@ -128,7 +130,7 @@ def test_a_spent_budget_leaves_a_valid_profile(run: Run, limit: int) -> None:
 
 def test_budgets_are_prefixes_of_the_run(run: Run) -> None:
     """A longer budget never counts less on any edge."""
-    before: dict[object, int] = {}
+    before: dict[tuple[tuple[int, str], int], int] = {}
     for limit in (1_000, 3_000, 9_000):
         found = run("words", max_instructions=limit, modes=("edges",)).measurements["edges"]
         now = {
