@@ -13,7 +13,6 @@ from profiler.code.layout import (
     CounterSpace,
 )
 from profiler.plan.plan import COLD_COUNTER, Addressing, InstrumentationPlan, Table
-from profiler.schemes.cs6120.edge_log import LogDestination, LogSource
 from simulator.errors import UsageError
 
 
@@ -68,9 +67,9 @@ def test_registers_that_the_stack_has_no_room_for_get_two_words_each() -> None:
 
 
 def test_numbers_of_logged_edges_go_on_from_routine_to_routine() -> None:
-    """Sources 0 to 2 and destination 0 take three numbers and one."""
+    """Three sources and one destination, then nothing, then the same again."""
     logging = InstrumentationPlan(
-        {0: (LogSource(0), LogSource(2)), 1: (LogDestination(0),)}, False, Table.NONE, 0, None, 0
+        {}, False, Table.NONE, 0, None, 0, log_sources=3, log_destinations=1
     )
     space = CounterSpace()
     places = [space.place(logging), space.place(plan_of()), space.place(logging)]
