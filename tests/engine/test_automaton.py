@@ -66,6 +66,21 @@ def test_edges_of_a_block_count_when_it_is_left() -> None:
     assert player.crossed() == {"ENTRY>main": 1, "main>loop": 1, "loop>loop": 1}
 
 
+def test_edges_within_a_block_count_however_it_is_left() -> None:
+    """`top` and the first turn of `inner` are one event; it is followed by `inner` or `next`."""
+    nest = code(
+        "top", asm.nop(),
+        "inner", asm.arithmetic("subcc", R.O0, 1, R.O0), asm.branch("ne", "inner"), asm.nop(),
+        "next", asm.branch("l", "top"), asm.nop(), "out", *EXIT,
+    )  # fmt: skip
+    player = EventPlayer({"main": [asm.nop(), *nest]})
+    player.play(("main", 5), ("inner", 3), ("next", 2))
+    player.play(("top", 4), ("next", 2), ("top", 4), ("inner", 3), ("next", 2), ("out", 2))
+    crossed = player.crossed()
+    assert (crossed["main>top"], crossed["next>top"], crossed["top>inner"]) == (1, 2, 3)
+    assert (crossed["inner>inner"], crossed["inner>next"]) == (2, 3)
+
+
 def test_one_address_split_by_a_page_is_the_same_walk() -> None:
     """The emulator may cut a block anywhere: an event in the middle of one crosses nothing."""
     player = EventPlayer({"main": LOOP})
