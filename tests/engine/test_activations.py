@@ -164,6 +164,17 @@ def test_a_landing_further_down_ends_all_in_between() -> None:
     assert stack.early() == {"g": 1, "back": 1, "deeper": 1}
 
 
+def test_who_owns_the_stack_continues_rather_than_who_lies_below_it() -> None:
+    """The second and third main run on another stack, at higher addresses than the first's."""
+    stack = Stack(entries=["last"])
+    stack.push("back", 0x9000)
+    stack.push("back", 0x50000)
+    stack.push("last", 0x40000)
+    stack.land("last", 0x9800, stack.graphs.block("g"), returned=False)
+    assert stack.depth == 0
+    assert stack.early() == {"g": 1, "back": 1, "deeper": 2}
+
+
 def test_who_has_returned_already_does_not_end_early() -> None:
     """`g` crossed its EXIT edge, but went on in `main`: `f` ends early, `g` does not."""
     stack = Stack(entries=["last"])

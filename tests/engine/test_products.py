@@ -257,6 +257,13 @@ def test_history_goes_back_to_where_segments_end_anyway() -> None:
     assert run.products.history(behind_back) == ()
 
 
+def test_history_keeps_every_segment_since_then() -> None:
+    run = Run(plan_of(), OVER_B, keep_history=True)
+    _, behind_both = run.walk(ENTER, *OVER_B)
+    assert len(run.keys) == 2
+    assert run.products.history(behind_both) == tuple(run.keys)
+
+
 def test_segments_are_told_with_what_came_before_them() -> None:
     """B, B, C: entered once, behind the back edge the choice of B once, then C and out."""
     run = Run(plan_of(), [CUT], keep_history=True)
