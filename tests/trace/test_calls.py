@@ -20,6 +20,7 @@ OTHERS: dict[str, Sequence[Item]] = {
     "other": code(asm.call("leaf"), asm.nop(), "behind", *RETURN),
     "spin": code(asm.branch("a", "spin"), asm.nop()),
     "leaf": code(*RETURN),
+    "tall": code(asm.branch("e", "inside"), asm.nop(), "inside", *RETURN),
 }
 
 
@@ -87,7 +88,7 @@ def test_exits_know_their_blocks() -> None:
     graphs = graphs_of(*RETURN)
     sources = Callees(graphs.index).source
     assert sources[graphs.edge("behind>EXIT")] == graphs.block("behind")
-    assert len(sources) == 3  # main, behind, leaf; `spin` never leaves
+    assert len(sources) == 4  # main, behind, leaf, inside; `spin` never leaves
 
 
 def test_entries_are_found_by_address() -> None:
@@ -105,4 +106,5 @@ def test_a_jump_behind_a_call_of_another_routine_is_a_return() -> None:
     main = graphs.block("main")
     assert callees.returns(main, graphs.block("behind"))
     assert not callees.returns(main, graphs.block("leaf"))
+    assert not callees.returns(main, graphs.block("inside")), "no call returns there"
     assert not callees.returns(graphs.block("other"), graphs.block("behind"))

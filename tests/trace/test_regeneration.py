@@ -101,3 +101,12 @@ def test_tokens_that_nobody_asks_for_are_noticed() -> None:
     """The stream says one bit more than the walk reads."""
     _, result = regenerated(replace(TRACE, end=replace(END, bits=3)))
     assert result.problem == "it ends at edge 11 of 11"
+
+
+def test_bits_behind_the_end_are_no_tokens() -> None:
+    """The last byte of a stream is filled up; here the end says that one bit of it counts."""
+    shorter = replace(TRACE, end=replace(END, bits=1))
+    blocks, result = regenerated(shorter)
+    assert blocks == ["main", *TURN, *TURN]
+    assert (result.bits, result.crossings) == (1, 9)
+    assert result.problem is not None
