@@ -14,7 +14,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from baseline_fields import (
+from profiler import cli
+from profiler.experiments.cells.settings import CellSetting, parse
+from profiler.experiments.regress.regress import record
+from profiler.experiments.regress.targets import Target
+from profiler.experiments.regress.values import Baseline, SettingResult
+from tools.baseline_fields import (
     DIGITS,
     LISTS,
     METRICS,
@@ -27,12 +32,7 @@ from baseline_fields import (
     chosen,
     digest,
 )
-from baseline_graphs import COUNT, graph_file
-from profiler import cli
-from profiler.experiments.cells.settings import CellSetting, parse
-from profiler.experiments.regress.regress import record
-from profiler.experiments.regress.targets import Target
-from profiler.experiments.regress.values import Baseline, SettingResult
+from tools.baseline_graphs import COUNT, graph_file
 
 
 class BaselineError(Exception):

@@ -25,8 +25,12 @@ from functools import cache, partial
 from itertools import product
 from pathlib import Path
 
-from baseline_fields import GRAPH_SETTINGS
-from baseline_lines import (
+from profiler import cli
+from profiler.experiments.regress.file import save
+from profiler.experiments.regress.targets import Target, suite_targets
+from profiler.experiments.suites.suite import Width, load_suite
+from tools.baseline_fields import GRAPH_SETTINGS
+from tools.baseline_lines import (
     BaselineError,
     graph_file_lines,
     graph_lines,
@@ -34,10 +38,6 @@ from baseline_lines import (
     program_lines,
     recorded,
 )
-from profiler import cli
-from profiler.experiments.regress.file import save
-from profiler.experiments.regress.targets import Target, suite_targets
-from profiler.experiments.suites.suite import Width, load_suite
 
 BASELINES = Path(__file__).resolve().parent.parent / "fixtures" / "baselines"
 INPUT = "train"

@@ -144,7 +144,7 @@ def profiled(*modes: str, table: TableChoice = TableChoice.AUTO) -> Runner:
         scheme = SchemeOptions(table=table)
         with null_output() as output:
             request = request_for(program, arguments, output)
-            observation = observe(request, [Setting(mode.value, mode, scheme) for mode in modes])
+            observation = observe(request, [Setting(mode, mode, scheme) for mode in modes])
             measure_all(observation)
             return observation.result.instructions, observation.result.cpu_seconds
 

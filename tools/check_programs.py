@@ -29,7 +29,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -38,12 +38,13 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from profiler.experiments.suites.toolchain import BuildError
 from profiler.graphs.cfg import ENTRY, EXIT, VertexName
 from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
 from profiler.session.session import compare_program
 from simulator.errors import SimulatorError
-from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, BuildError, build_programs
+from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, build_programs
 from tools.program_runs import OLD, RUNS, ProgramRun, prepare
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -98,7 +99,7 @@ class Comparison:
 class Phases:
     """Sums the time that each phase of a session takes; give `tell` to the session."""
 
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
     current: str = ""
     since: float = 0.0
 
@@ -156,9 +157,9 @@ def under_qemu(
         raise BuildError(f"{EMULATORS[width]} is not installed: run tools/install_toolchain.sh")
     log = directory.parent / "count.log"
     log.touch()
-    identity = {}
+    user: int | None = None
     if os.geteuid() == 0:
-        identity = {"user": USER, "group": USER, "extra_groups": []}
+        user = USER
         for path in (log, directory, *directory.rglob("*")):
             os.chown(path, USER, USER)
     counting = ["-plugin", str(plugin), "-d", "plugin", "-D", str(log)]
@@ -167,7 +168,8 @@ def under_qemu(
         done = subprocess.run(
             [emulator, *counting, str(program), *run.arguments],
             stdin=given, capture_output=True, cwd=directory, env=dict(run.environment),
-            check=False, **identity,
+            check=False,
+            user=user, group=user, extra_groups=None if user is None else [],
         )  # fmt: skip
     seconds = time.perf_counter() - started
     match = re.search(r"^instructions (\d+)", log.read_text(), re.MULTILINE)

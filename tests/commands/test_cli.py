@@ -363,7 +363,7 @@ def test_bad_options(
 def test_two_outputs_may_not_be_one_file(
     session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    both = ["--json", tmp_path / "f", "--report", tmp_path / "x" / ".." / "f"]
+    both: list[str | Path] = ["--json", tmp_path / "f", "--report", tmp_path / "x" / ".." / "f"]
     (tmp_path / "x").mkdir()
     assert "two outputs" in fails(capsys, "run", "a.elf", *both)
     assert simprof("run", "a.elf", "--json", "/dev/null", "--report", "/dev/null") == 3
@@ -395,7 +395,14 @@ def test_deliberate_errors_are_one_line_and_leave_no_files(
         raise ProgramFileError(f"{request.program} is not an ELF file:\nname a SPARC program")
 
     session.answer = refuse
-    files = ["-o", tmp_path / "p", "--json", tmp_path / "j", "--report", tmp_path / "r"]
+    files: list[str | Path] = [
+        "-o",
+        tmp_path / "p",
+        "--json",
+        tmp_path / "j",
+        "--report",
+        tmp_path / "r",
+    ]
     assert "a.elf is not an ELF file: name a SPARC program" in fails(capsys, "run", "a.elf", *files)
     assert list(tmp_path.iterdir()) == []
 

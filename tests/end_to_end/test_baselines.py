@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-import baselines
-from baseline_fields import GRAPH_SETTINGS, MODES, PROFILE_SETTINGS, PROGRAM_SETTINGS, digest
-from baseline_graphs import COUNT, FAMILIES, graph_file
 from profiler.schemes import registry
 from profiler.schemes.qpt import VertexPlacement
+from tools import baselines
+from tools.baseline_fields import GRAPH_SETTINGS, MODES, PROFILE_SETTINGS, PROGRAM_SETTINGS, digest
+from tools.baseline_graphs import COUNT, FAMILIES, graph_file
 
 CASES = {case.name: case for case in baselines.cases()}
 CHANGE = "record it again if that is wanted, and say why in the commit: docs/EXPERIMENTS.md"

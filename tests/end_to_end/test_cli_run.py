@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -37,7 +38,7 @@ def simprof(
     )
 
 
-def run_json(*arguments: str | Path, status: int = 0) -> dict[str, object]:
+def run_json(*arguments: str | Path, status: int = 0) -> dict[str, Any]:
     """Run with `--json -`; check the exit status; return the object."""
     done = simprof("run", "--json", "-", *arguments)
     assert done.returncode == status, done.stderr.decode()
@@ -96,7 +97,7 @@ def test_json_agrees_with_itself_and_with_the_profile(
     assert (found["instructions"]["added"] > 0) == (mode != "edges")
 
 
-def assert_flow_is_conserved(edges: Sequence[dict[str, object]]) -> None:
+def assert_flow_is_conserved(edges: Sequence[dict[str, Any]]) -> None:
     """Check that at every block the counts in and out are equal."""
     balance: dict[tuple[object, str], int] = {}
     for edge in edges:
@@ -260,7 +261,7 @@ def bad_files(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> di
      "directory", "missing"],
 )  # fmt: skip
 def test_bad_programs(bad_files: dict[str, Path], tmp_path: Path, command: str, what: str) -> None:
-    outputs = ["-o", tmp_path / "out"]
+    outputs: list[str | Path] = ["-o", tmp_path / "out"]
     done = simprof(command, *outputs, bad_files[what])
     message = done.stderr.decode()
     assert done.returncode == 125, message
@@ -408,7 +409,7 @@ def test_second_start_compiles_nothing(fixture_elf: Find) -> None:
     """Kernels are cached on disk (`tools/bench.py` shows what that is worth)."""
     elf = fixture_elf("switches")
     simprof("run", elf)
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", elf]
+    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", str(elf)]
     told = subprocess.run(
         command,
         env=os.environ | {"NUMBA_DEBUG_CACHE": "1"},

@@ -17,8 +17,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler.experiments.suites.toolchain import BuildError
 from tests.oracles.qemu import trace
-from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS, BuildError
+from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS
 from tools.check_programs import EMULATORS, built, compare, count_plugin
 from tools.program_runs import RUNS, ProgramRun
 
@@ -152,8 +153,8 @@ def test_nothing_leads_out_of_the_sandbox(
     (root / "out" / "dangling").symlink_to(tmp_path / "created")
     program = compile_c(SANDBOX, width=width)
     start = "from profiler.cli import main; main()"
-    command = [sys.executable, "-c", start, "run", "--root", root]
-    command += ["--writable", root / "out", "--report", tmp_path / "report"]
+    command = [sys.executable, "-c", start, "run", "--root", str(root)]
+    command += ["--writable", str(root / "out"), "--report", str(tmp_path / "report")]
     done = subprocess.run(
         [*command, program, "--", secret], capture_output=True, text=True, check=False
     )

@@ -5,10 +5,12 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from profiler.code.runtime.hash_routine import BUCKETS, HashTableModel, hash_costs
 from profiler.engine import kernels
@@ -19,7 +21,11 @@ from simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
 ROOT = Path(__file__).parents[2]
 
 
-def make_state(operations=(), tables=0, machine=MachineKind.SPARCV9):
+def make_state(
+    operations: Sequence[tuple[int, int, int]] = (),
+    tables: int = 0,
+    machine: MachineKind = MachineKind.SPARCV9,
+) -> kernels.KernelState:
     """A kernel state with room for everything, and `operations` from number 1."""
     clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
     clock[kernels.LIMIT] = 1 << 60
@@ -49,7 +55,7 @@ def make_state(operations=(), tables=0, machine=MachineKind.SPARCV9):
     return state
 
 
-def test_clock_words_are_those_of_the_simulator():
+def test_clock_words_are_those_of_the_simulator() -> None:
     for word in ClockWord:
         assert getattr(kernels, word.name) == word.value
     assert kernels.RESUME == RESUME_STATE
@@ -60,7 +66,9 @@ SEGMENTS = kernels.FIRST_STATE + 8 * kernels.START
 """A segment state that the tests below use."""
 
 
-def add_segment(state, source, key, target, operation=0):
+def add_segment(
+    state: kernels.KernelState, source: int, key: int, target: int, operation: int = 0
+) -> NDArray[np.int64]:
     """Enter the transition of segment state `source` by `key`; return where it is counted."""
     row = state.rows[source // 8 :]
     row[kernels.PLACES], row[kernels.PLACE_MASK] = source, 32
@@ -75,7 +83,7 @@ def add_segment(state, source, key, target, operation=0):
     return state.spill[at : at + kernels.SPILL]
 
 
-def test_segments_lead_from_state_to_state():
+def test_segments_lead_from_state_to_state() -> None:
     state = make_state(
         [(kernels.BEGIN, 3, SEGMENTS), (kernels.ADD, 2, 0), (kernels.SEGMENT, 6, 40)]
     )
@@ -87,7 +95,7 @@ def test_segments_lead_from_state_to_state():
     assert first[kernels.COUNT_OF] == 3
 
 
-def test_an_unknown_segment_stops_before_anything_is_done():
+def test_an_unknown_segment_stops_before_anything_is_done() -> None:
     state = make_state([(kernels.SEGMENT, 6, 40)])
     state.frames[: kernels.STRIDE] = 0, 0, 5, SEGMENTS
     assert kernels.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
@@ -97,7 +105,7 @@ def test_an_unknown_segment_stops_before_anything_is_done():
     assert kernels.execute(state.address, 1, 0) == kernels.OK
 
 
-def test_segments_are_counted_wherever_they_are_kept():
+def test_segments_are_counted_wherever_they_are_kept() -> None:
     state = make_state([(kernels.SEGMENT, 0, 0)])
     places = [add_segment(state, SEGMENTS, 2 * k + 1, SEGMENTS) for k in range(9)]
     source = random.Random(5)
@@ -108,12 +116,12 @@ def test_segments_are_counted_wherever_they_are_kept():
     assert [place[kernels.COUNT_OF] for place in places] == [picks.count(k) for k in range(9)]
 
 
-def test_a_segment_without_a_state_is_unknown():
+def test_a_segment_without_a_state_is_unknown() -> None:
     state = make_state([(kernels.SEGMENT, 1, 0)])
     assert kernels.execute(state.address, 1, 0) == kernels.NEW_SEGMENT
 
 
-def test_a_segments_hashed_counts_happen_once_or_not_at_all():
+def test_a_segments_hashed_counts_happen_once_or_not_at_all() -> None:
     hashed = [(kernels.HASH, 70, 2), (kernels.HASH | kernels.HASH_BACK_EDGE, 71, 2)]
     state = make_state([*hashed, (kernels.SEGMENT, 1, 0)], tables=1)
     state.operations[2 * kernels.OPERATION] |= kernels.LAST
@@ -129,7 +137,7 @@ def test_a_segments_hashed_counts_happen_once_or_not_at_all():
     assert state.tables[kernels.TABLE_REMEMBERED] == 3
 
 
-def test_calls_keep_the_callers_register_and_returns_check_the_address():
+def test_calls_keep_the_callers_register_and_returns_check_the_address() -> None:
     state = make_state(
         [
             (kernels.BEGIN, 5, SEGMENTS),
@@ -148,7 +156,7 @@ def test_calls_keep_the_callers_register_and_returns_check_the_address():
     assert state.clock[kernels.FRAME] == kernels.STRIDE
 
 
-def test_frames_run_out_before_they_overflow():
+def test_frames_run_out_before_they_overflow() -> None:
     state = make_state([(kernels.CALL, 0x1008, 0)])
     outcomes = [kernels.execute(state.address, 1, 0) for _ in range(17)]
     assert outcomes[:15] == [kernels.OK] * 15
@@ -156,7 +164,7 @@ def test_frames_run_out_before_they_overflow():
 
 
 @pytest.mark.parametrize("machine", list(MachineKind))
-def test_hashing_is_exactly_the_models(machine):
+def test_hashing_is_exactly_the_models(machine: MachineKind) -> None:
     source = random.Random(7)
     kinds = [kernels.HASH_BACK_EDGE, 0]
     for _ in range(20):
@@ -178,7 +186,7 @@ def test_hashing_is_exactly_the_models(machine):
             assert counts(state, table) == model.counts
 
 
-def chains(state, table):
+def chains(state: kernels.KernelState, table: int) -> list[list[int]]:
     found = []
     first = int(state.tables[table * kernels.TABLE_WORDS])
     for node in state.heads[first : first + BUCKETS].tolist():
@@ -190,7 +198,7 @@ def chains(state, table):
     return found
 
 
-def counts(state, table):
+def counts(state: kernels.KernelState, table: int) -> dict[int, int]:
     keys = {key for chain in chains(state, table) for key in chain}
     used = state.nodes[: int(state.clock[kernels.NODES]) * kernels.NODE].reshape(-1, kernels.NODE)
     mine = {}
@@ -203,7 +211,7 @@ def counts(state, table):
     return mine
 
 
-def test_hashing_stops_when_nodes_run_out_and_can_go_on():
+def test_hashing_stops_when_nodes_run_out_and_can_go_on() -> None:
     state = make_state([(kernels.HASH, 3, 1)], tables=1)
     state.clock[kernels.NODE_LIMIT] = 0
     assert kernels.execute(state.address, 1, 0) == kernels.NO_NODES
@@ -213,9 +221,11 @@ def test_hashing_stops_when_nodes_run_out_and_can_go_on():
     assert state.tables[kernels.TABLE_CALLS] == 1
 
 
-def link_up(state, transitions):
+def link_up(
+    state: kernels.KernelState, transitions: Mapping[tuple[int, int, int], tuple[int, int]]
+) -> None:
     """Enter (state, address, size) -> (next, operation) into rows, then the spill table."""
-    used = {}
+    used: dict[int, int] = {}
     for (source, address, size), (target, operation) in transitions.items():
         place = used[source] = used.get(source, -1) + 1
         successor = (address | size << 48, 0, target, operation)
@@ -228,7 +238,7 @@ def link_up(state, transitions):
             state.spill[at : at + kernels.SPILL] = *successor, source
 
 
-def test_every_successor_is_counted_wherever_it_is_kept():
+def test_every_successor_is_counted_wherever_it_is_kept() -> None:
     state = make_state([(kernels.ADD, 1, 0)])
     first = kernels.FIRST_STATE
     targets = {(first, 0x1000 + 16 * i, 8): (first, i % 2) for i in range(9)}
@@ -246,7 +256,7 @@ def test_every_successor_is_counted_wherever_it_is_kept():
     assert state.frames[kernels.FRAME_PATH] == sum(pick % 2 for pick in picks)
 
 
-def test_unknown_successors_are_misses_and_resumed_blocks_are_not():
+def test_unknown_successors_are_misses_and_resumed_blocks_are_not() -> None:
     state = make_state()
     one = np.array([0x2004], np.int64)
     assert kernels.replay(state.address, one, one * 0 + 8, 0) == (0, kernels.MISS)
@@ -267,7 +277,7 @@ print(json.dumps(t.scenario()))
 """
 
 
-def scenario():
+def scenario() -> list[object]:
     """A run through everything that `advance` does; its whole final state."""
     state = make_state(
         [
@@ -305,7 +315,7 @@ def scenario():
     return [list(outcome), *[array.tolist() for array in arrays]]
 
 
-def test_plain_python_does_what_compiled_code_does():
+def test_plain_python_does_what_compiled_code_does() -> None:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
     plain = subprocess.run(
         [sys.executable, "-c", PLAIN], cwd=ROOT, env=environment, capture_output=True, check=True

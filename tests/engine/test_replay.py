@@ -1,5 +1,6 @@
 """Schemes replayed on the segments of a run, against runs of their own."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,7 +23,7 @@ SETTINGS = (
 NAMES = ("v9/control", "v9/nonlocal", "v8/loops", "v8plus/signals")
 
 
-def compare(name: str, settings, tmp_path: Path) -> Comparison:
+def compare(name: str, settings: Sequence[Setting], tmp_path: Path) -> Comparison:
     with (tmp_path / "out").open("wb") as out, (tmp_path / "in").open("w+b"):
         guest = GuestOptions(
             root=tmp_path,
@@ -36,7 +37,9 @@ def compare(name: str, settings, tmp_path: Path) -> Comparison:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_replayed_scheme_measures_what_a_run_does(name, tmp_path, monkeypatch):
+def test_a_replayed_scheme_measures_what_a_run_does(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     replayed = compare(name, SETTINGS, tmp_path)
     monkeypatch.setattr(Counters, "replay", lambda *_: False)
     run = compare(name, SETTINGS, tmp_path)
@@ -47,11 +50,11 @@ def test_a_replayed_scheme_measures_what_a_run_does(name, tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("name", ["v9/control", "v8/loops"])
-def test_one_run_is_enough_where_no_hash_table_is_left(name, tmp_path):
+def test_one_run_is_enough_where_no_hash_table_is_left(name: str, tmp_path: Path) -> None:
     assert compare(name, SETTINGS[1:2], tmp_path).emulations == 1
 
 
-def test_hash_tables_need_a_run_of_their_own(tmp_path):
+def test_hash_tables_need_a_run_of_their_own(tmp_path: Path) -> None:
     hashed = compare("v9/manypaths", SETTINGS[:1], tmp_path)
     assert hashed.emulations == 2
     assert hashed.measurements[0].counts["hashed_increments"] > 0

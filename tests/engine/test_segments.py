@@ -6,7 +6,7 @@ operations say.
 
 import random
 from collections import Counter
-from fractions import Fraction
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -14,9 +14,10 @@ import pytest
 from profiler.code.runtime.hash_routine import hash_costs
 from profiler.engine import kernels
 from profiler.engine.lowering import Lowering, fuse, hash_model
-from profiler.engine.segments import segment
+from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
 from profiler.graphfiles.execution import execute
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.decoders import RoutinePlan
 from profiler.plan.interpret import ExecutedWalk
 from profiler.plan.plan import Table
 from profiler.request.request import SchemeOptions, Setting, TableChoice
@@ -44,7 +45,9 @@ SETTINGS = tuple(
 class Driver:
     """The kernel on one routine under several settings."""
 
-    def __init__(self, cfg: ControlFlowGraph, counts, settings) -> None:
+    def __init__(
+        self, cfg: ControlFlowGraph, counts: Sequence[int], settings: Sequence[Setting]
+    ) -> None:
         self.cfg = cfg
         self.schemes = [
             SchemeRun(each, lambda _: cfg, self._maker(each, counts), slot)
@@ -62,10 +65,12 @@ class Driver:
         self.crossings = [0] * len(cfg.edges)
 
     @staticmethod
-    def _maker(setting: Setting, counts):
+    def _maker(
+        setting: Setting, counts: Sequence[int]
+    ) -> Callable[[ControlFlowGraph], RoutinePlan]:
         return lambda cfg: make_plan(cfg, setting.mode, setting.options, None, counts)
 
-    def walk(self, edges, joined: int) -> None:
+    def walk(self, edges: Sequence[int], joined: int) -> None:
         """Cross `edges`, the operations of `joined` edges at a time in one list."""
         for edge in edges:
             self.crossings[edge] += 1
@@ -108,7 +113,8 @@ def check(seed: int) -> None:
         driver.walk(walk, rng.choice((1, 2, 5)))
     found = driver.counters()
     for scheme in driver.schemes:
-        plan = scheme.plan(0)
+        plan, routine_plan = scheme.plan(0), scheme.routine_plan(0)
+        assert plan is not None and routine_plan is not None and scheme.slot is not None
         plain = execute(cfg, plan, [ExecutedWalk(tuple(w)) for w in walks], hash_costs(MACHINE))
         mine = found.of(scheme, 0)
         where = (seed, scheme.name)
@@ -116,8 +122,7 @@ def check(seed: int) -> None:
         assert mine.events == plain.events and dict(mine.early) == dict(plain.early), where
         assert dict(mine.taken) == dict(plain.taken), where
         assert mine.hashed == plain.hashed, where
-        reading = scheme.routine_plan(0).read(mine)
-        assert reading == scheme.routine_plan(0).read(plain), where
+        assert routine_plan.read(mine) == routine_plan.read(plain), where
         if plan.table is Table.HASH:
             if plan.key_words == 1:
                 assert mine.hashing == plain.hashing, where
@@ -129,19 +134,19 @@ def check(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(0, 40), range(40, 80), range(80, 120)], ids=str)
-def test_every_scheme_counts_what_plain_execution_counts(seeds):
+def test_every_scheme_counts_what_plain_execution_counts(seeds: range) -> None:
     for seed in seeds:
         check(seed)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("first", range(1000, 2000, 100))
-def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(first):
+def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(first: int) -> None:
     for seed in range(first, first + 100):
         check(seed)
 
 
-def test_segments_tell_walks_apart_and_join_to_them():
+def test_segments_tell_walks_apart_and_join_to_them() -> None:
     for seed in range(150):
         rng = random.Random(seed)
         cfg = brute.structured_graph(rng) if seed % 2 else brute.random_graph(rng)
@@ -153,12 +158,12 @@ def test_segments_tell_walks_apart_and_join_to_them():
             register = 0
             for edge in walk:
                 for step in pieces.steps.get(edge, ()):
-                    match type(step).__name__:
-                        case "BeginSegments":
+                    match step:
+                        case BeginSegments():
                             register = step.register
-                        case "AddToSegment":
+                        case AddToSegment():
                             register += step.increment
-                        case _:
+                        case EndSegment():
                             joined += pieces.decode(register + step.increment)
                             register = step.register
             block = cfg.edges[walk[-1]].target
@@ -168,7 +173,7 @@ def test_segments_tell_walks_apart_and_join_to_them():
             assert joined == [edge for edge in walk if edge not in loops], seed
 
 
-def test_cuts_end_segments_and_weights_save_steps():
+def test_cuts_end_segments_and_weights_save_steps() -> None:
     cfg = brute.structured_graph(random.Random(3), depth=4)
     inner = [e.id for e in cfg.edges if e.source != cfg.entry and e.target != cfg.exit]
     everywhere = segment(cfg, inner)
@@ -178,13 +183,13 @@ def test_cuts_end_segments_and_weights_save_steps():
     walk = brute.random_walk(random.Random(4), cfg, 500)
     counts = brute.edge_counts(cfg, [walk])
 
-    def work(weights) -> int:
+    def work(weights: Sequence[float]) -> int:
         return sum(counts[edge] for edge in segment(cfg, (), weights).steps)
 
-    assert work([Fraction(count) for count in counts]) <= work([Fraction(1)] * len(counts))
+    assert work(counts) <= work([1.0] * len(counts))
 
 
-def test_astronomic_routines_stay_within_the_kernels_words():
+def test_astronomic_routines_stay_within_the_kernels_words() -> None:
     edges = []
     for rung in range(200):
         first = 3 * rung
@@ -196,7 +201,7 @@ def test_astronomic_routines_stay_within_the_kernels_words():
     assert sum(words) < 1 << 62
 
 
-def test_keys_of_no_segment_are_refused():
+def test_keys_of_no_segment_are_refused() -> None:
     """Control may come into a routine by a way that its graph lacks; its register is garbage."""
     pieces = segment(brute.graph(3, [(0, 1), (1, 0), (1, 2)]))
     places = range(len(pieces.dag.removed) + 1, 1 << (pieces.shift - 1))

@@ -80,7 +80,7 @@ def test_wrong_settings_are_one_line_errors(text: str) -> None:
 def test_settings_reach_the_scheme() -> None:
     found = parse("kiter[iterations=3,path_limit=60000]").scheme()
     assert found.mode == "kiter"
-    assert found.options == dataclasses.replace(SchemeOptions(), iterations=3, path_limit=60000)
+    assert found.options == SchemeOptions(iterations=3, path_limit=60000)
     exact = parse("pp[weights=exact]")
     assert exact.scheme(Path("x")).options.weights == Path("x")
     with pytest.raises(ValueError, match="edge profile"):

@@ -220,16 +220,16 @@ def test_programs_are_built_once_and_again_after_a_change(
     suite_file: Callable[..., Path], own_cache: Path, tmp_path: Path
 ) -> None:
     states: list[str] = []
+    report = build_suite(load_suite("micro"), widths=())
 
     def built(path: Path) -> Suite:
+        nonlocal report
         states.clear()
         suite = load_suite(str(path))
-        nonlocal report
         report = build_suite(suite, progress=lambda step: states.append(step.state))
         assert report.failures == {}
         return suite
 
-    report = build_suite(load_suite("micro"), widths=())
     suite = built(suite_file())
     first = dict(report.programs)
     assert states.count("built") == 2

@@ -176,7 +176,7 @@ def local_cluster() -> Iterator[str]:
         warnings.simplefilter("ignore")
         from distributed import LocalCluster
 
-        with LocalCluster(
+        with LocalCluster(  # type: ignore[no-untyped-call]
             n_workers=2, threads_per_worker=1, dashboard_address=":0", processes=True
         ) as cluster:
             yield cluster.scheduler_address
@@ -397,13 +397,12 @@ def test_a_program_that_cannot_be_built_is_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from profiler.experiments.cells import obtain as module
-    from profiler.experiments.suites.suite import BuildReport
+    from profiler.experiments.suites.suite import BuildReport, build_suite
 
     suite = load_suite("micro")
-    good = module.build_suite
 
     def half(suite: object, **more: object) -> BuildReport:
-        report = good(suite, **more)  # type: ignore[arg-type]
+        report = build_suite(suite, **more)  # type: ignore[arg-type]
         programs = {key: built for key, built in report.programs.items() if key[0] != "sieve"}
         return BuildReport(report.suite, programs, {("sieve", "v9-O2"): "no compiler"})
 
@@ -416,7 +415,7 @@ def test_a_program_that_cannot_be_built_is_a_result(
         assert found[cells[1]].error is None
         assert store.cells("micro") == found
         assert store.cells("other") == {}
-        monkeypatch.setattr(module, "build_suite", good)
+        monkeypatch.setattr(module, "build_suite", build_suite)
         fixed = obtain(suite, cells, store=store, workers=0)
         assert fixed[cells[0]].error is None
         assert store.cells() == fixed, "of two results with one name the newer counts"

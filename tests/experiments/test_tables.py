@@ -829,7 +829,16 @@ def test_the_command_runs_programs_and_keeps_results(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     kept = tmp_path / "kept.db"
-    words = ["epp1", "--suite", "micro", "--benchmark", "faults", "--results", kept, "--csv"]
+    words: list[str | Path] = [
+        "epp1",
+        "--suite",
+        "micro",
+        "--benchmark",
+        "faults",
+        "--results",
+        kept,
+        "--csv",
+    ]
     status, first, _ = simprof(capsys, *words, "--jobs", "1")
     assert status == 0
     with Store(kept) as store:

@@ -11,6 +11,7 @@ from profiler.graphfiles.execution import execute
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.interpret import ExecutedWalk
 from profiler.plan.plan import (
+    Action,
     AddRegister,
     Addressing,
     CountColdPath,
@@ -93,7 +94,10 @@ def keys(plan: InstrumentationPlan, walks: list[tuple[int, ...]]) -> list[tuple[
 
 def test_numbers_and_counts_of_any_size_are_exact() -> None:
     cfg = graph(1, [])
-    actions = {0: (AddRegister(2**70 - 1),), 1: (CountPath(5),)}
+    actions: dict[int, tuple[Action, ...]] = {
+        0: (AddRegister(2**70 - 1),),
+        1: (CountPath(5),),
+    }
     plan = InstrumentationPlan(actions, True, Table.HASH, 0, None, 0)
     counters = execute(cfg, plan, [ExecutedWalk((0, 1), 10**30)], COSTS)
     assert counters.paths == {2**70 + 4: 10**30}
@@ -103,7 +107,11 @@ def test_numbers_and_counts_of_any_size_are_exact() -> None:
 
 def test_cold_counts_do_not_call_the_hashing_routine() -> None:
     cfg = graph(3, [(0, 1), (0, 2), (1, 2)], exits=(2,))
-    actions = {1: (Poison(),), 3: (SetRegister(0),), 4: (CountHotPath(7), CountColdPath())}
+    actions: dict[int, tuple[Action, ...]] = {
+        1: (Poison(),),
+        3: (SetRegister(0),),
+        4: (CountHotPath(7), CountColdPath()),
+    }
     plan = InstrumentationPlan(actions, True, Table.HASH, 0, None, 0, has_cold_counter=True)
     walks = [ExecutedWalk((3, 0, 2, 4), 5), ExecutedWalk((3, 1, 4), 2)]
     counters = execute(cfg, plan, walks, COSTS)

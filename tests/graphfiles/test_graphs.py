@@ -14,7 +14,7 @@ from profiler.request.request import SchemeOptions, TableChoice, Weights
 from simulator.errors import UsageError
 from tests.support.figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS
 
-FIGURE_1 = {
+FIGURE_1: dict[str, Any] = {
     "name": "EPP figure 1",
     "entry": "A",
     "exit": "F",
@@ -60,11 +60,8 @@ def test_figure_1(tmp_path: Path) -> None:
 
 
 def test_figure_9_through_weights_in_the_file(tmp_path: Path) -> None:
-    edges = [[*ends.split(">"), weight] for ends, weight in EPP_7_WEIGHTS.items()]
-    inner = [edge for edge in edges if "E" not in edge[0][1:] and edge[1] != "EXIT"]
     order = ["A>B", "A>C", "B>C", "B>D", "C>D", "D>F", "D>E", "E>F"]
-    weights = {f"{source}>{target}": weight for source, target, weight in inner}
-    document = FIGURE_1 | {"edges": [[*ends.split(">"), weights[ends]] for ends in order]}
+    document = FIGURE_1 | {"edges": [[*ends.split(">"), EPP_7_WEIGHTS[ends]] for ends in order]}
     static = answer(tmp_path, document)["static"]
     assert static["code"] == [
         [], ["r=0"], ["r=2"], ["r=4"], [], ["count[r]++"], ["count[r+1]++"], [], [], [],
@@ -273,7 +270,8 @@ def random_document(rng: random.Random) -> dict[str, Any]:
     rng.shuffle(edges)
     runs = []
     for _ in range(4):
-        block, steps = 0, []
+        block = 0
+        steps: list[int] = []
         while block != count - 1 or (len(steps) < 3 and count > 1 and rng.random() < 0.5):
             choices = [index for index, (source, _) in enumerate(edges) if source == block]
             if not choices or len(steps) > 200:

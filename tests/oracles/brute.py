@@ -85,11 +85,11 @@ def structured_graph(rng: random.Random, depth: int = 3) -> ControlFlowGraph:
                 edges.append((first, last))
             return first, last
         if kind == "loop":
-            head, inner = block(), region(depth - 1)
-            edges.append((head, inner[0]))
-            edges.append((inner[1], head if rng.random() < 0.8 else inner[0]))
+            head, body = block(), region(depth - 1)
+            edges.append((head, body[0]))
+            edges.append((body[1], head if rng.random() < 0.8 else body[0]))
             last = block()
-            edges.extend([(source, last) for source in {rng.choice((head, inner[1])), inner[1]}])
+            edges.extend([(source, last) for source in {rng.choice((head, body[1])), body[1]}])
             return head, last
         return (only := block()), only
 
@@ -333,7 +333,8 @@ def locally_cold(cfg: ControlFlowGraph, counts: Sequence[int], percentage: float
 
 def random_walk(rng: random.Random, cfg: ControlFlowGraph, most: int = 40) -> list[int]:
     """Walk from ENTRY until EXIT, a dead end, or `most` edges."""
-    vertex, walk = cfg.entry, []
+    vertex = cfg.entry
+    walk: list[int] = []
     while len(walk) < most and vertex != cfg.exit:
         choices = [edge for edge in cfg.edges if edge.source == vertex]
         if not choices:

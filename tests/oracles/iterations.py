@@ -117,7 +117,8 @@ def split_iterations(
         loop = next((loop for loop in loops if step in loop.back), None)
         if step in removed or loop is not None:
             begins.append((place + 1, loop))
-    paths, unfinished = [], []
+    paths: list[Path] = []
+    unfinished: list[Path] = []
     for first, own in begins:
         found = follower.follow(first, own)
         if found is not None:

@@ -306,7 +306,8 @@ def read_log(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.uint64] | None]:
     """Return pc, npc and %sp of all `Trace` lines that were not taken back."""
     registers = re.compile(rb"^%o(?:4-7: \w+ \w+|0-7: (?:\w+ ){5}\w+) (\w+)", re.MULTILINE)
-    pcs, npcs, stops, sps = [], [], [], []
+    pcs, npcs, stops = [], [], []
+    sps: list[int] = []
     total = 0
     for piece in whole_lines(stream):
         pc, npc, stopped = parse(piece)

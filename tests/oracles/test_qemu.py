@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from elftools.elf.elffile import ELFFile
+from elftools.elf.sections import SymbolTableSection
 
 from tests.oracles.qemu import OracleError, parse, read_log, run, trace
 
@@ -17,7 +18,11 @@ WIDTHS = ("v8", "v8plus", "v9")
 
 def function_address(path: Path, name: str) -> int:
     with path.open("rb") as stream:
-        (symbol,) = ELFFile(stream).get_section_by_name(".symtab").get_symbol_by_name(name)
+        table = ELFFile(stream).get_section_by_name(".symtab")
+        assert isinstance(table, SymbolTableSection)
+        symbols = table.get_symbol_by_name(name)
+        assert symbols is not None
+        (symbol,) = symbols
         return int(symbol["st_value"])
 
 

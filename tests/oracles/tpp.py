@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, Edge
 from tests.oracles.brute import back_edges, reachable
 
 Key = tuple[tuple[int, ...], tuple[int, ...]]
@@ -95,7 +95,7 @@ def hot_paths(cfg: ControlFlowGraph, ended: Collection[int], cold: Collection[in
 
 
 def _walks(
-    cfg: ControlFlowGraph, inner: Sequence, starts: Iterable[int], ends: Collection[int]
+    cfg: ControlFlowGraph, inner: Sequence[Edge], starts: Iterable[int], ends: Collection[int]
 ) -> Iterable[Key]:
     def extend(vertex: int, blocks: tuple[int, ...], edges: tuple[int, ...]) -> Iterable[Key]:
         if vertex == cfg.exit:

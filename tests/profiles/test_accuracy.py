@@ -123,8 +123,9 @@ def test_against_walks_that_are_split(seed: int) -> None:
     profile = [crossings[each.id] for each in cfg.edges]
     cold = rng.choice([0, 0, 10, 40])
     pp = plan_pp(cfg, path_limit=rng.choice([3, None]))
-    options = {"loop": rng.choice([0, 30, 100]), "cold_always": True}
-    tpp = plan_tpp(cfg, profile, cold=cold, path_limit=rng.choice([3, None]), **options)
+    loop = rng.choice([0, 30, 100])
+    limit = rng.choice([3, None])
+    tpp = plan_tpp(cfg, profile, cold=cold, path_limit=limit, loop=loop, cold_always=True)
     exact = pp.read(execute(cfg, pp.plan, executed))
     reading = tpp.read(execute(cfg, tpp.plan, executed))
     found = attribute(pp, exact, tpp, reading)

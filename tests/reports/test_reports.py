@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 from fractions import Fraction
+from typing import Any
 
 import pytest
 
@@ -293,7 +294,7 @@ def test_markup_in_names_is_shown_as_it_is() -> None:
 
 
 def test_graph_answer_table() -> None:
-    answer = {
+    answer: dict[str, Any] = {
         "mode": "pp",
         "instructions": {"base": 30, "added": 6},
         "routines": [

@@ -16,7 +16,7 @@ from profiler.profiles.storage import save
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.reports import run_json
 from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.session import execute, session
+from profiler.session import discover, execute, session
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -27,7 +27,9 @@ Run = Callable[..., Simulated]
 def run(fixture_elf: Callable[..., Path], tmp_path: Path) -> Run:
     """`run(name, arguments=(), **options)`: simulate a committed program (V9)."""
 
-    def start(name: str, arguments: Sequence[str] = (), width: str = "v9", **more: object):
+    def start(
+        name: str, arguments: Sequence[str] = (), width: str = "v9", **more: object
+    ) -> Simulated:
         return simulate(fixture_elf(name, width), arguments, directory=tmp_path, **more)  # type: ignore[arg-type]
 
     return start
@@ -129,7 +131,7 @@ def test_a_spent_budget_leaves_a_valid_profile(run: Run, limit: int) -> None:
 
 def test_budgets_are_prefixes_of_the_run(run: Run) -> None:
     """A longer budget never counts less on any edge."""
-    before: dict[object, int] = {}
+    before: dict[tuple[tuple[int, str], int], int] = {}
     for limit in (1_000, 3_000, 9_000):
         found = run("words", max_instructions=limit, modes=("edges",)).measurements["edges"]
         now = {
@@ -153,7 +155,7 @@ def test_a_rerun_repeats_neither_output_nor_input(
     assert once.output.count(b"loop 4") == 1
     words = simulate(fixture_elf("words"), [], text, directory=tmp_path)
     hidden = iter([True, True])
-    honest = execute.discoveries_of
+    honest = discover.discoveries_of
 
     def pretend(recovered: RecoveredProgram, *facts: Any) -> Discoveries:
         more = honest(recovered, *facts)

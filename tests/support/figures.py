@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 
@@ -38,7 +39,7 @@ def edge(cfg: ControlFlowGraph, ends: str) -> int:
     return found[0]
 
 
-def by_edge(cfg: ControlFlowGraph, values: dict[str, float], rest: float = 0) -> list[float]:
+def by_edge(cfg: ControlFlowGraph, values: Mapping[str, float], rest: float = 0) -> list[float]:
     """Return numbers by edge id from numbers by "A>B"."""
     result = [rest] * len(cfg.edges)
     for ends, value in values.items():

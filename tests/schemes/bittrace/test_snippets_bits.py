@@ -282,15 +282,14 @@ def word_actions(rng: random.Random, words: int) -> tuple[tuple[Action, ...], li
     start = StartWords(begin, at, rng.choice((1, 77, 5000)), words)
     count = CountWords(at + 1, rng.random() < 0.5)
     untouched = [*range(begin), *range(begin, at + 1)]
-    return rng.choice(
-        [
-            ((shift,), list(range(words))),
-            ((start,), untouched),
-            ((count,), []),
-            ((shift, count), []),
-            ((shift, count, start), list(range(begin, at + 1))),
-        ]
-    )
+    choices: list[tuple[tuple[Action, ...], list[int]]] = [
+        ((shift,), list(range(words))),
+        ((start,), untouched),
+        ((count,), []),
+        ((shift, count), []),
+        ((shift, count, start), list(range(begin, at + 1))),
+    ]
+    return rng.choice(choices)
 
 
 @pytest.mark.parametrize("words", WORD_COUNTS)

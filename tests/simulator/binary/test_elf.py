@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from simulator.binary import elf
-from simulator.binary.program import Binding, MachineKind, Range
+from simulator.binary.program import Binding, MachineKind, Program, Range
 from simulator.errors import ProgramFileError
 
 CODE = struct.pack(">4I", 0x82102001, 0x90102003, 0x91D0206D, 0x01000000)
@@ -49,7 +49,7 @@ def program_header(
     return struct.pack(">IIIIIIII", kind, offset, address, 0, size, memory, flags, 8)
 
 
-def load(tmp_path: Path, data: bytes) -> elf.Program:
+def load(tmp_path: Path, data: bytes) -> Program:
     path = tmp_path / "program"
     path.write_bytes(data)
     return elf.load(path)

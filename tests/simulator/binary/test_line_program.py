@@ -78,6 +78,7 @@ def test_a_compilers_programs_decode_as_pyelftools_decodes_them(
         compared = 0
         for unit in dwarf.iter_CUs():
             line = dwarf.line_program_for_CU(unit)
+            assert line is not None
             header = line.header
             encoding = Encoding(
                 header.line_base,

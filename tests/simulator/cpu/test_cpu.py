@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from simulator.cpu import cpu as cpu_module
-from simulator.cpu.cpu import SYSTEM_PAGE, Cpu, HookKind, Stop
-from simulator.cpu.cpu_state import CpuState, condition_codes, set_condition_codes
+from simulator.cpu.cpu import Cpu, HookKind, Stop
+from simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState, condition_codes, set_condition_codes
 from simulator.errors import EngineError
 
 CODE = SYSTEM_PAGE + 0x400
@@ -42,6 +42,7 @@ class Stepper:
             lambda handle, number, data: self.cpu.stop()
         )
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        assert address is not None
         self.cpu.add_hook(HookKind.INTERRUPT, address, 0)
 
     def run(self, *words: int) -> None:

@@ -19,9 +19,16 @@ R = Register
 def samples(seed: int = 1) -> list[Instruction]:
     """Return instructions of every kind with random operands, without symbols."""
     rng = random.Random(seed)
-    register = lambda: Register(rng.randrange(32))  # noqa: E731
-    operand = lambda: rng.choice([register(), rng.choice([-4096, -1, 1, 4095])])  # noqa: E731
-    even = lambda: Register(rng.randrange(16) * 2)  # noqa: E731
+
+    def register() -> Register:
+        return Register(rng.randrange(32))
+
+    def operand() -> Register | int:
+        return rng.choice([register(), rng.choice([-4096, -1, 1, 4095])])
+
+    def even() -> Register:
+        return Register(rng.randrange(16) * 2)
+
     out: list[Instruction] = [asm.nop(), asm.ret(), asm.retl(), asm.restore()]
     for name in asm.ARITHMETIC:
         out += [asm.arithmetic(name, register(), operand(), register()) for _ in range(4)]
@@ -75,7 +82,10 @@ def gnu_words(text: str, directory: Path) -> bytes:
     """Assemble and link `text` at address 0 with the GNU tools; return the code."""
     source, unit, program, raw = (directory / n for n in ("t.s", "t.o", "t.elf", "t.bin"))
     source.write_text(text)
-    run = lambda *a: subprocess.run(a, check=True, capture_output=True)  # noqa: E731
+
+    def run(*command: str | Path) -> None:
+        subprocess.run(command, check=True, capture_output=True)
+
     run("sparc64-linux-gnu-as", "-64", "-Av9a", "-no-relax", "-o", unit, source)
     run(
         "sparc64-linux-gnu-ld", "--no-relax", "-Ttext=0x10000", "-e", "0x10000", "-o", program, unit

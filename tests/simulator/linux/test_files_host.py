@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -179,7 +179,11 @@ def test_a_replay_that_asks_for_something_else_is_refused(tmp_path: Path) -> Non
     recording = RecordingHost(Host(tmp_path, stdin=b"input", stdout=bytearray()))
     recording.read(0, 5)
     recording.write(1, b"a")
-    for different in (lambda h: h.read(0, 6), lambda h: h.write(1, b"a")):
+    different_calls: list[Callable[[ReplayHost], object]] = [
+        lambda host: host.read(0, 6),
+        lambda host: host.write(1, b"a"),
+    ]
+    for different in different_calls:
         with pytest.raises(ReplayMismatchError, match="report this as a bug"):
             different(ReplayHost(recording.log))
     replay = ReplayHost(recording.log)

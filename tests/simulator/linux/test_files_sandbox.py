@@ -137,7 +137,7 @@ def test_nothing_outside_the_writable_directory_is_created(
 ) -> None:
     before = snapshot(tree)
     parent = os.fsencode(tree / "root" / "out")
-    calls = [
+    calls: list[Callable[[], object]] = [
         lambda: host.open(None, path, CREATE, 0o644),
         lambda: host.open(None, path, CREATE | Access.EXCLUSIVE, 0o644),
         lambda: host.make_directory(None, path, 0o755),

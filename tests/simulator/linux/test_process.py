@@ -162,7 +162,14 @@ def test_the_stack_is_qemus(
     """Byte for byte, but for the random bytes and the user's number."""
     source = DUMP_64 if width == "v9" else DUMP_32
     path = compile_c(source, flags=("-nostdlib",), width=width, language="asm")
-    given = ["env", "-i", *reversed(environment), emulator, path, *arguments]
+    given: list[str | bytes] = [
+        "env",
+        "-i",
+        *reversed(environment),
+        emulator,
+        str(path),
+        *arguments,
+    ]
     expected = subprocess.run(given, capture_output=True, check=True).stdout
     program = elf.load(path)
     memory, state = start(program, [str(path).encode(), *arguments], environment)

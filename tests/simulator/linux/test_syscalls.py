@@ -10,7 +10,16 @@ import pytest
 
 from simulator.binary.program import MachineKind, Program
 from simulator.cpu.address_space import AddressSpace
-from simulator.cpu.guest import Exited, Failed, Outcome, Protection, Replaced, Returned
+from simulator.cpu.guest import (
+    Exited,
+    Failed,
+    Memory,
+    Outcome,
+    Protection,
+    Replaced,
+    Returned,
+    Signals,
+)
 from simulator.errors import UnsupportedError
 from simulator.isa import sparc
 from simulator.linux.files import Host
@@ -29,10 +38,11 @@ class PlainGuest:
 
     def __init__(self, is64: bool) -> None:
         self.is64 = is64
-        self.memory = AddressSpace(is64, 1 << 26)
-        self.memory.map(DATA, SIZE, Protection.READ | Protection.WRITE)
-        self.memory.start_break(0x900000)
-        self.signals = SignalState()
+        self.space = AddressSpace(is64, 1 << 26)
+        self.space.map(DATA, SIZE, Protection.READ | Protection.WRITE)
+        self.space.start_break(0x900000)
+        self.memory: Memory = self.space
+        self.signals: Signals = SignalState()
         self.instructions = 5_000_000
         self.raised: list[int] = []
         self.suspended: list[int] = []
@@ -48,7 +58,7 @@ class PlainGuest:
         self.memory.write(address, data)
 
     def read_string(self, address: int) -> bytes:
-        return self.memory.read(address, self.memory.find_zero(address))
+        return self.memory.read(address, self.space.find_zero(address))
 
     def raise_signal(self, number: int) -> None:
         self.raised.append(number)

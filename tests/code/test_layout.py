@@ -1,0 +1,98 @@
+"""Where counters lie: addresses handed out one plan after the other, added up by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.code.layout import (
+    ARRAYS_BASE,
+    LIMIT,
+    TABLE_SPAN,
+    TABLES_BASE,
+    CounterLayout,
+    CounterSpace,
+)
+from profiler.plan.plan import COLD_COUNTER, Addressing, InstrumentationPlan, Table
+from simulator.errors import UsageError
+
+
+def plan_of(
+    paths: int = 0,
+    edges: int = 0,
+    *,
+    table: Table = Table.ARRAY,
+    registers: int = 1,
+    cold: bool = False,
+) -> InstrumentationPlan:
+    return InstrumentationPlan(
+        {}, True, table, paths, Addressing.INDEX, edges, registers=registers, has_cold_counter=cold
+    )
+
+
+def test_arrays_lie_one_after_the_other_in_steps_of_eight_bytes() -> None:
+    """3 counters take 12 bytes, rounded up to 16; one takes 4, rounded up to 8."""
+    space = CounterSpace()
+    first, second = space.place(plan_of(3, 1)), space.place(plan_of(2, 2))
+    assert (first.path_base, first.edge_base) == (ARRAYS_BASE, ARRAYS_BASE + 16)
+    assert (second.path_base, second.edge_base) == (ARRAYS_BASE + 24, ARRAYS_BASE + 32)
+    assert first.path_counter(2) == ARRAYS_BASE + 8
+    assert second.edge_counter(1) == ARRAYS_BASE + 36
+
+
+def test_the_cold_counter_lies_right_below_its_array() -> None:
+    layout = CounterSpace().place(plan_of(3, cold=True))
+    assert layout.path_base == ARRAYS_BASE + 8
+    assert layout.cold == layout.path_counter(COLD_COUNTER) == layout.path_base - 4
+
+
+def test_hash_tables_stand_apart_and_take_no_room_among_the_arrays() -> None:
+    space = CounterSpace()
+    first = space.place(plan_of(1000, 1, table=Table.HASH))
+    second = space.place(plan_of(1000, 1, table=Table.HASH))
+    assert (first.path_base, second.path_base) == (TABLES_BASE, TABLES_BASE + TABLE_SPAN)
+    assert (first.edge_base, second.edge_base) == (ARRAYS_BASE, ARRAYS_BASE + 8)
+
+
+def test_tables_addresses_need_one_instruction() -> None:
+    """`sethi` sets all but the low 10 bits."""
+    assert TABLES_BASE % 1024 == TABLE_SPAN % 1024 == 0
+
+
+def test_registers_that_the_stack_has_no_room_for_get_two_words_each() -> None:
+    """Six have room; of eight, two do not, which take 16 bytes."""
+    space = CounterSpace()
+    assert space.place(plan_of(registers=6)).words_base == ARRAYS_BASE
+    assert space.place(plan_of(registers=8)).words_base == ARRAYS_BASE
+    assert space.place(plan_of(1)).path_base == ARRAYS_BASE + 16
+
+
+def test_numbers_of_logged_edges_go_on_from_routine_to_routine() -> None:
+    """Three sources and one destination, then nothing, then the same again."""
+    logging = InstrumentationPlan(
+        {}, False, Table.NONE, 0, None, 0, log_sources=3, log_destinations=1
+    )
+    space = CounterSpace()
+    places = [space.place(logging), space.place(plan_of()), space.place(logging)]
+    assert [(at.first_source, at.first_destination) for at in places] == [(1, 1), (4, 2), (4, 2)]
+
+
+def test_counters_that_do_not_fit_are_refused_with_a_remedy() -> None:
+    space = CounterSpace()
+    room = (TABLES_BASE - ARRAYS_BASE) // 4
+    space.place(plan_of(room))
+    with pytest.raises(UsageError, match="--routine"):
+        space.place(plan_of(1))
+    space = CounterSpace()
+    for _ in range((LIMIT - TABLES_BASE) // TABLE_SPAN):
+        space.place(plan_of(table=Table.HASH))
+    with pytest.raises(UsageError, match="--routine"):
+        space.place(plan_of(table=Table.HASH))
+
+
+def test_plans_in_the_same_order_get_the_same_addresses() -> None:
+    plans = [plan_of(3, 1), plan_of(table=Table.HASH), plan_of(5, cold=True)]
+    assert [CounterSpace().place(plan) for plan in plans[:1]] == [CounterLayout(
+        ARRAYS_BASE, ARRAYS_BASE + 16, 0, ARRAYS_BASE + 24, 1, 1
+    )]  # fmt: skip
+    first, second = CounterSpace(), CounterSpace()
+    assert [first.place(plan) for plan in plans] == [second.place(plan) for plan in plans]

@@ -1,0 +1,297 @@
+"""The stack of activations on frames put there by hand: who continues, and who has ended early.
+
+The program is recursive: `main` calls itself, and `f`, which calls `g`. A frame is (where the
+activation returns to, its caller's %sp); the lowest has no caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from profiler.engine import kernels
+from profiler.engine.activations import ENDED_BIT, Activations, EarlyEnd, SignalRecord, Tally
+from profiler.engine.lowering import hash_model
+from profiler.engine.memory import EngineMemory
+from profiler.engine.walk import (
+    UNKNOWN,
+    Context,
+    Cross,
+    Missing,
+    MissingEntry,
+    MissingReturn,
+    Step,
+)
+from simulator.binary.program import MachineKind
+from simulator.cpu.traps import ClockWord
+from simulator.errors import UnsupportedError
+from simulator.isa import assembler as asm
+from simulator.isa.assembly import Item
+from tests.support.assembled import code
+from tests.support.event_player import MASK, IndexedGraphs
+
+RETURN = (asm.retl(), asm.nop())
+PROGRAM: dict[str, Sequence[Item]] = {
+    "main": code(
+        asm.branch("e", "last"), asm.nop(),
+        "deeper", asm.call("main"), asm.nop(),
+        "back", asm.call("f"), asm.nop(),
+        "last", asm.nop(), *RETURN,
+    ),
+    "f": code(asm.call("g"), asm.nop(), "inner", *RETURN),
+    "g": code(*RETURN),
+}  # fmt: skip
+DEPTH = 8
+
+
+class Stack:
+    """Activations of `PROGRAM` with what they tell others."""
+
+    def __init__(self, entries: Sequence[str] = ()) -> None:
+        self.graphs = IndexedGraphs(PROGRAM, entries=entries)
+        self.memory = EngineMemory(hash_model(MachineKind.SPARCV9).words(), DEPTH)
+        self.tally = Tally()
+        self.crossed: list[tuple[str, int]] = []
+        self.missing: list[Missing] = []
+        self.activations = Activations(
+            self.memory,
+            self.graphs.index,
+            self.tally,
+            MASK,
+            self._cross,
+            self._reached,
+            self.missing.append,
+        )
+        self._outs = np.zeros(8, np.int64)
+        self._window = np.array([self._outs.ctypes.data], np.int64)
+        self.memory.clock[ClockWord.WINDOW_POINTER] = self._window.ctypes.data
+
+    def _cross(self, steps: Sequence[Step]) -> None:
+        """Edges that are crossed, each with the depth at which it is."""
+        names = self.graphs.edge_names()
+        self.crossed += [(names[s.edge], self.depth) for s in steps if isinstance(s, Cross)]
+
+    def _reached(self, state: int, pc: int) -> tuple[tuple[Step, ...], Context]:
+        """State numbers are those of blocks here, and nothing is crossed within one."""
+        return (), Context(-1, False, state, pc)
+
+    @property
+    def depth(self) -> int:
+        return self.activations.current // kernels.STRIDE
+
+    def push(self, returns_to: str, stack: int, register: int = 0) -> None:
+        """Call: the caller's %sp is `stack`, the new activation's segment register `register`."""
+        frame = self.activations.current + kernels.STRIDE
+        frames = self.memory.state.frames
+        frames[frame + kernels.FRAME_RETURN] = self.graphs.address(returns_to)
+        frames[frame + kernels.FRAME_STACK] = stack
+        frames[frame + kernels.FRAME_PATH] = register
+        self.activations.current = frame
+
+    def land(self, place: str, stack: int, block: int = UNKNOWN, *, returned: bool) -> None:
+        self._outs[6] = stack
+        self.activations.land(self.graphs.address(place), block, returned=returned)
+
+    def early(self) -> dict[str, int]:
+        """Block -> activations that ended early in it."""
+        graphs = self.graphs
+        starts = {graphs.block(p): p for p in ("main", "deeper", "back", "last", "f", "inner", "g")}
+        found: dict[str, int] = {}
+        for end, count in self.tally.early.items():
+            found[starts[end.block]] = found.get(starts[end.block], 0) + count
+        return found
+
+
+def test_everybody_who_waits_ends_early_with_the_program() -> None:
+    """Main, main, f, g: both mains wait in the blocks of their calls, and so does `f`."""
+    stack = Stack()
+    stack.push("back", 0x9000)
+    stack.push("last", 0x8000)
+    stack.push("inner", 0x7000)
+    stack.activations.end_callers_early()
+    assert stack.early() == {"deeper": 1, "back": 1, "f": 1}
+
+
+def test_an_early_end_keeps_what_the_segment_register_holds() -> None:
+    stack = Stack()
+    stack.push("back", 0x9000, register=77)
+    stack.push("last", 0x8000, register=5)
+    stack.activations.end_callers_early()
+    blocks = stack.graphs.block
+    assert stack.tally.early == {
+        EarlyEnd(blocks("deeper"), 0, 0): 1,
+        EarlyEnd(blocks("back"), 77, 0): 1,
+    }
+
+
+def test_a_caller_whose_path_ended_at_the_call_is_not_counted_again() -> None:
+    stack = Stack()
+    stack.push("back", 0x9000)
+    stack.push("last", 0x8000)
+    stack.memory.state.frames[stack.activations.current + kernels.FRAME_RETURN] |= ENDED_BIT
+    stack.activations.end_callers_early()
+    assert stack.early() == {"deeper": 1}
+
+
+def test_what_has_been_accounted_for_does_not_end_early() -> None:
+    stack = Stack()
+    stack.activations.end_early(0, UNKNOWN)
+    assert stack.tally.early == {}
+
+
+def test_the_stack_pointer_tells_which_of_several_activations_continues() -> None:
+    """Three mains and g: the landing is in the second one, which owns 0x7000 to 0x8000."""
+    stack = Stack(entries=["last"])
+    stack.push("back", 0x9000)
+    stack.push("back", 0x8000)
+    stack.push("last", 0x7000)
+    stack.land("last", 0x7800, stack.graphs.block("g"), returned=False)
+    assert stack.depth == 2
+    # `g` and the third `main` are gone; so is the old activation in the frame that goes on.
+    assert stack.early() == {"g": 1, "back": 1}
+    assert stack.crossed == [("ENTRY>last", 2)]
+
+
+def test_a_landing_further_down_ends_all_in_between() -> None:
+    stack = Stack(entries=["last"])
+    stack.push("back", 0x9000)
+    stack.push("back", 0x8000)
+    stack.push("last", 0x7000)
+    stack.land("last", 0x8800, stack.graphs.block("g"), returned=False)
+    assert stack.depth == 1
+    assert stack.early() == {"g": 1, "back": 1, "deeper": 1}
+
+
+def test_who_owns_the_stack_continues_rather_than_who_lies_below_it() -> None:
+    """The second and third main run on another stack, at higher addresses than the first's."""
+    stack = Stack(entries=["last"])
+    stack.push("back", 0x9000)
+    stack.push("back", 0x50000)
+    stack.push("last", 0x40000)
+    stack.land("last", 0x9800, stack.graphs.block("g"), returned=False)
+    assert stack.depth == 0
+    assert stack.early() == {"g": 1, "back": 1, "deeper": 2}
+
+
+def test_who_has_returned_already_does_not_end_early() -> None:
+    """`g` crossed its EXIT edge, but went on in `main`: `f` ends early, `g` does not."""
+    stack = Stack(entries=["last"])
+    stack.push("last", 0x9000)
+    stack.push("inner", 0x8000)
+    stack.land("last", 0x9000, returned=True)
+    assert stack.depth == 0
+    assert stack.early() == {"f": 1, "back": 1}
+    assert stack.crossed == [("ENTRY>last", 0)]
+
+
+def test_a_landing_without_an_entry_edge_is_reported() -> None:
+    stack = Stack()
+    stack.push("last", 0x9000)
+    stack.push("inner", 0x8000)
+    stack.land("last", 0x9000, returned=True)
+    assert stack.missing == [MissingEntry(stack.graphs.address("last"))]
+    assert stack.crossed == []
+
+
+def test_where_nobody_continues_the_stacks_owner_is_put_below() -> None:
+    """As the 64-bit longjmp arrives, inside a setjmp whose activation is long gone.
+
+    main > f > g, and control goes on in another activation of `g`, with %sp in f's part.
+    """
+    stack = Stack()
+    stack.push("last", 0x9000)
+    stack.push("inner", 0x8000)
+    stack.land("g", 0x8000, stack.graphs.block("g"), returned=False)
+    assert stack.depth == 2
+    assert stack.early() == {"g": 1, "f": 1}
+    assert stack.crossed == [("ENTRY>g", 2)]
+    stack.activations.end_callers_early()
+    assert stack.early() == {"g": 1, "f": 1, "back": 1}, "f's end is counted once"
+
+
+def test_a_return_to_the_right_address_needs_no_stack() -> None:
+    """The graph had no return there: the call was taken as one that does not return."""
+    stack = Stack()
+    stack.push("last", 0x9000)
+    frames = stack.memory.state.frames
+    frames[stack.activations.current + kernels.FRAME_RETURN] |= ENDED_BIT
+    stack.land("last", 0, returned=True)
+    assert stack.depth == 0
+    call = stack.graphs.address("last") - 8
+    last = stack.graphs.address("last")
+    assert stack.missing == [MissingReturn(call), MissingEntry(last, behind=True)]
+    assert stack.early() == {}
+
+
+def test_steps_on_behalf_of_another_frame_leave_the_current_one() -> None:
+    stack = Stack()
+    stack.push("back", 0x9000)
+    stack.push("last", 0x8000)
+    stack.activations.apply((Cross(stack.graphs.edge("deeper>back")),), kernels.STRIDE)
+    assert stack.crossed == [("deeper>back", 1)]
+    assert stack.depth == 2
+
+
+# -- signals
+
+
+def test_a_handler_sits_above_what_it_interrupts_and_leaves_it_as_it_was() -> None:
+    stack = Stack()
+    stack.push("last", 0x9000)
+    f, pc = stack.graphs.block("f"), stack.graphs.address("f+1")
+    record = stack.activations.interrupt(f, pc)
+    stack.activations.enter_handler(record, 0x8000, stack.graphs.address("g"))
+    assert stack.depth == 2
+    assert stack.crossed == [("ENTRY>g", 2)]
+    assert stack.activations.leave_handler() == SignalRecord(f, pc, kernels.STRIDE)
+    assert stack.depth == 1
+    assert stack.early() == {}
+
+
+def test_what_a_handler_called_ends_early_when_it_is_left() -> None:
+    stack = Stack()
+    record = stack.activations.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
+    stack.activations.enter_handler(record, 0x9000, stack.graphs.address("f"))
+    stack.push("inner", 0x8000)
+    assert stack.activations.leave_handler() is not None
+    assert stack.depth == 0
+    assert stack.early() == {"f": 1}
+
+
+def test_an_interrupted_activation_that_ends_early_has_instructions_left() -> None:
+    """Of `last`, three instructions, the signal came before the second: two are left."""
+    stack = Stack()
+    last = stack.graphs.block("last")
+    record = stack.activations.interrupt(last, stack.graphs.address("last+1"))
+    stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
+    stack.activations.end_callers_early()
+    assert stack.early() == {"last": 1}
+    assert stack.tally.unexecuted == 2
+
+
+def test_leaving_a_handler_that_never_began_is_noticed() -> None:
+    stack = Stack()
+    stack.push("last", 0x9000)
+    assert stack.activations.leave_handler() is None
+
+
+def test_the_innermost_handler_is_left_first() -> None:
+    stack = Stack()
+    places = [("main", 0x9000), ("f", 0x8000)]
+    for place, pointer in places:
+        record = stack.activations.interrupt(stack.graphs.block(place), stack.graphs.address(place))
+        stack.activations.enter_handler(record, pointer, stack.graphs.address("g"))
+    records = [stack.activations.leave_handler() for _ in places]
+    blocks = [record.state for record in records if record is not None]
+    assert blocks == [stack.graphs.block("f"), stack.graphs.block("main")]
+
+
+def test_handlers_run_out_of_frames_with_a_message() -> None:
+    stack = Stack()
+    for _ in range(DEPTH - 1):
+        stack.push("back", 0x9000)
+    record = stack.activations.interrupt(stack.graphs.block("main"), stack.graphs.address("main"))
+    with pytest.raises(UnsupportedError, match="nested calls"):
+        stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))

@@ -1,0 +1,107 @@
+"""From what exploration found to graphs: blocks, the order of edges, what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from profiler.graphs.cfg import EdgeKind
+from profiler.recovery.exploration import Resolution
+from profiler.recovery.graph_builder import Built, build_graph
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from tests.support.assembled import code
+from tests.support.explored import Explored, Resolver
+
+R = Register
+RETURN = (asm.retl(), asm.nop())
+
+
+def built(
+    routines: Mapping[str, Sequence[Item]],
+    resolve: Resolver = lambda _: {},
+    *,
+    entries: Sequence[str] = (),
+) -> tuple[list[str], list[str]]:
+    """The first routine's blocks as "place+length", and its edges as "from>to kind"."""
+    explored = Explored(routines, entries=entries)
+    graph = build_graph(explored.run(resolve), 0)
+    names = [explored.name(block.start) + ("s" if block.is_slot else "") for block in graph.blocks]
+    names += ["ENTRY", "EXIT"]
+    blocks = [f"{names[block.id]}:{block.instructions}" for block in graph.blocks]
+    return blocks, [f"{names[e.source]}>{names[e.target]} {e.kind.value}" for e in graph.edges]
+
+
+def test_edges_come_in_the_order_in_which_a_search_visits_them() -> None:
+    """By block: fall-through, taken, call-return, switch targets by address, exit."""
+    body = code(asm.branch("e", "far"), asm.nop(), "near", asm.call("f"), asm.nop(), "far", *RETURN)
+    blocks, edges = built({"f": body})
+    assert blocks == ["f:2", "near:2", "far:2"]
+    assert edges == [
+        "ENTRY>f entry", "f>near fall-through", "f>far taken", "near>far call-return",
+        "far>EXIT exit",
+    ]  # fmt: skip
+
+
+def test_a_slot_block_stands_behind_the_ordinary_block_of_its_address() -> None:
+    """The loop comes back to the annulled slot: one address, two blocks."""
+    body = code(
+        asm.nop(), asm.branch("e", "out", True), "slot", asm.mov(1, R.O0),
+        "next", asm.branch("a", "slot"), asm.nop(), "out", *RETURN,
+    )  # fmt: skip
+    blocks, edges = built({"f": body})
+    assert blocks == ["f:2", "slot:1", "slots:1", "next:2", "out:2"]
+    assert edges == [
+        "ENTRY>f entry", "f>next fall-through", "f>slots slot", "slots>out taken",
+        "slot>next fall-through", "next>slot taken", "out>EXIT exit",
+    ]  # fmt: skip
+
+
+def test_the_start_comes_first_among_the_entries() -> None:
+    body = code(asm.nop(), "first", asm.nop(), "later", asm.nop(), *RETURN)
+    _, edges = built({"f": body}, entries=["later", "first"])
+    assert edges[:3] == ["ENTRY>f entry", "ENTRY>first entry", "ENTRY>later entry"]
+
+
+def test_switch_targets_are_sorted_and_unknown_ones_leave() -> None:
+    body = code(asm.jmpl(R.G1, 0, R.G0), asm.nop(), "one", *RETURN, "two", *RETURN)
+    explored = Explored({"f": body})
+    both = Resolution(explored.indices(["two", "one"]))
+    _, edges = built({"f": body}, lambda _: {0: both})
+    assert edges[1:3] == ["f>one switch", "f>two switch"]
+    _, edges = built({"f": body}, lambda _: {0: None})
+    assert edges == ["ENTRY>f entry", "f>EXIT exit"]
+
+
+def test_blocks_from_which_the_code_names_no_routine_are_marked() -> None:
+    body = code(
+        asm.branch("e", "out"), asm.nop(), "call", asm.call("f"), asm.nop(),
+        "indirect", asm.jmpl(R.G1, 0, R.O7), asm.nop(), "out", *RETURN,
+    )  # fmt: skip
+    explored = Explored({"f": body})
+    graph = build_graph(explored.run(), 0)
+    starts = {explored.name(graph.blocks[block].start) for block in graph.indirect}
+    assert starts == {"indirect"}
+
+
+def test_a_block_that_runs_out_of_its_routine_leaves() -> None:
+    blocks, edges = built({"f": code(asm.nop(), asm.nop()), "g": code(*RETURN)})
+    assert blocks == ["f:2"]
+    assert edges == ["ENTRY>f entry", "f>EXIT exit"]
+
+
+def test_sizes_are_the_symbols_or_what_was_reached() -> None:
+    body = code(asm.nop(), *RETURN, asm.nop(), asm.nop())
+    with_symbol, stripped = Explored({"f": body}), Explored({"f": body}, stripped=True)
+    assert build_graph(with_symbol.run(), 0).size == 20
+    assert build_graph(stripped.run(), 0).size == 12
+
+
+def test_a_routine_that_has_not_changed_keeps_its_graph() -> None:
+    body = code(asm.nop(), "inside", asm.nop(), *RETURN)
+    known: dict[int, Built] = {}
+    first = build_graph(Explored({"f": body}).run(), 0, known)
+    assert build_graph(Explored({"f": body}).run(), 0, known) is first
+    entered = build_graph(Explored({"f": body}, entries=["inside"]).run(), 0, known)
+    assert [edge.kind for edge in entered.edges].count(EdgeKind.ENTRY) == 2
+    assert known[0].graph is entered

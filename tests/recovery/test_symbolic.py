@@ -1,0 +1,159 @@
+"""Values of constant propagation: sums, shifts, windows, read-only memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import pytest
+
+from profiler.recovery.symbolic import (
+    FP,
+    MASK64,
+    SP,
+    Affine,
+    Comparison,
+    Entry,
+    ReadOnlyMemory,
+    State,
+    Value,
+    add,
+    atom_of,
+    logic,
+    negative,
+    put,
+    restore_window,
+    save_window,
+    shift_left,
+    sign_extend,
+    signed64,
+)
+
+INDEX = Affine(0, 7, 4)
+"""Four times the unknown value that is called 7."""
+ELEMENT = Entry(0, 0, INDEX, 4, True)
+
+
+def test_signs() -> None:
+    assert [signed64(v) for v in (5, MASK64, 1 << 63)] == [5, -1, -(1 << 63)]
+    assert [sign_extend(v, 8) for v in (0x7F, 0x80, 0x1FF)] == [127, -128, -1]
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "total"),
+    [
+        (3, 4, 7),
+        (MASK64, 1, 0),
+        (INDEX, 100, Affine(100, 7, 4)),
+        (100, INDEX, Affine(100, 7, 4)),
+        (ELEMENT, 8, Entry(8, 0, INDEX, 4, True)),
+        (INDEX, INDEX, None),
+        (INDEX, ELEMENT, None),
+        (None, 4, None),
+        (4, None, None),
+    ],
+)
+def test_sums(left: Value | None, right: Value | None, total: Value | None) -> None:
+    assert add(left, right) == total
+
+
+def test_negatives() -> None:
+    assert negative(1) == MASK64
+    assert negative(Affine(8, 7, 4)) == Affine(MASK64 - 7, 7, -4)
+    assert negative(ELEMENT) is None
+    assert negative(None) is None
+
+
+def test_shifts() -> None:
+    assert shift_left(3, 2) == 12
+    assert shift_left(1 << 63, 1) == 0
+    assert shift_left(Affine(1, 7, 4), 3) == Affine(8, 7, 32)
+    assert shift_left(ELEMENT, 2) == Entry(0, 2, INDEX, 4, True)
+    assert shift_left(Entry(4, 0, INDEX, 4, True), 2) is None  # an address, no offset
+    assert shift_left(ELEMENT, 8) is None
+
+
+@pytest.mark.parametrize(
+    ("function", "result"),
+    [(1, 0b1000), (2, 0b1110), (3, 0b0110), (5, 0b0100), (6, MASK64 - 0b10), (7, MASK64 - 0b110)],
+    ids=["and", "or", "xor", "andn", "orn", "xnor"],
+)
+def test_logic_of_12_and_10(function: int, result: int) -> None:
+    assert logic(function, 0b1100, 0b1010) == result
+
+
+def test_other_functions_are_no_logic() -> None:
+    assert logic(0, 1, 1) is None
+
+
+@pytest.mark.parametrize(
+    ("location", "value", "atom"),
+    [
+        (8, 5, None),
+        (8, INDEX, 7),
+        (8, ELEMENT, 7),
+        ((FP, -8), (4, INDEX), 7),
+        (("fact", 9), (0, 3), 9),
+        ("cc", Comparison(INDEX, 3), 7),
+    ],
+)
+def test_what_a_value_is_made_of(location: Hashable, value: object, atom: int | None) -> None:
+    assert atom_of(location, value) == atom
+
+
+# -- states
+
+
+def test_the_zero_register_holds_nothing() -> None:
+    state: State = {}
+    put(state, 0, 5)
+    put(state, 9, 5)
+    assert state == {9: 5}
+    put(state, 9, None)
+    assert state == {}
+
+
+def test_a_new_frame_register_takes_its_slots_with_it() -> None:
+    state: State = {(SP, 64): (4, 1), (FP, -8): (4, 2), 9: 3}
+    put(state, SP, 0x1000)
+    assert state == {SP: 0x1000, (FP, -8): (4, 2), 9: 3}
+
+
+def test_a_new_window_sees_outs_as_ins() -> None:
+    """Globals stay, locals and old ins go, slots by %sp are now by %fp."""
+    state: State = {1: 10, 8: 80, 16: 160, 24: 240, (SP, 64): (4, 1), (FP, -8): (4, 2)}
+    save_window(state, SP)
+    assert state == {1: 10, 24: 80, (FP, 64): (4, 1)}
+
+
+def test_the_old_window_sees_ins_as_outs() -> None:
+    state: State = {1: 10, 8: 80, 16: 160, 24: 240, 31: 310, (FP, 64): (4, 1), (SP, 8): (4, 2)}
+    restore_window(state, 9, 99)
+    assert state == {1: 10, 8: 240, 9: 99, 15: 310, (SP, 64): (4, 1)}
+
+
+# -- memory
+
+
+def test_memory_is_read_where_nothing_changes_it() -> None:
+    memory = ReadOnlyMemory([(0x1000, b"\x00\x00\x00\x05\xff\xff\xff\xfe")], MASK64)
+    assert memory.read(0x1000, 4, True) == 5
+    assert memory.read(0x1004, 4, True) == -2
+    assert memory.read(0x1004, 4, False) == 0xFFFFFFFE
+    assert memory.read(0x1000, 8, False) == 0x5FFFFFFFE
+    assert memory.read(0x1007, 1, False) == 0xFE
+
+
+def test_memory_ends_with_its_segments() -> None:
+    memory = ReadOnlyMemory([(0x1000, bytes(8)), (0x2000, bytes(8))], MASK64)
+    assert memory.read(0x1006, 4, False) is None
+    assert memory.read(0xFFF, 1, False) is None
+    assert memory.read(0x2004, 4, False) == 0
+    assert [memory.holds(at) for at in (0xFFF, 0x1000, 0x1007, 0x1008)] == [
+        False, True, True, False,
+    ]  # fmt: skip
+
+
+def test_addresses_of_32_bit_programs_wrap() -> None:
+    memory = ReadOnlyMemory([(0x1000, b"\x2a")], 0xFFFFFFFF)
+    assert memory.read((1 << 32) + 0x1000, 1, False) == 0x2A
+    assert memory.holds(0x1000 - (1 << 32))
