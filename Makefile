@@ -14,7 +14,7 @@ PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
 SUITE ?= spec-like
-SOURCES = simulator profiler tests tools
+SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long bench results format fixtures clean toolchain
