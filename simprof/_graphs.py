@@ -158,13 +158,13 @@ def plan(
     from profiler.commands.graph import graph_command
     from profiler.commands.scheme_options import collect
     from profiler.graphfiles import analyse
-    from profiler.request.request import Mode, Weights
+    from profiler.request.request import Weights
 
     chosen = parse(graph_command, ["graph"], {"mode": mode, **options})
     document = _document(graph)
     weights = chosen["weights"]
     asked = analyse.GraphOptions(
-        mode=Mode(chosen["mode"]),
+        mode=chosen["mode"],
         enumerate=chosen["enumerate_paths"],
         weights=None if weights is None else Weights(weights),
         scheme=collect(chosen),

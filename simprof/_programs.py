@@ -115,13 +115,12 @@ def run(
     """
     from profiler.commands.run import run_command
     from profiler.commands.scheme_options import collect
-    from profiler.request.request import Mode
     from profiler.session.session import run_program
 
     chosen = parse(run_command, [elf, *arguments], {"mode": mode, **options})
     scheme = collect(chosen, chosen["weights"])
     with _request(chosen, scheme, stdout, stderr) as request:
-        return run_program(replace(request, mode=Mode(chosen["mode"]), scheme=scheme))
+        return run_program(replace(request, mode=chosen["mode"], scheme=scheme))
 
 
 def compare(

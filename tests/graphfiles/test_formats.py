@@ -20,7 +20,7 @@ from profiler.graphs.dag import make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.recovery.recovery import recover
-from profiler.schemes.registry import PLANNED_MODES
+from profiler.schemes import registry
 from simulator.binary import elf
 from tests.graphfiles.test_graphs_modes import KITER_1, TPP_7
 
@@ -70,7 +70,7 @@ def answers(tmp_path: Path, *arguments: str | Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure["name"])
-@pytest.mark.parametrize("mode", PLANNED_MODES)
+@pytest.mark.parametrize("mode", registry.planned_modes())
 def test_answers_are_those_of_our_own_format(
     tmp_path: Path, figure: dict[str, Any], mode: str
 ) -> None:

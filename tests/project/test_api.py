@@ -20,7 +20,7 @@ from profiler.commands.compare import compare_command
 from profiler.commands.graph import graph_command
 from profiler.commands.run import run_command
 from profiler.reports import run_json
-from profiler.schemes.registry import PLANNED_MODES
+from profiler.schemes import registry
 from simprof._arguments import OUTPUTS, keyword
 from simprof._graphs import GraphOptions
 from simprof._programs import ProgramOptions
@@ -185,7 +185,7 @@ def test_what_is_no_program(tmp_path: Path) -> None:
             function(tmp_path / "nosuch")  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("mode", PLANNED_MODES)
+@pytest.mark.parametrize("mode", registry.planned_modes())
 def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
     path = tmp_path / "figure.json"
     path.write_text(json.dumps(KITER_1))
@@ -202,7 +202,7 @@ def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
         assert [edge.count for edge in planned.edges] == [e["count"] for e in expected["edges"]]
 
 
-@pytest.mark.parametrize("mode", PLANNED_MODES)
+@pytest.mark.parametrize("mode", registry.planned_modes())
 def test_recovered_routines_can_be_planned(fixture_elf: Find, mode: str) -> None:
     for cfg in simprof.recover(fixture_elf("switches")).routines:
         planned = simprof.plan(cfg, mode)
