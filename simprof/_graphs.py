@@ -173,12 +173,7 @@ def plan(
 
 
 def recover(elf: StrPath) -> RecoveredProgram:
-    """Recover the control-flow graphs of a SPARC program from its code alone.
-
-    Parameters
-    ----------
-    elf
-        The program: a static SPARC ELF file.
+    """Recover the control-flow graphs of `elf`, a static SPARC ELF file, from its code alone.
 
     Returns
     -------

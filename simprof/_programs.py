@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 from simprof._arguments import parse
+from simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from profiler.profiles.profile import Measurement
-    from profiler.request.request import RunRequest
+    from profiler.request.request import RunRequest, SchemeOptions
 
 StrPath = str | os.PathLike[str]
 Stream = StrPath | IO[bytes] | None
@@ -82,8 +83,8 @@ def run(
     arguments
         The program's arguments, without its own name.
     stdout, stderr
-        Where the program's output goes: a file to be written, or a binary file object. None:
-        nowhere.
+        Where the program's output goes: a file to be written, or a binary file object (of the
+        system, or `io.BytesIO`). None: nowhere.
     **options
         Those of `simprof run`, `_` for `-`. Without `stdin` the program's input is empty.
 
@@ -140,7 +141,7 @@ def compare(
     elf, arguments, stdout, stderr, **options
         As for `run`.
     modes
-        The schemes; None: all but `edges`.
+        The schemes, in a list or as in `--modes`; None: all but `edges`.
     tpp
         Thresholds (I, J) in percent: adds `tpp` with these, as "tpp(I,J)".
 
@@ -160,8 +161,8 @@ def compare(
     from profiler.commands.scheme_options import collect
     from profiler.session.session import compare_program
 
-    named = None if modes is None else ",".join(modes)
-    chosen = parse(compare_command, [elf, *arguments], {"modes": named, "tpp": tpp, **options})
+    wanted = modes if modes is None or isinstance(modes, str) else ",".join(modes)
+    chosen = parse(compare_command, [elf, *arguments], {"modes": wanted, "tpp": tpp, **options})
     scheme = collect(chosen, chosen["weights"])
     settings = tuple(make_settings(chosen["modes"], chosen["settings"], scheme))
     with _request(chosen, scheme, stdout, stderr) as request:
@@ -208,7 +209,7 @@ def save(measurement: Measurement, profile: StrPath) -> None:
 
 @contextmanager
 def _request(
-    chosen: dict[str, Any], scheme: Any, stdout: Stream, stderr: Stream
+    chosen: dict[str, Any], scheme: SchemeOptions, stdout: Stream, stderr: Stream
 ) -> Iterator[RunRequest]:
     """Yield the request that options make, the program's streams open."""
     from profiler.commands import options, program_options
@@ -247,5 +248,11 @@ def _descriptor(stream: Stream) -> Iterator[int]:
                 file.seek(0)
                 stream.write(file.read())
     else:
-        stream.flush()
-        yield stream.fileno()
+        try:
+            stream.flush()
+            descriptor = stream.fileno()
+        except (AttributeError, OSError, ValueError) as error:
+            raise UsageError(
+                f"{stream!r:.60} is no open file: give the name of one, or an io.BytesIO"
+            ) from error
+        yield descriptor

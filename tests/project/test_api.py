@@ -120,7 +120,8 @@ def test_comparisons_are_those_of_the_command(fixture_elf: Find, tmp_path: Path)
     assert rows == {name: one.added for name, one in comparison.measurements.items()}
     assert list(rows) == ["pp", "tpp", "tpp(1,1)", "tpp(0.5,20)"]
     assert comparison.emulations == expected["emulations"]
-    assert len(simprof.compare(elf).measurements) == 11
+    assert list(simprof.compare(elf, "qpt2,pp").measurements) == ["qpt2", "pp"]
+    assert list(simprof.compare(elf).measurements) == list(registry.planned_modes())
 
 
 def test_streams(fixture_elf: Find, tmp_path: Path) -> None:
@@ -134,6 +135,9 @@ def test_streams(fixture_elf: Find, tmp_path: Path) -> None:
         file.write(b"before\n")
         simprof.run(elf, stdout=file)
     assert path.read_bytes() == text + b"before\n" + text
+    for unusable in (io.StringIO(), 1):
+        with pytest.raises(simprof.UsageError, match="is no open file"):
+            simprof.run(elf, stderr=unusable)  # type: ignore[arg-type]
     with pytest.raises(simprof.UsageError, match="nosuch"):
         simprof.run(elf, stdout=tmp_path / "nosuch" / "file")
 
