@@ -15,7 +15,7 @@ PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
 SUITE ?= spec-like
-SOURCES = simulator profiler tests tools
+SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long bench results baselines format fixtures clean toolchain

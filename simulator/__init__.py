@@ -1,1 +1,4 @@
-"""SPARC, ELF and Linux: runs programs, and knows nothing of profiling."""
+"""SPARC, ELF and Linux: runs programs, and knows nothing of profiling.
+
+Private by convention: every name in it may change in any version. `simprof` is what is public.
+"""

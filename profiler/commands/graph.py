@@ -55,7 +55,10 @@ def graph_command(
     report: Path | None,
     **scheme: Any,
 ) -> int:
-    """Apply a scheme to the graphs in FILE...: number paths, place code, count the runs given."""
+    """Apply a scheme to the graphs in FILE...: number paths, place code, count the runs given.
+
+    A file is JSON (simprof's own, or node-link data), GraphML (.graphml) or GML (.gml).
+    """
     options.check_outputs(json_file, report, inputs=(*files, scheme["edge_profile"]))
     from profiler.graphfiles.analyse import GraphOptions, analyse_file
 

@@ -2,7 +2,7 @@
 
 The fields of the object: docs/SEMANTICS.md, graph files.
 
-Steps: `reader.load` reads the file; `inputs` finds weights and edge profile;
+Steps: `formats.load` reads the file; `inputs` finds weights and edge profile;
 `registry` applies the scheme; `execution.execute` runs the plan's actions on the file's
 runs; the profile is then derived from the counters alone, as for a program. `answer` puts
 the answer together, `static` the part that no run is needed for.
@@ -19,8 +19,9 @@ from profiler.graphfiles import inputs as graph_inputs
 from profiler.graphfiles import static as graph_static
 from profiler.graphfiles.answer import GraphRun, assemble, path_object
 from profiler.graphfiles.execution import execute
+from profiler.graphfiles.formats import load
 from profiler.graphfiles.pricing import price
-from profiler.graphfiles.reader import GraphDocument, load
+from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs import flow
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PathNumbering

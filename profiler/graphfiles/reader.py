@@ -4,13 +4,12 @@ A file is one JSON object: `name`, `entry`, `exit`, `blocks` (instructions by bl
 given), `edges` ([source, target] or [source, target, weight]; parallel edges allowed) and `runs`
 ([block names in order, count] or [{"edges": [indices]}, count]). Other keys are left alone.
 
-Steps: `load` reads and checks a file -> `GraphDocument`; `_runs` checks that every run is a walk
-from the entry to the exit.
+Steps: `read_file`, `parse_json`, then `parse` checks the object -> `GraphDocument`; `_Walks` checks
+that every run is a walk from the entry to the exit. `formats.load` does all of them.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -58,17 +57,16 @@ class GraphDocument:
     walks: tuple[ExecutedWalk, ...]
 
 
-def load(path: Path) -> GraphDocument:
-    """Read the graph file `path`.
+def parse_json(data: bytes, path: Path) -> Any:
+    """Return the JSON value in `data`, the content of `path`.
 
     Raises
     ------
     GraphFileError
-        Naming the file and the place in it, if it cannot be read or is no graph file.
+        Naming the file and the place in it, if it is no JSON, or an object has a key twice.
     """
-    data = read_file(path)
     try:
-        document = json.loads(data, object_pairs_hook=_unique)
+        return json.loads(data, object_pairs_hook=_unique)
     except json.JSONDecodeError as error:
         where = f"line {error.lineno}, column {error.colno}"
         raise GraphFileError(f"{path}: {where}: not JSON: {error.msg}") from error
@@ -76,7 +74,6 @@ def load(path: Path) -> GraphDocument:
         raise GraphFileError(f"{path}: nested too deeply for a graph file") from error
     except ValueError as error:
         raise GraphFileError(f"{path}: not a graph file: {error}") from error
-    return parse(document, str(path), hashlib.sha256(data).hexdigest())
 
 
 def read_file(path: Path) -> bytes:

@@ -1,46 +1,50 @@
-"""Control-flow graphs in Graphviz's language, one cluster a routine."""
+"""Control-flow graphs in Graphviz's language, one cluster a routine, written by `graphviz`.
+
+That library and not `pydot`, because it quotes every name: pydot writes a name that ends in a
+backslash, or that begins and ends with quotes or angle brackets, as something else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.recovery.recovery import RecoveredProgram
 
+if TYPE_CHECKING:
+    import graphviz
+
 _STYLES = {
-    EdgeKind.FALL_THROUGH: "style=solid",
-    EdgeKind.TAKEN: "style=bold",
-    EdgeKind.SWITCH: "style=bold",
-    EdgeKind.SLOT: "style=bold",
-    EdgeKind.CALL_RETURN: "style=dashed",
-    EdgeKind.ENTRY: "style=solid",
-    EdgeKind.EXIT: "style=solid",
+    EdgeKind.FALL_THROUGH: "solid",
+    EdgeKind.TAKEN: "bold",
+    EdgeKind.SWITCH: "bold",
+    EdgeKind.SLOT: "bold",
+    EdgeKind.CALL_RETURN: "dashed",
+    EdgeKind.ENTRY: "solid",
+    EdgeKind.EXIT: "solid",
 }
 
 
 def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
     """Return one digraph of the routines at positions `selected`."""
-    lines = ["digraph simprof {", "  node [shape=box, fontname=monospace];"]
+    import graphviz
+
+    drawing = graphviz.Digraph("simprof", node_attr={"shape": "box", "fontname": "monospace"})
     for position in selected:
-        lines += _routine(position, recovered.routines[position])
-    return "\n".join([*lines, "}"]) + "\n"
+        cfg = recovered.routines[position]
+        with drawing.subgraph(name=f"cluster_{position}") as cluster:
+            cluster.attr(label=graphviz.escape(cfg.name))
+            _draw(cluster, position, cfg)
+    return str(drawing.source)
 
 
-def _routine(position: int, graph: ControlFlowGraph) -> Iterator[str]:
-    yield f"  subgraph cluster_{position} {{"
-    yield f"    label={_quoted(graph.name)};"
-    for block in graph.blocks:
+def _draw(cluster: graphviz.Digraph, position: int, cfg: ControlFlowGraph) -> None:
+    for block in cfg.blocks:
         slot = " slot" if block.is_slot else ""
-        label = f"{block.start:#x}{slot} ({block.instructions})"
-        yield f"    r{position}_{block.id} [label={_quoted(label)}];"
-    yield f'    r{position}_{graph.entry} [label="ENTRY", shape=ellipse];'
-    yield f'    r{position}_{graph.exit} [label="EXIT", shape=ellipse];'
-    for edge in graph.edges:
-        ends = f"r{position}_{edge.source} -> r{position}_{edge.target}"
-        yield f"    {ends} [label={_quoted(edge.kind.value)}, {_STYLES[edge.kind]}];"
-    yield "  }"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
+        cluster.node(f"r{position}_{block.id}", f"{block.start:#x}{slot} ({block.instructions})")
+    cluster.node(f"r{position}_{cfg.entry}", "ENTRY", shape="ellipse")
+    cluster.node(f"r{position}_{cfg.exit}", "EXIT", shape="ellipse")
+    for edge in cfg.edges:
+        ends = f"r{position}_{edge.source}", f"r{position}_{edge.target}"
+        cluster.edge(*ends, label=edge.kind.value, style=_STYLES[edge.kind])

@@ -1,21 +1,21 @@
-"""Control-flow graphs as GraphML: one directed graph, its vertices named `routine:vertex`."""
+"""Control-flow graphs as GraphML: one directed graph, written by networkx.
+
+Nodes are named `position:vertex`, edges `position:eID`. The attributes are those of
+`graphs.interchange`, and `routine`, a node's routine. `simprof graph` reads a file of one routine.
+"""
 
 from __future__ import annotations
 
-import xml.etree.ElementTree as ElementTree
-from collections.abc import Mapping, Sequence
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.interchange import vertex_attributes
 from profiler.recovery.recovery import RecoveredProgram
 
-_NAMESPACE = "http://graphml.graphdrawing.org/xmlns"
-_KEYS = (
-    ("routine", "node", "string"),
-    ("role", "node", "string"),  # block, slot, entry, exit
-    ("start", "node", "long"),
-    ("instructions", "node", "long"),
-    ("kind", "edge", "string"),
-)
+if TYPE_CHECKING:
+    import networkx as nx
 
 
 def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
@@ -23,42 +23,20 @@ def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
 
     Characters of routine names that XML cannot hold are replaced by `?`.
     """
-    root = ElementTree.Element("graphml", {"xmlns": _NAMESPACE})
-    for name, owner, kind in _KEYS:
-        described = {"id": name, "for": owner, "attr.name": name, "attr.type": kind}
-        ElementTree.SubElement(root, "key", described)
-    graph = ElementTree.SubElement(root, "graph", {"id": "simprof", "edgedefault": "directed"})
+    import networkx as nx
+
+    graph = nx.MultiDiGraph(id="simprof")
     for position in selected:
-        _routine(graph, position, recovered.routines[position])
-    ElementTree.indent(root, " ")
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+        _add(graph, position, recovered.routines[position])
+    document = io.BytesIO()
+    nx.write_graphml_xml(graph, document, named_key_ids=True)
+    return document.getvalue().decode() + "\n"
 
 
-def _routine(parent: ElementTree.Element, position: int, graph: ControlFlowGraph) -> None:
-    name = "".join(c if c.isprintable() else "?" for c in graph.name)
-    for block in graph.blocks:
-        values = {
-            "routine": name,
-            "role": "slot" if block.is_slot else "block",
-            "start": str(block.start),
-            "instructions": str(block.instructions),
-        }
-        _element(parent, "node", {"id": f"{position}:{block.id}"}, values)
-    for vertex, role in ((graph.entry, "entry"), (graph.exit, "exit")):
-        values = {"routine": name, "role": role}
-        _element(parent, "node", {"id": f"{position}:{vertex}"}, values)
-    for edge in graph.edges:
-        names = {
-            "id": f"{position}:e{edge.id}",
-            "source": f"{position}:{edge.source}",
-            "target": f"{position}:{edge.target}",
-        }
-        _element(parent, "edge", names, {"kind": edge.kind.value})
-
-
-def _element(
-    parent: ElementTree.Element, tag: str, names: dict[str, str], values: Mapping[str, str]
-) -> None:
-    element = ElementTree.SubElement(parent, tag, names)
-    for key, value in values.items():
-        ElementTree.SubElement(element, "data", {"key": key}).text = value
+def _add(graph: nx.MultiDiGraph, position: int, cfg: ControlFlowGraph) -> None:
+    name = "".join(c if c.isprintable() else "?" for c in cfg.name)
+    for vertex in range(cfg.vertex_count):
+        graph.add_node(f"{position}:{vertex}", routine=name, **vertex_attributes(cfg, vertex))
+    for edge in cfg.edges:
+        ends = f"{position}:{edge.source}", f"{position}:{edge.target}"
+        graph.add_edge(*ends, key=f"{position}:e{edge.id}", id=edge.id, kind=str(edge.kind))

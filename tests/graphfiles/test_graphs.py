@@ -9,7 +9,8 @@ import networkx as nx
 import pytest
 
 from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError, load
+from profiler.graphfiles.formats import load
+from profiler.graphfiles.reader import GREATEST_CROSSINGS, GraphFileError
 from profiler.request.request import SchemeOptions, TableChoice, Weights
 from simulator.errors import UsageError
 from tests.support.figures import EPP_1_PROFILES, EPP_2_ENCODING, EPP_7_WEIGHTS

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+PACKAGES = ("simulator", "profiler", "simprof")
 
 
 def imported(path: Path) -> set[str]:
@@ -44,7 +45,7 @@ def test_kernels_import_numpy_and_numba_only() -> None:
     ],
 )
 def test_each_library_has_one_owner(package: str, owners: set[str]) -> None:
-    sources = [*ROOT.glob("simulator/**/*.py"), *ROOT.glob("profiler/**/*.py")]
+    sources = [path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")]
     users = {str(path.relative_to(ROOT)) for path in sources if package in imported(path)}
     assert users
     assert users <= owners
@@ -64,7 +65,7 @@ def test_only_the_command_line_prints() -> None:
     speakers = {"profiler/cli.py"} | {
         str(path.relative_to(ROOT)) for path in ROOT.glob("profiler/commands/*.py")
     }
-    sources = [*ROOT.glob("simulator/**/*.py"), *ROOT.glob("profiler/**/*.py")]
+    sources = [path for package in PACKAGES for path in ROOT.glob(f"{package}/**/*.py")]
     for path in sources:
         calls = [node for node in ast.walk(ast.parse(path.read_text())) if is_output(node)]
         assert not calls or str(path.relative_to(ROOT)) in speakers, path

@@ -531,8 +531,8 @@ def test_reports() -> None:
     assert {"source": {"slot": 0x10004}, "target": 0x1000C, "kind": "taken"} in routine["edges"]
     assert routine["edges"][0] == {"source": "ENTRY", "target": 0x10000, "kind": "entry"}
     dot = graph_dot.render(result, [0])
-    assert dot.count("->") == 6 and dot.startswith("digraph")
-    root = ElementTree.fromstring(graphml.render(result, [0]))
+    assert dot.count(" -> ") == 6 and dot.startswith("digraph")
+    root = ElementTree.fromstring(graphml.render(result, [0]).encode())
     tags = [element.tag.split("}")[1] for element in root.iter()]
     assert tags.count("node") == 6 and tags.count("edge") == 6
 

@@ -1,0 +1,111 @@
+"""simprof from Python: run programs, compare schemes, plan graphs, recover graphs, keep profiles.
+
+Everything that is public is a name of this module:
+
+run, compare
+    A program under one scheme, or under several at once.
+plan
+    A scheme on a graph: of a program, of a graph file, or of networkx.
+recover, call_graph
+    A program's control-flow graphs, and who calls whom.
+to_networkx, from_networkx
+    Control-flow graphs as networkx graphs, and back.
+load, save
+    Profile files.
+
+The command line's options are keyword arguments, with `_` for `-`; `docs/API.md` is a tour. What
+they check is what the command line checks, with the same messages: every error that simprof
+raises on purpose is a `SimprofError` whose text is one line.
+
+The packages `profiler` and `simulator`, and the modules of this one, are private: their names may
+change in any version. The fields of the values that the functions return are public.
+
+Examples
+--------
+>>> import simprof
+>>> measurement = simprof.run("fixtures/bin/v9/calls.elf", mode="pp")
+>>> measurement.base, measurement.added, f"{measurement.overhead:.1%}"
+(127977, 52034, '40.7%')
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+    from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+    from profiler.recovery.recovery import RecoveredProgram
+    from simprof._graphs import (
+        PlannedEdge,
+        PlannedGraph,
+        call_graph,
+        from_networkx,
+        plan,
+        recover,
+        to_networkx,
+    )
+    from simprof._programs import Comparison, compare, load, run, save
+    from simulator.errors import SimulatorError as SimprofError
+    from simulator.errors import UsageError
+
+__all__ = [
+    "Block",
+    "Comparison",
+    "ControlFlowGraph",
+    "Edge",
+    "EdgeCount",
+    "EdgeKind",
+    "Measurement",
+    "PathCount",
+    "PlannedEdge",
+    "PlannedGraph",
+    "RecoveredProgram",
+    "RoutineProfile",
+    "SimprofError",
+    "UsageError",
+    "call_graph",
+    "compare",
+    "from_networkx",
+    "load",
+    "plan",
+    "recover",
+    "run",
+    "save",
+    "to_networkx",
+]
+
+_HOMES = {
+    "profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
+    "profiler.profiles.profile": ("EdgeCount", "Measurement", "PathCount", "RoutineProfile"),
+    "profiler.recovery.recovery": ("RecoveredProgram",),
+    "simprof._graphs": (
+        "PlannedEdge",
+        "PlannedGraph",
+        "call_graph",
+        "from_networkx",
+        "plan",
+        "recover",
+        "to_networkx",
+    ),
+    "simprof._programs": ("Comparison", "compare", "load", "run", "save"),
+    "simulator.errors": ("UsageError",),
+}
+_PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names}
+_PLACES["SimprofError"] = ("simulator.errors", "SimulatorError")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used: importing simprof alone takes no time."""
+    if name not in _PLACES:
+        raise AttributeError(f"module 'simprof' has no attribute {name!r}")
+    module, original = _PLACES[name]
+    value = getattr(import_module(module), original)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names."""
+    return sorted(__all__)

@@ -1,0 +1,88 @@
+"""Keyword arguments as the values that a command's options give, with the same checks.
+
+An option of the command line is the keyword of its long name, `_` for `-`. Values are written as on
+the command line and read by the command itself, so that both doors have one set of rules.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+import click
+
+from simulator.errors import UsageError
+
+Text = str | bytes | os.PathLike[str]
+
+OUTPUTS = frozenset({"json", "report", "output", "trace", "top", "progress"})
+"""Options about what a command writes, which have no meaning here."""
+
+
+def parse(
+    command: click.Command, arguments: Sequence[Text], options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the parameters of `command`, by the names under which it takes them.
+
+    Parameters
+    ----------
+    command
+        The command of the command line.
+    arguments
+        Its positional arguments.
+    options
+        Values of its options, by keyword; None stands for the default.
+
+    Raises
+    ------
+    UsageError
+        If there is no such option, or it does not take the value.
+    """
+    known = {keyword(p): p for p in command.params if isinstance(p, click.Option)}
+    for name in OUTPUTS:
+        known.pop(name, None)
+    words: list[str] = []
+    for name, value in options.items():
+        if name not in known:
+            raise UsageError(f"there is no option {name!r}: use one of {', '.join(sorted(known))}")
+        if value is not None:
+            words += _words(known[name], value)
+    try:
+        with command.make_context(command.name, [*words, "--", *map(text, arguments)]) as context:
+            return dict(context.params)
+    except click.UsageError as error:
+        raise UsageError(" ".join(error.format_message().split())) from None
+
+
+def keyword(option: click.Option) -> str:
+    """Return the keyword of an option: its long name, `_` for `-`."""
+    return _long(option).removeprefix("--").replace("-", "_")
+
+
+def text(value: Any) -> str:
+    """Return a value as it is written on the command line."""
+    if isinstance(value, Enum):
+        value = value.value
+    if isinstance(value, bytes | os.PathLike):
+        return os.fsdecode(value)
+    if isinstance(value, list | tuple):
+        return ",".join(map(text, value))
+    return str(value)
+
+
+def _words(option: click.Option, value: Any) -> list[str]:
+    """Return an option with its value as it is written on the command line."""
+    if option.is_flag:
+        return [_long(option)] if value else []
+    values = [value]
+    if isinstance(value, Mapping):
+        values = [f"{name}={setting}" for name, setting in value.items()]
+    elif option.multiple and not isinstance(value, str):
+        values = list(value)
+    return [f"{_long(option)}={text(each)}" for each in values]
+
+
+def _long(option: click.Option) -> str:
+    return max(option.opts, key=len)

@@ -1,0 +1,296 @@
+"""Graphs: recover a program's, plan a scheme on one, exchange them with networkx."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+from simprof._arguments import parse
+
+if TYPE_CHECKING:
+    import networkx as nx
+
+    from profiler.graphfiles.reader import GraphDocument
+    from profiler.graphs.cfg import ControlFlowGraph
+    from profiler.recovery.recovery import RecoveredProgram
+
+StrPath = str | os.PathLike[str]
+
+
+class GraphOptions(TypedDict, total=False):
+    """Options of `plan`: those of `simprof graph`, which README describes."""
+
+    enumerate: bool
+    weights: str
+    path_limit: int
+    table: str
+    cold: float
+    loop: float
+    cold_always: bool
+    edge_profile: StrPath
+    iterations: int
+    placement: str
+
+
+@dataclass(frozen=True)
+class PlannedEdge:
+    """What a scheme does on one edge.
+
+    Attributes
+    ----------
+    source, target
+        Block names (of a program: start addresses), "ENTRY" or "EXIT".
+    actions
+        In the papers' notation: "r=4", "count[r]++".
+    sparc
+        Their instructions, and `cost`, how many of these one crossing of the edge executes.
+    count
+        How often the graph's runs cross the edge.
+    """
+
+    source: int | str
+    target: int | str
+    actions: tuple[str, ...]
+    sparc: tuple[str, ...]
+    cost: int
+    count: int
+
+
+@dataclass(frozen=True)
+class PlannedGraph:
+    """A scheme on a graph.
+
+    Attributes
+    ----------
+    cfg
+        The graph.
+    answer
+        What `simprof graph --json` writes; `docs/SEMANTICS.md` describes its fields.
+    """
+
+    cfg: ControlFlowGraph
+    answer: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def potential_paths(self) -> int:
+        """Acyclic paths of the graph, before any truncation."""
+        return int(self.answer["routines"][0]["potential_paths"])
+
+    @property
+    def added(self) -> int:
+        """Instructions that the scheme adds to the graph's runs."""
+        return int(self.answer["instructions"]["added"])
+
+    @property
+    def base(self) -> int:
+        """Instructions of the graph's runs without the scheme."""
+        return int(self.answer["instructions"]["base"])
+
+    @property
+    def edges(self) -> tuple[PlannedEdge, ...]:
+        """By edge id."""
+        static = self.answer["static"]
+        rows = zip(
+            self.answer["edges"], static["code"], static["sparc"], static["costs"], strict=True
+        )
+        return tuple(
+            PlannedEdge(
+                edge["source"], edge["target"], tuple(actions), tuple(sparc), cost, edge["count"]
+            )
+            for edge, actions, sparc, cost in rows
+        )
+
+
+def plan(
+    graph: ControlFlowGraph | nx.MultiDiGraph | Mapping[str, Any] | StrPath,
+    mode: str = "pp",
+    **options: Unpack[GraphOptions],
+) -> PlannedGraph:
+    """Apply a scheme to a graph: number its paths, place its code, count its runs.
+
+    Parameters
+    ----------
+    graph
+        A routine of `recover`; a graph of networkx or a graph file's content, both as
+        `docs/SEMANTICS.md` describes them; or a graph file's name.
+    mode
+        The scheme, as for `simprof graph --mode`.
+    **options
+        Those of `simprof graph`, `_` for `-`.
+
+    Raises
+    ------
+    SimprofError
+        With one line that says what is wrong with the graph or an option.
+
+    Examples
+    --------
+    Figure 1 of *Efficient Path Profiling*:
+
+    >>> import simprof
+    >>> pairs = "AB AC BC BD CD DF DE EF".split()
+    >>> figure = {"entry": "A", "exit": "F", "edges": [list(pair) for pair in pairs],
+    ...           "runs": [["A C D F", 90], ["A C D E F", 60], ["A B C D E F", 100]]}
+    >>> planned = simprof.plan(figure, mode="pp", enumerate=True)
+    >>> planned.potential_paths
+    6
+    >>> [(path["id"], "".join(path["blocks"])) for path in planned.answer["all_paths"]]
+    [(0, 'ACDF'), (1, 'ACDEF'), (2, 'ABCDF'), (3, 'ABCDEF'), (4, 'ABDF'), (5, 'ABDEF')]
+    >>> for edge in planned.edges:
+    ...     if edge.actions:
+    ...         print(f"{edge.source}>{edge.target}", *edge.actions)
+    A>C r=0
+    B>C r=2
+    B>D r=4
+    D>F count[r]++
+    E>F count[r+1]++
+
+    A routine of a program:
+
+    >>> recovered = simprof.recover("fixtures/bin/v9/calls.elf")
+    >>> routines = {routine.name: routine for routine in recovered.routines}
+    >>> simprof.plan(routines["ackermann"]).potential_paths
+    3
+    """
+    from profiler.commands.graph import graph_command
+    from profiler.commands.scheme_options import collect
+    from profiler.graphfiles import analyse
+    from profiler.request.request import Weights
+
+    chosen = parse(graph_command, ["graph"], {"mode": mode, **options})
+    document = _document(graph)
+    weights = chosen["weights"]
+    asked = analyse.GraphOptions(
+        mode=chosen["mode"],
+        enumerate=chosen["enumerate_paths"],
+        weights=None if weights is None else Weights(weights),
+        scheme=collect(chosen),
+    )
+    return PlannedGraph(document.cfg, analyse.analyse(document, asked))
+
+
+def recover(elf: StrPath) -> RecoveredProgram:
+    """Recover the control-flow graphs of `elf`, a static SPARC ELF file, from its code alone.
+
+    Returns
+    -------
+    RecoveredProgram
+        Its `routines` are the graphs, by address.
+
+    Raises
+    ------
+    SimprofError
+        If it is no program that simprof can run.
+
+    Examples
+    --------
+    >>> import simprof
+    >>> recovered = simprof.recover("fixtures/bin/v9/calls.elf")
+    >>> [(cfg.name, len(cfg.blocks), len(cfg.edges)) for cfg in recovered.routines][:3]
+    [('main', 18, 22), ('fibonacci', 5, 7), ('ackermann', 7, 10)]
+    """
+    from profiler.recovery import recovery
+    from simulator.binary.elf import load
+
+    return recovery.recover(load(Path(elf)))
+
+
+def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
+    """Return a program's routines and their direct calls as a networkx graph.
+
+    Nodes are positions in `recovered.routines`, with `name`, `address`, `size`, `blocks` and
+    `indirect` (how many blocks call through pointers). Each call site is an edge with `site`, its
+    address, `kind`, "call" or "tail-call", and `returns`.
+
+    Examples
+    --------
+    >>> import simprof
+    >>> graph = simprof.call_graph(simprof.recover("fixtures/bin/v9/tailcalls.elf"))
+    >>> names = graph.nodes(data="name")
+    >>> sorted({names[callee] for caller, callee, kind in graph.edges(data="kind")
+    ...         if names[caller] == "is_odd" and kind == "tail-call"})
+    ['is_even']
+    """
+    from profiler.recovery import call_graph as module
+
+    return module.call_graph(recovered)
+
+
+def to_networkx(
+    graph: ControlFlowGraph | Mapping[str, Any], weights: Sequence[float | None] | None = None
+) -> nx.MultiDiGraph:
+    """Return a graph as a networkx graph, whose attributes `docs/API.md` describes.
+
+    Parameters
+    ----------
+    graph
+        A control-flow graph, or a graph file's content (whose weights and runs are kept).
+    weights
+        Of a control-flow graph: the edges' attribute `weight`, by edge id.
+
+    Examples
+    --------
+    >>> import networkx, simprof
+    >>> elf = "fixtures/bin/v9/calls.elf"
+    >>> (cfg,) = [r for r in simprof.recover(elf).routines if r.name == "fibonacci"]
+    >>> counts = simprof.run(elf, mode="edges").edge_profile().counts_for(cfg)
+    >>> graph = simprof.to_networkx(cfg, counts)
+    >>> max(graph.edges(data="weight"), key=lambda edge: edge[2])
+    (4, 6, 8361)
+    >>> simprof.from_networkx(graph) == cfg
+    True
+    """
+    if isinstance(graph, Mapping):
+        from profiler.graphfiles import interchange as files
+        from profiler.graphfiles.reader import parse as parse_document
+
+        return files.to_networkx(parse_document(graph, "graph"))
+    from profiler.graphs import interchange
+
+    return interchange.to_networkx(graph, weights)
+
+
+def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
+    """Return the control-flow graph that a networkx graph stands for.
+
+    The graph is one of `to_networkx`, or any directed graph with the attributes `entry` and
+    `exit`, the names of its first and last block.
+
+    Raises
+    ------
+    SimprofError
+        With one line that says what the graph lacks.
+
+    Examples
+    --------
+    >>> import networkx, simprof
+    >>> graph = networkx.MultiDiGraph(["AB", "AC", "BC"], entry="A", exit="C")
+    >>> simprof.plan(simprof.from_networkx(graph)).potential_paths
+    2
+    """
+    if "entry" in graph.graph:
+        from profiler.graphfiles import interchange as files
+
+        return files.from_networkx(graph).cfg
+    from profiler.graphs import interchange
+
+    return interchange.from_networkx(graph)
+
+
+def _document(graph: object) -> GraphDocument:
+    """Return a graph in any of its forms as the content of a graph file."""
+    from profiler.graphfiles.formats import load
+    from profiler.graphfiles.interchange import from_networkx as from_graph
+    from profiler.graphfiles.reader import GraphDocument, parse
+    from profiler.graphs.cfg import ControlFlowGraph
+
+    if isinstance(graph, ControlFlowGraph):
+        return GraphDocument(graph.name, "", graph, weights=(), walks=())
+    if isinstance(graph, str | os.PathLike):
+        return load(Path(graph))
+    if isinstance(graph, Mapping):
+        return parse(graph, "graph")
+    return from_graph(graph)

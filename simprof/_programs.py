@@ -1,0 +1,258 @@
+"""Programs: run one, compare schemes on it, keep the profile."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from io import BytesIO
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
+
+from simprof._arguments import parse
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.profiles.profile import Measurement
+    from profiler.request.request import RunRequest, SchemeOptions
+
+StrPath = str | os.PathLike[str]
+Stream = StrPath | IO[bytes] | None
+
+
+class ProgramOptions(TypedDict, total=False):
+    """Options of `run` and `compare`: those of the command line, which README describes."""
+
+    path_limit: int
+    weights: StrPath
+    table: str
+    cold: float
+    loop: float
+    cold_always: bool
+    edge_profile: StrPath
+    iterations: int
+    placement: str
+    routine: str | Sequence[str]
+    stdin: StrPath
+    root: StrPath
+    writable: StrPath
+    env: Mapping[str, str]
+    argv0: str
+    max_instructions: int
+    timeout: float
+    memory_limit: int | str
+    stack_size: int | str
+    self_check: bool
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several schemes on one program.
+
+    Attributes
+    ----------
+    measurements
+        By the name of the scheme, in the order asked for: "pp", "tpp(1,1)".
+    emulations
+        How many whole runs of the program that took.
+    """
+
+    measurements: Mapping[str, Measurement]
+    emulations: int
+
+
+def run(
+    elf: StrPath,
+    mode: str = "pp",
+    arguments: Sequence[str | bytes] = (),
+    *,
+    stdout: Stream = None,
+    stderr: Stream = None,
+    **options: Unpack[ProgramOptions],
+) -> Measurement:
+    r"""Run a SPARC program under one scheme and measure what profiling it costs.
+
+    Parameters
+    ----------
+    elf
+        The program: a static SPARC ELF file.
+    mode
+        The scheme, as for `simprof run --mode`.
+    arguments
+        The program's arguments, without its own name.
+    stdout, stderr
+        Where the program's output goes: a file to be written, or a binary file object (of the
+        system, or `io.BytesIO`). None: nowhere.
+    **options
+        Those of `simprof run`, `_` for `-`. Without `stdin` the program's input is empty.
+
+    Returns
+    -------
+    Measurement
+        The profile and its costs. How the program ended is in `ending`; a program that fails is
+        no error.
+
+    Raises
+    ------
+    SimprofError
+        With one line that says what is wrong: an option, the program file, ...
+
+    Examples
+    --------
+    >>> import io, simprof
+    >>> output = io.BytesIO()
+    >>> measurement = simprof.run("fixtures/bin/v9/sieve.elf", mode="qpt2", stdout=output)
+    >>> output.getvalue()
+    b'2 rounds: 9592 primes below 100000\n'
+    >>> measurement.added, measurement.counts["edge_increments"]
+    (3758166, 753425)
+    >>> try:
+    ...     simprof.run("fixtures/bin/v9/sieve.elf", mode="tpp", cold=200)
+    ... except simprof.SimprofError as error:
+    ...     print(error)
+    Invalid value for '--cold': '200' is not a percentage: write a number from 0 to 100
+    """
+    from profiler.commands.run import run_command
+    from profiler.commands.scheme_options import collect
+    from profiler.session.session import run_program
+
+    chosen = parse(run_command, [elf, *arguments], {"mode": mode, **options})
+    scheme = collect(chosen, chosen["weights"])
+    with _request(chosen, scheme, stdout, stderr) as request:
+        return run_program(replace(request, mode=chosen["mode"], scheme=scheme))
+
+
+def compare(
+    elf: StrPath,
+    modes: Sequence[str] | None = None,
+    arguments: Sequence[str | bytes] = (),
+    *,
+    tpp: Sequence[tuple[float, float]] = (),
+    stdout: Stream = None,
+    stderr: Stream = None,
+    **options: Unpack[ProgramOptions],
+) -> Comparison:
+    """Run a SPARC program once for several schemes and measure what each costs.
+
+    Parameters
+    ----------
+    elf, arguments, stdout, stderr, **options
+        As for `run`.
+    modes
+        The schemes, in a list or as in `--modes`; None: all but `edges`.
+    tpp
+        Thresholds (I, J) in percent: adds `tpp` with these, as "tpp(I,J)".
+
+    Raises
+    ------
+    SimprofError
+        As `run`.
+
+    Examples
+    --------
+    >>> import simprof
+    >>> comparison = simprof.compare("fixtures/bin/v9/sieve.elf", ["pp", "qpt2"])
+    >>> {name: one.added for name, one in comparison.measurements.items()}
+    {'pp': 4008708, 'qpt2': 3758166}
+    """
+    from profiler.commands.compare import compare_command, make_settings
+    from profiler.commands.scheme_options import collect
+    from profiler.session.session import compare_program
+
+    wanted = modes if modes is None or isinstance(modes, str) else ",".join(modes)
+    chosen = parse(compare_command, [elf, *arguments], {"modes": wanted, "tpp": tpp, **options})
+    scheme = collect(chosen, chosen["weights"])
+    settings = tuple(make_settings(chosen["modes"], chosen["settings"], scheme))
+    with _request(chosen, scheme, stdout, stderr) as request:
+        comparison = compare_program(request, settings)
+    names = [setting.name for setting in settings]
+    measurements = dict(zip(names, comparison.measurements, strict=True))
+    return Comparison(measurements, comparison.emulations)
+
+
+def load(profile: StrPath) -> Measurement:
+    """Read a profile that `save` or `simprof run -o` wrote.
+
+    Raises
+    ------
+    SimprofError
+        If the file cannot be read or is no profile.
+    """
+    from profiler.profiles import storage
+
+    return storage.load(Path(profile))
+
+
+def save(measurement: Measurement, profile: StrPath) -> None:
+    """Write a profile, whole or not at all.
+
+    Raises
+    ------
+    SimprofError
+        If the file cannot be written.
+
+    Examples
+    --------
+    >>> import simprof, tempfile
+    >>> measurement = simprof.run("fixtures/bin/v9/sieve.elf")
+    >>> with tempfile.NamedTemporaryFile() as file:
+    ...     simprof.save(measurement, file.name)
+    ...     simprof.load(file.name) == measurement
+    True
+    """
+    from profiler.profiles import storage
+
+    storage.save(measurement, Path(profile))
+
+
+@contextmanager
+def _request(
+    chosen: dict[str, Any], scheme: SchemeOptions, stdout: Stream, stderr: Stream
+) -> Iterator[RunRequest]:
+    """Yield the request that options make, the program's streams open."""
+    from profiler.commands import options, program_options
+
+    elf = chosen["elf"]
+    program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
+    request = program_options.make_request(elf, chosen["arguments"], chosen)
+    with ExitStack() as stack:
+        guest = replace(
+            request.guest,
+            stdin=request.guest.stdin or Path(os.devnull),
+            stdout=stack.enter_context(_descriptor(stdout)),
+            stderr=stack.enter_context(_descriptor(stderr)),
+        )
+        yield stack.enter_context(
+            program_options.watched(replace(request, guest=guest), progress=False)
+        )
+
+
+@contextmanager
+def _descriptor(stream: Stream) -> Iterator[int]:
+    """Yield a file descriptor whose content ends up in `stream`."""
+    from profiler.profiles.output import check_writable
+
+    if stream is None or isinstance(stream, str | os.PathLike):
+        path = Path(os.devnull if stream is None else stream)
+        if stream is not None:
+            check_writable(path)
+        with path.open("wb") as file:
+            yield file.fileno()
+    elif isinstance(stream, BytesIO):
+        with tempfile.TemporaryFile() as file:
+            try:
+                yield file.fileno()
+            finally:
+                file.seek(0)
+                stream.write(file.read())
+    else:
+        try:
+            stream.flush()
+            descriptor = stream.fileno()
+        except (AttributeError, OSError, ValueError) as error:
+            raise UsageError(
+                f"{stream!r:.60} is no open file: give the name of one, or an io.BytesIO"
+            ) from error
+        yield descriptor

@@ -1,0 +1,277 @@
+"""`simprof graph` on GraphML, GML and node-link JSON: the answers of simprof's own format."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from profiler.cli import run as simprof
+from profiler.graphfiles.formats import load
+from profiler.graphfiles.interchange import from_networkx, to_networkx
+from profiler.graphfiles.reader import GraphDocument, GraphFileError, parse
+from profiler.graphs.dag import make_dag
+from profiler.graphs.loops import depth_first
+from profiler.graphs.numbering import number
+from profiler.recovery.recovery import recover
+from profiler.schemes import registry
+from simulator.binary import elf
+from tests.graphfiles.test_graphs_modes import KITER_1, TPP_7
+
+EPP_1 = {
+    "name": "EPP figure 1",
+    "entry": "A",
+    "exit": "F",
+    "blocks": {"A": 3, "F": 2},
+    "edges": [["A", "C", 150], ["A", "B", 120.5], ["B", "C"], ["B", "D", 0], ["C", "D"],
+              ["D", "F", 1e300], ["D", "E"], ["E", "F"]],
+    "runs": [["A C D F", 90], ["A C D E F", 60], ["A B C D E F", 100], ["A B D F", 20]],
+}  # fmt: skip
+EPP_2 = EPP_1 | {
+    "name": "EPP figure 2",
+    "edges": [*EPP_1["edges"], ["F", "A"], ["F", "A", 5], ["D", "D"]],
+    "runs": [[{"edges": [0, 4, 5, 9, 1, 3, 10, 5]}, 7]],
+}
+BL94_5 = {
+    "name": "BL94 figure 5",
+    "entry": "P",
+    "exit": "X",
+    "edges": [edge.split(">") for edge in "P>Q P>X Q>A Q>B A>R B>R R>C R>X C>P".split()],
+    "runs": [["P X", 3], ["P Q A R C P Q B R X", 4]],
+}
+FIGURES: list[dict[str, Any]] = [EPP_1, EPP_2, BL94_5, KITER_1, TPP_7]
+
+
+def write_node_link(graph: nx.MultiDiGraph, path: Path, key: str = "edges") -> None:
+    path.write_text(json.dumps(nx.node_link_data(graph, edges=key)))
+
+
+WRITERS: dict[str, Callable[[nx.MultiDiGraph, Path], None]] = {
+    "figure.graphml": nx.write_graphml,
+    "figure.gml": nx.write_gml,
+    "figure.links.json": lambda graph, path: write_node_link(graph, path, "links"),
+    "figure.json": write_node_link,
+}
+
+
+def answers(tmp_path: Path, *arguments: str | Path) -> list[dict[str, Any]]:
+    output = tmp_path / "answers.jsonl"
+    assert simprof(["graph", *map(str, arguments), "--json", str(output)]) == 0
+    found = [json.loads(line) for line in output.read_text().splitlines()]
+    for answer in found:
+        assert answer.pop("program")["sha256"]
+    return found
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure["name"])
+@pytest.mark.parametrize("mode", registry.planned_modes())
+def test_answers_are_those_of_our_own_format(
+    tmp_path: Path, figure: dict[str, Any], mode: str
+) -> None:
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps(figure))
+    graph = to_networkx(parse(figure, "figure"))
+    files = [tmp_path / name for name in WRITERS]
+    for path, write in zip(files, WRITERS.values(), strict=True):
+        write(graph, path)
+    first, *others = answers(tmp_path, "--mode", mode, own, *files)
+    assert len(others) == len(WRITERS)
+    assert all(other == first for other in others)
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure["name"])
+def test_documents_come_back(figure: dict[str, Any]) -> None:
+    document = parse(figure, "figure")
+    assert from_networkx(to_networkx(document), "figure") == document
+
+
+def test_names_must_differ_as_text() -> None:
+    graph = nx.MultiDiGraph([(1, "1")], entry=1, exit=1)
+    with pytest.raises(GraphFileError, match="two nodes have the same name when written as text"):
+        from_networkx(graph)
+
+
+def test_a_recovered_routine_is_a_graph(fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
+    """`simprof cfg --format graphml` writes what `simprof graph` reads."""
+    program, output = fixture_elf("calls"), tmp_path / "ackermann.graphml"
+    arguments = ["--routine", "ackermann", "--format", "graphml", "-o", str(output)]
+    assert simprof(["cfg", *arguments, str(program)]) == 0
+    (routine,) = [r for r in recover(elf.load(program)).routines if r.name == "ackermann"]
+    document = load(output)
+    sizes = [block.instructions for block in document.cfg.blocks]
+    assert sizes == [block.instructions for block in routine.blocks] + [0, 0]
+    inner = document.cfg.edges[:-2]
+    assert [edge[:3] for edge in inner] == [edge[:3] for edge in routine.edges]
+    (answer,) = answers(tmp_path, output)
+    assert (
+        answer["routines"][0]["potential_paths"]
+        == number(make_dag(routine, depth_first(routine))).total
+    )
+
+
+def minimal(text: str) -> str:
+    return f'<graphml xmlns="http://graphml.graphdrawing.org/xmlns">{text}</graphml>'
+
+
+KEYS = (
+    '<key id="entry" for="graph" attr.name="entry" attr.type="string"/>'
+    '<key id="exit" for="graph" attr.name="exit" attr.type="string"/>'
+    '<key id="w" for="edge" attr.name="weight" attr.type="double"/>'
+    '<key id="n" for="node" attr.name="instructions" attr.type="int"/>'
+)
+ENDS = '<data key="entry">a</data><data key="exit">b</data>'
+EDGE = '<edge source="a" target="b"/>'
+BOMB = (
+    '<?xml version="1.0"?><!DOCTYPE graphml [<!ENTITY a "aaaaaaaaaa">'
+    + "".join(
+        f'<!ENTITY {b} "{f"&{a};" * 10}">' for a, b in zip("abcdefgh", "bcdefghi", strict=True)
+    )
+    + "]>"
+    + minimal("<graph edgedefault='directed'><desc>&i;</desc></graph>")
+)
+
+
+def test_graphml_by_hand(tmp_path: Path) -> None:
+    path = tmp_path / "hand.graphml"
+    body = f'{ENDS}<node id="b"/>{EDGE}<edge source="a" target="b"><data key="w">2</data></edge>'
+    path.write_text(minimal(f'{KEYS}<graph edgedefault="directed">{body}</graph>'))
+    document = load(path)
+    assert document.cfg.name == "hand"
+    assert [block.label for block in document.cfg.blocks] == ["b", "a"]
+    assert document.weights == (None, 2.0)
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_entities_do_not_expand(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "bomb.graphml"
+    path.write_bytes(BOMB.replace("?>", f' encoding="{encoding}"?>', 1).encode(encoding))
+    with pytest.raises(GraphFileError, match="has a document type"):
+        load(path)
+
+
+def directed(body: str) -> str:
+    return minimal(f'{KEYS}<graph edgedefault="directed">{body}</graph>')
+
+
+GML_HEAD = "graph [ directed 1 multigraph 1 "
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("a.graphml", "", "line 1, column 1: not XML: no element found"),
+        ("a.graphml", "<graphml>\n<a></b>", "line 2, column 6: not XML: mismatched tag"),
+        ("a.graphml", "{}", "line 1, column 1: not XML"),
+        ("a.graphml", BOMB, "has a document type"),
+        ("a.graphml", "<a>" * 200 + "</a>" * 200, "nested too deeply"),
+        ("a.graphml", "<html/>", "not GraphML: file not successfully read as graphml"),
+        ("a.graphml", directed(EDGE), "the graph has no attribute 'entry', and no node has"),
+        ("a.graphml", directed(ENDS), "entry: block 'a' is not in blocks or edges"),
+        ("a.graphml", directed(ENDS + EDGE) + "x", "not XML: junk after document element"),
+        ("a.graphml", directed(f'{ENDS}<node id="a"/><node id="a"/>{EDGE}'), "'a' is given twice"),
+        ("a.graphml", directed(f'{ENDS}<edge id="1" source="a" target="b"/>' * 2), "the same id"),
+        ("a.graphml", directed(f"{ENDS}{EDGE}<graph/>"), "holds 2 graphs"),
+        ("a.graphml", minimal('<graph edgedefault="undirected"/>'), "is not directed"),
+        ("a.graphml", directed(f'{ENDS}{EDGE}<data key="no">1</data>'), "Bad GraphML data: no key"),
+        ("a.graphml", directed(f'{ENDS}<node id="a"><data key="n">x</data></node>'), "not GraphML"),
+        (
+            "a.graphml",
+            directed(f'{ENDS}<node id="a"><data key="n">-1</data></node>{EDGE}'),
+            "blocks: 'a': instructions must be a whole number, not -1",
+        ),
+        (
+            "a.graphml",
+            directed(f'{ENDS}<edge source="a" target="b"><data key="w">nan</data></edge>'),
+            "edge 0: a weight is a number from 0",
+        ),
+        ("a.gml", "", "not GML: input contains no graph"),
+        ("a.gml", "graph [", "not GML: expected ']', found EOF"),
+        ("a.gml", "graph [ node [ id 1 label \xe9 ] ]", "not GML: input is not ASCII"),
+        ("a.gml", "graph " + "[ a " * 5000, "not GML: maximum recursion depth"),
+        ("a.gml", "graph [ node [ id 1 ] ]", "is not directed"),
+        ("a.gml", GML_HEAD + "node [ id 1 ] ]", "the graph has no attribute 'entry'"),
+        ("a.gml", GML_HEAD + 'entry "2" exit "1" node [ id 1 ] ]', "entry: block '2' is not"),
+        ("a.gml", GML_HEAD + "edge [ source 1 target 2 ] ]", "edge #0 has undefined source"),
+        ("a.gml", GML_HEAD + 'runs "[" entry 1 exit 1 node [ id 1 ] ]', "runs: not JSON"),
+        ("a.json", '{"nodes": [], "links": []}', "the graph has no attribute 'entry'"),
+        ("a.json", '{"nodes": [], "links": [], "graph": 1}', "'graph' must hold an object"),
+        ("a.json", '{"nodes": [{"id": "a"}, {"id": "a"}], "edges": []}', "two nodes have the same"),
+        ("a.json", '{"nodes": [1], "edges": []}', "not node-link data"),
+        ("a.json", '{"nodes": [{"id": {}}], "edges": []}', "not node-link data"),
+        ("a.json", '{"nodes": [], "edges": [{"source": "a"}]}', "not node-link data: 'target'"),
+        ("a.json", '{"nodes": [], "edges": [], "directed": false}', "is not directed"),
+        (
+            "a.json",
+            '{"multigraph": false, "nodes": [], "links": [{"source": 1, "target": 2}, '
+            '{"source": 1, "target": 2}]}',
+            "parallel edges of a graph that is no multigraph",
+        ),
+        (
+            "a.json",
+            '{"graph": {"entry": 1, "exit": "1"}, "nodes": [{"id": 1}, {"id": "1"}], "edges": []}',
+            "two nodes have the same",
+        ),
+        (
+            "a.json",
+            '{"graph": {"entry": 1, "exit": 1, "runs": [["1", -1]]}, "nodes": [{"id": 1}], '
+            '"edges": []}',
+            "run 0: the count must be a whole number",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(text.encode("latin-1"))
+    assert simprof(["graph", str(path)]) == 125
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"simprof: {path}: ")
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+def test_damaged_files_end_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = to_networkx(parse(EPP_1, "figure"))
+    for name, write in WRITERS.items():
+        path = tmp_path / name
+        write(graph, path)
+        data = path.read_bytes()
+        for cut in range(0, len(data), 97):
+            for damaged in (data[:cut], data[:cut] + b"\xff" + data[cut + 1 :]):
+                path.write_bytes(damaged)
+                assert simprof(["graph", str(path)]) in (0, 125)
+                assert capsys.readouterr().err.count("\n") <= 1
+
+
+def test_our_own_json_is_still_ours(tmp_path: Path) -> None:
+    path = tmp_path / "own.json"
+    path.write_text(json.dumps(EPP_1 | {"nodes": [1, 2], "directed": True}))
+    document = load(path)
+    assert isinstance(document, GraphDocument)
+    assert len(document.walks) == 4
+
+
+@pytest.mark.parametrize(("name", "loaded"), [("own.json", False), ("figure.gml", True)])
+def test_networkx_is_imported_for_its_own_formats_only(
+    tmp_path: Path, name: str, loaded: bool
+) -> None:
+    path = tmp_path / name
+    if loaded:
+        nx.write_gml(to_networkx(parse(EPP_1, "figure")), path)
+    else:
+        path.write_text(json.dumps(EPP_1))
+    script = (
+        "import sys\nfrom profiler import cli\n"
+        f"assert cli.run(['graph', {str(path)!r}]) == 0\n"
+        f"sys.exit(('networkx' in sys.modules) is not {loaded})\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()

@@ -1,0 +1,234 @@
+"""`import simprof`: the numbers, checks and messages of the command line, and nothing printed."""
+
+from __future__ import annotations
+
+import inspect
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_type_hints
+
+import networkx as nx
+import pytest
+
+import simprof
+from profiler.cli import run as command
+from profiler.commands.compare import compare_command
+from profiler.commands.graph import graph_command
+from profiler.commands.run import run_command
+from profiler.reports import run_json
+from profiler.schemes import registry
+from simprof._arguments import OUTPUTS, keyword
+from simprof._graphs import GraphOptions
+from simprof._programs import ProgramOptions
+from simulator.errors import SimulatorError
+from tests.graphfiles.test_graphs_modes import KITER_1
+
+Find = Callable[..., Path]
+
+
+def test_importing_is_quick_and_imports_little() -> None:
+    script = (
+        "import sys, time\nstart = time.perf_counter()\nimport simprof\n"
+        "took = time.perf_counter() - start\n"
+        "loaded = {'numpy', 'numba', 'unicorn', 'networkx', 'click', 'profiler', 'simulator'}\n"
+        "loaded &= set(sys.modules)\n"
+        "assert not loaded, loaded\nassert took < 0.5, took\n"
+        "assert set(dir(simprof)) == set(simprof.__all__)\n"
+        "for name in simprof.__all__: getattr(simprof, name)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+
+
+def test_names() -> None:
+    assert simprof.SimprofError is SimulatorError
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        simprof.nosuch  # noqa: B018
+    for name in simprof.__all__:
+        assert inspect.getdoc(getattr(simprof, name)), name
+
+
+@pytest.mark.parametrize(
+    ("commands", "options", "own"),
+    [
+        ([run_command, compare_command], ProgramOptions, {"mode", "modes", "tpp"}),
+        ([graph_command], GraphOptions, {"mode"}),
+    ],
+)
+def test_every_option_of_the_commands_is_typed(
+    commands: list[Any], options: type, own: set[str]
+) -> None:
+    offered = {
+        keyword(parameter)
+        for each in commands
+        for parameter in each.params
+        if parameter.param_type_name == "option"
+    }
+    assert set(get_type_hints(options)) == offered - OUTPUTS - own
+
+
+def from_the_command_line(tmp_path: Path, *arguments: str | Path) -> dict[str, Any]:
+    output = tmp_path / "answer.json"
+    options = ["--json", str(output), "--no-progress", "--stdin", "/dev/null"]
+    name, *rest = map(str, arguments)
+    status = command([name, *options, "--report", str(tmp_path / "report"), *rest])
+    assert status == 0
+    answer: dict[str, Any] = json.loads(output.read_text())
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, []),
+        ({"mode": "qpt2", "weights": "uniform"}, ["--mode=qpt2", "--weights=uniform"]),
+        ({"mode": "tpp", "cold": 1, "loop": 2.5, "cold_always": True, "table": "hash"},
+         ["--mode=tpp", "--cold=1", "--loop=2.5", "--cold-always", "--table=hash"]),
+        ({"mode": "kiter", "iterations": 3, "routine": "ma*"},
+         ["--mode=kiter", "-k3", "--routine=ma*"]),
+        ({"routine": ["main", "fibonacci"], "memory_limit": "64M", "stack_size": 1 << 20},
+         ["--routine=main", "--routine=fibonacci", "--memory-limit=64M", "--stack-size=1M"]),
+        ({"env": {"A": "1", "B": "x y"}, "argv0": "me", "self_check": True, "cold_always": False},
+         ["--env=A=1", "--env=B=x y", "--argv0=me", "--self-check"]),
+    ],
+)  # fmt: skip
+def test_runs_are_those_of_the_command(
+    fixture_elf: Find,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    options: dict[str, Any],
+    words: list[str],
+) -> None:
+    elf = fixture_elf("calls")
+    measurement = simprof.run(elf, arguments=["3"], **options)
+    assert capfd.readouterr() == ("", "")
+    expected = from_the_command_line(tmp_path, "run", *words, elf, "3")
+    assert json.loads(run_json.render(measurement)) == expected
+
+
+def test_comparisons_are_those_of_the_command(fixture_elf: Find, tmp_path: Path) -> None:
+    elf = fixture_elf("sieve")
+    comparison = simprof.compare(str(elf), ["pp", "tpp"], tpp=[(1, 1), (0.5, 20)])
+    expected = from_the_command_line(
+        tmp_path, "compare", "--modes=pp,tpp", "--tpp=1,1", "--tpp=0.5,20", elf
+    )
+    rows = {name: row["instructions"]["added"] for name, row in expected["modes"].items()}
+    assert rows == {name: one.added for name, one in comparison.measurements.items()}
+    assert list(rows) == ["pp", "tpp", "tpp(1,1)", "tpp(0.5,20)"]
+    assert comparison.emulations == expected["emulations"]
+    assert list(simprof.compare(elf, "qpt2,pp").measurements) == ["qpt2", "pp"]
+    assert list(simprof.compare(elf).measurements) == list(registry.planned_modes())
+
+
+def test_streams(fixture_elf: Find, tmp_path: Path) -> None:
+    elf, text = fixture_elf("sieve"), b"2 rounds: 9592 primes below 100000\n"
+    memory, path = io.BytesIO(b""), tmp_path / "output"
+    simprof.run(elf, stdout=memory)
+    assert memory.getvalue() == text
+    simprof.run(elf, stdout=path)
+    assert path.read_bytes() == text
+    with path.open("ab") as file:
+        file.write(b"before\n")
+        simprof.run(elf, stdout=file)
+    assert path.read_bytes() == text + b"before\n" + text
+    for unusable in (io.StringIO(), 1):
+        with pytest.raises(simprof.UsageError, match="is no open file"):
+            simprof.run(elf, stderr=unusable)  # type: ignore[arg-type]
+    with pytest.raises(simprof.UsageError, match="nosuch"):
+        simprof.run(elf, stdout=tmp_path / "nosuch" / "file")
+
+
+def test_the_programs_input(fixture_elf: Find, tmp_path: Path) -> None:
+    path = tmp_path / "input"
+    path.write_text("one two two three\n")
+    elf = fixture_elf("words")
+    given, empty = io.BytesIO(), io.BytesIO()
+    simprof.run(elf, stdin=path, stdout=given)
+    simprof.run(elf, stdout=empty)
+    assert given.getvalue() != empty.getvalue()
+
+
+def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
+    elf, profile = fixture_elf("calls"), tmp_path / "calls.profile"
+    measurement = simprof.run(elf, "edges")
+    simprof.save(measurement, str(profile))
+    assert simprof.load(profile) == measurement
+    guided = simprof.run(elf, "tpp", edge_profile=profile)
+    assert guided.added == simprof.run(elf, "tpp").added
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"mode": "nosuch"}, "Invalid value for '--mode': 'nosuch' is not one of"),
+        ({"cold": "much"}, "Invalid value for '--cold': 'much' is not a percentage"),
+        ({"path_limit": 0}, "Invalid value for '--path-limit': 0 is not in the range"),
+        ({"max_instructions": 1.5}, "'1.5' is not a valid integer"),
+        ({"timeout": -1}, "'-1' is not a positive number of seconds"),
+        ({"root": "/nosuch"}, "--root /nosuch is not a directory"),
+        ({"stdin": "/nosuch"}, "--stdin /nosuch cannot be read"),
+        ({"routine": "nosuch"}, "no routine matches 'nosuch'"),
+        ({"colour": 1}, "there is no option 'colour': use one of argv0, cold, "),
+        ({"json": "file"}, "there is no option 'json'"),
+    ],
+)
+def test_errors_are_the_commands(fixture_elf: Find, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(simprof.SimprofError) as caught:
+        simprof.run(fixture_elf("calls"), **options)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_no_program(tmp_path: Path) -> None:
+    for function in (simprof.run, simprof.compare, simprof.recover, simprof.load):
+        with pytest.raises(simprof.SimprofError, match="nosuch"):
+            function(tmp_path / "nosuch")
+
+
+@pytest.mark.parametrize("mode", registry.planned_modes())
+def test_plans_are_those_of_the_command(tmp_path: Path, mode: str) -> None:
+    path = tmp_path / "figure.json"
+    path.write_text(json.dumps(KITER_1))
+    output = tmp_path / "answer.json"
+    assert command(["graph", "--mode", str(mode), "--json", str(output), str(path)]) == 0
+    expected = json.loads(output.read_text())
+    assert simprof.plan(path, mode).answer == expected
+    for graph in (KITER_1, simprof.to_networkx(KITER_1)):
+        planned = simprof.plan(graph, mode)
+        assert {**planned.answer, "program": None} == {**expected, "program": None}
+        assert planned.added == expected["instructions"]["added"]
+        assert planned.base == expected["instructions"]["base"]
+        assert [edge.cost for edge in planned.edges] == expected["static"]["costs"]
+        assert [edge.count for edge in planned.edges] == [e["count"] for e in expected["edges"]]
+
+
+@pytest.mark.parametrize("mode", registry.planned_modes())
+def test_recovered_routines_can_be_planned(fixture_elf: Find, mode: str) -> None:
+    for cfg in simprof.recover(fixture_elf("switches")).routines:
+        planned = simprof.plan(cfg, mode)
+        assert planned.cfg == cfg
+        assert len(planned.edges) == len(cfg.edges)
+        assert planned.potential_paths == simprof.plan(simprof.to_networkx(cfg)).potential_paths
+
+
+def test_graphs_through_networkx(fixture_elf: Find) -> None:
+    cfg = simprof.recover(fixture_elf("calls")).routines[0]
+    graph = simprof.to_networkx(cfg, range(len(cfg.edges)))
+    assert simprof.from_networkx(graph) == cfg
+    assert dict(graph.edges)[cfg.edges[3].source, cfg.edges[3].target, 3]["weight"] == 3
+    with pytest.raises(simprof.SimprofError, match="no node has the role 'entry'"):
+        simprof.from_networkx(nx.MultiDiGraph())
+    with pytest.raises(simprof.SimprofError, match="entry: block 'x' is not"):
+        simprof.plan(nx.MultiDiGraph(entry="x", exit="y"))
+    with pytest.raises(simprof.UsageError, match="there is no option 'stdin'"):
+        simprof.plan(cfg, stdin="file")  # type: ignore[call-arg]
+
+
+def test_a_budget(fixture_elf: Find) -> None:
+    measurement = simprof.run(fixture_elf("sieve"), max_instructions=1000)
+    assert (measurement.ending.reason, measurement.ending.code) == ("budget", 124)
+    assert measurement.partial
