@@ -21,16 +21,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.experiments.suites import generate
-from profiler.experiments.suites.suite import (
-    BUILDS,
-    Benchmark,
-    Input,
-    Recipe,
-    Suite,
-    Width,
-    build_suite,
-    load_suite,
-)
+from profiler.experiments.suites.library import build_suite, load_suite
+from profiler.experiments.suites.suite import BUILDS, Benchmark, Input, Recipe, Suite, Width
 from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import SimulatorError
 

@@ -21,7 +21,8 @@ from profiler.code.generators import needs, snippet_body
 from profiler.code.sites import Place, Where
 from profiler.code.snippet_parts import Body, CounterAccess
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import Action, InstrumentationPlan
+from profiler.plan.actions import Action
+from profiler.plan.plan import InstrumentationPlan
 
 Actions = Mapping[int, tuple[Action, ...]]
 

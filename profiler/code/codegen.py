@@ -29,7 +29,8 @@ from profiler.code.snippet_parts import (
     PathRegister,
 )
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import Action, InstrumentationPlan
+from profiler.plan.actions import Action
+from profiler.plan.plan import InstrumentationPlan
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction

@@ -18,17 +18,15 @@ from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, CounterLayout
 from profiler.code.registers import LOCAL_ORDER, mask
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import CounterAccess, Generators
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
-    Addressing,
     CountConstantPath,
     CountEdge,
     CountPath,
-    InstrumentationPlan,
     SetRegister,
-    Table,
 )
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from profiler.recovery.recovery import RecoveredProgram, recover
 from simulator.binary.program import (
     Binding,

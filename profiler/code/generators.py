@@ -22,7 +22,8 @@ from profiler.code.snippet_parts import (
 )
 from profiler.code.stack_words import temporary_frame
 from profiler.code.writer import Writer
-from profiler.plan.plan import Action, Table
+from profiler.plan.actions import Action
+from profiler.plan.plan import Table
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import AssemblyError, Register
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, Table
+from profiler.plan.actions import COLD_COUNTER
+from profiler.plan.plan import InstrumentationPlan, Table
 from simulator.errors import UsageError
 
 COUNTER_SIZE = 4

@@ -24,15 +24,15 @@ from profiler.code.layout import COUNTER_SIZE
 from profiler.code.runtime.hash_routine import routine_name
 from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
 from profiler.code.writer import Writer
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
     CountConstantPath,
     CountEdge,
     CountPath,
     SetRegister,
-    Table,
 )
+from profiler.plan.plan import Table
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register, fits_simm13

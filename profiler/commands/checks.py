@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 from importlib import metadata
 from pathlib import Path
 
-from profiler.commands.diagnosis import Check, Diagnosis
 from profiler.engine import kernel_cache
+from profiler.reports.doctor import Check, Diagnosis
 from profiler.request.request import GuestOptions, RunRequest
 
 OLDEST_PYTHON = (3, 11)

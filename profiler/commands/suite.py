@@ -54,7 +54,7 @@ def suite_command() -> None:
 @click.argument("name", metavar="[SUITE]", required=False)
 def list_command(name: str | None) -> int:
     """List all suites, or what is in SUITE and what each program stands in for."""
-    from profiler.experiments.suites.suite import load_suite, suite_names
+    from profiler.experiments.suites.library import load_suite, suite_names
     from profiler.reports import suite_text
 
     width = program_options.terminal_width()
@@ -89,7 +89,7 @@ def build_command(
 
     Exit status 1 if a program could not be built; all others are.
     """
-    from profiler.experiments.suites.suite import build_suite
+    from profiler.experiments.suites.library import build_suite
     from profiler.reports import suite_text
 
     suite = chosen_suite(name, patterns)
@@ -188,7 +188,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
     UsageError
         If a pattern matches none.
     """
-    from profiler.experiments.suites.suite import load_suite
+    from profiler.experiments.suites.library import load_suite
 
     suite = load_suite(name)
     if not patterns:

@@ -116,7 +116,8 @@ def table_command(
 
 
 def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
-    from profiler.experiments.suites.suite import BUILDS, load_suite
+    from profiler.experiments.suites.library import load_suite
+    from profiler.experiments.suites.suite import BUILDS
     from profiler.experiments.tables.results import run_tables, stored_tables
     from profiler.experiments.tables.spec import View
 

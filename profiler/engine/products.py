@@ -27,23 +27,14 @@ from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
 from profiler.engine.segments import Segmentation
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
-    CountColdPath,
-    CountConstantPath,
-    CountEdge,
     Execution,
-    InstrumentationPlan,
     PathIncrement,
-    Poison,
-    SetRegister,
-    Table,
-    WriteTrace,
+    RegisterEffect,
 )
-
-_DEFINES = (SetRegister, Poison)
-_IGNORES = (CountConstantPath, CountColdPath, CountEdge, WriteTrace)
+from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.plan import InstrumentationPlan, Table
 
 Registers = tuple[tuple[int, ...], int | None]
 """A player's state: its path registers, and its last counter where that may be asked for."""
@@ -92,7 +83,7 @@ class Totals:
 
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
     """Whether `action` counts in a hash table under a number that only its register knows."""
-    return plan.table is Table.HASH and not isinstance(action, (*_DEFINES, *_IGNORES))
+    return plan.table is Table.HASH and action.effect is RegisterEffect.USES
 
 
 class Player:
@@ -202,8 +193,8 @@ def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
 def _effect(actions: Iterable[Action]) -> bool | None:
     """Whether the first action on registers reads them (True) or sets them (False)."""
     for action in actions:
-        if not isinstance(action, _IGNORES):
-            return not isinstance(action, _DEFINES)
+        if action.effect is not RegisterEffect.IGNORES:
+            return action.effect is not RegisterEffect.DEFINES
     return None
 
 

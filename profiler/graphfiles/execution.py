@@ -13,9 +13,10 @@ from dataclasses import replace
 from profiler.code.runtime.hash_routine import HashCosts, HashTableModel
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan import interpret
+from profiler.plan.actions import COLD_COUNTER, PathIncrement
 from profiler.plan.decoders import RoutineCounters
 from profiler.plan.interpret import ExecutedWalk
-from profiler.plan.plan import COLD_COUNTER, InstrumentationPlan, PathIncrement, Table
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.request.errors import CountError
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from profiler.code.codegen import Snippet
 from profiler.graphfiles.answer import GraphRun
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import Action
+from profiler.plan.actions import Action
 from profiler.schemes.static import ends
 
 

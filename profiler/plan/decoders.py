@@ -9,7 +9,8 @@ from typing import Protocol, runtime_checkable
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.paths import PathRecord
-from profiler.plan.plan import InstrumentationPlan, WriteTrace
+from profiler.plan.actions import WriteTrace
+from profiler.plan.plan import InstrumentationPlan
 
 
 @dataclass(frozen=True)

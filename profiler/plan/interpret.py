@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.flow import block_counts
+from profiler.plan.actions import Execution
 from profiler.plan.decoders import RoutineCounters, UnfinishedPath
-from profiler.plan.plan import Execution, InstrumentationPlan, Table
+from profiler.plan.plan import InstrumentationPlan, Table
 
 
 @dataclass(frozen=True)

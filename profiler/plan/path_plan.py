@@ -19,8 +19,9 @@ from profiler.graphs.dag import Dag
 from profiler.graphs.numbering import PathNumbering
 from profiler.graphs.paths import PathRecord, edge_counts, path_record
 from profiler.graphs.spanning import SpanningTree
+from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.plan import CountEdge, InstrumentationPlan
+from profiler.plan.plan import InstrumentationPlan
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,18 +21,16 @@ from typing import Protocol
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag
 from profiler.graphs.spanning import SpanningTree
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
-    Addressing,
-    CountColdPath,
     CountConstantPath,
     CountEdge,
     CountPath,
-    InstrumentationPlan,
+    RegisterEffect,
     SetRegister,
-    Table,
 )
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 
 ADDRESSING_REACH = 1023
 """Greatest increment that fits an immediate field, scaled by the counter size (EPP 5.2)."""
@@ -273,9 +271,10 @@ def choose_table(greatest: int, forced: Table | None = None) -> tuple[Table, Add
 
 def uses_register(actions: Mapping[int, Sequence[Action]]) -> bool:
     """Whether any of these actions, by edge, touches a path register."""
-    registerless = (CountConstantPath, CountColdPath, CountEdge)
     return any(
-        not isinstance(action, registerless) for group in actions.values() for action in group
+        action.effect is not RegisterEffect.IGNORES
+        for group in actions.values()
+        for action in group
     )
 
 

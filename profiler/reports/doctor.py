@@ -1,12 +1,34 @@
-"""A diagnosis as text and as JSON (schema `simprof/doctor/1`)."""
+"""What `simprof doctor` finds, as values, as text and as JSON (schema `simprof/doctor/1`)."""
 
 from __future__ import annotations
 
 import json
-
-from profiler.commands.diagnosis import Check, Diagnosis
+from dataclasses import dataclass
 
 SCHEMA = "simprof/doctor/1"
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing looked at. `remedy`: the one command that would make it right."""
+
+    name: str
+    ok: bool
+    required: bool
+    detail: str
+    remedy: str | None = None
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """All checks, in order."""
+
+    checks: tuple[Check, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Whether runs work."""
+        return all(check.ok for check in self.checks if check.required)
 
 
 def render_text(diagnosis: Diagnosis) -> str:

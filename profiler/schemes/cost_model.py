@@ -24,7 +24,7 @@ from profiler.code.runtime.routines import ROUTINES
 from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
 from profiler.code.snippet_parts import Generators
 from profiler.code.snippets_paths import GENERATORS
-from profiler.plan.plan import Action
+from profiler.plan.actions import Action
 from profiler.schemes.definition import SchemeCode
 from profiler.schemes.registry import OWN
 from simulator.binary.program import MachineKind

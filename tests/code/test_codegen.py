@@ -18,7 +18,8 @@ from profiler.code.layout import TABLE_SPAN
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.plan import Addressing, CountEdge, InstrumentationPlan, Table
+from profiler.plan.actions import CountEdge
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from profiler.schemes.qpt.planner import plan_qpt2
 from simulator.binary.program import MachineKind

@@ -17,10 +17,11 @@ from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER, CounterLayout
 from profiler.code.pricing import added
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from profiler.graphs.flow import block_counts
+from profiler.plan.actions import WriteTrace
 from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from profiler.plan.plan import InstrumentationPlan, Table, WriteTrace
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.registry import make_plan
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE

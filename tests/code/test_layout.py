@@ -12,7 +12,8 @@ from profiler.code.layout import (
     CounterLayout,
     CounterSpace,
 )
-from profiler.plan.plan import COLD_COUNTER, Addressing, InstrumentationPlan, Table
+from profiler.plan.actions import COLD_COUNTER
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from simulator.errors import UsageError
 
 

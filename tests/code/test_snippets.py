@@ -24,16 +24,15 @@ from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
 from profiler.code.stack_words import PATH_SLOT
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
-    Addressing,
     CountConstantPath,
     CountEdge,
     CountPath,
     SetRegister,
-    Table,
 )
+from profiler.plan.plan import Addressing, Table
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item

@@ -31,7 +31,8 @@ from profiler.code.snippet_parts import (
 )
 from profiler.code.stack_words import path_words, temporary_frame
 from profiler.code.writer import Writer
-from profiler.plan.plan import Addressing, Execution, Table
+from profiler.plan.actions import Action, Execution
+from profiler.plan.plan import Addressing, Table
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Register
@@ -48,7 +49,7 @@ SPOIL, SPOIL_CODE = "spoil", RUNTIME_DATA - 0x400
 
 
 @dataclass(frozen=True)
-class Mix:
+class Mix(Action):
     """`r[0] += r[1] + ...`, each `r[k] += k`; with `use` temporaries, and a call or condition."""
 
     use: int = 2

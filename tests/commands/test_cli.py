@@ -29,7 +29,7 @@ from profiler.request.request import (
 )
 from profiler.schemes import registry
 from profiler.schemes.kiter import ITERATIONS
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.registry import planned_modes
 from profiler.schemes.tpp import COLD, LOOP
 from simulator.errors import ProgramFileError, SimulatorError

@@ -10,7 +10,8 @@ import pytest
 from profiler import cli
 from profiler.code.codegen import CounterSpace, RoutineCode, generate
 from profiler.code.emission import Kind, emit
-from profiler.plan.plan import CountEdge, InstrumentationPlan, Table
+from profiler.plan.actions import CountEdge
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.reports import code_text
 from profiler.schemes.pp.planner import plan_pp
 from simulator.binary.program import MachineKind

@@ -25,7 +25,7 @@ from profiler.request.request import (
     Weights,
 )
 from profiler.schemes import registry
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.tpp.planner import TppPlan
 from profiler.session.events import RoutineEvents
 from profiler.session.observation import Observation

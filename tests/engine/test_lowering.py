@@ -11,17 +11,15 @@ from profiler.engine import kernels
 from profiler.engine.lowering import Lowering, fuse, hash_model
 from profiler.engine.memory import Operation
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
-    Addressing,
     CountConstantPath,
     CountEdge,
     CountPath,
-    InstrumentationPlan,
     SetRegister,
-    Table,
 )
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from simulator.binary.program import MachineKind
 from tests.support.event_player import MASK
 from tests.support.figures import edge, named

@@ -22,20 +22,17 @@ from profiler.engine.products import (
     hash_operation,
 )
 from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, segment
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
-    Addressing,
     CountConstantPath,
-    CountHotPath,
     CountPath,
-    InstrumentationPlan,
     PathIncrement,
-    Poison,
     SetRegister,
-    Table,
 )
+from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from profiler.schemes.tpp.actions import CountHotPath, Poison
 from simulator.binary.program import MachineKind
 from tests.support.figures import edge, named
 

@@ -35,7 +35,7 @@ from profiler.experiments.regress.routines import PlanChange
 from profiler.experiments.regress.targets import Target, file_targets
 from profiler.experiments.regress.values import Baseline, RoutineFacts, Run, SettingResult
 from profiler.graphs.weights import uniform
-from profiler.plan.plan import CountEdge
+from profiler.plan.actions import CountEdge
 from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import cost_model, registry

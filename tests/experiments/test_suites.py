@@ -14,6 +14,7 @@ import pytest
 from profiler import cli
 from profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
 from profiler.experiments.suites.builder import build, check_program, source_hash
+from profiler.experiments.suites.library import build_suite, load_suite, suite_names
 from profiler.experiments.suites.suite import (
     BUILDS,
     DEFAULT_BUILD,
@@ -21,9 +22,6 @@ from profiler.experiments.suites.suite import (
     BuildProgress,
     Package,
     Suite,
-    build_suite,
-    load_suite,
-    suite_names,
 )
 from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import UsageError

@@ -27,7 +27,7 @@ from profiler.experiments.cells.settings import setting
 from profiler.experiments.cells.store import Store
 from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
 from profiler.experiments.cells.workers import run_here, run_processes
-from profiler.experiments.suites.suite import load_suite
+from profiler.experiments.suites.library import load_suite
 from simulator.errors import SimulatorError, UsageError
 
 Find = Callable[..., Path]
@@ -397,7 +397,8 @@ def test_a_program_that_cannot_be_built_is_a_result(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from profiler.experiments.cells import obtain as module
-    from profiler.experiments.suites.suite import BuildReport, build_suite
+    from profiler.experiments.suites.library import build_suite
+    from profiler.experiments.suites.suite import BuildReport
 
     suite = load_suite("micro")
 

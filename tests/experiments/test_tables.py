@@ -31,7 +31,8 @@ from profiler.experiments.cells.cells import (
 from profiler.experiments.cells.obtain import local_runner
 from profiler.experiments.cells.store import Store
 from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
-from profiler.experiments.suites.suite import Suite, load_suite
+from profiler.experiments.suites.library import load_suite
+from profiler.experiments.suites.suite import Suite
 from profiler.experiments.tables.catalogue import TABLES, find
 from profiler.experiments.tables.claims import bottom, compare_groups, judge, number, top
 from profiler.experiments.tables.published import published, read_published

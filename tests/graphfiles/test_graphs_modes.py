@@ -13,7 +13,7 @@ from profiler.graphfiles.analyse import GraphOptions, analyse
 from profiler.graphfiles.pricing import MACHINE
 from profiler.graphfiles.reader import parse
 from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.registry import path_modes, planned_modes, trace_modes
 from profiler.schemes.tracing.flush import flush_cost
 

@@ -14,14 +14,8 @@ from fractions import Fraction
 from functools import cache
 
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.plan import (
-    AddRegister,
-    CountConstantPath,
-    CountEdge,
-    CountPath,
-    InstrumentationPlan,
-    SetRegister,
-)
+from profiler.plan.actions import AddRegister, CountConstantPath, CountEdge, CountPath, SetRegister
+from profiler.plan.plan import InstrumentationPlan
 
 
 def graph(

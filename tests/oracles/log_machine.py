@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.plan import Action
+from profiler.plan.actions import Action
 from profiler.schemes.cs6120.disruption import interior_entries
 from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
 from profiler.schemes.cs6120.planner import CallsPlan

@@ -10,20 +10,18 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from profiler.graphs.flow import block_counts
-from profiler.plan.decoders import UnfinishedPath
-from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
-from profiler.plan.plan import (
+from profiler.plan.actions import (
     Action,
     AddRegister,
-    Addressing,
-    CountColdPath,
     CountEdge,
     CountPath,
-    InstrumentationPlan,
     PathIncrement,
     SetRegister,
-    Table,
 )
+from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from profiler.schemes.tpp.actions import CountColdPath
 from tests.support.figures import edge, named, walk
 
 LOOP = named("A>B A>C B>D C>D D>A", "A", "D")

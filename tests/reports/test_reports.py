@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from profiler.commands.diagnosis import Check, Diagnosis
 from profiler.plan.plan import Table
 from profiler.profiles.profile import Ending, PathCount
 from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
+from profiler.reports.doctor import Check, Diagnosis
 from profiler.schemes import registry
 from tests.support.samples import FAULT, measurement, routine
 

@@ -23,7 +23,7 @@ from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, Routin
 from profiler.plan.interpret import ExecutedWalk
 from profiler.request.request import SchemeOptions, TableChoice
 from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.registry import make_plan, planned_modes
 from tests.oracles.brute import (
     Loop,

@@ -13,7 +13,8 @@ from profiler.code.runtime.routines import runtime_code, runtime_symbols
 from profiler.code.runtime.word_hash_routine import WordTable
 from profiler.code.snippet_parts import Generator, Generators
 from profiler.code.writer import Writer
-from profiler.plan.plan import Execution, InstrumentationPlan, Table
+from profiler.plan.actions import Action, Execution
+from profiler.plan.plan import InstrumentationPlan, Table
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -34,7 +35,7 @@ LOG = TABLES_BASE + 0x80000
 
 
 @dataclass(frozen=True)
-class LogEdge:
+class LogEdge(Action):
     """Write down that edge `edge` is crossed; an action of tests only."""
 
     edge: int

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from profiler.engine.kernels import DIGEST_FACTOR
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan, Table, WriteTrace
+from profiler.plan.actions import WriteTrace
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.schemes.tracing.planner import TracePlan
 from profiler.trace.format import (
     CHECKPOINT_SPAN,

@@ -12,6 +12,7 @@ from profiler.experiments.cells.provenance import Keys, missing_key, row_key
 from profiler.experiments.cells.run import Group, groups
 from profiler.experiments.cells.store import Record, Store
 from profiler.experiments.cells.workers import Finished, run_here, run_processes
+from profiler.experiments.suites.library import build_suite
 from profiler.experiments.suites.suite import (
     BUILDS,
     Benchmark,
@@ -20,7 +21,6 @@ from profiler.experiments.suites.suite import (
     BuiltProgram,
     Suite,
     Width,
-    build_suite,
 )
 from simulator.errors import UsageError
 

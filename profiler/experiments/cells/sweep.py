@@ -48,7 +48,8 @@ from profiler.experiments.cells.obtain import (
 )
 from profiler.experiments.cells.settings import CellSetting, WeightChoice, combinations
 from profiler.experiments.cells.store import Store
-from profiler.experiments.suites.suite import BuildProgress, Suite, load_suite
+from profiler.experiments.suites.library import load_suite
+from profiler.experiments.suites.suite import BuildProgress, Suite
 from profiler.schemes import registry
 from simulator.errors import UsageError
 

@@ -24,7 +24,8 @@ from profiler.experiments.regress.values import (
     short_digest,
 )
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.plan import Action, InstrumentationPlan, Table
+from profiler.plan.actions import Action
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
 from profiler.session.observation import Observation

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.experiments.regress.values import Fact, Facts, Run
+from profiler.experiments.suites.library import build_suite, load_suite
 from profiler.experiments.suites.suite import (
     BUILDS,
     BuildProgress,
@@ -16,8 +17,6 @@ from profiler.experiments.suites.suite import (
     BuiltProgram,
     Input,
     Width,
-    build_suite,
-    load_suite,
 )
 from profiler.request.request import DEFAULT_MEMORY_LIMIT, DEFAULT_STACK_SIZE
 from simulator.errors import UsageError

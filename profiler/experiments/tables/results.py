@@ -12,7 +12,8 @@ from profiler.experiments.cells.obtain import CellProgress, obtain
 from profiler.experiments.cells.provenance import Versions, versions
 from profiler.experiments.cells.store import Store
 from profiler.experiments.cells.sweep import FILE_BUILD
-from profiler.experiments.suites.suite import BuildProgress, Suite, load_suite
+from profiler.experiments.suites.library import load_suite
+from profiler.experiments.suites.suite import BuildProgress, Suite
 from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.spec import Program, TableSpec, View, make
 from profiler.experiments.tables.table import Form, ReportTable

@@ -21,8 +21,8 @@ from profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
 from profiler.code.snippet_parts import Generator, Generators, Needs
 from profiler.code.snippets_paths import count_needs
 from profiler.code.writer import Writer
-from profiler.plan.plan import Addressing, ShiftBits
-from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
+from profiler.plan.plan import Addressing
+from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from profiler.schemes.definition import SchemeCode
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Register, fits_simm13

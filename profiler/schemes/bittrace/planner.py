@@ -29,26 +29,18 @@ from profiler.graphs.paths import (
     truncated_dag,
 )
 from profiler.graphs.weights import heuristic
+from profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from profiler.plan.decoders import UnfinishedPath
 from profiler.plan.path_plan import AcyclicPathPlan
 from profiler.plan.placement import INDEXING_REACH, with_edge_counters
-from profiler.plan.plan import (
-    Action,
-    Addressing,
-    CountConstantPath,
-    CountPath,
-    InstrumentationPlan,
-    SetRegister,
-    ShiftBits,
-    Table,
-)
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from profiler.schemes.bittrace.branch_codes import (
     BranchCodes,
     branch_codes,
     code_key,
     key_code,
 )
-from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
 from simulator.errors import UsageError
 
 

@@ -32,13 +32,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.plan import Action, Execution, InstrumentationPlan
+from profiler.plan.actions import Action, Execution
+from profiler.plan.plan import InstrumentationPlan
 
 _BRANCHES = (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.SWITCH)
 
 
 @dataclass(frozen=True)
-class LogSource:
+class LogSource(Action):
     """`logsrc(number)`: an edge's source is left, perhaps along a logged edge."""
 
     number: int
@@ -51,7 +52,7 @@ class LogSource:
 
 
 @dataclass(frozen=True)
-class LogDestination:
+class LogDestination(Action):
     """`logdest(number)`: a destination is entered, perhaps along a logged edge."""
 
     number: int
@@ -64,7 +65,7 @@ class LogDestination:
 
 
 @dataclass(frozen=True)
-class LogDisrupt:
+class LogDisrupt(Action):
     """`logdisrupt(number)`: another way was taken than the logged edge."""
 
     number: int

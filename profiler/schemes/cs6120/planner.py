@@ -21,8 +21,9 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first, live_edges
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 from profiler.graphs.weights import heuristic
+from profiler.plan.actions import Action, CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import Action, CountEdge, InstrumentationPlan, Table
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.schemes.cs6120.disruption import Disruptions, disruptions, is_sound
 from profiler.schemes.cs6120.edge_log import (
     LogDestination,

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.plan import Execution
+from profiler.plan.actions import Action, Execution
 
 
 @dataclass(frozen=True)
-class EnterLoop:
+class EnterLoop(Action):
     """`itr := 0`: an iterated loop is entered, with k = `iterations`."""
 
     iterations: int
@@ -35,7 +35,7 @@ class EnterLoop:
 
 
 @dataclass(frozen=True)
-class AddAccumulators:
+class AddAccumulators(Action):
     """`c[j] += ...` for every j: the loop's edge in each of its copies.
 
     Attributes
@@ -68,7 +68,7 @@ class AddAccumulators:
 
 
 @dataclass(frozen=True)
-class CountIterations:
+class CountIterations(Action):
     """`if f: count[c[k-1] + constant]++`: the back edge ends a path of k iterations."""
 
     iterations: int
@@ -87,7 +87,7 @@ class CountIterations:
 
 
 @dataclass(frozen=True)
-class NextIteration:
+class NextIteration(Action):
     """`c[j] := c[j-1]; c[0] := start; itr++` (saturating): the next iteration begins."""
 
     iterations: int
@@ -106,7 +106,7 @@ class NextIteration:
 
 
 @dataclass(frozen=True)
-class LeaveLoop:
+class LeaveLoop(Action):
     """`c[0] := c[itr]`: an iterated loop is left; the oldest path goes on."""
 
     iterations: int

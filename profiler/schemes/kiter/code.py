@@ -26,7 +26,8 @@ from profiler.code.layout import COUNTER_SIZE
 from profiler.code.snippet_parts import Generator, Generators, Needs
 from profiler.code.snippets_paths import call_hash, count_needs
 from profiler.code.writer import Writer
-from profiler.plan.plan import Action, Table
+from profiler.plan.actions import Action
+from profiler.plan.plan import Table
 from profiler.schemes.definition import SchemeCode
 from profiler.schemes.kiter.actions import (
     AddAccumulators,

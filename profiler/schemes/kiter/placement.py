@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
+from profiler.plan.actions import Action, AddRegister, CountPath
 from profiler.plan.placement import Placement, choose_steps, with_edge_counters
-from profiler.plan.plan import Action, AddRegister, CountPath
 from profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,

@@ -21,9 +21,10 @@ from profiler.graphs.flow import NO_EXITS, block_counts, propagate
 from profiler.graphs.loops import depth_first, live_edges
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 from profiler.graphs.weights import heuristic
+from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import CountEdge, InstrumentationPlan, Table
-from profiler.schemes.qpt import VertexPlacement
+from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.qpt.vertex_counts import VertexFlow, edges_from_blocks, removable, vertex_flow
 
 

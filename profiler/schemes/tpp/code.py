@@ -30,8 +30,10 @@ from profiler.code.layout import COUNTER_SIZE
 from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
 from profiler.code.snippets_paths import call_hash
 from profiler.code.writer import Writer
-from profiler.plan.plan import Action, CountColdPath, CountHotPath, Poison, Table
+from profiler.plan.actions import Action
+from profiler.plan.plan import Table
 from profiler.schemes.definition import SchemeCode
+from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register, fits_simm13

@@ -20,16 +20,10 @@ from profiler.graphs.spanning import (
     SpanningTree,
     chord_increments,
 )
+from profiler.plan.actions import Action
 from profiler.plan.placement import choose_table, place, uses_register
-from profiler.plan.plan import (
-    POISON,
-    Action,
-    Addressing,
-    CountColdPath,
-    CountHotPath,
-    InstrumentationPlan,
-    Table,
-)
+from profiler.plan.plan import Addressing, InstrumentationPlan, Table
+from profiler.schemes.tpp.actions import POISON, CountColdPath, CountHotPath
 from profiler.schemes.tpp.cold import remove_cold
 from profiler.schemes.tpp.disconnection import Disconnection
 from profiler.schemes.tpp.obvious import ObviousPaths, find_obvious

@@ -36,8 +36,10 @@ from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
 from profiler.graphs.paths import PathRecord, path_record
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 from profiler.graphs.weights import heuristic, measured
+from profiler.plan.actions import COLD_COUNTER
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
-from profiler.plan.plan import COLD_COUNTER, CountHotPath, InstrumentationPlan, Table
+from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.schemes.tpp.actions import CountHotPath
 from profiler.schemes.tpp.cold import cold_edges
 from profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from profiler.schemes.tpp.drafts import POISON_REACH, Draft, DraftInputs, draft, poisonable_draft

@@ -21,8 +21,9 @@ from functools import cached_property
 
 from profiler.graphs.cfg import Edge
 from profiler.graphs.dag import Dag
+from profiler.plan.actions import Action, CountPath, SetRegister
 from profiler.plan.placement import Detours, Placement
-from profiler.plan.plan import Action, CountColdPath, CountHotPath, CountPath, Poison, SetRegister
+from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
 
 Actions = dict[int, tuple[Action, ...]]
 

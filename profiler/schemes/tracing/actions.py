@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.plan import Execution, WriteTrace
+from profiler.plan.actions import Action, Execution, WriteTrace
 from profiler.plan.tracing import TARGET_BITS
 
 
 @dataclass(frozen=True)
-class WriteTarget:
+class WriteTarget(Action):
     """`trace target`: the address that `block`'s transfer goes to is appended to the trace.
 
     A transfer to a routine that only the run tells (BL94 3.2, footnote 2). Its code reads the

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from profiler.code.cost_samples import Samples
 from profiler.code.snippet_parts import Generator, Generators, Needs
 from profiler.code.writer import Writer
-from profiler.plan.plan import Table, WriteTrace
+from profiler.plan.actions import WriteTrace
+from profiler.plan.plan import Table
 from profiler.plan.tracing import TARGET_BITS
 from profiler.schemes.definition import SchemeCode
 from profiler.schemes.tracing.actions import WriteTarget

@@ -19,8 +19,9 @@ from profiler.graphs.flow import propagate
 from profiler.graphs.loops import depth_first, live_edges
 from profiler.graphs.spanning import SpanningTree
 from profiler.graphs.weights import heuristic
+from profiler.plan.actions import Action, WriteTrace
 from profiler.plan.decoders import Reading, RoutineCounters
-from profiler.plan.plan import Action, InstrumentationPlan, Table, WriteTrace
+from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.plan.tracing import TARGET_BITS, decisions
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.witnesses import (

@@ -8,10 +8,12 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
 from profiler.graphs.paths import PathEnd, PathRecord, PathStart
+from profiler.plan.actions import CountPath
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import Addressing, CountPath, ShiftBits, Table
+from profiler.plan.plan import Addressing, Table
 from profiler.schemes.bittrace import branch_codes
+from profiler.schemes.bittrace.actions import ShiftBits
 from profiler.schemes.bittrace.branch_codes import WORD_BITS, code_key, key_code
 from profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
 from profiler.schemes.pp.planner import PathPlan, plan_pp

@@ -19,7 +19,7 @@ from profiler.request.request import (
 )
 from profiler.schemes.bittrace.planner import plan_bittrace
 from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.session.results import measure_all
 from profiler.session.session import observe
 from tests.oracles.exact import simulate

@@ -18,8 +18,9 @@ from profiler.engine.lowering import hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.products import hash_operation
 from profiler.graphfiles.execution import hash_instructions
+from profiler.plan.actions import PathIncrement
 from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import PathIncrement, Table
+from profiler.plan.plan import Table
 from profiler.schemes.bittrace import branch_codes
 from profiler.schemes.bittrace.branch_codes import code_key
 from profiler.schemes.bittrace.planner import plan_bittrace

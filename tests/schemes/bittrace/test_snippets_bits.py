@@ -25,9 +25,10 @@ from profiler.code.runtime.word_hash_routine import (
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import HASH_REGISTERS, CounterAccess
 from profiler.code.stack_words import path_words
-from profiler.plan.plan import Action, Addressing, CountPath, Execution, ShiftBits, Table
+from profiler.plan.actions import Action, CountPath, Execution
+from profiler.plan.plan import Addressing, Table
+from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from profiler.schemes.bittrace.branch_codes import KEY_WORD_BITS, WORD_BITS, code_key, key_code
-from profiler.schemes.bittrace.word_actions import CountWords, ShiftWord, StartWords
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Register

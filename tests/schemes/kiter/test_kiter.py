@@ -7,8 +7,8 @@ import pytest
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.flow import check
 from profiler.graphs.paths import PathEnd, PathStart
+from profiler.plan.actions import Execution
 from profiler.plan.interpret import ExecutedWalk, execute, follow
-from profiler.plan.plan import Execution
 from profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from profiler.schemes.pp.planner import plan_pp
 from simulator.errors import UsageError

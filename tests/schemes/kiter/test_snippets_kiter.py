@@ -15,7 +15,8 @@ from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
 from profiler.code.snippet_parts import Body
 from profiler.code.stack_words import path_words
-from profiler.plan.plan import Action, AddRegister, CountPath, Execution, SetRegister, Table
+from profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
+from profiler.plan.plan import Table
 from profiler.schemes.kiter.actions import (
     AddAccumulators,
     CountIterations,

@@ -18,7 +18,7 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.spanning import maximum_spanning_tree
 from profiler.plan.decoders import Reading, RoutinePlan
 from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.schemes.qpt import VertexPlacement
+from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.qpt.planner import (
     EdgeHeuristicPlan,
     EdgePlan,

@@ -10,18 +10,9 @@ import pytest
 from profiler.code.generators import snippet_body
 from profiler.code.layout import ARRAYS_BASE, CounterLayout
 from profiler.code.snippet_parts import Body
-from profiler.plan.plan import (
-    COLD_COUNTER,
-    POISON,
-    Action,
-    AddRegister,
-    CountColdPath,
-    CountHotPath,
-    Execution,
-    Poison,
-    SetRegister,
-    Table,
-)
+from profiler.plan.actions import COLD_COUNTER, Action, AddRegister, Execution, SetRegister
+from profiler.plan.plan import Table
+from profiler.schemes.tpp.actions import POISON, CountColdPath, CountHotPath, Poison
 from profiler.schemes.tpp.code import POISONED
 from simulator.binary.program import MachineKind
 from tests.code.test_snippets import (

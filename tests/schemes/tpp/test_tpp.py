@@ -13,11 +13,13 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.plan.actions import Execution
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
-from profiler.plan.plan import CountColdPath, CountHotPath, Execution, Poison, Table
+from profiler.plan.plan import Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
+from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
 from profiler.schemes.tpp.disconnection import disconnect
 from profiler.schemes.tpp.drafts import DraftInputs, draft
 from profiler.schemes.tpp.planner import TppPlan, plan_tpp

@@ -12,7 +12,7 @@ from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
 from profiler.code.runtime.routines import runtime_symbols
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import Body
-from profiler.plan.plan import Action, WriteTrace
+from profiler.plan.actions import Action, WriteTrace
 from profiler.schemes.tracing import code as snippets_trace
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.flush import (

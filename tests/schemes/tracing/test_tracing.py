@@ -8,8 +8,8 @@ from collections.abc import Iterable
 import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.plan.actions import WriteTrace
 from profiler.plan.interpret import ExecutedWalk, execute
-from profiler.plan.plan import WriteTrace
 from profiler.plan.tracing import decisions, free_way
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.planner import (

@@ -1,15 +1,33 @@
-"""Actions on path codes of several words, one path register a word (see `branch_codes`)."""
+"""What bit tracing does on edges; codes of several words have a path register a word.
+
+`branch_codes` says what the codes are.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.plan.plan import Execution
+from profiler.plan.actions import Action, Execution
 from profiler.schemes.bittrace.branch_codes import code_key
 
 
 @dataclass(frozen=True)
-class StartWords:
+class ShiftBits(Action):
+    """`r = r << width | bits`: a branch's outcome is recorded (EPP section 2)."""
+
+    bits: int
+    width: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.registers[0] = execution.registers[0] << self.width | self.bits
+
+    def __str__(self) -> str:
+        return f"r=r<<{self.width}|{self.bits}"
+
+
+@dataclass(frozen=True)
+class StartWords(Action):
     """`rK=value`: the code goes on in word `word`; words `first` to `word - 1` become 0.
 
     Later words mean nothing until the code reaches them. Execution clears them, so that equal
@@ -32,7 +50,7 @@ class StartWords:
 
 
 @dataclass(frozen=True)
-class ShiftWord:
+class ShiftWord(Action):
     """`rK = rK << width | bits`: as `ShiftBits`, in one word of several."""
 
     word: int
@@ -49,7 +67,7 @@ class ShiftWord:
 
 
 @dataclass(frozen=True)
-class CountWords:
+class CountWords(Action):
     """`count[r0,..rK]++`: a path ends whose code has `used` words; the others count as 0."""
 
     used: int

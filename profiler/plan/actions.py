@@ -1,0 +1,194 @@
+"""Actions: what instrumentation does at one place, and what it does it to.
+
+An action has three readings: `execute` does to an activation's registers and counters what its
+code does, `code.codegen` prices it as SPARC instructions, the reports show it: `str(action)` is
+in the papers' notation. Those here count acyclic paths and events, or write traces; schemes have
+others of their own.
+
+Actions are executed once for each path segment that a program executes in each register state,
+and the kernel counts how often that is (see `engine.segments`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import ClassVar, NamedTuple
+
+COLD_COUNTER = -1
+"""Number of the counter below a routine's array that counts cold paths (TPP A.1)."""
+
+
+class PathIncrement(NamedTuple):
+    """One increment of path counter `counter`; `on_back_edge` as in `CountPath`."""
+
+    counter: int
+    on_back_edge: bool
+
+
+@dataclass
+class Execution:
+    """What the actions of one activation read and write.
+
+    Attributes
+    ----------
+    registers
+        Its path registers.
+    last
+        The path counter that it incremented last, None where it has not yet.
+    edge
+        The edge whose actions are being executed.
+    counted
+        Increments of path counters, in order.
+    taken
+        Edges whose conditional code was executed, in order (see `take`).
+    """
+
+    registers: list[int]
+    last: int | None = None
+    edge: int = -1
+    counted: list[PathIncrement] = field(default_factory=list)
+    taken: list[int] = field(default_factory=list)
+
+    def count(self, counter: int, on_back_edge: bool = False) -> None:
+        """Increment path counter `counter`."""
+        self.counted.append(PathIncrement(counter, on_back_edge))
+        self.last = counter
+
+    def take(self) -> None:
+        """Note that this edge's conditional code is executed: it costs more then."""
+        self.taken.append(self.edge)
+
+
+class RegisterEffect(Enum):
+    """What an action does with the path registers that it finds."""
+
+    DEFINES = "defines"  # it sets them, whatever they held
+    USES = "uses"  # what it does depends on what they hold
+    IGNORES = "ignores"  # it leaves them alone
+
+
+class Action:
+    """What instrumentation does at one place. Actions are frozen: they are compared and hashed.
+
+    Attributes
+    ----------
+    effect
+        What kinds of actions may say of themselves so that hashed counts can be told early;
+        `USES` is always right.
+    """
+
+    effect: ClassVar[RegisterEffect] = RegisterEffect.USES
+
+    def execute(self, execution: Execution) -> None:
+        """Do to an activation what the action's code does."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class SetRegister(Action):
+    """`r = constant`: start a path (EPP 3.4)."""
+
+    effect = RegisterEffect.DEFINES
+
+    constant: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.registers[0] = self.constant
+
+    def __str__(self) -> str:
+        return f"r={self.constant}"
+
+
+@dataclass(frozen=True)
+class AddRegister(Action):
+    """`r += constant` (EPP 3.4)."""
+
+    constant: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.registers[0] += self.constant
+
+    def __str__(self) -> str:
+        return f"r+={self.constant}" if self.constant >= 0 else f"r-={-self.constant}"
+
+
+@dataclass(frozen=True)
+class CountPath(Action):
+    """`count[r + constant]++`: a path ends (EPP 3.4).
+
+    `on_back_edge` selects the hashing routine that remembers the last path (EPP 5.3).
+    """
+
+    constant: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.count(execution.registers[0] + self.constant, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"count[{register_sum(self.constant)}]++"
+
+
+@dataclass(frozen=True)
+class CountConstantPath(Action):
+    """`count[constant]++`: a path known without the register ends (EPP figure 8)."""
+
+    effect = RegisterEffect.IGNORES
+
+    constant: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.count(self.constant, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"count[{self.constant}]++"
+
+
+@dataclass(frozen=True)
+class CountEdge(Action):
+    """`edge[counter]++`: an event counter of its own, of an edge or a block.
+
+    (QPT2's chords; EPP 4.1's self-loops; BL94's vertex counters.) Its value follows from the
+    edge counts: see `InstrumentationPlan.event_counts`.
+    """
+
+    effect = RegisterEffect.IGNORES
+
+    counter: int
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+
+    def __str__(self) -> str:
+        return f"edge[{self.counter}]++"
+
+
+@dataclass(frozen=True)
+class WriteTrace(Action):
+    """`trace value`: the `width` bits of `value` are appended to the trace (BL94 4, 6.2).
+
+    `packed`: the trace is one of bits; else of whole bytes, and `width` a multiple of 8.
+    """
+
+    effect = RegisterEffect.IGNORES
+
+    value: int
+    width: int
+    packed: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`. The trace is no part of an activation."""
+
+    def __str__(self) -> str:
+        return f"trace {self.value}:{self.width}"
+
+
+def register_sum(constant: int) -> str:
+    """Return `r + constant` in the papers' notation."""
+    return f"r{constant:+d}" if constant else "r"

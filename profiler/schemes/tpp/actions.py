@@ -1,0 +1,63 @@
+"""What targeted path profiling does on edges (TPP 4.1, appendix A)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from profiler.plan.actions import COLD_COUNTER, Action, Execution, RegisterEffect, register_sum
+
+POISON = -(1 << 30)
+"""What a poisoned path register holds: its two high bits are set (TPP A.2)."""
+
+
+@dataclass(frozen=True)
+class Poison(Action):
+    """`poison r`: the path is cold from here on (TPP 4.1, A.2)."""
+
+    effect = RegisterEffect.DEFINES
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.registers[0] = POISON
+
+    def __str__(self) -> str:
+        return "poison r"
+
+
+@dataclass(frozen=True)
+class CountHotPath(Action):
+    """`count[r + constant]++` if r is not poisoned, else `cold++` (TPP 4.1, A.1).
+
+    `hashed`: the counters are in a hash table, and calling its routine is conditional code.
+    """
+
+    constant: int
+    on_back_edge: bool = False
+    hashed: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        counter = execution.registers[0] + self.constant
+        if counter < 0:
+            execution.count(COLD_COUNTER)
+            return
+        if self.hashed:
+            execution.take()
+        execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"if r<0 cold++ else count[{register_sum(self.constant)}]++"
+
+
+@dataclass(frozen=True)
+class CountColdPath(Action):
+    """`cold++`: a path that is cold in any case ends (TPP 4.1.2)."""
+
+    effect = RegisterEffect.IGNORES
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        execution.count(COLD_COUNTER)
+
+    def __str__(self) -> str:
+        return "cold++"
