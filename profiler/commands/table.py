@@ -92,11 +92,12 @@ def table_command(
     draws from it. Costs are simulated instructions. A program that fails has a row that says so;
     then the exit status is 1.
     """
-    from profiler.experiments.tables.catalogue import TABLES, find
+    from profiler.experiments.tables.catalogue import TABLES, find, tables
 
     if listed:
-        width = max(map(len, TABLES))
-        lines = (f"{name:{width}}  {spec.title}" for name, spec in TABLES.items())
+        known = tables()
+        width = max(map(len, known))
+        lines = (f"{name:{width}}  {spec.title}" for name, spec in known.items())
         streams.write(streams.STDOUT, "\n".join(lines) + "\n")
         return 0
     if everything == bool(names):

@@ -175,7 +175,7 @@ def judges(settings: Sequence[Setting]) -> list[Setting]:
     missing: dict[str, Setting] = {}
     for mode, setting in used.items():
         judge = definition(mode).judged_by
-        if judge is not None and judge not in used:
+        if judge is not None and judge not in used and find(judge) is not None:
             missing[judge] = Setting(judge, judge, setting.options)
     return list(missing.values())
 

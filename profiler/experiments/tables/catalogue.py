@@ -12,6 +12,7 @@ from profiler.experiments.tables import epp as tables_epp
 from profiler.experiments.tables import kiter as tables_kiter
 from profiler.experiments.tables import tpp as tables_tpp
 from profiler.experiments.tables import tpp_paths as tables_tpp_paths
+from profiler.experiments.tables.overheads import overheads
 from profiler.experiments.tables.spec import TableSpec
 from simulator.errors import UsageError
 
@@ -25,7 +26,13 @@ _ALL = (
     *tables_cs6120.TABLES,
 )
 TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in _ALL})
-"""By name."""
+"""Those of papers, by name."""
+
+
+def tables() -> Mapping[str, TableSpec]:
+    """Return all tables by name: those of papers, then others."""
+    own = overheads()
+    return {**TABLES, own.name: own}
 
 
 def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
@@ -36,9 +43,10 @@ def find(names: Iterable[str]) -> tuple[TableSpec, ...]:
     UsageError
         If there is no such table.
     """
-    found = {}
+    known = tables()
+    chosen = {}
     for name in names:
-        if name not in TABLES:
-            raise UsageError(f"there is no table {name!r}: name some of {', '.join(TABLES)}")
-        found[name] = TABLES[name]
-    return tuple(found.values())
+        if name not in known:
+            raise UsageError(f"there is no table {name!r}: name some of {', '.join(known)}")
+        chosen[name] = known[name]
+    return tuple(chosen.values())

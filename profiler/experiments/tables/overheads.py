@@ -1,0 +1,42 @@
+"""The overheads of all schemes side by side, those of other distributions too.
+
+No table of a paper, and so not among those of `simprof table --all`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+
+from profiler.experiments.cells.settings import setting
+from profiler.experiments.tables.epp import overhead
+from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Value
+from profiler.schemes import registry
+
+
+def rows(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return the overheads of one program, by mode."""
+    yield (program.name, *(overhead(found[mode]) for mode in registry.planned_modes()))
+
+
+def claims(table: ReportTable) -> Iterable[Claim]:
+    """Nobody claims anything."""
+    return ()
+
+
+@cache
+def overheads() -> TableSpec:
+    """Return the table; its columns are the modes that are installed."""
+    modes = registry.planned_modes()
+    return TableSpec(
+        "overheads",
+        "Overheads of all schemes",
+        "simprof",
+        "Added instructions in percent of the uninstrumented run's, under each scheme's default "
+        "options.",
+        (Column("program", "program"), *(Column(mode, mode, Form.PERCENT) for mode in modes)),
+        {mode: Need(setting(mode)) for mode in modes},
+        rows,
+        claims,
+    )
