@@ -92,7 +92,7 @@ def test_facts_are_about_the_atom_not_about_what_was_compared() -> None:
     assert refined(Affine(0, 7, 1), 3, 4) == (0, 3)
     assert refined(Affine(MASK64 - 64, 7, 1), 3, 4) == (65, 68)  # x - 65 <= 3: 'A' to 'D'
     assert refined(Affine(0, 7, 4), 14, 2) == (None, 3)  # 4 x <= 14
-    assert refined(Affine(0, 7, 4), 3, 10, (None, 9)) == (1, 9)  # 4 x > 3
+    assert refined(Affine(0, 7, 4), 4, 10, (None, 9)) == (2, 9)  # 4 x > 4
     assert refined(Affine(10, 7, -1), 3, 4) == (7, 10)  # 10 - x <= 3, unsigned
 
 

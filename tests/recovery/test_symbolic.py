@@ -120,9 +120,9 @@ def test_a_new_frame_register_takes_its_slots_with_it() -> None:
 
 def test_a_new_window_sees_outs_as_ins() -> None:
     """Globals stay, locals and old ins go, slots by %sp are now by %fp."""
-    state: State = {1: 10, 8: 80, 16: 160, 24: 240, (SP, 64): (4, 1), (FP, -8): (4, 2)}
+    state: State = {1: 10, 8: 80, 15: 150, 16: 160, 24: 240, (SP, 64): (4, 1), (FP, -8): (4, 2)}
     save_window(state, SP)
-    assert state == {1: 10, 24: 80, (FP, 64): (4, 1)}
+    assert state == {1: 10, 24: 80, 31: 150, (FP, 64): (4, 1)}
 
 
 def test_the_old_window_sees_ins_as_outs() -> None:
