@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Any
 
 from profiler.code import pricing
@@ -16,6 +17,7 @@ from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.profiles.routine_facts import routine_facts
 from profiler.schemes.definition import SchemeDefinition
 
 
@@ -164,17 +166,11 @@ def _sizes(run: GraphRun) -> dict[str, int]:
 
 def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
     cfg, plan = run.cfg, run.plan.plan
-    decoder = run.decoder
-    return {
-        "name": cfg.name,
-        "address": 0,
-        **asdict(graph_facts(cfg)),
-        "cut_edges": 0 if decoder is None else len(decoder.cut_edges),
-        "table": str(plan.table),
-        "addressing": None if plan.addressing is None else str(plan.addressing),
-        "path_register": run.prices.path_register,
-        "activations": sum(walk.count for walk in document.walks),
+    facts = routine_facts(cfg, graph_facts(cfg), plan, run.decoder, run.prices.path_register)
+    shown = {
+        name: str(value) if isinstance(value, StrEnum) else value for name, value in facts.items()
     }
+    return shown | {"activations": sum(walk.count for walk in document.walks)}
 
 
 def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:

@@ -9,8 +9,8 @@ from profiler.code.pricing import RoutinePrice
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.plan.plan import Table
 from profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
+from profiler.profiles.routine_facts import routine_facts
 from profiler.schemes.definition import SchemeDefinition
 from profiler.session.events import RoutineEvents
 
@@ -47,19 +47,9 @@ def routine_profile(routine: RoutineReading) -> RoutineProfile:
     cfg, blocks = events.cfg, events.block_counts
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
-    facts = events.graph_facts
+    facts = routine_facts(cfg, events.graph_facts, plan, decoder, routine.price.path_register)
     return RoutineProfile(
-        name=cfg.name,
-        address=cfg.address,
-        blocks=facts.blocks,
-        edges=facts.edges,
-        back_edges=facts.back_edges,
-        irreducible=facts.irreducible,
-        potential_paths=facts.potential_paths,
-        cut_edges=0 if decoder is None else len(decoder.cut_edges),
-        table=Table.NONE if plan is None else plan.table,
-        addressing=None if plan is None else plan.addressing,
-        path_register=routine.price.path_register,
+        **facts,
         activations=events.activations,
         added=routine.price.added + routine.counters.hashing,
         instructions=sum(

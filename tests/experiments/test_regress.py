@@ -458,7 +458,7 @@ def test_one_instruction_of_a_snippet_is_caught(
     changed = {**snippets_paths.GENERATORS, CountEdge: Generator(longer, plain.needs)}
     monkeypatch.setattr(snippets_paths, "GENERATORS", changed)
     monkeypatch.setattr(cost_model, "GENERATORS", changed)
-    registry.generators.cache_clear()
+    monkeypatch.setattr(registry, "generators", lambda mode: changed)
     monkeypatch.setattr(regress, "cost_model", cost_model.make_cost_model)
     found = again(old, place)
     assert found.status == 1

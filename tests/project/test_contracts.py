@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import subprocess
 import sys
 import tomllib
 from pathlib import Path
@@ -81,3 +83,53 @@ def is_output(node: ast.AST) -> bool:
         and isinstance(node.value, ast.Name)
         and node.value.id == "sys"
     )
+
+
+LOADED = """
+import json, sys
+from profiler.cli import run
+status = run(sys.argv[1:])
+print(json.dumps([status, sorted(m for m in ("numba", "unicorn", "networkx") if m in sys.modules)]))
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["graph", "--mode=kiter", "--report", "/dev/null", "{graph}"],
+        ["cfg", "-o", "/dev/null", "fixtures/bin/v9/calls.elf"],
+        *(
+            ["cfg", "--code", mode, "-o", "/dev/null", "fixtures/bin/v9/calls.elf"]
+            for mode in ("pp", "bits", "calls-optimal")
+        ),
+    ],
+    ids=lambda command: " ".join(command[:3]),
+)
+def test_planning_loads_neither_numba_nor_unicorn(command: list[str], tmp_path: Path) -> None:
+    graph = tmp_path / "graph.json"
+    graph.write_text(json.dumps({"entry": "A", "exit": "A", "edges": [["A", "A"]]}))
+    words = [word.replace("{graph}", str(graph)) for word in command]
+    done = subprocess.run(
+        [sys.executable, "-c", LOADED, *words], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert json.loads(done.stdout.splitlines()[-1]) == [0, []]
+
+
+def test_help_imports_no_subcommand() -> None:
+    code = (
+        "import sys\nfrom profiler.cli import run\nrun(['--help'])\n"
+        "print([m for m in sys.modules if m.startswith(('profiler.', 'simulator.', 'numpy'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    loaded = set(ast.literal_eval(done.stdout.splitlines()[-1]))
+    assert loaded <= {
+        "profiler.cli", "profiler.commands", "profiler.commands.group",
+        "profiler.commands.streams", "simulator.errors",
+    }  # fmt: skip
+
+
+def test_the_top_of_the_profiler_holds_the_command_line_only() -> None:
+    top = {path.name for path in (ROOT / "profiler").iterdir() if path.is_file()}
+    assert top == {"__init__.py", "cli.py", "py.typed"}

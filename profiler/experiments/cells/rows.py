@@ -17,6 +17,7 @@ from profiler.graphs.weights import measured
 from profiler.plan.decoders import GuidedDecoder, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.profiles.routine_facts import routine_facts
 from profiler.request.request import SchemeOptions
 from profiler.schemes.registry import definition, make_plan
 from profiler.session.events import RoutineEvents
@@ -121,22 +122,11 @@ def plan_row(
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
     cfg, plan = whole.cfg, whole.plan
-    facts = graph_facts(cfg)
     places = _places(cfg, plan, context, (0,) * len(cfg.edges))
     decoder = definition(mode).path_decoder(whole)
     return RoutineRow(
-        name=cfg.name,
-        address=cfg.address,
-        blocks=facts.blocks,
-        edges=facts.edges,
-        back_edges=facts.back_edges,
-        irreducible=facts.irreducible,
-        potential_paths=facts.potential_paths,
+        **routine_facts(cfg, graph_facts(cfg), plan, decoder, code.path_register),
         num_paths=None if decoder is None else decoder.num_paths,
-        cut_edges=0 if decoder is None else len(decoder.cut_edges),
-        table=plan.table,
-        addressing=plan.addressing,
-        path_register=code.path_register,
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
     )
