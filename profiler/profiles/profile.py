@@ -214,11 +214,6 @@ class Measurement:
         """Added instructions per instruction of the uninstrumented run."""
         return self.added / self.base if self.base else 0.0
 
-    @property
-    def has_paths(self) -> bool:
-        """Whether the scheme collects paths."""
-        return self.mode in PATH_MODES
-
     def edge_profile(self) -> EdgeProfile:
         """Return the edge counts alone."""
         return EdgeProfile({routine.key: routine.edge_counts for routine in self.routines})
@@ -226,9 +221,6 @@ class Measurement:
     def path_profile(self) -> PathProfile:
         """Return the path counts alone."""
         return PathProfile({routine.key: routine.path_counts for routine in self.routines})
-
-
-PATH_MODES = frozenset({"pp", "bittrace", "tpp", "kiter"})
 
 
 @dataclass(frozen=True)

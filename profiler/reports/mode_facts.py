@@ -31,6 +31,14 @@ def collects(measurement: Measurement) -> ProfileKind:
     return ProfileKind.EDGES if scheme is None else scheme.collected(measurement.options)
 
 
+def collects_paths(measurement: Measurement) -> bool:
+    """Whether the profile is one of paths, though none may have been executed."""
+    scheme = find(measurement.mode)
+    if scheme is None:
+        return any(routine.path_counts for routine in measurement.routines)
+    return scheme.counts_paths
+
+
 def counts_blocks(measurement: Measurement) -> bool:
     """Whether the profile is one of blocks."""
     return collects(measurement) is ProfileKind.BLOCKS

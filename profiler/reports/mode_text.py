@@ -30,7 +30,7 @@ def numbers_grid() -> Table:
 
 def path_kinds(measurement: Measurement) -> Table | None:
     """List executions of paths by how they are known; None in modes that collect none."""
-    if not measurement.has_paths:
+    if not mode_facts.collects_paths(measurement):
         return None
     shares = mode_facts.path_shares(measurement)
     table = numbers_grid()

@@ -73,7 +73,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
             for routine in measurement.routines
             for block, count in mode_facts.block_counts(routine).items()
         ]
-    if measurement.has_paths:
+    if mode_facts.collects_paths(measurement):
         result["paths"] = [
             path for routine in measurement.routines for path in path_objects(routine)
         ]

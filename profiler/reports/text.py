@@ -70,7 +70,7 @@ def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
     yield from section("What is lost", losses(measurement))
     if top > 0:
         yield from section("Routines by added instructions", routines(measurement, top))
-        if measurement.has_paths:
+        if mode_facts.collects_paths(measurement):
             yield from section("Hot paths", hot_paths(measurement, top))
         if mode_facts.counts_blocks(measurement):
             yield from section("Hot blocks", hot_blocks(measurement, top))

@@ -24,7 +24,7 @@ from profiler.code.runtime.routines import ROUTINES
 from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
 from profiler.code.snippet_parts import Generators
 from profiler.code.snippets_paths import GENERATORS
-from profiler.plan.actions import Action
+from profiler.plan.actions import Action, CountConstantPath, CountPath
 from profiler.schemes.definition import SchemeCode
 from profiler.schemes.registry import OWN
 from simulator.binary.program import MachineKind
@@ -81,9 +81,20 @@ def own_code() -> tuple[SchemeCode, ...]:
         samples=SAMPLES,
         routines=ROUTINES,
         routine_costs=_hash_routine_costs,
+        callers={"hash_count": (CountPath, CountConstantPath)},
     )
     schemes = {id(code): code for code in (scheme.code() for scheme in OWN)}
     return common, *schemes.values()
+
+
+@cache
+def routine_callers() -> Mapping[str, frozenset[str]]:
+    """Return by the beginning of a routine's name which kinds of actions may call it."""
+    callers: dict[str, set[str]] = {}
+    for code in own_code():
+        for symbol, kinds in code.callers.items():
+            callers.setdefault(symbol, set()).update(kind.__name__ for kind in kinds)
+    return MappingProxyType({symbol: frozenset(names) for symbol, names in callers.items()})
 
 
 def make_cost_model(codes: Sequence[SchemeCode] | None = None) -> CostModel:

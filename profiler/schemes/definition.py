@@ -182,6 +182,8 @@ class SchemeCode:
         Run-time routines that the code calls.
     routine_costs
         For a machine, what is counted in these routines, by symbol, as text for the digest.
+    callers
+        Beginning of a run-time routine's symbol -> kinds of own actions whose code may call it.
     run_cost
         Instructions that a whole run adds besides snippets, of the run's `sizes`.
     """
@@ -190,6 +192,7 @@ class SchemeCode:
     samples: Mapping[type, Sequence[Samples]] = field(default_factory=dict)
     routines: tuple[Routines, ...] = ()
     routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = _no_costs
+    callers: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
     run_cost: Callable[[MachineKind, Mapping[str, int]], int] = _no_cost
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.reports import mode_facts
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.pp.planner import PathPlan
 from profiler.session.observation import Observation
@@ -134,7 +135,7 @@ def check_profile(simulated: Simulated, expected: NaiveProfile) -> None:
             assert edges_of(cfg, routine) == nonzero(reference.edges), (mode, cfg.name, number)
             assert early_of(routine) == early_names(cfg, reference.early), (mode, cfg.name)
             assert routine.activations == reference.activations, (mode, cfg.name)
-            if measurement.has_paths:
+            if mode_facts.collects_paths(measurement):
                 assert paths_of(routine, False) == reference.by_blocks(), cfg.name
                 partial: Counter[tuple[BlockName, ...]] = Counter()
                 for path, count in reference.partial.items():

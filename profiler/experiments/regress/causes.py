@@ -8,6 +8,7 @@ from typing import Literal
 
 from profiler.experiments.regress.routines import PlanChange, RoutineChange
 from profiler.experiments.regress.values import Baseline, Fact, Facts, Run, SettingResult
+from profiler.schemes.cost_model import routine_callers
 
 CauseKind = Literal[
     "binary",
@@ -198,24 +199,13 @@ def cost_changes(
             yield part if part in old and part in new else f"{part} ({_presence(part, new)})"
 
 
-_COUNTING = frozenset(
-    {"CountPath", "CountConstantPath", "CountHotPath", "CountIterations", "CountWords"}
-)
-_CALLERS: Mapping[str, frozenset[str]] = {
-    "hash_count": _COUNTING,
-    "log": frozenset({"LogSource", "LogDestination", "LogDisrupt"}),
-    "trace_flush": frozenset({"WriteTrace", "WriteTarget"}),
-}
-"""Beginning of a run-time routine's name -> the kinds of actions whose code may call it."""
-
-
 def _matters(part: str, kinds: frozenset[str]) -> bool:
     """Whether a part of the cost model prices anything in plans of these kinds of actions."""
     sort, _, name = part.partition(" ")
     if sort == "snippet":
         return name in kinds
     if sort == "routine":
-        callers = [known for prefix, known in _CALLERS.items() if name.startswith(prefix)]
+        callers = [known for symbol, known in routine_callers().items() if name.startswith(symbol)]
         return bool(kinds.intersection(*callers)) if callers else bool(kinds)
     return sort == "generation" or bool(kinds)
 

@@ -95,4 +95,4 @@ SAMPLES = {
     ),
 }
 
-CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES)
+CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountWords,)})

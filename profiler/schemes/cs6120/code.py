@@ -64,4 +64,5 @@ CODE = SchemeCode(
     samples=SAMPLES,
     routines=(logging_routines,),
     routine_costs=_routine_costs,
+    callers={"log": (LogSource, LogDestination, LogDisrupt)},
 )

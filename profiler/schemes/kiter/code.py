@@ -224,4 +224,6 @@ SAMPLES = {
     LeaveLoop: _samples((LeaveLoop(2),), LeaveLoop(4)),
 }
 
-CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES)
+CODE = SchemeCode(
+    generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountIterations,)}
+)

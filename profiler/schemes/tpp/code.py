@@ -144,4 +144,4 @@ SAMPLES = {
     CountColdPath: (Samples((CountColdPath(),), PATH_TABLES, 1),),
 }
 
-CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES)
+CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountHotPath,)})

@@ -230,5 +230,6 @@ CODE = SchemeCode(
         lambda machine: flush_routine(machine, True),
     ),
     routine_costs=_routine_costs,
+    callers={"trace_flush": (WriteTrace, WriteTarget)},
     run_cost=_run_cost,
 )
