@@ -10,7 +10,7 @@ the answer together, `static` the part that no run is needed for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -24,8 +24,6 @@ from profiler.graphfiles.pricing import price
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs import flow
 from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PathNumbering
-from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
 from profiler.request.errors import CountError
 from profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
@@ -176,9 +174,8 @@ def _check_enumeration(
             f"{document.file}: {decoder.num_paths} paths are too many to enumerate "
             f"(limit {ENUMERATION_LIMIT}); lower --path-limit"
         )
-    numbering = getattr(plan, "numbering", None)
-    if isinstance(numbering, PathNumbering):
-        blocks = numbering.blocks_of_all_paths()
+    blocks = decoder.blocks_of_all_paths
+    if blocks is not None:
         _check_blocks(document, decoder, blocks, str(blocks))
     return decoder
 
@@ -194,23 +191,9 @@ def _check_blocks(document: GraphDocument, plan: PathDecoder, blocks: int, size:
 def _all_paths(document: GraphDocument, plan: PathDecoder) -> list[dict[str, Any]]:
     listed = []
     blocks = 0
-    for path_id, record in numbered_paths(plan):
+    for path_id, record in plan.numbered_paths():
         blocks += len(record.blocks)
         _check_blocks(document, plan, blocks, f"more than {LISTED_BLOCKS_LIMIT}")
         path = path_object(document.cfg, path_id, record)
         listed.append({key: path[key] for key in ("id", "blocks", "edges")})
     return listed
-
-
-def numbered_paths(plan: PathDecoder) -> Iterator[tuple[int, PathRecord]]:
-    """Yield every path that a plan tells apart with its number.
-
-    Plans whose numbers are not 0 .. num_paths - 1 list their paths and number each.
-    """
-    listed, encode = getattr(plan, "all_paths", None), getattr(plan, "encode", None)
-    if listed is None or encode is None:
-        for path_id in range(plan.num_paths):
-            yield path_id, plan.decode(path_id)
-        return
-    for record in listed():
-        yield encode(record.blocks, record.edges), record

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -146,6 +146,15 @@ class PathDecoder(RoutinePlan, Protocol):
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts; ValueError if there is none."""
+        ...
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path that the plan tells apart, with its number."""
+        ...
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        """How many blocks all paths have together; None where only listing them tells."""
         ...
 
 

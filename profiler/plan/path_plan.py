@@ -107,9 +107,22 @@ class AcyclicPathPlan(PathCountingPlan):
     def decode_partial(self, end: UnfinishedPath) -> PathRecord:
         """Return the unfinished path of activations that ended early (EPP 3.6)."""
 
+    @abstractmethod
+    def encode(self, blocks: Sequence[int], edges: Sequence[int]) -> int:
+        """Return the number of a path given as in `PathRecord`."""
+
     def all_paths(self) -> Iterator[PathRecord]:
         """Yield every path that a counter counts, in the order of `numbering`."""
         return (path_record(self.dag, path) for path in self.numbering.paths())
+
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path with the number of its counter, in the order of `numbering`."""
+        return ((self.encode(record.blocks, record.edges), record) for record in self.all_paths())
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        """How many blocks all paths have together."""
+        return self.numbering.blocks_of_all_paths()
 
     def dag_path(self, blocks: Sequence[int], edges: Sequence[int]) -> tuple[int, ...]:
         """Return the dag edges, from ENTRY to EXIT, of a path given as in `PathRecord`."""

@@ -123,6 +123,15 @@ class IterationPlan(PathCountingPlan):
         """Yield every valid path, by ascending number."""
         return map(self._record, self.numbering.paths())
 
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path with its number, by ascending number."""
+        return ((path_id, self.decode(path_id)) for path_id in range(self.num_paths))
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        """Not known without listing the paths."""
+        return None
+
     def _record(self, path: Sequence[int], partial: bool = False) -> PathRecord:
         edges = [self.unrolled.edges[edge] for edge in path]
         vertices = (self.unrolled.copies[edge.target].vertex for edge in edges)

@@ -151,6 +151,15 @@ class TppPlan:
         first = self.obvious.first_edges[path_id - self.numbering.total]
         return path_record(self.obvious.dag, self.obvious.path(first))
 
+    def numbered_paths(self) -> Iterator[tuple[int, PathRecord]]:
+        """Yield every path with its number, by ascending number."""
+        return ((path_id, self.decode(path_id)) for path_id in range(self.num_paths))
+
+    @property
+    def blocks_of_all_paths(self) -> int | None:
+        """How many blocks the counted paths have together."""
+        return self.numbering.blocks_of_all_paths()
+
     def all_paths(self) -> Iterator[PathRecord]:
         """Yield every path, by ascending number."""
         counted = (path_record(self.dag, path) for path in self.numbering.paths())
