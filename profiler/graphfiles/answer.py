@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from profiler.code import pricing
-from profiler.code.sizes import counter_bytes
+from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
@@ -16,6 +16,7 @@ from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.profiles.profile import RUN_SCHEMA
 from profiler.schemes.definition import SchemeDefinition
 
 
@@ -95,7 +96,7 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
 
 def _header(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
-        "schema": "simprof/run/1",
+        "schema": RUN_SCHEMA,
         "program": {
             "file": document.file,
             "sha256": document.sha256,
@@ -148,18 +149,13 @@ def _blocks(cfg: ControlFlowGraph, counts: Sequence[int | None]) -> list[dict[st
 
 
 def _sizes(run: GraphRun) -> dict[str, int]:
-    """Bytes and instructions that the scheme takes."""
+    """How much counters, code and trace take."""
     code, plan = run.prices.code, run.plan
-    sizes = {
-        "counter_bytes": counter_bytes(plan.plan, len(run.counters.paths)),
-        "snippets": code.static_instructions,
-        "code_bytes": code.code_bytes,
+    return {
+        **plan_sizes(plan.plan, code, len(run.counters.paths)),
+        "snippet_instructions": code.static_instructions,
+        **trace_sizes(run.definition.trace_writer(plan), run.crossings),
     }
-    writer = run.definition.trace_writer(plan)
-    if writer is not None:
-        sizes["trace_bits"] = writer.standard_bits(run.crossings)
-        sizes["minimal_trace_bits"] = writer.minimal_bits(run.crossings)
-    return sizes
 
 
 def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:

@@ -15,6 +15,9 @@ from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.schemes.definition import Loss, ProfileKind
 from profiler.schemes.registry import find
 
+INSTRUCTION_BYTES = 4
+"""Every SPARC instruction is a word."""
+
 
 @dataclass(frozen=True)
 class Attribution:
@@ -57,12 +60,17 @@ def increments(measurement: Measurement) -> int:
 
 
 def sizes(measurement: Measurement) -> dict[str, int]:
-    """Return the sizes with traces in whole bytes beside those in bits."""
-    found = dict(measurement.sizes)
+    """Return the sizes by name, those in other units added that follow from a measurement's.
+
+    The code of snippets is also counted in instructions, traces also in whole bytes.
+    """
+    named = dict(measurement.sizes)
+    if "code_bytes" in named:
+        named["snippet_instructions"] = named["code_bytes"] // INSTRUCTION_BYTES
     for name in ("trace", "minimal_trace"):
-        if f"{name}_bits" in found:
-            found[f"{name}_bytes"] = -(-found[f"{name}_bits"] // 8)
-    return found
+        if f"{name}_bits" in named:
+            named[f"{name}_bytes"] = -(-named[f"{name}_bits"] // 8)
+    return named
 
 
 def attribution(measurement: Measurement) -> Attribution | None:

@@ -1,4 +1,4 @@
-"""A measurement as JSON: schema `simprof/run/1` (docs/SEMANTICS.md).
+"""A measurement as JSON: schema `simprof/run/2` (docs/SEMANTICS.md).
 
 Numbers are exact integers of any length, addresses are integers. Beyond the schema's fields the
 object carries `partial`, `warnings` and, for a run that did not exit by itself, the signal and
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from profiler.profiles.codec import big_integers, encode
 from profiler.profiles.profile import (
+    RUN_SCHEMA,
     EdgeCount,
     Ending,
     FaultInfo,
@@ -22,8 +23,6 @@ from profiler.profiles.profile import (
     RoutineProfile,
 )
 from profiler.reports import mode_facts
-
-SCHEMA = "simprof/run/1"
 
 
 def render(measurement: Measurement) -> str:
@@ -39,7 +38,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
     an exact path profile of the same run judges this one.
     """
     result: dict[str, object] = {
-        "schema": SCHEMA,
+        "schema": RUN_SCHEMA,
         "program": program_object(measurement.program),
         "mode": measurement.mode,
         "options": encode(measurement.options),
