@@ -62,7 +62,7 @@ class Stretch:
     at_end
         Those of `counted` that the kernel counts in a hash table when the segment ends; others
         that are hashed have operations of their own (`Player.fixed_counts`).
-    hashed
+    hashed_increments
         How many of `counted` are hashed, both kinds.
     """
 
@@ -70,7 +70,7 @@ class Stretch:
     counted: tuple[PathIncrement, ...]
     taken: tuple[int, ...]
     at_end: tuple[PathIncrement, ...]
-    hashed: int
+    hashed_increments: int
 
 
 @dataclass
@@ -79,7 +79,7 @@ class Totals:
 
     paths: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
-    hashed: int = 0
+    hashed_increments: int = 0
 
     def add(self, stretch: Stretch, times: int) -> None:
         """Count `stretch` `times` times."""
@@ -87,7 +87,7 @@ class Totals:
             self.paths[counter] += times
         for edge in stretch.taken:
             self.taken[edge] += times
-        self.hashed += stretch.hashed * times
+        self.hashed_increments += stretch.hashed_increments * times
 
 
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
@@ -148,8 +148,15 @@ class Player:
             if ends and (block in self._dead or block == self._cfg.exit):
                 registers = self.start[0]
         counted = tuple(execution.counted)
-        hashed = sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
-        return Stretch((registers, last), counted, tuple(execution.taken), tuple(at_end), hashed)
+        return Stretch(
+            after=(registers, last),
+            counted=counted,
+            taken=tuple(execution.taken),
+            at_end=tuple(at_end),
+            hashed_increments=(
+                sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
+            ),
+        )
 
     def _counts_at_end(self, edge: int) -> bool:
         """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
@@ -301,13 +308,13 @@ class Products:
             self.lost += 1
             return False
         product = self._routines[state.routine]
-        stretches, after, hashed = [], [], []
+        stretches, after, operations = [], [], []
         for player, registers in zip(product.players.values(), state.players, strict=True):
             place = player.stretch(registers, key, edges)
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
-            hashed += [
+            operations += [
                 hash_operation(player.table, count, self._memory.hash_key(count.counter))
                 for count in stretch.at_end
             ]
@@ -315,7 +322,7 @@ class Products:
         if self._keep_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
         target = self._number(SegmentState(state.routine, tuple(after), history))
-        successor = (key, 0, target, self._list(tuple(hashed)))
+        successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
         self._sources.append(number)
         self._keys.append(key)
@@ -323,13 +330,16 @@ class Products:
         self._owners.append(state.routine)
         return True
 
-    def _list(self, hashed: tuple[tuple[int, int], ...]) -> int:
-        """Number of the list of operations for these hashed counts; 0 for none."""
-        known = self._lists.get(hashed)
-        if known is None:
-            operations = [(code, key, len(hashed)) for code, key in hashed]
-            known = self._lists[hashed] = self._memory.add_operations(operations)
-        return known
+    def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
+        """Return the number of the kernel's list of these operations, which count in hash tables.
+
+        0 is the number of the empty list. Each operation is its code and its key.
+        """
+        number = self._lists.get(operations)
+        if number is None:
+            sized = [(code, key, len(operations)) for code, key in operations]
+            number = self._lists[operations] = self._memory.add_operations(sized)
+        return number
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""

@@ -71,7 +71,7 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     base = sum(
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
     )
-    added = run.counters.hashing + pricing.added(
+    added = run.counters.hash_instructions + pricing.added(
         run.prices.code, run.crossings, executed, run.counters.taken
     )
     sizes = _sizes(run)
@@ -115,7 +115,7 @@ def _counts(run: GraphRun) -> dict[str, int]:
     traced = run.definition.writes_trace  # its events are tokens, which nothing increments
     return {
         "path_increments": counters.path_increments,
-        "hashed_increments": counters.hashed,
+        "hashed_increments": counters.hashed_increments,
         "edge_increments": 0 if traced else sum(counters.events),
         "blocks": sum(run.executions),
         "transfers": sum(run.crossings),

@@ -115,14 +115,14 @@ class Counters:
         counted = _PathTotals()
         if scheme.slot is not None:
             counted = self._paths.get((routine, scheme.slot), counted)
-        _, hashing = self._lowering.hashing(routine, scheme.slot or 0)
+        hash_work = self._lowering.hash_work(routine, scheme.slot or 0)
         return RoutineCounters(
             paths=dict(sorted(counted.totals.paths.items())),
             events=values,
             early=events.early,
             unfinished=tuple(UnfinishedPath(*end, n) for end, n in counted.unfinished.items()),
-            hashed=counted.totals.hashed,
-            hashing=0 if scheme.slot is None else hashing,
+            hashed_increments=counted.totals.hashed_increments,
+            hash_instructions=0 if scheme.slot is None else hash_work.instructions,
             taken=counted.totals.taken,
         )
 

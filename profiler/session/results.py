@@ -143,7 +143,7 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
     events, counters = routine.events, routine.counters
     counts = {
         "path_increments": counters.path_increments,
-        "hashed_increments": counters.hashed,
+        "hashed_increments": counters.hashed_increments,
         "edge_increments": sum(counters.events),
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),

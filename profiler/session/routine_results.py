@@ -61,7 +61,7 @@ def routine_profile(routine: RoutineReading) -> RoutineProfile:
         addressing=None if plan is None else plan.addressing,
         path_register=routine.price.path_register,
         activations=events.activations,
-        added=routine.price.added + routine.counters.hashing,
+        added=routine.price.added + routine.counters.hash_instructions,
         instructions=sum(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),

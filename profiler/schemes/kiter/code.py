@@ -185,8 +185,8 @@ def _itr(writer: Writer) -> int:
 
 
 def _count_needs(action: CountIterations, table: Table, machine: MachineKind) -> Needs:
-    hashing = count_needs(action, table, machine).clobbers
-    return Needs(True, hashing, machine is MachineKind.SPARCV8)
+    clobbers = count_needs(action, table, machine).clobbers
+    return Needs(True, clobbers, machine is MachineKind.SPARCV8)
 
 
 _PATH = Needs(path=True)
