@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from simulator.errors import UsageError
 
@@ -37,13 +37,7 @@ class RegenerationError(UsageError):
     metavar="FILE",
     help="Write the start addresses of all blocks executed, in order; - is stdout.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write the summary as JSON; - is stdout.",
-)
+@shared_options.json_option("Write the summary as JSON; - is stdout.")
 def regenerate_command(
     trace: Path, check: bool, program: Path | None, output: Path | None, json_file: Path | None
 ) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, streams
+from profiler.commands import options, program_options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.regress_record import watch
 from profiler.request.request import Weights
@@ -100,20 +100,11 @@ def _fraction(text: str) -> Fraction | None:
 )
 @click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")
 @click.option("--markdown", type=options.PATH, metavar="FILE", help="Write a Markdown summary.")
-@click.option(
-    "--json",
-    "json_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write everything as JSON; - is stdout (the report then goes to stderr).",
+@shared_options.json_option(
+    "Write everything as JSON; - is stdout (the report then goes to stderr)."
 )
-@click.option(
-    "--timeout",
-    type=options.seconds,
-    metavar="SECONDS",
-    help="Give a program up after so much time; the status is then 124.",
-)
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar.")
+@shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
+@shared_options.progress_option()
 def check_command(
     baseline: Path,
     tolerance: Fraction,
