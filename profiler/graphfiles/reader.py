@@ -235,6 +235,13 @@ class _Walks:
             self.between.setdefault((edge.source, edge.target), []).append(edge.id)
 
     def parse(self, runs: object) -> tuple[ExecutedWalk, ...]:
+        """Return the walks of a graph file's `runs`, in the file's order.
+
+        Raises
+        ------
+        GraphFileError
+            If a run is no walk of the graph from ENTRY, or all together cross too many edges.
+        """
         if not isinstance(runs, list):
             raise GraphFileError(f"{self.file}: runs: must be a list of [blocks, count]")
         walks, crossings = [], 0

@@ -107,10 +107,12 @@ class _Header:
 
     @property
     def is64(self) -> bool:
+        """Whether addresses have 64 bits."""
         return self.machine is MachineKind.SPARCV9
 
     @property
     def limit(self) -> int:
+        """Address behind the last byte that a segment may have."""
         return _LIMIT_64 if self.is64 else _LIMIT_32
 
 

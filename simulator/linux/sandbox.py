@@ -220,11 +220,19 @@ class _Walk:
         self._queue(path, start)
 
     def close(self) -> None:
+        """Close the directory that the resolution stands in."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def run(self) -> ResolvedPath:
+        """Follow all components; return where they lead.
+
+        Raises
+        ------
+        OSError
+            If a component does not exist, is no directory, or there are too many links.
+        """
         while self._todo:
             name = self._todo.popleft()
             if name == b".":
