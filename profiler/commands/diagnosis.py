@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Check:
+class SystemCheck:
     """One thing looked at. `remedy`: the one command that would make it right."""
 
     name: str
@@ -20,7 +20,7 @@ class Check:
 class Diagnosis:
     """All checks, in order."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[SystemCheck, ...]
 
     @property
     def ok(self) -> bool:

@@ -26,12 +26,12 @@ from profiler.engine import kernels
 from profiler.engine.memory import MAXIMUM_DEPTH, EngineMemory
 from profiler.engine.walk import (
     UNKNOWN,
-    Context,
     GraphIndex,
     Missing,
     MissingEntry,
     MissingReturn,
     Step,
+    WalkContext,
 )
 from simulator.errors import UnsupportedError
 
@@ -91,7 +91,7 @@ class Activations:
         tally: Tally,
         stack_mask: int,
         cross: Callable[[Sequence[Step]], None],
-        reached: Callable[[int, int], tuple[tuple[Step, ...], Context]],
+        reached: Callable[[int, int], tuple[tuple[Step, ...], WalkContext]],
         on_missing: Callable[[Missing], None],
     ) -> None:
         self._memory = memory

@@ -22,11 +22,10 @@ from profiler.engine.activations import Activations, Tally, too_deep
 from profiler.engine.lowering import Lowering, fuse
 from profiler.engine.memory import Operation
 from profiler.engine.run_counts import RunCounts, Transition
-from profiler.engine.states import State, States
+from profiler.engine.states import BlockState, States
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import (
     UNKNOWN,
-    Context,
     Cross,
     GraphIndex,
     Land,
@@ -37,6 +36,7 @@ from profiler.engine.walk import (
     Pop,
     Push,
     Step,
+    WalkContext,
     Walker,
 )
 from simulator.errors import SimulatorError
@@ -117,7 +117,7 @@ class Automaton:
         """Add the transition from `source` to the block at `address` and take it."""
         boundary, first = self._states.boundary(source, address)
         inside = () if source == kernels.START else self._states.inside(source)[0]
-        target = self._states.number(State(address, size, first))
+        target = self._states.number(BlockState(address, size, first))
         steps = (*inside, *boundary)
         for step in steps:
             if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
@@ -258,9 +258,11 @@ class Automaton:
                 "please report this program"
             )
         if done == 0:
-            self.clock[kernels.STATE] = self._states.number(State(address, size, state.first))
+            self.clock[kernels.STATE] = self._states.number(BlockState(address, size, state.first))
             return
-        self._resolve(self._states.number(State(state.address, done, state.first)), address, size)
+        self._resolve(
+            self._states.number(BlockState(state.address, done, state.first)), address, size
+        )
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
         arrival, self._arrival = self._arrival, None
@@ -355,13 +357,13 @@ class Automaton:
         land = self._activations.land
         self._await(lambda address: land(address, block, returned=False))
 
-    def _end_by_trap(self, steps: Sequence[Step], context: Context) -> None:
+    def _end_by_trap(self, steps: Sequence[Step], context: WalkContext) -> None:
         """The current activation ends with the trap at the end of `steps`."""
         frame = self._activations.current
         self._activations.apply(steps, frame)
         self._activations.end_early(frame, self._leave_by_trap(context))
 
-    def _leave_by_trap(self, context: Context) -> int:
+    def _leave_by_trap(self, context: WalkContext) -> int:
         """The block that a trap which does not return leaves its activation in.
 
         UNKNOWN where the graph knows that it does not return: the activation is then complete.

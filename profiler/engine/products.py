@@ -45,7 +45,7 @@ from profiler.plan.plan import (
 _DEFINES = (SetRegister, Poison)
 _IGNORES = (CountConstantPath, CountColdPath, CountEdge, WriteTrace)
 
-Registers = tuple[tuple[int, ...], int | None]
+PathState = tuple[tuple[int, ...], int | None]
 """A player's state: its path registers, and its last counter where that may be asked for."""
 
 
@@ -66,7 +66,7 @@ class Stretch:
         How many of `counted` are hashed, both kinds.
     """
 
-    after: Registers
+    after: PathState
     counted: tuple[PathIncrement, ...]
     taken: tuple[int, ...]
     at_end: tuple[PathIncrement, ...]
@@ -111,15 +111,15 @@ class Player:
         self.table = table
         self.stretches: list[Stretch] = []
         self._cfg = cfg
-        self._known: dict[tuple[Registers, int], int] = {}
+        self._known: dict[tuple[PathState, int], int] = {}
         self._dead = _dead_registers(cfg, plan)
 
     @property
-    def start(self) -> Registers:
+    def start(self) -> PathState:
         """Its state before an ENTRY edge."""
         return (0,) * self.plan.registers, None
 
-    def stretch(self, state: Registers, key: int, edges: Sequence[int]) -> int:
+    def stretch(self, state: PathState, key: int, edges: Sequence[int]) -> int:
         """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
         known = self._known.get((state, key))
         if known is None:
@@ -127,7 +127,7 @@ class Player:
             self.stretches.append(self.execute(state, edges, ends=True))
         return known
 
-    def execute(self, state: Registers, edges: Sequence[int], *, ends: bool) -> Stretch:
+    def execute(self, state: PathState, edges: Sequence[int], *, ends: bool) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         execution = Execution(list(state[0]), state[1])
         at_end: list[PathIncrement] = []
@@ -243,7 +243,7 @@ class SegmentState:
     """
 
     routine: int
-    players: tuple[Registers, ...]
+    players: tuple[PathState, ...]
     history: tuple[int, ...] = ()
 
 

@@ -1,7 +1,7 @@
 """From the words that the emulator executes to the edges that a program crosses.
 
 The emulator reports translation blocks; control-flow graphs speak of basic blocks. `Walker.step`
-moves a `Context` (what is known after one instruction) over the next instruction and says which
+moves a `WalkContext` (what is known after one instruction) over the next instruction and says which
 steps the program took in between: edges crossed, calls pushed, returns popped. It is the only
 reading of the event rules in the product; `automaton` calls it once per new transition.
 
@@ -88,7 +88,7 @@ Step = Cross | Push | Pop | Land | MissingTarget | MissingEntry | MissingReturn
 
 
 @dataclass(frozen=True)
-class Context:
+class WalkContext:
     """What is known after an instruction.
 
     Attributes
@@ -109,7 +109,7 @@ class Context:
     last: int
 
 
-BEGINNING = Context(-1, False, UNKNOWN, -1)
+BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
 class GraphIndex:
@@ -214,7 +214,7 @@ class Walker:
     """Says what the execution of an instruction means in the graphs of one program.
 
     Blocks and edges are those of `docs/SEMANTICS.md`. The walker keeps nothing between two
-    instructions: what it must know of the first is in the `Context` that it returns.
+    instructions: what it must know of the first is in the `WalkContext` that it returns.
     """
 
     def __init__(self, index: GraphIndex) -> None:
@@ -238,12 +238,12 @@ class Walker:
     def _delays(self, address: int) -> bool:
         return bool(HAS_DELAY_SLOT[self._kind(address)])
 
-    def step(self, context: Context, address: int) -> tuple[list[Step], Context]:
+    def step(self, context: WalkContext, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the instruction at `address` after `context`.
 
         Returns
         -------
-        list of Step, Context
+        list of Step, WalkContext
             What the program did between the two instructions, in order, and what is known after
             the second one.
 
@@ -267,21 +267,21 @@ class Walker:
         elif self._block_at(address) >= 0:
             block = self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
         pending = address if self._delays(address) else -1
-        return steps, Context(pending, False, block, address)
+        return steps, WalkContext(pending, False, block, address)
 
-    def begin(self, address: int) -> tuple[list[Step], Context]:
+    def begin(self, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the first instruction of the program."""
         steps: list[Step] = []
         block = self._enter(address, steps)
         pending = address if self._delays(address) else -1
-        return steps, Context(pending, False, block, address)
+        return steps, WalkContext(pending, False, block, address)
 
-    def land(self, address: int) -> Context:
+    def land(self, address: int) -> WalkContext:
         """Context after the instruction at `address` when control simply arrives there."""
         pending = address if self._delays(address) else -1
-        return Context(pending, False, self._block_at(address), address)
+        return WalkContext(pending, False, self._block_at(address), address)
 
-    def _slot(self, context: Context, address: int, steps: list[Step]) -> Context | None:
+    def _slot(self, context: WalkContext, address: int, steps: list[Step]) -> WalkContext | None:
         """Context after the delay slot of the pending transfer, or None if this is not it."""
         transfer = context.pending
         kind = self._kind(transfer)
@@ -297,9 +297,9 @@ class Walker:
         if annulled and block != UNKNOWN:
             edge, block = self.index.slot_edge[block]
             steps.append(Cross(edge))
-        return Context(transfer, True, block, address)
+        return WalkContext(transfer, True, block, address)
 
-    def _without_slot(self, context: Context, address: int, steps: list[Step]) -> int:
+    def _without_slot(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """The block arrived at by an annulling branch whose slot did not execute."""
         transfer = context.pending
         if self._kind(transfer) == TransferKind.BRANCH_ALWAYS:
@@ -309,11 +309,11 @@ class Walker:
             return self._arrive(context.block, address, EdgeKind.FALL_THROUGH, steps)
         return self._lost(context, address, steps)
 
-    def _lost(self, context: Context, address: int, steps: list[Step]) -> int:
+    def _lost(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         steps.append(Land(address, context.block, returned=False))
         return self._block_at(address)
 
-    def _transfer(self, context: Context, address: int, steps: list[Step]) -> int:
+    def _transfer(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """The block arrived at by the pending transfer whose slot has executed."""
         transfer, block = context.pending, context.block
         kind = self._kind(transfer)

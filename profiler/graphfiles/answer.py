@@ -60,7 +60,7 @@ class GraphRun:
         return self.definition.path_decoder(self.plan)
 
 
-def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
+def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
     """Return the run object.
 
     Edge counts are those of the runs; where the scheme's counters tell them they are the same,

@@ -20,7 +20,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading
 
-Piece = tuple[tuple[int, ...], tuple[int, ...]]
+PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
 """Blocks and edges of a path, or of a part of one, as in `PathRecord`."""
 
 
@@ -135,15 +135,17 @@ def attribution(
 
 def _count(
     cfg: ControlFlowGraph, paths: Iterable[tuple[PathRecord, int]], split: frozenset[int]
-) -> Counter[Piece]:
-    pieces: Counter[Piece] = Counter()
+) -> Counter[PathPiece]:
+    pieces: Counter[PathPiece] = Counter()
     for record, count in paths:
         for piece in pieces_of(cfg, record, split):
             pieces[piece] += count
     return pieces
 
 
-def pieces_of(cfg: ControlFlowGraph, record: PathRecord, split: Collection[int]) -> Iterator[Piece]:
+def pieces_of(
+    cfg: ControlFlowGraph, record: PathRecord, split: Collection[int]
+) -> Iterator[PathPiece]:
     """Split a path at the edges `split`; these are in no piece."""
     blocks: list[int] = [record.blocks[0]]
     edges: list[int] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from profiler.commands.diagnosis import Check, Diagnosis
+from profiler.commands.diagnosis import Diagnosis, SystemCheck
 
 SCHEMA = "simprof/doctor/1"
 
@@ -40,7 +40,7 @@ def render_json(diagnosis: Diagnosis) -> str:
     return json.dumps({"schema": SCHEMA, "ok": diagnosis.ok, "checks": checks}) + "\n"
 
 
-def state(check: Check) -> str:
+def state(check: SystemCheck) -> str:
     """Return the word at the start of a check's line."""
     if check.ok:
         return "ok"

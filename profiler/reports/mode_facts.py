@@ -20,7 +20,7 @@ INSTRUCTION_BYTES = 4
 
 
 @dataclass(frozen=True)
-class Attribution:
+class AttributionShares:
     """Shares of definite flow (TPP 5), exactly: what `accuracy.Attribution` calls so."""
 
     definite: Fraction
@@ -73,7 +73,7 @@ def sizes(measurement: Measurement) -> dict[str, int]:
     return named
 
 
-def attribution(measurement: Measurement) -> Attribution | None:
+def attribution_shares(measurement: Measurement) -> AttributionShares | None:
     """Return how much of the exact path profile this one tells; None where nothing judges it."""
     lost = measurement.lost
     flow = lost.get("flow_blocks")
@@ -81,7 +81,7 @@ def attribution(measurement: Measurement) -> Attribution | None:
         return None
     over = Fraction(lost.get("overcounted_blocks", 0), flow)
     under = Fraction(lost.get("undercounted_blocks", 0), flow)
-    return Attribution(1 - over - under, over, under)
+    return AttributionShares(1 - over - under, over, under)
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _vertices(blocks: tuple[int | str, ...], slots: tuple[int, ...]) -> Iterator
         yield VertexName(start, position in slots)
 
 
-def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
+def named_block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     """Return how often each block of a routine was executed, in the order of its edges."""
     counts: Counter[VertexName] = Counter()
     for edge in routine.edge_counts:

@@ -59,7 +59,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
     }
     if measurement.runs != 1:
         result["runs"] = measurement.runs
-    judged = mode_facts.attribution(measurement)
+    judged = mode_facts.attribution_shares(measurement)
     if judged is not None:
         result["attribution"] = {
             "definite": float(judged.definite),
@@ -70,7 +70,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         result["blocks"] = [
             {"routine": routine.name, "block": block.as_json(), "count": count}
             for routine in measurement.routines
-            for block, count in mode_facts.block_counts(routine).items()
+            for block, count in mode_facts.named_block_counts(routine).items()
         ]
     if measurement.has_paths:
         result["paths"] = [

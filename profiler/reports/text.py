@@ -281,7 +281,7 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     found = [
         (count, routine, block)
         for routine in measurement.routines
-        for block, count in mode_facts.block_counts(routine).items()
+        for block, count in mode_facts.named_block_counts(routine).items()
         if count
     ]
     found.sort(key=lambda each: (-each[0], each[1].address))

@@ -56,7 +56,7 @@ class ExecutionOptions:
 
 
 @dataclass(frozen=True)
-class Execution:
+class ProgramExecution:
     """One run, finished or given up.
 
     Attributes
@@ -103,7 +103,7 @@ def execute(
     recovered: RecoveredProgram,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
-) -> Execution:
+) -> ProgramExecution:
     """Run the program to its end, or until it is given up.
 
     Raises
@@ -121,7 +121,7 @@ def execute(
     result = machine.run()
     _finish(automaton, result)
     discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
-    return Execution(
+    return ProgramExecution(
         recovered, schemes, index, lowering, automaton, result, giving_up.given_up, discoveries
     )
 

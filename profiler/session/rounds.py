@@ -15,7 +15,7 @@ from profiler.recovery.recovery import Discoveries, Known, recover
 from profiler.request.request import Phase, Progress, Setting
 from profiler.schemes.registry import judges
 from profiler.session.collect import collect
-from profiler.session.execute import Execution, ExecutionOptions, execute
+from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.observation import Invocation, Observation
 from profiler.session.scheme_runs import (
     EdgeCounts,
@@ -89,7 +89,7 @@ class Round:
         """The budget of the next run."""
         return self.world.guest.max_instructions
 
-    def after(self, execution: Execution) -> Round:
+    def after(self, execution: ProgramExecution) -> Round:
         """Return what the round leaves in which this execution took place."""
         world, result = self.world, execution.result
         if not execution.given_up and result.reason in ("budget", "interrupted"):
@@ -149,7 +149,7 @@ def settle(
 
 def _play(
     study: Study, current: Round, planners: Sequence[Planner], options: ExecutionOptions
-) -> Execution:
+) -> ProgramExecution:
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
     recovered = recover(current.world.program, current.discoveries, study.known)

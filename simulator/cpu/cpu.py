@@ -73,7 +73,7 @@ class HookKind(IntEnum):
     NEW_CODE = unicorn_const.UC_HOOK_EDGE_GENERATED
 
 
-class Access(IntEnum):
+class MemoryAccess(IntEnum):
     """What a translation hook is asked for."""
 
     READ = unicorn_const.UC_MEM_READ
@@ -95,9 +95,9 @@ def _trap_always(number: int) -> int:
 
 
 _REFUSALS = {
-    unicorn.UC_ERR_READ_UNMAPPED: Access.READ,
-    unicorn.UC_ERR_WRITE_UNMAPPED: Access.WRITE,
-    unicorn.UC_ERR_FETCH_UNMAPPED: Access.FETCH,
+    unicorn.UC_ERR_READ_UNMAPPED: MemoryAccess.READ,
+    unicorn.UC_ERR_WRITE_UNMAPPED: MemoryAccess.WRITE,
+    unicorn.UC_ERR_FETCH_UNMAPPED: MemoryAccess.FETCH,
 }
 
 
@@ -134,7 +134,7 @@ class Cpu:
         self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
         self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
         _self_test(self)
-        self.refused: Access | None = None
+        self.refused: MemoryAccess | None = None
         """Kind of the last faulting access if the engine itself refused it: the translation hook
         is not asked about addresses beyond those that the engine can translate (2^44)."""
         self._fault_word = _find_fault_address(self)

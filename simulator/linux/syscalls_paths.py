@@ -21,7 +21,7 @@ from simulator.isa.sparc import (
 )
 from simulator.linux import structures
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile, Text, device_status
-from simulator.linux.outside import USER, Access, FileStatus, Special
+from simulator.linux.outside import USER, FileAccess, FileStatus, Special
 from simulator.linux.sandbox import failure
 from simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
 
@@ -33,13 +33,13 @@ _RENAME_NOREPLACE = 1
 _FDCWD = AT_FDCWD & 0xFFFFFFFF
 
 _ACCESS = (
-    (O_CREAT, Access.CREATE),
-    (O_EXCL, Access.EXCLUSIVE),
-    (O_TRUNC, Access.TRUNCATE),
-    (O_APPEND, Access.APPEND),
-    (O_DIRECTORY, Access.DIRECTORY),
-    (O_NOFOLLOW, Access.NO_FOLLOW),
-    (O_PATH, Access.PATH_ONLY),
+    (O_CREAT, FileAccess.CREATE),
+    (O_EXCL, FileAccess.EXCLUSIVE),
+    (O_TRUNC, FileAccess.TRUNCATE),
+    (O_APPEND, FileAccess.APPEND),
+    (O_DIRECTORY, FileAccess.DIRECTORY),
+    (O_NOFOLLOW, FileAccess.NO_FOLLOW),
+    (O_PATH, FileAccess.PATH_ONLY),
 )
 
 
@@ -166,9 +166,9 @@ class PathCalls:
         if flags & O_TMPFILE:
             raise failure(errno.EOPNOTSUPP)
         path = self._path(path_address)
-        access = Access.READ if flags & O_ACCMODE in (0, 2) else Access(0)
+        access = FileAccess.READ if flags & O_ACCMODE in (0, 2) else FileAccess(0)
         if flags & O_ACCMODE in (1, 2):
-            access |= Access.WRITE
+            access |= FileAccess.WRITE
         for bit, meaning in _ACCESS:
             if flags & bit:
                 access |= meaning
@@ -222,7 +222,7 @@ class PathCalls:
         return b"".join(argument + b"\0" for argument in self._task.arguments)
 
     def _chdir(self, arguments: Arguments) -> int:
-        access = Access.READ | Access.DIRECTORY
+        access = FileAccess.READ | FileAccess.DIRECTORY
         found = self._host.open(self._task.working_directory, self._path(arguments[0]), access, 0)
         if not isinstance(found, int):
             raise failure(errno.ENOTDIR)
@@ -233,7 +233,7 @@ class PathCalls:
         file = self._task.descriptors.get(self._task.signed32(arguments[0]))
         if not isinstance(file, Directory):
             raise failure(errno.ENOTDIR)
-        again = self._host.open(file.handle, b".", Access.READ | Access.DIRECTORY, 0)
+        again = self._host.open(file.handle, b".", FileAccess.READ | FileAccess.DIRECTORY, 0)
         assert isinstance(again, int)
         self._enter(again)
         return 0
@@ -418,7 +418,7 @@ class PathCalls:
     def _resize(self, path: int, size: int) -> int:
         if size < 0:
             raise failure(errno.EINVAL)
-        found = self._host.open(self._task.working_directory, self._path(path), Access.WRITE, 0)
+        found = self._host.open(self._task.working_directory, self._path(path), FileAccess.WRITE, 0)
         if not isinstance(found, int):
             raise failure(errno.EINVAL)
         try:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from profiler.commands.diagnosis import Check, Diagnosis
+from profiler.commands.diagnosis import Diagnosis, SystemCheck
 from profiler.plan.plan import Table
 from profiler.profiles.profile import Ending, PathCount
 from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
@@ -345,10 +345,10 @@ def test_graph_answer_table() -> None:
 
 DIAGNOSIS = Diagnosis(
     (
-        Check("python", True, True, "3.11.2"),
-        Check("engine", False, True, "refused", "pip install x"),
-        Check("qemu", False, False, "not installed", "apt-get install y"),
-        Check("gcc", False, False, "not installed", "apt-get install y"),
+        SystemCheck("python", True, True, "3.11.2"),
+        SystemCheck("engine", False, True, "refused", "pip install x"),
+        SystemCheck("qemu", False, False, "not installed", "apt-get install y"),
+        SystemCheck("gcc", False, False, "not installed", "apt-get install y"),
     )
 )
 

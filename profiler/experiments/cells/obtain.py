@@ -9,7 +9,7 @@ from pathlib import Path
 
 from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, failure
 from profiler.experiments.cells.provenance import Keys, missing_key, row_key
-from profiler.experiments.cells.run import Group, groups
+from profiler.experiments.cells.run import JobGroup, groups
 from profiler.experiments.cells.store import Record, Store
 from profiler.experiments.cells.workers import Finished, run_here, run_processes
 from profiler.experiments.suites.suite import (
@@ -24,7 +24,7 @@ from profiler.experiments.suites.suite import (
 )
 from simulator.errors import UsageError
 
-Runner = Callable[[Sequence[Group]], Iterator[Finished]]
+Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]
 """Does groups in any order; yields each one's number and results when it is finished."""
 
 

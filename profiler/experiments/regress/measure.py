@@ -46,7 +46,7 @@ class TimeSpentError(SimulatorError):
 
 
 @dataclass(frozen=True)
-class Context:
+class MeasuringContext:
     """What all measurements of one command share.
 
     Attributes
@@ -67,7 +67,7 @@ class Context:
     progress: Show = None
 
 
-def measure(target: Target, context: Context) -> Run:
+def measure(target: Target, context: MeasuringContext) -> Run:
     """Run a target under all settings.
 
     Raises
@@ -104,7 +104,7 @@ def measure(target: Target, context: Context) -> Run:
     )
 
 
-def _is_late(started: float, context: Context) -> bool:
+def _is_late(started: float, context: MeasuringContext) -> bool:
     return context.timeout is not None and time.monotonic() - started >= context.timeout
 
 
@@ -115,7 +115,9 @@ def _output(stack: ExitStack, path: Path) -> int:
     return descriptor
 
 
-def _request(target: Target, scratch: Path, outputs: Sequence[int], context: Context) -> RunRequest:
+def _request(
+    target: Target, scratch: Path, outputs: Sequence[int], context: MeasuringContext
+) -> RunRequest:
     """Return the request; what the program sees is the same wherever it is checked."""
     root = scratch / "root"
     if target.root is None:

@@ -27,9 +27,9 @@ from profiler.experiments.suites.suite import (
     Benchmark,
     BuildProgress,
     BuildReport,
+    BuildState,
     BuiltProgram,
     Recipe,
-    State,
     Suite,
     Width,
 )
@@ -44,7 +44,7 @@ KEY_DIGITS = 20
 
 
 @dataclass(frozen=True)
-class Job:
+class BuildJob:
     """One program to build in one width."""
 
     benchmark: Benchmark
@@ -65,7 +65,7 @@ def build(
 ) -> BuildReport:
     """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
     builder = Builder(cache or places.suite_cache())
-    wanted = [Job(each, width) for each in suite.benchmarks for width in widths]
+    wanted = [BuildJob(each, width) for each in suite.benchmarks for width in widths]
     programs: dict[tuple[str, str], BuiltProgram] = {}
     failures: dict[tuple[str, str], str] = {}
     teller = _Teller(progress, len(wanted))
@@ -99,7 +99,7 @@ class _Teller:
         self._done = 0
         self._lock = Lock()
 
-    def tell(self, job: Job, state: State) -> None:
+    def tell(self, job: BuildJob, state: BuildState) -> None:
         """Tell what happens to `job`."""
         with self._lock:
             self._done += state in ("built", "cached", "failed")
@@ -121,7 +121,7 @@ class Builder:
                 f"{cache} cannot be written ({error.strerror}): set XDG_CACHE_HOME"
             ) from None
 
-    def build(self, job: Job, teller: _Teller) -> BuiltProgram:
+    def build(self, job: BuildJob, teller: _Teller) -> BuiltProgram:
         """Return the program, built unless the cache has it, with its inputs written.
 
         Raises
@@ -150,7 +150,7 @@ class Builder:
                 teller.tell(job, "cached")
         return known
 
-    def _described(self, job: Job) -> BuiltProgram:
+    def _described(self, job: BuildJob) -> BuiltProgram:
         """The program as it will be, its own checksum left out."""
         recipe = job.benchmark.recipe
         compiler, flags = toolchain.version(recipe.language), flags_of(recipe, job.width)
@@ -160,7 +160,7 @@ class Builder:
         path = self._cache / "bin" / f"{name}-{build_name}-{key[:KEY_DIGITS]}.elf"
         return BuiltProgram(name, build_name, path, "", compiler, flags, source)
 
-    def _tree(self, job: Job, teller: _Teller) -> Path:
+    def _tree(self, job: BuildJob, teller: _Teller) -> Path:
         """Return the directory of the prepared sources of a benchmark."""
         recipe = job.benchmark.recipe
         tree = self._cache / "trees" / f"{job.benchmark.name}-{tree_hash(recipe)[:KEY_DIGITS]}"
@@ -190,7 +190,7 @@ class Builder:
         log.unlink(missing_ok=True)
         return log
 
-    def _compile(self, job: Job, tree: Path, made: BuiltProgram) -> BuiltProgram:
+    def _compile(self, job: BuildJob, tree: Path, made: BuiltProgram) -> BuiltProgram:
         """Build the program in a copy of the tree, or outside of it, and record it."""
         log = self._log(f"{job.benchmark.name}-{made.build}")
         with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
@@ -267,7 +267,7 @@ def source_hash(recipe: Recipe) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def compile_sources(job: Job, tree: Path, product: Path, log: Path) -> Path:
+def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path:
     """Compile and link the recipe's sources in one call of the compiler."""
     recipe = job.benchmark.recipe
     work = tree / recipe.directory
@@ -294,7 +294,7 @@ def mapped(tree: Path) -> list[str]:
     return [f"-ffile-prefix-map={tree}=."]
 
 
-def execute_commands(job: Job, tree: Path, copy: Path, log: Path) -> Path:
+def execute_commands(job: BuildJob, tree: Path, copy: Path, log: Path) -> Path:
     """Build with the recipe's commands in a copy of the tree; return the product."""
     recipe = job.benchmark.recipe
     shutil.copytree(tree, copy, symlinks=True)
@@ -322,7 +322,7 @@ def check_program(path: Path, width: Width) -> None:
         raise BuildError(f"{path.name}: not a {width}-bit SPARC program: another compiler made it")
 
 
-def committed_program(job: Job) -> BuiltProgram:
+def committed_program(job: BuildJob) -> BuiltProgram:
     """Describe a program that is committed, with the compiler that its directory's record names."""
     name, build_name = job.key
     directory = build_name.partition("-")[0]
