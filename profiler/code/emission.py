@@ -140,15 +140,15 @@ def _stubs(
             into = [
                 inner for inner in cfg.in_edges[source] if inner not in stubs
             ]  # those with stubs of their own jump here
-            found = {_transfer(cfg, context, inner) for inner in into}
+            addresses = {_transfer(cfg, context, inner) for inner in into}
             copied = cfg.blocks[source].start
-            yield Stub(_addresses(found), edge, tuple(pieces), copied)
+            yield Stub(_addresses(addresses), edge, tuple(pieces), copied)
         else:
             yield Stub(_addresses({_transfer(cfg, context, edge)}), edge, tuple(pieces))
 
 
-def _addresses(found: set[int | None]) -> tuple[int, ...]:
-    return tuple(sorted(address for address in found if address is not None))
+def _addresses(addresses: set[int | None]) -> tuple[int, ...]:
+    return tuple(sorted(address for address in addresses if address is not None))
 
 
 def _transfer(cfg: ControlFlowGraph, context: RoutineContext, edge: int) -> int | None:

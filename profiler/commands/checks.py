@@ -146,8 +146,8 @@ def check_trial_run() -> SystemCheck:
     seconds = time.perf_counter() - started
     expected = (TRIAL_INSTRUCTIONS, 0, TRIAL_LOOPS - 1)
     if (instructions, status, loops) != expected:
-        found = f"{instructions} instructions, exit status {status}, {loops} turns of its loop"
-        return SystemCheck("trial run", False, True, f"{found}: expected {expected}", REINSTALL)
+        outcome = f"{instructions} instructions, exit status {status}, {loops} turns of its loop"
+        return SystemCheck("trial run", False, True, f"{outcome}: expected {expected}", REINSTALL)
     detail = f"{instructions} instructions, profiled exactly, in {seconds:.1f} s"
     return SystemCheck("trial run", True, True, detail)
 
@@ -199,8 +199,8 @@ def trial_program() -> bytes:
 def check_kernel_cache() -> SystemCheck:
     """Look where compiled kernels are kept, which makes the next start fast."""
     directories = kernel_cache.directories()
-    found = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
-    for directory, files in found:
+    kernel_files = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
+    for directory, files in kernel_files:
         if files:
             return SystemCheck("kernel cache", True, False, f"{files} kernels in {directory}")
     return SystemCheck(

@@ -123,9 +123,9 @@ def check_command(
     options.check_outputs(*outputs, inputs=(baseline,))
     if STANDARD_STREAM in outputs[:2]:
         raise UsageError("only --json can write to stdout (-): name a file")
-    found = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
-    _report(found, chosen)
-    return found.status
+    checked = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
+    _report(checked, chosen)
+    return checked.status
 
 
 def make_limits(
@@ -160,7 +160,7 @@ def _check(
         return check(old, baseline, how, show, watch(chosen["progress"]))
 
 
-def _report(found: Check, chosen: dict[str, Any]) -> None:
+def _report(checked: Check, chosen: dict[str, Any]) -> None:
     from profiler.profiles.output import write_atomically
     from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
 
@@ -169,9 +169,9 @@ def _report(found: Check, chosen: dict[str, Any]) -> None:
         (chosen["markdown"], regress_markdown.render),
     ):
         if file is not None:
-            write_atomically(file, render(found).encode(errors="backslashreplace"))
-    program_options.write_json(partial(regress_json.render, found), chosen["json_file"])
+            write_atomically(file, render(checked).encode(errors="backslashreplace"))
+    program_options.write_json(partial(regress_json.render, checked), chosen["json_file"])
     stream = streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT
     target = sys.stderr if stream == streams.STDERR else sys.stdout
     width, color = program_options.terminal_width(), target.isatty()
-    streams.write(stream, regress_text.render(found, width, color))
+    streams.write(stream, regress_text.render(checked, width, color))

@@ -75,11 +75,11 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         run.prices.code, run.crossings, executed, run.counters.taken
     )
     sizes = _sizes(run)
-    whole = added + run.definition.code().run_cost(MACHINE, sizes)
+    all_added = added + run.definition.code().run_cost(MACHINE, sizes)
     answer = _header(document, run.definition.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
-        "instructions": {"base": base, "added": whole},
-        "overhead": whole / base if base else 0.0,
+        "instructions": {"base": base, "added": all_added},
+        "overhead": all_added / base if base else 0.0,
         "counts": _counts(run),
         "routines": [_routine(document, run) | {"added": added, "instructions": base}],
         "edges": _edges(run),
@@ -177,12 +177,12 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
     names = [str(cfg.name_of(block.id)) for block in cfg.blocks]
     unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
     stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
-    found = []
+    warnings = []
     if unreached:
-        found.append(f"no way leads from the entry to {', '.join(unreached)}")
+        warnings.append(f"no way leads from the entry to {', '.join(unreached)}")
     if stuck:
-        found.append(f"no edge leaves {', '.join(stuck)}")
-    return found
+        warnings.append(f"no edge leaves {', '.join(stuck)}")
+    return warnings
 
 
 def _paths(cfg: ControlFlowGraph, plan: PathDecoder, reading: Reading) -> list[dict[str, Any]]:

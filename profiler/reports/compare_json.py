@@ -45,5 +45,5 @@ def to_compare_object(rows: Sequence[Row], emulations: int) -> dict[str, object]
 
 
 def _mode(measurement: Measurement) -> dict[str, object]:
-    whole = to_object(measurement)
-    return {key: value for key, value in whole.items() if key not in LEFT_OUT}
+    run_object = to_object(measurement)
+    return {key: value for key, value in run_object.items() if key not in LEFT_OUT}

@@ -115,8 +115,8 @@ class PathShares:
     @property
     def total(self) -> int:
         """All executions, unfinished ones included."""
-        told = self.counted + self.obvious + self.cold + self.unfinished
-        return told - self.overcounted
+        counted_somehow = self.counted + self.obvious + self.cold + self.unfinished
+        return counted_somehow - self.overcounted
 
 
 def path_shares(measurement: Measurement) -> PathShares:

@@ -360,10 +360,10 @@ def _locate(engine: Any) -> CpuState:
         engine.reg_write(_SPARC_G0 + number, value)
     saved = _read_context(engine)
     pattern = struct.pack("<7Q", *_MAGIC)
-    found = saved.find(pattern)
-    if found < 8 or saved.find(pattern, found + 1) >= 0:
+    place = saved.find(pattern)
+    if place < 8 or saved.find(pattern, place + 1) >= 0:
         raise _refuse("the global registers are not in the context")
-    image = saved[found - 8 :]
+    image = saved[place - 8 :]
     if len(image) < CpuState.xcc.offset:
         raise _refuse("the context is too small")
     snapshot = CpuState.from_buffer_copy(image.ljust(ctypes.sizeof(CpuState), b"\0"))

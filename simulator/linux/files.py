@@ -272,10 +272,10 @@ class Host(HostCalls):
 
     def _status(self, handle: int) -> FileStatus:
         if handle in self._streams:
-            found = self._streams.status(handle)
-            if isinstance(found, FileStatus):
-                return replace(found, inode=self._inode((-1, handle)))
-            return self._translate(found)
+            status = self._streams.status(handle)
+            if isinstance(status, FileStatus):
+                return replace(status, inode=self._inode((-1, handle)))
+            return self._translate(status)
         entry = self._entry(handle)
         if entry.descriptor < 0:
             return self._shown_directory(entry.parts)
@@ -344,19 +344,19 @@ class Host(HostCalls):
         if not entry.is_directory:
             raise failure(errno.ENOTDIR)
         own = self._status(handle).inode
-        found = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
+        entries = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
         if entry.descriptor < 0:
             names = self._sandbox.names(entry.parts)
-            found += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
-            return tuple(found)
+            entries += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
+            return tuple(entries)
         for name in _names(entry.descriptor):
             try:
                 status = os.stat(name, dir_fd=entry.descriptor, follow_symlinks=False)
             except FileNotFoundError:
                 continue
             inode = self._inode((status.st_dev, status.st_ino))
-            found.append(DirectoryEntry(name, inode, stat.S_IFMT(status.st_mode) >> 12))
-        return tuple(found)
+            entries.append(DirectoryEntry(name, inode, stat.S_IFMT(status.st_mode) >> 12))
+        return tuple(entries)
 
     # Changing names
 

@@ -185,10 +185,10 @@ class Sandbox:
 
     def names(self, parts: Parts) -> list[bytes]:
         """Return what a skeleton or special directory holds."""
-        found = set(_special_names(parts))
+        names = set(_special_names(parts))
         if parts == self.root[: len(parts)] and len(parts) < len(self.root):
-            found.add(self.root[len(parts)])
-        return sorted(found)
+            names.add(self.root[len(parts)])
+        return sorted(names)
 
     def is_ancestor(self, parts: Parts) -> bool:
         """Whether `parts` is a strict ancestor of root."""
@@ -383,11 +383,11 @@ def _real_directory(path: Path, option: str) -> bytes:
 
 def _pseudo_devices() -> frozenset[int]:
     """Device numbers of the host's /proc and /sys: never entered, whatever root is."""
-    found = set()
+    devices = set()
     top = Path("/").stat().st_dev
     for name in ("/proc", "/sys"):
         try:
-            found.add(Path(name).stat().st_dev)
+            devices.add(Path(name).stat().st_dev)
         except OSError:
             continue
-    return frozenset(found - {top})
+    return frozenset(devices - {top})

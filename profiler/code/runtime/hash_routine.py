@@ -286,15 +286,15 @@ def hash_costs(machine: MachineKind) -> HashCosts:
 
 def costs_of(plain: Sequence[Item], back: Sequence[Item]) -> HashCosts:
     """Count the costs of a pair of routines with the branches of `hash_routine`."""
-    found, inserted = (False, False), (False, True)
-    hit = executed(plain, found)
+    hit_branches, insert_branches = (False, False), (False, True)
+    hit = executed(plain, hit_branches)
     return HashCosts(
         remembered=executed(back, (False,)),
-        back_edge_hit=executed(back, (True, *found)),
-        back_edge_insert=executed(back, (True, *inserted)),
+        back_edge_hit=executed(back, (True, *hit_branches)),
+        back_edge_insert=executed(back, (True, *insert_branches)),
         hit=hit,
-        insert=executed(plain, inserted),
-        step=executed(plain, (True, *found)) - hit,
+        insert=executed(plain, insert_branches),
+        step=executed(plain, (True, *hit_branches)) - hit,
     )
 
 

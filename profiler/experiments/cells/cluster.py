@@ -180,10 +180,10 @@ def _send_next(
     client: Any, waiting: Iterator[tuple[int, JobGroup]], numbers: dict[Any, int], running: Any
 ) -> None:
     """Send the next group, if there is one."""
-    found = next(waiting, None)
-    if found is None:
+    numbered_group = next(waiting, None)
+    if numbered_group is None:
         return
-    number, group = found
+    number, group = numbered_group
     parcel = client.scatter(pack(group), hash=False)
     future = client.submit(run_parcel, parcel, engine_digest(), pure=False)
     numbers[future] = number

@@ -43,17 +43,17 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     Settings with different path limits are kept apart: `tpp` is judged by a `pp` of the same run,
     which must not depend on what else runs. Large programs have several groups (`AT_ONCE`).
     """
-    found: dict[object, list[Job]] = {}
+    alike: dict[object, list[Job]] = {}
     for job in jobs:
         cell = job.cell
         limit = cell.setting.path_limit if cell.kind is Kind.RUN else 0
         shared = (replace(job, cell=replace(cell, setting=_ANY)), limit)
-        found.setdefault(shared, []).append(job)
-    made: list[JobGroup] = []
-    for together in found.values():
+        alike.setdefault(shared, []).append(job)
+    parts: list[JobGroup] = []
+    for together in alike.values():
         size = AT_ONCE if _is_large(together[0].program) else len(together)
-        made += (tuple(together[at : at + size]) for at in range(0, len(together), size))
-    return tuple(made)
+        parts += (tuple(together[at : at + size]) for at in range(0, len(together), size))
+    return tuple(parts)
 
 
 def _is_large(program: Path) -> bool:
@@ -159,10 +159,10 @@ def _take_edge_profile(request: RunRequest, path: Path) -> None:
 
 def _scheme(job: Job, profile: Path | None) -> Setting:
     """Return a job's setting; an edge profile that is there guides `tpp` too."""
-    made = job.cell.setting.scheme(profile)
-    if profile is None or not needs_edge_profile(made.mode):
-        return made
-    return replace(made, options=replace(made.options, edge_profile=profile))
+    unguided = job.cell.setting.scheme(profile)
+    if profile is None or not needs_edge_profile(unguided.mode):
+        return unguided
+    return replace(unguided, options=replace(unguided.options, edge_profile=profile))
 
 
 def _digest(path: Path) -> str:

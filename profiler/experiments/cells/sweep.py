@@ -189,7 +189,7 @@ def _program(table: _Table, here: Path) -> GridProgram:
     file, stdin, root = (table.text(key) for key in ("file", "stdin", "root"))
     if file is None:
         raise UsageError("a [[program]] of the grid has no file: name its ELF file")
-    made = GridProgram(
+    program = GridProgram(
         here / file,
         table.text("name") or Path(file).stem,
         table.texts("arguments", ()),
@@ -197,7 +197,7 @@ def _program(table: _Table, here: Path) -> GridProgram:
         None if root is None else here / root,
     )
     table.finish()
-    return made
+    return program
 
 
 def make_order(grid: Grid, *, building: Callable[[BuildProgress], None] | None = None) -> Order:

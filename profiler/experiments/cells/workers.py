@@ -110,13 +110,13 @@ class _Team:
             worker.pipe.send(group)
 
     def _start(self) -> _Worker:
-        mine, other = self._context.Pipe()
+        ours, other = self._context.Pipe()
         process = self._context.Process(
             target=_serve, args=(other, os.getpid(), self._directory.name, self._run), daemon=True
         )
         process.start()
         other.close()
-        return _Worker(process, mine)
+        return _Worker(process, ours)
 
     def collect(self) -> Iterator[Finished]:
         """Wait until one or more workers are done; yield what they did."""

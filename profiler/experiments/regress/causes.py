@@ -236,10 +236,10 @@ def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
 
 
 def _limited(items: Iterable[str]) -> Iterator[str]:
-    found = list(items)
-    yield from found[:MOST]
-    if len(found) > MOST:
-        yield f"and {len(found) - MOST} more"
+    lines = list(items)
+    yield from lines[:MOST]
+    if len(lines) > MOST:
+        yield f"and {len(lines) - MOST} more"
 
 
 def _hash(value: Fact) -> str:

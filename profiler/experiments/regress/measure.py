@@ -98,8 +98,8 @@ def measure(target: Target, context: MeasuringContext) -> Run:
         input=given,
         ending={"reason": ending.reason, "status": ending.code, "output": output},
         results={
-            scheme.name: setting_result(observation, scheme, found)
-            for scheme, found in zip(observation.schemes, measurements, strict=True)
+            scheme.name: setting_result(observation, scheme, measurement)
+            for scheme, measurement in zip(observation.schemes, measurements, strict=True)
         },
     )
 
@@ -182,9 +182,9 @@ def input_facts(target: Target, directory: Path) -> Facts:
         for path in input_files(target.root):
             facts[f"file {path.relative_to(target.root)}"] = _file_digest(path)
     if not target.facts:
-        for name, found in (("stdin_file", target.stdin), ("root", target.root)):
-            if found is not None:
-                facts[name] = relative(found, directory)
+        for name, file in (("stdin_file", target.stdin), ("root", target.root)):
+            if file is not None:
+                facts[name] = relative(file, directory)
     return facts
 
 
@@ -209,20 +209,24 @@ def program_facts(target: Target, observation: Observation, directory: Path) -> 
 
 
 def setting_result(
-    observation: Observation, scheme: SchemeRun, found: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: Measurement
 ) -> SettingResult:
     """Return what one scheme counted.
 
     How often the program had to be run again is no property of the scheme, and left out.
     """
-    metrics = {"base": found.base, "added": found.added}
-    for title, numbers in (("counts", found.counts), ("sizes", found.sizes), ("lost", found.lost)):
+    metrics = {"base": measurement.base, "added": measurement.added}
+    for title, numbers in (
+        ("counts", measurement.counts),
+        ("sizes", measurement.sizes),
+        ("lost", measurement.lost),
+    ):
         metrics |= {f"{title}.{name}": numbers[name] for name in numbers}
     metrics.pop("counts.runs", None)
     selected = [routine for routine in observation.events if scheme.selects(routine)]
     kinds: set[str] = set()
     routines = []
-    for routine, profile in zip(selected, found.routines, strict=True):
+    for routine, profile in zip(selected, measurement.routines, strict=True):
         plan = scheme.plan(routine)
         if plan is not None:
             kinds.update(_kinds(plan))

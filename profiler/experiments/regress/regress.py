@@ -169,12 +169,12 @@ def check(
     context = MeasuringContext(settings, directory, options.timeout, show)
     runs, failures = _measure_all(targets, context)
     new = _baseline(described, runs)
-    found = {run.name: run for run in compare_runs(old, new, options.limits)}
+    checks = {run.name: run for run in compare_runs(old, new, options.limits)}
     errors = {name: RunCheck(name, error=reason) for name, reason in missing.items()} | {
         name: RunCheck(name, error=str(error), budget=isinstance(error, TimeSpentError))
         for name, error in failures.items()
     }
-    return Check(str(path), tuple((found | errors)[name] for name in old.runs))
+    return Check(str(path), tuple((checks | errors)[name] for name in old.runs))
 
 
 def _weighted(setting: Setting, weights: Weights | Path) -> Setting:

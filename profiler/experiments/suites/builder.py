@@ -136,14 +136,14 @@ class Builder:
             teller.tell(job, "cached")
             return program
         toolchain.check(recipe.language, job.width)
-        made = self._described(job)
+        planned = self._described(job)
         with self._locked(f"{job.benchmark.name}-{job.key[1]}"):
-            known = load_record(made)
+            known = load_record(planned)
             if known is None:
                 tree = self._tree(job, teller)
                 inputs.prepare(job.benchmark, lambda: tree)
                 teller.tell(job, "building")
-                known = self._compile(job, tree, made)
+                known = self._compile(job, tree, planned)
                 teller.tell(job, "built")
             else:
                 inputs.prepare(job.benchmark, lambda: self._tree(job, teller))
@@ -190,9 +190,9 @@ class Builder:
         log.unlink(missing_ok=True)
         return log
 
-    def _compile(self, job: BuildJob, tree: Path, made: BuiltProgram) -> BuiltProgram:
+    def _compile(self, job: BuildJob, tree: Path, planned: BuiltProgram) -> BuiltProgram:
         """Build the program in a copy of the tree, or outside of it, and record it."""
-        log = self._log(f"{job.benchmark.name}-{made.build}")
+        log = self._log(f"{job.benchmark.name}-{planned.build}")
         with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
             if job.benchmark.recipe.commands:
                 product = execute_commands(job, tree, Path(scratch) / "source", log)
@@ -200,10 +200,10 @@ class Builder:
                 product = compile_sources(job, tree, Path(scratch) / "program", log)
             check_program(product, job.width)
             product.chmod(0o755)
-            result = BuiltProgram(**(vars(made) | {"sha256": fetch.digest(product)}))
-            product.replace(made.path)
-        record = asdict(result) | {"path": made.path.name}
-        record_path(made.path).write_text(json.dumps(record, indent=1) + "\n")
+            result = BuiltProgram(**(vars(planned) | {"sha256": fetch.digest(product)}))
+            product.replace(planned.path)
+        record = asdict(result) | {"path": planned.path.name}
+        record_path(planned.path).write_text(json.dumps(record, indent=1) + "\n")
         return result
 
     @contextmanager
@@ -219,16 +219,16 @@ def record_path(program: Path) -> Path:
     return program.with_suffix(".json")
 
 
-def load_record(made: BuiltProgram) -> BuiltProgram | None:
+def load_record(planned: BuiltProgram) -> BuiltProgram | None:
     """Return the program with its checksum if the cache has it undamaged, otherwise None."""
     try:
-        record = json.loads(record_path(made.path).read_text())
+        record = json.loads(record_path(planned.path).read_text())
         sha256 = record["sha256"]
-        if fetch.digest(made.path) != sha256:
+        if fetch.digest(planned.path) != sha256:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return BuiltProgram(**(vars(made) | {"sha256": sha256}))
+    return BuiltProgram(**(vars(planned) | {"sha256": sha256}))
 
 
 def flags_of(recipe: Recipe, width: Width) -> tuple[str, ...]:
@@ -272,20 +272,20 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
     recipe = job.benchmark.recipe
     work = tree / recipe.directory
     left_out = {path for pattern in recipe.exclude for path in work.glob(pattern)}
-    found = []
+    sources = []
     for pattern in recipe.sources:
         matching = sorted(path for path in work.glob(pattern) if path not in left_out)
         if not matching:
             raise BuildError(f"{job.benchmark.name}: no source matches {pattern}")
-        found += [str(path.relative_to(work)) for path in matching]
+        sources += [str(path.relative_to(work)) for path in matching]
     if recipe.constant_clock:
-        found.append(CLOCK)
+        sources.append(CLOCK)
     command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width)]
     command += mapped(tree)
     if recipe.language == "fortran":
         # Module files, which only the compiler reads; their place is not to stand in the program.
         command += ["-J", str(product.parent), "-gno-record-gcc-switches"]
-    toolchain.run([*command, "-o", str(product), *dict.fromkeys(found), "-lm"], work, log)
+    toolchain.run([*command, "-o", str(product), *dict.fromkeys(sources), "-lm"], work, log)
     return product
 
 
