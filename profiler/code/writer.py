@@ -318,6 +318,20 @@ class Writer:
             asm.store("st", value, base, offset),
         )
 
+    def bump_element(
+        self, counter: int, index: Register, address: Register, scaled: Register
+    ) -> None:
+        """Increment the counter that lies `index` counters behind address `counter`.
+
+        `address` and `scaled` are overwritten; `scaled` may be `index` itself.
+        """
+        self.emit(
+            asm.sethi(counter, address),
+            asm.shift("sll", index, 2, scaled),
+            asm.arithmetic("add", address, scaled, address),
+        )
+        self.bump(address, counter & 0x3FF, scaled)
+
     # -- the whole
 
     def finish(self) -> Body | None:

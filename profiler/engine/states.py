@@ -19,7 +19,15 @@ from profiler.engine.walk import BEGINNING, UNKNOWN, Step, WalkContext, Walker
 
 @dataclass(frozen=True)
 class BlockState:
-    """A translation block in one context. `first` is the context after its first instruction."""
+    """A translation block in one context.
+
+    Attributes
+    ----------
+    address, size
+        Of the block, in bytes.
+    first
+        The context after its first instruction.
+    """
 
     address: int
     size: int
@@ -66,7 +74,10 @@ class States:
         return self.number(BlockState(address, size, self._walker.land(address)))
 
     def inside(self, number: int) -> tuple[tuple[Step, ...], WalkContext]:
-        """Steps within state `number`, and the context after its last instruction."""
+        """Return the steps from the first to the last instruction of state `number`.
+
+        Also the context after the last one.
+        """
         known = self._insides.get(number)
         if known is None:
             state = self._states[number]

@@ -1,9 +1,9 @@
 """Writes a trace while a program runs.
 
 The kernel appends tokens to a buffer and keeps a digest of all edges crossed. This module writes
-the buffer to a file when it is full and before every event. A reader regenerates the run from the tokens and the
-program's code; where neither tells what happened, as with a signal, the file gets an event that
-does.
+the buffer to a file when it is full and before every event. A reader regenerates the run from the
+tokens and the program's code. Where neither tells what happened, as with a signal, the file gets an
+event that does.
 """
 
 from __future__ import annotations
