@@ -232,8 +232,8 @@ def choose_registers(
     """
     analysis = context.analysis
     if analysis is None:
-        found: tuple[PathRegister, ...] = LOCAL_ORDER[:count]
-        return (*found, *(None,) * (count - len(found)))
+        chosen: tuple[PathRegister, ...] = LOCAL_ORDER[:count]
+        return (*chosen, *(None,) * (count - len(chosen)))
     sites = [place.site for place in places]
     taken = analysis.liveness.named | analysis.busy | clobbered
     for site in sites:
@@ -242,8 +242,8 @@ def choose_registers(
         order = LOCAL_ORDER if all(site.frame.depth for site in sites) else ()
     else:
         order = () if analysis.liveness.makes_calls else context.abi.caller_saved
-    found = tuple(members(~taken, order))[:count]
-    return (*found, *(None,) * (count - len(found)))
+    chosen = tuple(members(~taken, order))[:count]
+    return (*chosen, *(None,) * (count - len(chosen)))
 
 
 def _finish(

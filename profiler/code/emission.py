@@ -19,7 +19,7 @@ from profiler.code.sites import Place, Where
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 
 
-class Kind(StrEnum):
+class PieceKind(StrEnum):
     """What a piece of code belongs to."""
 
     EDGE = "edge"
@@ -31,7 +31,7 @@ class Kind(StrEnum):
 class Piece:
     """The code of edge or block `number`."""
 
-    kind: Kind
+    kind: PieceKind
     number: int
     snippet: Snippet
 
@@ -90,7 +90,7 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
     stubs: dict[int, list[Piece]] = defaultdict(list)
     for edge, snippet in sorted(code.snippets.items()):
         place = find_place(cfg, edge, context)
-        piece = Piece(Kind.EDGE, edge, snippet)
+        piece = Piece(PieceKind.EDGE, edge, snippet)
         if place.where is Where.STUB:
             stubs[place.edge].insert(0 if edge != place.edge else len(stubs[place.edge]), piece)
         elif snippet.block is None or snippet.position is None:
@@ -114,8 +114,8 @@ def _frozen(places: Mapping[int, list[Piece]]) -> dict[int, tuple[Piece, ...]]:
 def _block_pieces(cfg: ControlFlowGraph, code: RoutineCode) -> dict[int, list[Piece]]:
     places: dict[int, list[Piece]] = defaultdict(list)
     for kind, snippets in (
-        (Kind.BLOCK, code.block_snippets),
-        (Kind.BLOCK_END, code.block_end_snippets),
+        (PieceKind.BLOCK, code.block_snippets),
+        (PieceKind.BLOCK_END, code.block_end_snippets),
     ):
         for block, snippet in sorted(snippets.items()):
             assert snippet.position is not None
@@ -140,15 +140,15 @@ def _stubs(
             into = [
                 inner for inner in cfg.in_edges[source] if inner not in stubs
             ]  # those with stubs of their own jump here
-            found = {_transfer(cfg, context, inner) for inner in into}
+            addresses = {_transfer(cfg, context, inner) for inner in into}
             copied = cfg.blocks[source].start
-            yield Stub(_addresses(found), edge, tuple(pieces), copied)
+            yield Stub(_addresses(addresses), edge, tuple(pieces), copied)
         else:
             yield Stub(_addresses({_transfer(cfg, context, edge)}), edge, tuple(pieces))
 
 
-def _addresses(found: set[int | None]) -> tuple[int, ...]:
-    return tuple(sorted(address for address in found if address is not None))
+def _addresses(addresses: set[int | None]) -> tuple[int, ...]:
+    return tuple(sorted(address for address in addresses if address is not None))
 
 
 def _transfer(cfg: ControlFlowGraph, context: RoutineContext, edge: int) -> int | None:

@@ -65,10 +65,10 @@ def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ..
             offsets = [o + state.lowered for o in (72, 80, 68, 88, 76)]
         return tuple(Slot(Register.SP, offset) for offset in offsets)
     if frame_size is not None:
-        top = abi.bias - frame_size + abi.save_area
+        top = abi.bias - frame_size + abi.minimum_frame
         if fits_simm13(top - 8 * FRAME_SLOTS):
             return tuple(Slot(Register.FP, top - 8 * (k + 1)) for k in range(FRAME_SLOTS))
-    bottom = abi.bias + abi.save_area
+    bottom = abi.bias + abi.minimum_frame
     return tuple(Slot(Register.SP, bottom + 8 * k) for k in range(FRAME_SLOTS))
 
 

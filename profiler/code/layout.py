@@ -1,7 +1,8 @@
 """Where the counters of instrumented programs lie: below 2 GB, at fixed addresses.
 
-Arrays are 8-byte aligned and lie one after the other; hash tables are aligned so that one `sethi`
-makes their address, and stand apart so that their pools can grow.
+Arrays of counters lie one after the other, each at a multiple of 8 bytes. Hash tables lie at
+multiples of 1024 bytes, so that a single `sethi` makes such an address, and `TABLE_SPAN` bytes from
+one to the next, so that the pool of nodes at the end of each can grow.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ COUNTER_SIZE = 4
 RUNTIME_BASE = 0x5000_0000
 """Where the run-time routines lie (`runtime`)."""
 RUNTIME_DATA = 0x5000_8000
-"""Words that run-time routines share; `runtime` says what is where."""
+"""Words of memory that run-time routines use; the modules of the routines say which."""
 TRACE_BUFFER = 0x5000_C000
+"""Where tokens of a trace are collected until the buffer is full (`schemes.tracing.flush`)."""
 PAIR_TABLE = 0x5001_0000
 """Counters of logged pairs of all routines (`logging_routines`); low 10 bits 0."""
 PAIR_SIZE = 8
+"""Bytes of a logged pair's slot."""
 ARRAYS_BASE = 0x5100_0000
+"""Where the arrays of counters begin."""
 TABLES_BASE = 0x6000_0000
+"""Where the hash tables begin, and the arrays must have ended."""
 LIMIT = 0x8000_0000
+"""Where the hash tables must have ended: 2 GB."""
 STACK_REGISTERS = 6
 """How many path registers find room on every stack; more may need words of their own."""
 TABLE_SPAN = 1 << 18
@@ -70,7 +76,11 @@ class CounterLayout:
 
 
 class CounterSpace:
-    """Hands out counters, routine by routine; the same plans in the same order get the same."""
+    """Gives every routine's counters their addresses.
+
+    The addresses depend on the order in which routines come: the same plans in the same order
+    get the same ones.
+    """
 
     def __init__(self) -> None:
         self._array = ARRAYS_BASE

@@ -80,12 +80,20 @@ def code_facts(
     -----
     `CodeFacts.thunks` maps the entry of a program-counter thunk to the registers that it names.
     """
-    found = effects(words)
+    word_effects = effects(words)
     trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
-    reads = np.where(trap, found.names | np.uint64(TRAP_READS), found.reads)
-    thunks = _thunks(words, base, found.names, entries)
+    reads = np.where(trap, word_effects.names | np.uint64(TRAP_READS), word_effects.reads)
+    thunks = _thunks(words, base, word_effects.names, entries)
     return CodeFacts(
-        base, words, transfers, reads, found.writes, found.names, found.window, entries, thunks
+        base,
+        words,
+        transfers,
+        reads,
+        word_effects.writes,
+        word_effects.names,
+        word_effects.window,
+        entries,
+        thunks,
     )
 
 
@@ -189,14 +197,14 @@ class Liveness:
 
     def live_in_block(self, block: int) -> tuple[int, ...]:
         """Return what is live before each instruction of `block`, and at its end."""
-        found = self._inside.get(block)
-        if found is None:
+        live_sets = self._inside.get(block)
+        if live_sets is None:
             code = self.blocks[block]
             live = [self._after_call(block, self._live_out(block, self.live_in))]
             for index in range(code.first + code.count - 1, code.first - 1, -1):
                 live.append(self._before(index, live[-1]))
-            found = self._inside[block] = tuple(reversed(live))
-        return found
+            live_sets = self._inside[block] = tuple(reversed(live))
+        return live_sets
 
     def live_on_edge(self, edge: int) -> int:
         """Return what is live on an edge, past its source's transfer and delay slot."""

@@ -56,8 +56,9 @@ class Abi:
         Registers of a leaf that its callers expect it to change, in order of preference.
     temporaries
         Order in which dead registers are picked.
-    save_area
-        Bytes at %sp (bias aside) that belong to window traps and callees.
+    minimum_frame
+        Bytes of the smallest frame: those at %sp (bias aside), which window traps and callees
+        may overwrite.
     bias
         What %sp is off by.
     """
@@ -70,7 +71,7 @@ class Abi:
     tail_reads: int
     caller_saved: tuple[Register, ...]
     temporaries: tuple[Register, ...]
-    save_area: int
+    minimum_frame: int
     bias: int
 
 
@@ -89,7 +90,7 @@ def _abi(is64: bool) -> Abi:
         tail_reads=ARGUMENTS | chain | mask(R.O7) | LOCALS | INS | reserved,
         caller_saved=(*scratch, *_OUT_ORDER),
         temporaries=(*scratch, *_OUT_ORDER, R.O7, *LOCAL_ORDER, *_IN_ORDER),
-        save_area=176 if is64 else 96,
+        minimum_frame=176 if is64 else 96,
         bias=2047 if is64 else 0,
     )
 

@@ -1,9 +1,13 @@
-"""How much memory a plan's counters take."""
+"""What a scheme takes besides the instructions that it executes: counters, code, traces."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from profiler.code.codegen import RoutineCode
 from profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
 from profiler.code.runtime.hash_routine import NODE_SIZE, POOL
+from profiler.plan.decoders import TraceWriter
 from profiler.plan.plan import InstrumentationPlan, Table
 
 
@@ -18,3 +22,53 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
     if plan.table is Table.HASH:
         return size + POOL + NODE_SIZE * (executed_paths - plan.has_cold_counter)
     return size + COUNTER_SIZE * plan.path_counters
+
+
+def plan_sizes(
+    plan: InstrumentationPlan, code: RoutineCode | None, executed_paths: int
+) -> dict[str, int]:
+    """Return by name how much one routine's counters and code take.
+
+    Parameters
+    ----------
+    plan
+        What is done in the routine.
+    code
+        The code of that, without run-time routines; None where there is none.
+    executed_paths
+        How many different paths the run executed.
+
+    Returns
+    -------
+    dict
+        `counter_bytes`, `snippets` (how many pieces of code) and `code_bytes` (theirs).
+    """
+    return {
+        "counter_bytes": counter_bytes(plan, executed_paths),
+        "snippets": 0 if code is None else code.count,
+        "code_bytes": 0 if code is None else code.code_bytes,
+    }
+
+
+def trace_sizes(writer: TraceWriter | None, crossings: Sequence[int]) -> dict[str, int]:
+    """Return by name how many bits of trace a plan writes when edges are crossed so often.
+
+    Parameters
+    ----------
+    writer
+        The plan; None if it writes no trace, for which nothing is returned.
+    crossings
+        Edge id -> count.
+
+    Returns
+    -------
+    dict
+        `trace_bits`: of tokens of standard widths; `minimal_trace_bits`: of tokens of as few bits
+        as possible.
+    """
+    if writer is None:
+        return {}
+    return {
+        "trace_bits": writer.standard_bits(crossings),
+        "minimal_trace_bits": writer.minimal_bits(crossings),
+    }

@@ -90,12 +90,7 @@ def _count_index(writer: Writer, register: Register, constant: int, number: int)
     address = writer.temporary(number)
     scaled = register if writer.path() is None else writer.temporary(number + 1)
     counter = writer.layout.path_base + COUNTER_SIZE * constant
-    writer.emit(
-        asm.sethi(counter, address),
-        asm.shift("sll", register, 2, scaled),
-        asm.arithmetic("add", address, scaled, address),
-    )
-    writer.bump(address, counter & 0x3FF, scaled)
+    writer.bump_element(counter, register, address, scaled)
 
 
 def count_constant(writer: Writer, action: CountConstantPath) -> None:

@@ -30,7 +30,7 @@ _STATIC_WORD = 8
 
 def temporary_frame(abi: Abi) -> int:
     """Bytes by which a snippet lowers %sp where it needs more stack words than there are."""
-    return abi.save_area + 8 * SAVED_AT_MOST + 15 & -16
+    return abi.minimum_frame + 8 * SAVED_AT_MOST + 15 & -16
 
 
 def path_words(site: Site, abi: Abi, count: int, mixed: bool, static: int) -> tuple[Slot, ...]:
@@ -76,7 +76,7 @@ def save_slots(
     if lowered:
         if len(wide) > SAVED_AT_MOST:
             return None
-        bottom = abi.bias + abi.save_area
+        bottom = abi.bias + abi.minimum_frame
         return tuple(Slot(R.SP, bottom + 8 * k) for k in range(len(wide)))
     if site.frame.depth:
         slots = [s for k, s in enumerate(site.slots) if k not in FRAME_PATH_SLOTS]

@@ -151,10 +151,16 @@ class Writer:
         return self.access.layout
 
     def temporary(self, number: int) -> Register:
-        """Return temporary `number`.
+        """Return temporary `number`, and note that the snippet uses it.
 
-        In a snippet with calls the first `len(clobbers) - 1` are what they destroy, their
-        arguments first (%o0, %o1); all others survive.
+        In a snippet with calls the first `len(clobbers) - 1` temporaries are the registers that
+        the calls destroy, beginning with their arguments (%o0, %o1). A value in any other
+        temporary survives the calls.
+
+        Raises
+        ------
+        AssemblyError
+            If there are not so many registers.
         """
         if number >= len(self._temporaries):
             raise AssemblyError(f"a snippet needs more than {len(self._temporaries)} registers")
@@ -163,7 +169,11 @@ class Writer:
 
     @cached_property
     def _temporaries(self) -> tuple[Register, ...]:
-        """Registers to use, best first: those that calls take anyway, dead ones, others."""
+        """The registers that may serve as temporaries, in the order in which they are taken.
+
+        First those that a call in the snippet destroys anyway, then those that are dead here,
+        then others, which the snippet has to save and restore.
+        """
         path = mask(*(r for r in self.access.registers if r is not None))
         key = (self.site.live, path, *self.clobbers)
         known = self.access.context.temporaries
@@ -172,7 +182,10 @@ class Writer:
         return known[key]
 
     def keep_out(self, *registers: Register) -> None:
-        """Take no temporaries among `registers`, which the code reads; called before any is."""
+        """Never use one of `registers` as a temporary, because the code reads them.
+
+        Must be called before the snippet asks for its first temporary.
+        """
         self._temporaries = tuple(r for r in self._temporaries if r not in registers)
 
     def _used(self) -> list[Register]:
@@ -193,7 +206,7 @@ class Writer:
 
     @cached_property
     def _words(self) -> Mapping[int, Slot]:
-        """Stack words of path registers, by path register."""
+        """Number of a path register that lives in memory -> its stack word."""
         inside = [k for k, register in enumerate(self.access.registers) if register is None]
         access = self.access
         words = path_words(
@@ -232,7 +245,11 @@ class Writer:
         self.emit(asm.store(mnemonic, register, *self._address(word, helper)))
 
     def _address(self, word: Slot, helper: Register) -> tuple[Register, int]:
-        """Base and offset of a path register's word; `helper` takes the address of a far one."""
+        """Return base register and offset of the memory word that holds a path register.
+
+        The word usually lies on the stack. One that has no place there lies at a fixed address:
+        the upper part of this is loaded into `helper` first.
+        """
         if word.base is not R.G0:
             lowered = self.lowered if word.base is R.SP else 0
             return word.base, word.offset + lowered
@@ -240,7 +257,11 @@ class Writer:
         return helper, word.offset & 0x3FF
 
     def set_path(self, value: int, number: int = 0) -> None:
-        """`path register = value`; as it is: `Scheme.scale` and `offset` are the caller's."""
+        """Write `path register = value`.
+
+        `value` is taken as it is: the caller has multiplied a path number by
+        `CounterAccess.scale` and added `CounterAccess.offset`.
+        """
         register = self.path(number)
         if register is not None:
             self.constant(value, register, 0)
@@ -252,7 +273,7 @@ class Writer:
             self.store_path(first, number)
 
     def add_path(self, value: int, number: int = 0) -> None:
-        """`path register += value`; as it is."""
+        """Write `path register += value`; the caller has scaled `value` (`set_path`)."""
         register = self.path(number)
         if register is not None:
             self.sum(register, value, register, 0)
@@ -297,10 +318,28 @@ class Writer:
             asm.store("st", value, base, offset),
         )
 
+    def bump_element(
+        self, counter: int, index: Register, address: Register, scaled: Register
+    ) -> None:
+        """Increment the counter that lies `index` counters behind address `counter`.
+
+        `address` and `scaled` are overwritten; `scaled` may be `index` itself.
+        """
+        self.emit(
+            asm.sethi(counter, address),
+            asm.shift("sll", index, 2, scaled),
+            asm.arithmetic("add", address, scaled, address),
+        )
+        self.bump(address, counter & 0x3FF, scaled)
+
     # -- the whole
 
     def finish(self) -> Body | None:
-        """Return the code with its saves and restores; None if %sp must be lowered for them."""
+        """Return the snippet's code, with the saves and restores of registers around it.
+
+        None if there are too few stack words for the saves: the snippet must then be written
+        again by a `Writer` that lowers %sp first (`lowered`).
+        """
         code, extra = self._linked(), self._inside
         open_end = self._ends_open
         if self.conditions and self.site.keeps_conditions:
@@ -342,7 +381,11 @@ class Writer:
     def _keep_conditions(
         self, flags: Register
     ) -> tuple[tuple[Instruction, ...], tuple[Instruction, ...], int]:
-        """Code before and behind, and what they execute beyond their lengths."""
+        """Return the code that saves the condition codes, and the code that restores them.
+
+        The number says how many instructions the two execute beyond their lengths, in run-time
+        routines.
+        """
         if self.machine is not MachineKind.SPARCV8:
             kept = asm.read_state("%ccr", flags)
             return (kept,), (asm.write_state(flags, 0, "%ccr"),), 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
 from profiler.request.request import SchemeOptions, Weights
@@ -25,13 +25,7 @@ FORMATS = ("text", "dot", "graphml", "json")
 
 @click.command("cfg")
 @click.argument("elf", type=options.PATH)
-@click.option(
-    "--routine",
-    "routines",
-    multiple=True,
-    metavar="GLOB",
-    help="Show only routines whose name matches; repeatable.",
-)
+@shared_options.routine_option("Show")
 @click.option(
     "--format",
     "form",

@@ -19,7 +19,7 @@ from importlib import metadata
 from pathlib import Path
 
 from profiler.engine import kernel_cache
-from profiler.reports.doctor import Check, Diagnosis
+from profiler.reports.doctor import Diagnosis, SystemCheck
 from profiler.request.request import GuestOptions, RunRequest
 
 OLDEST_PYTHON = (3, 11)
@@ -69,9 +69,9 @@ def diagnose() -> Diagnosis:
     )
 
 
-def check_python() -> Check:
+def check_python() -> SystemCheck:
     """Look whether the interpreter is new enough."""
-    return Check(
+    return SystemCheck(
         "python",
         sys.version_info >= OLDEST_PYTHON,
         True,
@@ -80,7 +80,7 @@ def check_python() -> Check:
     )
 
 
-def check_dependencies() -> Iterator[Check]:
+def check_dependencies() -> Iterator[SystemCheck]:
     """Look for every package that simprof needs, in a version that it was tested with."""
     for requirement in metadata.requires("simprof") or []:
         if "extra ==" in requirement:
@@ -92,11 +92,11 @@ def check_dependencies() -> Iterator[Check]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield Check(name, False, True, f"not installed, needs {wanted}", REINSTALL)
+            yield SystemCheck(name, False, True, f"not installed, needs {wanted}", REINSTALL)
             continue
         fits = satisfies(version, wanted)
         detail = version if fits else f"{version}, tested with {wanted}"
-        yield Check(name, fits, True, detail, REINSTALL)
+        yield SystemCheck(name, fits, True, detail, REINSTALL)
 
 
 def satisfies(version: str, wanted: str) -> bool:
@@ -124,7 +124,7 @@ def release(version: str) -> tuple[int, ...]:
     return tuple((numbers + [0] * 6)[:6])
 
 
-def check_engine() -> Check:
+def check_engine() -> SystemCheck:
     """Set up the emulator, which tests itself, in both widths."""
     try:
         from simulator.cpu.cpu import Cpu
@@ -132,24 +132,24 @@ def check_engine() -> Check:
         for is64 in (True, False):
             Cpu(is64)
     except Exception as error:  # whatever is wrong, saying so is this command's work
-        return Check("engine", False, True, one_line(error), REINSTALL)
-    return Check("engine", True, True, "state found, self-test passed in both widths")
+        return SystemCheck("engine", False, True, one_line(error), REINSTALL)
+    return SystemCheck("engine", True, True, "state found, self-test passed in both widths")
 
 
-def check_trial_run() -> Check:
+def check_trial_run() -> SystemCheck:
     """Compare a whole run with what can be counted by hand."""
     started = time.perf_counter()
     try:
         instructions, status, loops = trial_run()
     except Exception as error:  # as above
-        return Check("trial run", False, True, one_line(error), REINSTALL)
+        return SystemCheck("trial run", False, True, one_line(error), REINSTALL)
     seconds = time.perf_counter() - started
     expected = (TRIAL_INSTRUCTIONS, 0, TRIAL_LOOPS - 1)
     if (instructions, status, loops) != expected:
-        found = f"{instructions} instructions, exit status {status}, {loops} turns of its loop"
-        return Check("trial run", False, True, f"{found}: expected {expected}", REINSTALL)
+        outcome = f"{instructions} instructions, exit status {status}, {loops} turns of its loop"
+        return SystemCheck("trial run", False, True, f"{outcome}: expected {expected}", REINSTALL)
     detail = f"{instructions} instructions, profiled exactly, in {seconds:.1f} s"
-    return Check("trial run", True, True, detail)
+    return SystemCheck("trial run", True, True, detail)
 
 
 def trial_run() -> tuple[int, int, int]:
@@ -196,14 +196,14 @@ def trial_program() -> bytes:
     return header + segment + struct.pack(f">{len(TRIAL_CODE)}I", *TRIAL_CODE)
 
 
-def check_kernel_cache() -> Check:
+def check_kernel_cache() -> SystemCheck:
     """Look where compiled kernels are kept, which makes the next start fast."""
     directories = kernel_cache.directories()
-    found = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
-    for directory, files in found:
+    kernel_files = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
+    for directory, files in kernel_files:
         if files:
-            return Check("kernel cache", True, False, f"{files} kernels in {directory}")
-    return Check(
+            return SystemCheck("kernel cache", True, False, f"{files} kernels in {directory}")
+    return SystemCheck(
         "kernel cache",
         False,
         False,
@@ -212,12 +212,12 @@ def check_kernel_cache() -> Check:
     )
 
 
-def check_tools() -> Iterator[Check]:
+def check_tools() -> Iterator[SystemCheck]:
     """Look for the programs that only development and comparisons need."""
     for name, purpose in TOOLS.items():
         place = shutil.which(name)
         detail = f"{purpose}: {place}" if place else f"not installed; {purpose}"
-        yield Check(name, place is not None, False, detail, INSTALL_TOOLS)
+        yield SystemCheck(name, place is not None, False, detail, INSTALL_TOOLS)
 
 
 def one_line(error: Exception) -> str:

@@ -6,18 +6,12 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 
 
 @click.command("doctor")
-@click.option(
-    "--json",
-    "json_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write the result as JSON; - is stdout.",
-)
+@shared_options.json_option("Write the result as JSON; - is stdout.")
 def doctor_command(json_file: Path | None) -> int:
     """Check the installation; exit 0 if runs work."""
     options.check_outputs(json_file)

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, mode_choice, named, scheme_options
 from profiler.request.request import DEFAULT_MODE, Weights
@@ -36,13 +36,7 @@ from profiler.request.request import DEFAULT_MODE, Weights
     help="Edge-frequency estimates.  [default: the file's own, else heuristic]",
 )
 @scheme_options("answer (--json) about the same graph that guides it.  [default: its own runs]")
-@click.option(
-    "--json",
-    "json_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write one JSON object a graph, one a line; - is stdout.",
-)
+@shared_options.json_option("Write one JSON object a graph, one a line; - is stdout.")
 @click.option(
     "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stdout."
 )

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.request.request import GuestOptions, RunRequest
 from simulator.errors import UsageError
@@ -30,26 +30,14 @@ def program_options(command: F) -> F:
 _TABLE = [
     click.argument("elf", type=options.PROGRAM),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]"),
-    click.option(
-        "--routine",
-        "routines",
-        multiple=True,
-        metavar="GLOB",
-        help="Profile only routines whose name matches; repeatable.",
-    ),
-    click.option(
-        "--json",
-        "json_file",
-        type=options.PATH,
-        metavar="FILE",
-        help="Write the result as JSON; - is stdout (the program's stdout then goes to stderr).",
+    shared_options.routine_option("Profile"),
+    shared_options.json_option(
+        "Write the result as JSON; - is stdout (the program's stdout then goes to stderr)."
     ),
     click.option(
         "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
     ),
-    click.option(
-        "--stdin", "stdin_file", type=options.PATH, metavar="FILE", help="The program's input."
-    ),
+    shared_options.stdin_option("The program's input."),
     click.option(
         "--root",
         type=options.PATH,
@@ -60,43 +48,13 @@ _TABLE = [
     click.option(
         "--writable", type=options.PATH, metavar="DIR", help="Let the program write below DIR."
     ),
-    click.option(
-        "--env",
-        "environment",
-        type=options.variable,
-        metavar="NAME=VALUE",
-        multiple=True,
-        help="Set a variable for the program, which inherits none; repeatable.",
-    ),
+    shared_options.env_option("the program, which inherits none"),
     click.option("--argv0", metavar="NAME", help="The program's name for itself.  [default: ELF]"),
-    click.option(
-        "--max-instructions", type=options.COUNT, metavar="N", help="Stop after N instructions."
-    ),
-    click.option(
-        "--timeout", type=options.seconds, metavar="SECONDS", help="Stop after so much time."
-    ),
-    click.option(
-        "--memory-limit",
-        type=options.size,
-        default="2G",
-        show_default=True,
-        metavar="SIZE",
-        help="Memory that the program may use: bytes, or 64K, 512M, 2G.",
-    ),
-    click.option(
-        "--stack-size",
-        type=options.stack_size,
-        default="64M",
-        show_default=True,
-        metavar="SIZE",
-        help="Stack of the program, at most 256M and a quarter of its memory; Linux gives 8M.",
-    ),
-    click.option(
-        "--progress/--no-progress",
-        default=None,
-        help="Show a progress bar.  "
-        "[default: if stderr is a terminal and the program's stdout none]",
-    ),
+    shared_options.max_instructions_option("Stop"),
+    shared_options.timeout_option("Stop after so much time."),
+    shared_options.memory_limit_option("the program"),
+    shared_options.stack_size_option("the program", "; Linux gives 8M"),
+    shared_options.progress_option("if stderr is a terminal and the program's stdout none"),
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
 ]
 

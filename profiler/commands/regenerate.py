@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from simulator.errors import UsageError
 
@@ -37,13 +37,7 @@ class RegenerationError(UsageError):
     metavar="FILE",
     help="Write the start addresses of all blocks executed, in order; - is stdout.",
 )
-@click.option(
-    "--json",
-    "json_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write the summary as JSON; - is stdout.",
-)
+@shared_options.json_option("Write the summary as JSON; - is stdout.")
 def regenerate_command(
     trace: Path, check: bool, program: Path | None, output: Path | None, json_file: Path | None
 ) -> int:
@@ -62,15 +56,17 @@ def regenerate_command(
     from profiler.trace.regenerate import regenerate
 
     with _lines(output) as sink:
-        found = regenerate(trace, program, check=check, sink=sink)
+        regeneration_result = regenerate(trace, program, check=check, sink=sink)
     if json_file == STANDARD_STREAM:
-        streams.write(streams.STDOUT, regeneration.render_json(found))
+        streams.write(streams.STDOUT, regeneration.render_json(regeneration_result))
     elif json_file is not None:
-        write_atomically(json_file, regeneration.render_json(found).encode())
+        write_atomically(json_file, regeneration.render_json(regeneration_result).encode())
     taken = STANDARD_STREAM in (output, json_file)
-    streams.write(streams.STDERR if taken else streams.STDOUT, regeneration.render_text(found))
-    if not found.complete:
-        raise RegenerationError(regeneration.problem(found, str(trace)))
+    streams.write(
+        streams.STDERR if taken else streams.STDOUT, regeneration.render_text(regeneration_result)
+    )
+    if not regeneration_result.complete:
+        raise RegenerationError(regeneration.problem(regeneration_result, str(trace)))
     return 0
 
 

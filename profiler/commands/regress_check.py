@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, streams
+from profiler.commands import options, program_options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.regress_record import watch
 from profiler.request.request import Weights
@@ -100,20 +100,11 @@ def _fraction(text: str) -> Fraction | None:
 )
 @click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")
 @click.option("--markdown", type=options.PATH, metavar="FILE", help="Write a Markdown summary.")
-@click.option(
-    "--json",
-    "json_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="Write everything as JSON; - is stdout (the report then goes to stderr).",
+@shared_options.json_option(
+    "Write everything as JSON; - is stdout (the report then goes to stderr)."
 )
-@click.option(
-    "--timeout",
-    type=options.seconds,
-    metavar="SECONDS",
-    help="Give a program up after so much time; the status is then 124.",
-)
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar.")
+@shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
+@shared_options.progress_option()
 def check_command(
     baseline: Path,
     tolerance: Fraction,
@@ -132,9 +123,9 @@ def check_command(
     options.check_outputs(*outputs, inputs=(baseline,))
     if STANDARD_STREAM in outputs[:2]:
         raise UsageError("only --json can write to stdout (-): name a file")
-    found = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
-    _report(found, chosen)
-    return found.status
+    checked = _check(baseline, make_limits(tolerance, limits, ceilings, strict), weights, chosen)
+    _report(checked, chosen)
+    return checked.status
 
 
 def make_limits(
@@ -169,7 +160,7 @@ def _check(
         return check(old, baseline, how, show, watch(chosen["progress"]))
 
 
-def _report(found: Check, chosen: dict[str, Any]) -> None:
+def _report(checked: Check, chosen: dict[str, Any]) -> None:
     from profiler.profiles.output import write_atomically
     from profiler.reports import regress_json, regress_junit, regress_markdown, regress_text
 
@@ -178,9 +169,9 @@ def _report(found: Check, chosen: dict[str, Any]) -> None:
         (chosen["markdown"], regress_markdown.render),
     ):
         if file is not None:
-            write_atomically(file, render(found).encode(errors="backslashreplace"))
-    program_options.write_json(partial(regress_json.render, found), chosen["json_file"])
+            write_atomically(file, render(checked).encode(errors="backslashreplace"))
+    program_options.write_json(partial(regress_json.render, checked), chosen["json_file"])
     stream = streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT
     target = sys.stderr if stream == streams.STDERR else sys.stdout
     width, color = program_options.terminal_width(), target.isatty()
-    streams.write(stream, regress_text.render(found, width, color))
+    streams.write(stream, regress_text.render(checked, width, color))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import compare, options, streams
+from profiler.commands import compare, options, shared_options, streams
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import Setting, Weights
 from simulator.errors import SimulatorError, UsageError
@@ -78,20 +78,8 @@ class _WithArguments(click.Command):
 )
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
-@click.option(
-    "--routine",
-    "routines",
-    multiple=True,
-    metavar="GLOB",
-    help="Profile only routines whose name matches; repeatable.",
-)
-@click.option(
-    "--stdin",
-    "stdin_file",
-    type=options.PATH,
-    metavar="FILE",
-    help="The programs' input.  [default: empty]",
-)
+@shared_options.routine_option("Profile")
+@shared_options.stdin_option("The programs' input.  [default: empty]")
 @click.option(
     "--root",
     type=options.PATH,
@@ -101,46 +89,15 @@ class _WithArguments(click.Command):
 @click.option(
     "--writable", is_flag=True, help="Let the programs write into a copy of --root, not kept."
 )
-@click.option(
-    "--env",
-    "environment",
-    type=options.variable,
-    metavar="NAME=VALUE",
-    multiple=True,
-    help="Set a variable for the programs, which inherit none; repeatable.",
-)
+@shared_options.env_option("the programs, which inherit none")
 @click.option(
     "--argv0", metavar="NAME", default="", help="A program's name for itself.  [default: its file]"
 )
-@click.option(
-    "--max-instructions",
-    type=options.COUNT,
-    metavar="N",
-    help="Stop each program after N instructions.",
-)
-@click.option(
-    "--memory-limit",
-    type=options.size,
-    default="2G",
-    show_default=True,
-    metavar="SIZE",
-    help="Memory that a program may use: bytes, or 64K, 512M, 2G.",
-)
-@click.option(
-    "--stack-size",
-    type=options.stack_size,
-    default="64M",
-    show_default=True,
-    metavar="SIZE",
-    help="Stack of a program, at most 256M and a quarter of its memory.",
-)
-@click.option(
-    "--timeout",
-    type=options.seconds,
-    metavar="SECONDS",
-    help="Give a program up after so much time; the status is then 124.",
-)
-@click.option("--progress/--no-progress", default=None, help="Show a progress bar.")
+@shared_options.max_instructions_option("Stop each program")
+@shared_options.memory_limit_option("a program")
+@shared_options.stack_size_option("a program")
+@shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
+@shared_options.progress_option()
 @click.pass_context
 def record_command(
     ctx: click.Context,

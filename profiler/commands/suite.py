@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from profiler.commands import program_options, streams
+from profiler.commands import program_options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.scheme_options import mode_choice
 from simulator.errors import UsageError
@@ -35,11 +35,7 @@ benchmark_option = click.option(
     metavar="GLOB",
     help="Only benchmarks whose name matches; repeatable.",
 )
-progress_option = click.option(
-    "--progress/--no-progress",
-    default=None,
-    help="Show a progress bar.  [default: if stderr is a terminal]",
-)
+progress_option = shared_options.progress_option("if stderr is a terminal")
 
 
 @click.group("suite")

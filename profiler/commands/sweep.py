@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
@@ -72,9 +72,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Use the Dask cluster there instead.")
 @click.option("--retry-failed", is_flag=True, help="Run again what failed in an earlier sweep.")
-@click.option(
-    "--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"
-)
+@shared_options.progress_option("on a terminal")
 def sweep_command(
     grid: Path | None,
     output: Path,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, streams
+from profiler.commands import options, program_options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
@@ -75,9 +75,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     help="Write there, not to stdout. With --all and no format: a directory that is given a page "
     "with everything, and each table as CSV and SVG.",
 )
-@click.option(
-    "--progress/--no-progress", default=None, help="Show a progress bar.  [default: on a terminal]"
-)
+@shared_options.progress_option("on a terminal")
 def table_command(
     names: tuple[str, ...],
     listed: bool,

@@ -26,12 +26,12 @@ from profiler.engine import kernels
 from profiler.engine.memory import MAXIMUM_DEPTH, EngineMemory
 from profiler.engine.walk import (
     UNKNOWN,
-    Context,
     GraphIndex,
     Missing,
     MissingEntry,
     MissingReturn,
     Step,
+    WalkContext,
 )
 from simulator.errors import UnsupportedError
 
@@ -41,7 +41,17 @@ SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a s
 
 @dataclass(frozen=True)
 class EarlyEnd:
-    """An activation ended in `block` with this segment register and state."""
+    """How an activation ended that did not leave by its EXIT.
+
+    Attributes
+    ----------
+    block
+        The block in which it ended, by number in the whole program.
+    register
+        What its segment register held.
+    segments
+        The state of the segment automaton in which its last segment began.
+    """
 
     block: int
     register: int
@@ -50,7 +60,17 @@ class EarlyEnd:
 
 @dataclass(frozen=True)
 class SignalRecord:
-    """What a signal interrupted: the automaton's state, the next instruction, the frame."""
+    """What a signal interrupted.
+
+    Attributes
+    ----------
+    state
+        Number of the automaton's state.
+    pc
+        Address of the first instruction in it that had not executed.
+    frame
+        The interrupted activation.
+    """
 
     state: int
     pc: int
@@ -91,7 +111,7 @@ class Activations:
         tally: Tally,
         stack_mask: int,
         cross: Callable[[Sequence[Step]], None],
-        reached: Callable[[int, int], tuple[tuple[Step, ...], Context]],
+        reached: Callable[[int, int], tuple[tuple[Step, ...], WalkContext]],
         on_missing: Callable[[Missing], None],
     ) -> None:
         self._memory = memory
@@ -139,14 +159,17 @@ class Activations:
     # Ending
 
     def apply(self, steps: Sequence[Step], frame: int) -> None:
-        """Take steps that stay within one activation, on behalf of the one at `frame`."""
+        """Take steps that all belong to the activation at `frame`, whichever is the current one."""
         if steps:
             current, self.current = self.current, frame
             self._cross(steps)
             self.current = current
 
     def end_early(self, frame: int, block: int) -> None:
-        """The activation at `frame` ended in `block` (UNKNOWN: it has been accounted for)."""
+        """Count that the activation at `frame` ended in `block`.
+
+        Nothing is done where the block is UNKNOWN: its end has been counted already.
+        """
         if block == UNKNOWN:
             return
         frames = self._memory.state.frames
@@ -168,17 +191,23 @@ class Activations:
         self.end_early(caller, block)
 
     def end_callers_early(self) -> None:
-        """The run is over: everything below the current activation ends where it waits."""
+        """End all activations below the current one where they wait: the run is over."""
         for frame in range(self.current, 0, -kernels.STRIDE):
             self._end_caller_early(frame)
 
     # Landing
 
     def land(self, address: int, block: int, *, returned: bool) -> None:
-        """Control arrives at `address`; find out in which activation.
+        """Find out in which activation control arrives at `address`, and go on with that one.
 
-        `block` is where the current activation left off (UNKNOWN: it has been accounted for);
-        `returned`: it is complete.
+        Parameters
+        ----------
+        address
+            Where control arrives.
+        block
+            The block that the current activation left; UNKNOWN if its end has been counted.
+        returned
+            Whether the current activation is complete, because it has crossed its EXIT edge.
         """
         frame = self.current
         if returned:

@@ -1,9 +1,10 @@
 """The successor-cache automaton: drives the kernel and turns transition counts into edge counts.
 
-A state is a translation block in one context; a transition is one state following another. Each
-transition is resolved once, by `walk.Walker`, into steps, and from then on counted natively. What
-a block does inside is accounted for when it is left, so that a fault in its middle, or a budget
-that ends before it, leaves nothing to undo.
+A state is a translation block in one context; a transition is one state following another. The
+first time that a transition is taken, `walk.Walker` turns it into the steps that the program took,
+and from then on the kernel only counts it. The edges that a block crosses inside are counted when
+the program leaves the block: if a fault stops it in the middle, or the budget ends before it, there
+is nothing to take back.
 
 Modules: `memory` holds the arrays, `states` the blocks with what happens inside them,
 `activations` the stack of frames; `run_counts` expands the counts after the run.
@@ -22,11 +23,10 @@ from profiler.engine.activations import Activations, Tally, too_deep
 from profiler.engine.lowering import Lowering, fuse
 from profiler.engine.memory import Operation
 from profiler.engine.run_counts import RunCounts, Transition
-from profiler.engine.states import State, States
+from profiler.engine.states import BlockState, States
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import (
     UNKNOWN,
-    Context,
     Cross,
     GraphIndex,
     Land,
@@ -37,6 +37,7 @@ from profiler.engine.walk import (
     Pop,
     Push,
     Step,
+    WalkContext,
     Walker,
 )
 from simulator.errors import SimulatorError
@@ -59,7 +60,7 @@ class Automaton:
     Attributes
     ----------
     trace
-        What writes a trace of the run, if one is wanted; set before the run.
+        Writes a trace of the run; None where no trace is wanted. Set before the run begins.
 
     Raises
     ------
@@ -117,7 +118,7 @@ class Automaton:
         """Add the transition from `source` to the block at `address` and take it."""
         boundary, first = self._states.boundary(source, address)
         inside = () if source == kernels.START else self._states.inside(source)[0]
-        target = self._states.number(State(address, size, first))
+        target = self._states.number(BlockState(address, size, first))
         steps = (*inside, *boundary)
         for step in steps:
             if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
@@ -133,7 +134,10 @@ class Automaton:
             self._settle(self.memory.execute(operation, address), address)
 
     def _operation(self, steps: tuple[Step, ...]) -> int:
-        """Number of the first operation for `steps`; 0 where there is nothing to do."""
+        """Return the number of the first operation that the kernel executes for `steps`.
+
+        0 where there is nothing to do.
+        """
         known = self._known_operations.get(steps)
         if known is not None:
             return known
@@ -168,7 +172,10 @@ class Automaton:
         return operations
 
     def _cross(self, steps: Sequence[Step]) -> None:
-        """Cross edges outside of any transition, on behalf of the current frame."""
+        """Cross the edges among `steps` now, for the current activation.
+
+        No transition counts these edges: they belong to an event that Python handles.
+        """
         for step in steps:
             if isinstance(step, Cross):
                 self.tally.crossed[step.edge] += 1
@@ -191,7 +198,15 @@ class Automaton:
             self.clock[kernels.INTERRUPTED] = kernels.FAILED
 
     def decide(self, status: int, address: int, size: int) -> None:
-        """Handle an event that the kernel could not (`status` of `kernels.advance`)."""
+        """Handle an event for which the kernel asked Python.
+
+        Parameters
+        ----------
+        status
+            Why it asked: the result of `kernels.advance`.
+        address, size
+            The translation block that the program has come to, and its size in bytes.
+        """
         if self.error is not None:
             return
         if status != kernels.MISS:
@@ -206,7 +221,7 @@ class Automaton:
             self._resolve(state, address, size)
 
     def _settle(self, status: int, address: int) -> None:
-        """Finish an operation list that stopped with `status`."""
+        """Do what the kernel stopped for in a list of operations, and let it finish the list."""
         while status != kernels.OK:
             failed = int(self.clock[kernels.FAILED_OPERATION])
             match status:
@@ -249,7 +264,11 @@ class Automaton:
         return self._lowering.products.resolve(number, register + int(words[1]))
 
     def _resume(self, address: int, size: int) -> None:
-        """An interrupted block goes on, but ends elsewhere than it did before."""
+        """Go on with a block that a signal interrupted, and that now ends at another address.
+
+        The emulator may cut the rest of the block into other translation blocks than before. The
+        part that executed before the signal then becomes a state of its own.
+        """
         state = self._states[int(self.clock[kernels.RESUMED_STATE])]
         done = int(self.clock[kernels.RESUME_PC]) - state.address
         if address != state.address + done:
@@ -258,9 +277,11 @@ class Automaton:
                 "please report this program"
             )
         if done == 0:
-            self.clock[kernels.STATE] = self._states.number(State(address, size, state.first))
+            self.clock[kernels.STATE] = self._states.number(BlockState(address, size, state.first))
             return
-        self._resolve(self._states.number(State(state.address, done, state.first)), address, size)
+        self._resolve(
+            self._states.number(BlockState(state.address, done, state.first)), address, size
+        )
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
         arrival, self._arrival = self._arrival, None
@@ -275,45 +296,63 @@ class Automaton:
 
     @property
     def lost(self) -> int:
-        """Counts that fell outside the counters."""
+        """How many path counts could not be attributed to a counter.
+
+        0 where the graphs lacked something in the run: counts may then be lost without a defect.
+        """
         return 0 if self.tally.missing else self._lowering.products.lost
 
     def reached(self, address: int) -> bool:
         """Whether the instruction at `address` was part of a block that ran."""
         return self._states.covers(address)
 
-    # What the machine tells
+    # What the machine reports
 
     def _current(self) -> tuple[int, int]:
-        """(state, address of the first instruction of it that has not executed)."""
+        """Return the current state's number, and how far the program has come in it.
+
+        The second number is the address of the first instruction that has not executed yet.
+        """
         number = int(self.clock[kernels.STATE])
         if number == kernels.RESUME:
             return int(self.clock[kernels.RESUMED_STATE]), int(self.clock[kernels.RESUME_PC])
         return number, self._states[number].end
 
     def _position(self) -> int:
-        """The block that the current state's first instruction is in: edges behind are open."""
+        """Return the block that contains the current state's first instruction.
+
+        Edges that the state crosses behind this instruction have not been counted yet.
+        """
         return self._states.entered_block(self._current()[0])
 
     def _begin_event(self, block: int) -> None:
-        """Python takes over from block `block`: what follows, a reader must be told."""
+        """Tell the trace that Python takes over while the program is in `block`.
+
+        A reader of the trace cannot derive what happens from here to `_end_event`, so the trace
+        lists it.
+        """
         if self.trace is not None:
             self.trace.begin_event(block)
 
     def _end_event(self) -> None:
-        """The kernel goes on."""
+        """Tell the trace that the kernel goes on."""
         if self.trace is not None:
             self.trace.end_event(self._activations.current, self._position())
 
     def _await(self, arrival: Callable[[int], None]) -> None:
-        """Have `arrival` decide about the next event."""
+        """Have `arrival` called with the address of the next block, wherever that is."""
         self._arrival = arrival
         self.clock[kernels.STATE] = kernels.ABNORMAL
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int) -> None:
-        """The next event is the entry of a signal handler.
+        """Prepare for the entry of a signal handler, which is what executes next.
 
-        `stack_pointer` is the interrupted %sp, bias included.
+        Parameters
+        ----------
+        interrupted_pc
+            The first instruction that the signal kept from executing.
+        stack_pointer
+            The interrupted %sp, bias included.
         """
         self._begin_event(self._position())
         record = self._activations.interrupt(self._current()[0], interrupted_pc)
@@ -321,7 +360,11 @@ class Automaton:
         self._await(lambda address: enter(record, stack_pointer, address))
 
     def signal_returned(self, resumed_pc: int) -> None:
-        """Sigreturn: the next event continues what the innermost signal interrupted."""
+        """End the innermost signal handler, which has called `sigreturn`.
+
+        What the signal interrupted is continued next, at `resumed_pc`. That is another address
+        than the interrupted one if the handler changed its saved context.
+        """
         self._begin_event(self._position())
         self._end_by_trap(*self._states.inside(self._current()[0]))
         record = self._activations.leave_handler()
@@ -344,7 +387,7 @@ class Automaton:
             self._end_event()
 
     def context_replaced(self, pc: int) -> None:
-        """setcontext: the next event is at `pc`, in whatever activation."""
+        """Follow `setcontext`: the program goes on at `pc`, in any activation that is alive."""
         self._begin_event(self._position())
         number, end = self._current()
         steps, context = self._states.until(number, end - 4)
@@ -355,16 +398,17 @@ class Automaton:
         land = self._activations.land
         self._await(lambda address: land(address, block, returned=False))
 
-    def _end_by_trap(self, steps: Sequence[Step], context: Context) -> None:
+    def _end_by_trap(self, steps: Sequence[Step], context: WalkContext) -> None:
         """The current activation ends with the trap at the end of `steps`."""
         frame = self._activations.current
         self._activations.apply(steps, frame)
         self._activations.end_early(frame, self._leave_by_trap(context))
 
-    def _leave_by_trap(self, context: Context) -> int:
-        """The block that a trap which does not return leaves its activation in.
+    def _leave_by_trap(self, context: WalkContext) -> int:
+        """Return the block in which a trap that does not return leaves its activation.
 
-        UNKNOWN where the graph knows that it does not return: the activation is then complete.
+        If the graph has an EXIT edge behind the trap, the edge is crossed and the activation is
+        complete: then the result is UNKNOWN.
         """
         edge = self._index.exit_edge.get(context.block)
         if edge is None or context.pending >= 0:
@@ -375,9 +419,14 @@ class Automaton:
     # The end
 
     def finish(self, *, exited: bool, fault_pc: int | None) -> None:
-        """Account for the block that ran last and for all activations still alive.
+        """Count what the last block executed, and end all activations that are still alive.
 
-        `exited`: the program ended itself; `fault_pc`: it faulted there, within its last block.
+        Parameters
+        ----------
+        exited
+            Whether the program ended itself.
+        fault_pc
+            The instruction of the last block that faulted; None if none did.
         """
         if self._arrival is None:
             self._begin_event(self._position())
@@ -390,7 +439,10 @@ class Automaton:
             self.trace.end()
 
     def _finish_block(self, exited: bool, fault_pc: int | None) -> int:
-        """The block in which the current activation ends early; UNKNOWN if it is complete."""
+        """Count what the last block executed; return the block in which the activation ends.
+
+        UNKNOWN if the activation is complete.
+        """
         number, end = self._current()
         if number < kernels.FIRST_STATE:
             return UNKNOWN

@@ -23,7 +23,7 @@ from profiler.code.runtime.hash_routine import (
 )
 from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
 from profiler.engine import kernels
-from profiler.engine.memory import EngineMemory, Operation
+from profiler.engine.memory import EngineMemory, HashWork, Operation
 from profiler.engine.products import Player, Products, RoutineProduct, hash_operation, hashes
 from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
 from profiler.graphs.cfg import ControlFlowGraph
@@ -124,10 +124,10 @@ class Lowering:
             self._lower(routine)
         return self._by_edge.get(edge, ())
 
-    def hashing(self, routine: int, slot: int) -> tuple[int, int]:
-        """(calls, instructions) of the hashing routine for a routine's table of a scheme."""
+    def hash_work(self, routine: int, slot: int) -> HashWork:
+        """Return what the hashing routine did for a routine's table of a scheme."""
         table = self._tables.get((routine, slot), -1)
-        return (0, 0) if table < 0 else self.memory.hashing(table)
+        return HashWork(0, 0) if table < 0 else self.memory.hash_work(table)
 
     def hashed_counts(self, routine: int, slot: int) -> dict[int, int] | None:
         """What a routine's hash table of a scheme holds; None where it has none."""

@@ -6,6 +6,8 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import numpy.typing as npt
 
@@ -29,6 +31,21 @@ _LARGEST_TABLE = 1 << 12
 """Places of a segment state's table; more segments are spilled."""
 _SPARSEST_TABLE = 16
 """Places a segment that such a table may grow to."""
+
+
+class HashWork(NamedTuple):
+    """How often the hashing routine was called for one table, and what it executed there.
+
+    Attributes
+    ----------
+    calls
+        Increments of path counters in the table.
+    instructions
+        Executed inside the routine: the calls themselves are the snippets'.
+    """
+
+    calls: int
+    instructions: int
 
 
 class EngineMemory:
@@ -253,13 +270,13 @@ class EngineMemory:
                 counts[self._path_number(key)] = count
         return counts
 
-    def hashing(self, table: int) -> tuple[int, int]:
-        """(calls, instructions) of the hashing routine on a table."""
+    def hash_work(self, table: int) -> HashWork:
+        """Return what the hashing routine did for a table."""
         at = table * kernels.TABLE_WORDS
         header = self.state.tables[at : at + kernels.TABLE_WORDS].tolist()
         remembered, costs = header[kernels.TABLE_REMEMBERED], header[kernels.TABLE_COSTS]
         spent = remembered * int(self.state.costs[costs + kernels.COST_REMEMBERED])
-        return (
+        return HashWork(
             header[kernels.TABLE_CALLS] + remembered,
             header[kernels.TABLE_INSTRUCTIONS] + spent,
         )

@@ -36,7 +36,7 @@ from profiler.plan.actions import (
 from profiler.plan.decoders import UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan, Table
 
-Registers = tuple[tuple[int, ...], int | None]
+PathState = tuple[tuple[int, ...], int | None]
 """A player's state: its path registers, and its last counter where that may be asked for."""
 
 
@@ -53,15 +53,15 @@ class Stretch:
     at_end
         Those of `counted` that the kernel counts in a hash table when the segment ends; others
         that are hashed have operations of their own (`Player.fixed_counts`).
-    hashed
+    hashed_increments
         How many of `counted` are hashed, both kinds.
     """
 
-    after: Registers
+    after: PathState
     counted: tuple[PathIncrement, ...]
     taken: tuple[int, ...]
     at_end: tuple[PathIncrement, ...]
-    hashed: int
+    hashed_increments: int
 
 
 @dataclass
@@ -70,7 +70,7 @@ class Totals:
 
     paths: Counter[int] = field(default_factory=Counter)
     taken: Counter[int] = field(default_factory=Counter)
-    hashed: int = 0
+    hashed_increments: int = 0
 
     def add(self, stretch: Stretch, times: int) -> None:
         """Count `stretch` `times` times."""
@@ -78,7 +78,7 @@ class Totals:
             self.paths[counter] += times
         for edge in stretch.taken:
             self.taken[edge] += times
-        self.hashed += stretch.hashed * times
+        self.hashed_increments += stretch.hashed_increments * times
 
 
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
@@ -102,15 +102,15 @@ class Player:
         self.table = table
         self.stretches: list[Stretch] = []
         self._cfg = cfg
-        self._known: dict[tuple[Registers, int], int] = {}
+        self._known: dict[tuple[PathState, int], int] = {}
         self._dead = _dead_registers(cfg, plan)
 
     @property
-    def start(self) -> Registers:
+    def start(self) -> PathState:
         """Its state before an ENTRY edge."""
         return (0,) * self.plan.registers, None
 
-    def stretch(self, state: Registers, key: int, edges: Sequence[int]) -> int:
+    def stretch(self, state: PathState, key: int, edges: Sequence[int]) -> int:
         """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
         known = self._known.get((state, key))
         if known is None:
@@ -118,7 +118,7 @@ class Player:
             self.stretches.append(self.execute(state, edges, ends=True))
         return known
 
-    def execute(self, state: Registers, edges: Sequence[int], *, ends: bool) -> Stretch:
+    def execute(self, state: PathState, edges: Sequence[int], *, ends: bool) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
         execution = Execution(list(state[0]), state[1])
         at_end: list[PathIncrement] = []
@@ -139,8 +139,15 @@ class Player:
             if ends and (block in self._dead or block == self._cfg.exit):
                 registers = self.start[0]
         counted = tuple(execution.counted)
-        hashed = sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
-        return Stretch((registers, last), counted, tuple(execution.taken), tuple(at_end), hashed)
+        return Stretch(
+            after=(registers, last),
+            counted=counted,
+            taken=tuple(execution.taken),
+            at_end=tuple(at_end),
+            hashed_increments=(
+                sum(count.counter >= 0 for count in counted) if self.table >= 0 else 0
+            ),
+        )
 
     def _counts_at_end(self, edge: int) -> bool:
         """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
@@ -227,7 +234,7 @@ class SegmentState:
     """
 
     routine: int
-    players: tuple[Registers, ...]
+    players: tuple[PathState, ...]
     history: tuple[int, ...] = ()
 
 
@@ -292,13 +299,13 @@ class Products:
             self.lost += 1
             return False
         product = self._routines[state.routine]
-        stretches, after, hashed = [], [], []
+        stretches, after, operations = [], [], []
         for player, registers in zip(product.players.values(), state.players, strict=True):
             place = player.stretch(registers, key, edges)
             stretch = player.stretches[place]
             stretches.append(place)
             after.append(stretch.after)
-            hashed += [
+            operations += [
                 hash_operation(player.table, count, self._memory.hash_key(count.counter))
                 for count in stretch.at_end
             ]
@@ -306,7 +313,7 @@ class Products:
         if self._keep_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
         target = self._number(SegmentState(state.routine, tuple(after), history))
-        successor = (key, 0, target, self._list(tuple(hashed)))
+        successor = (key, 0, target, self._list(tuple(operations)))
         self._memory.insert_segment(number, successor)
         self._sources.append(number)
         self._keys.append(key)
@@ -314,13 +321,16 @@ class Products:
         self._owners.append(state.routine)
         return True
 
-    def _list(self, hashed: tuple[tuple[int, int], ...]) -> int:
-        """Number of the list of operations for these hashed counts; 0 for none."""
-        known = self._lists.get(hashed)
-        if known is None:
-            operations = [(code, key, len(hashed)) for code, key in hashed]
-            known = self._lists[hashed] = self._memory.add_operations(operations)
-        return known
+    def _list(self, operations: tuple[tuple[int, int], ...]) -> int:
+        """Return the number of the kernel's list of these operations, which count in hash tables.
+
+        0 is the number of the empty list. Each operation is its code and its key.
+        """
+        number = self._lists.get(operations)
+        if number is None:
+            sized = [(code, key, len(operations)) for code, key in operations]
+            number = self._lists[operations] = self._memory.add_operations(sized)
+        return number
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from profiler.engine.products import (
     CountedSegment,
+    PathState,
     Player,
-    Registers,
     RoutineProduct,
     Stretch,
     Totals,
@@ -45,7 +45,7 @@ class SegmentReplay:
         self._cfg = cfg
         self._player = Player(cfg, plan, -1)
         self._product = product
-        self._states: dict[int, Registers] = {cfg.entry: self._player.start}
+        self._states: dict[int, PathState] = {cfg.entry: self._player.start}
         self._totals = Totals()
         self._by_start: dict[int, list[CountedSegment]] = {}
         for segment in segments:
@@ -80,7 +80,7 @@ class SegmentReplay:
                     return False
         return not self._by_start
 
-    def _behind(self, vertex: int, edges: Sequence[int]) -> Registers:
+    def _behind(self, vertex: int, edges: Sequence[int]) -> PathState:
         """The state behind `edges`, which begin at `vertex`."""
         return self._player.execute(self._states[vertex], edges, ends=False).after
 

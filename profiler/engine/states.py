@@ -14,16 +14,24 @@ from dataclasses import dataclass
 
 from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
-from profiler.engine.walk import BEGINNING, UNKNOWN, Context, Step, Walker
+from profiler.engine.walk import BEGINNING, UNKNOWN, Step, WalkContext, Walker
 
 
 @dataclass(frozen=True)
-class State:
-    """A translation block in one context. `first` is the context after its first instruction."""
+class BlockState:
+    """A translation block in one context.
+
+    Attributes
+    ----------
+    address, size
+        Of the block, in bytes.
+    first
+        The context after its first instruction.
+    """
 
     address: int
     size: int
-    first: Context
+    first: WalkContext
 
     @property
     def end(self) -> int:
@@ -45,15 +53,15 @@ class States:
     def __init__(self, walker: Walker, memory: EngineMemory) -> None:
         self._walker = walker
         self._memory = memory
-        self._states: dict[int, State] = {kernels.START: State(0, 0, BEGINNING)}
-        self._numbers: dict[State, int] = {}
-        self._insides: dict[int, tuple[tuple[Step, ...], Context]] = {}
+        self._states: dict[int, BlockState] = {kernels.START: BlockState(0, 0, BEGINNING)}
+        self._numbers: dict[BlockState, int] = {}
+        self._insides: dict[int, tuple[tuple[Step, ...], WalkContext]] = {}
 
-    def __getitem__(self, number: int) -> State:
+    def __getitem__(self, number: int) -> BlockState:
         """Return state `number`."""
         return self._states[number]
 
-    def number(self, state: State) -> int:
+    def number(self, state: BlockState) -> int:
         """Number of a state, which is added if it is new."""
         number = self._numbers.get(state)
         if number is None:
@@ -63,24 +71,27 @@ class States:
 
     def landing(self, address: int, size: int) -> int:
         """Number of the state for a block that control simply arrives at."""
-        return self.number(State(address, size, self._walker.land(address)))
+        return self.number(BlockState(address, size, self._walker.land(address)))
 
-    def inside(self, number: int) -> tuple[tuple[Step, ...], Context]:
-        """Steps within state `number`, and the context after its last instruction."""
+    def inside(self, number: int) -> tuple[tuple[Step, ...], WalkContext]:
+        """Return the steps from the first to the last instruction of state `number`.
+
+        Also the context after the last one.
+        """
         known = self._insides.get(number)
         if known is None:
             state = self._states[number]
             known = self._insides[number] = self._walk(state, state.end)
         return known
 
-    def until(self, number: int, pc: int) -> tuple[tuple[Step, ...], Context]:
+    def until(self, number: int, pc: int) -> tuple[tuple[Step, ...], WalkContext]:
         """Steps of state `number` up to the instruction at `pc`, which it has reached."""
         if number < kernels.FIRST_STATE:
             return (), BEGINNING
         state = self._states[number]
         return self._walk(state, min(pc + 4, state.end))
 
-    def boundary(self, number: int, address: int) -> tuple[list[Step], Context]:
+    def boundary(self, number: int, address: int) -> tuple[list[Step], WalkContext]:
         """Steps from state `number` to the instruction at `address`, and the context after it."""
         if number == kernels.START:
             return self._walker.begin(address)
@@ -94,7 +105,7 @@ class States:
         """Whether the instruction at `address` is part of a state."""
         return any(state.address <= address < state.end for state in self._states.values())
 
-    def _walk(self, state: State, end: int) -> tuple[tuple[Step, ...], Context]:
+    def _walk(self, state: BlockState, end: int) -> tuple[tuple[Step, ...], WalkContext]:
         context = state.first
         steps: list[Step] = []
         for address in range(state.address + 4, end, 4):

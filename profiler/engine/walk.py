@@ -1,7 +1,7 @@
 """From the words that the emulator executes to the edges that a program crosses.
 
 The emulator reports translation blocks; control-flow graphs speak of basic blocks. `Walker.step`
-moves a `Context` (what is known after one instruction) over the next instruction and says which
+moves a `WalkContext` (what is known after one instruction) over the next instruction and says which
 steps the program took in between: edges crossed, calls pushed, returns popped. It is the only
 reading of the event rules in the product; `automaton` calls it once per new transition.
 
@@ -45,10 +45,16 @@ class Pop:
 
 @dataclass(frozen=True)
 class Land:
-    """Control arrives where only the frame stack can tell whose activation it is.
+    """Control arrives at an address, and only the stack of frames can tell in which activation.
 
-    `block` is the block that control left (UNKNOWN if none), `returned` tells that it left by a
-    return whose exit edge has been crossed already.
+    Attributes
+    ----------
+    address
+        Where control arrives.
+    block
+        The block that control left; UNKNOWN if it left none.
+    returned
+        Whether control left the block by a return. Its EXIT edge has been crossed already then.
     """
 
     address: int
@@ -68,8 +74,13 @@ class MissingTarget:
 class MissingEntry:
     """The graph lacks an entry at `address`.
 
-    `behind`: control came there through code that the graphs lack, too. Once they have that, it
-    may be no entry.
+    Attributes
+    ----------
+    address
+        Where control arrived.
+    behind
+        Whether control came there through code that the graphs lack, too. Once the graphs have
+        that code, the address may turn out to be no entry at all.
     """
 
     address: int
@@ -88,7 +99,7 @@ Step = Cross | Push | Pop | Land | MissingTarget | MissingEntry | MissingReturn
 
 
 @dataclass(frozen=True)
-class Context:
+class WalkContext:
     """What is known after an instruction.
 
     Attributes
@@ -109,7 +120,7 @@ class Context:
     last: int
 
 
-BEGINNING = Context(-1, False, UNKNOWN, -1)
+BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
 class GraphIndex:
@@ -213,8 +224,9 @@ class GraphIndex:
 class Walker:
     """Says what the execution of an instruction means in the graphs of one program.
 
-    Blocks and edges are those of `docs/SEMANTICS.md`. The walker keeps nothing between two
-    instructions: what it must know of the first is in the `Context` that it returns.
+    Blocks and edges are those of `docs/SEMANTICS.md`. The walker has no memory of its own: whatever
+    it must know of one instruction when the next one executes is in the `WalkContext` that it
+    returns.
     """
 
     def __init__(self, index: GraphIndex) -> None:
@@ -238,12 +250,12 @@ class Walker:
     def _delays(self, address: int) -> bool:
         return bool(HAS_DELAY_SLOT[self._kind(address)])
 
-    def step(self, context: Context, address: int) -> tuple[list[Step], Context]:
+    def step(self, context: WalkContext, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the instruction at `address` after `context`.
 
         Returns
         -------
-        list of Step, Context
+        list of Step, WalkContext
             What the program did between the two instructions, in order, and what is known after
             the second one.
 
@@ -267,22 +279,29 @@ class Walker:
         elif self._block_at(address) >= 0:
             block = self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
         pending = address if self._delays(address) else -1
-        return steps, Context(pending, False, block, address)
+        return steps, WalkContext(pending, False, block, address)
 
-    def begin(self, address: int) -> tuple[list[Step], Context]:
+    def begin(self, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the first instruction of the program."""
         steps: list[Step] = []
         block = self._enter(address, steps)
         pending = address if self._delays(address) else -1
-        return steps, Context(pending, False, block, address)
+        return steps, WalkContext(pending, False, block, address)
 
-    def land(self, address: int) -> Context:
-        """Context after the instruction at `address` when control simply arrives there."""
+    def land(self, address: int) -> WalkContext:
+        """Return the context after the instruction at `address`, whatever executed before it."""
         pending = address if self._delays(address) else -1
-        return Context(pending, False, self._block_at(address), address)
+        return WalkContext(pending, False, self._block_at(address), address)
 
-    def _slot(self, context: Context, address: int, steps: list[Step]) -> Context | None:
-        """Context after the delay slot of the pending transfer, or None if this is not it."""
+    def _slot(self, context: WalkContext, address: int, steps: list[Step]) -> WalkContext | None:
+        """Execute the instruction at `address` as the delay slot of the pending transfer.
+
+        Returns
+        -------
+        WalkContext or None
+            The context behind it; None if the instruction is not that delay slot, because the
+            transfer annulled it.
+        """
         transfer = context.pending
         kind = self._kind(transfer)
         annulled = self._annulled[self._word(transfer)]
@@ -297,10 +316,10 @@ class Walker:
         if annulled and block != UNKNOWN:
             edge, block = self.index.slot_edge[block]
             steps.append(Cross(edge))
-        return Context(transfer, True, block, address)
+        return WalkContext(transfer, True, block, address)
 
-    def _without_slot(self, context: Context, address: int, steps: list[Step]) -> int:
-        """The block arrived at by an annulling branch whose slot did not execute."""
+    def _without_slot(self, context: WalkContext, address: int, steps: list[Step]) -> int:
+        """Follow a branch that annulled its delay slot; return the block that it leads to."""
         transfer = context.pending
         if self._kind(transfer) == TransferKind.BRANCH_ALWAYS:
             if address == self._target(transfer):
@@ -309,12 +328,13 @@ class Walker:
             return self._arrive(context.block, address, EdgeKind.FALL_THROUGH, steps)
         return self._lost(context, address, steps)
 
-    def _lost(self, context: Context, address: int, steps: list[Step]) -> int:
+    def _lost(self, context: WalkContext, address: int, steps: list[Step]) -> int:
+        """Arrive where the pending transfer cannot lead; return the block there."""
         steps.append(Land(address, context.block, returned=False))
         return self._block_at(address)
 
-    def _transfer(self, context: Context, address: int, steps: list[Step]) -> int:
-        """The block arrived at by the pending transfer whose slot has executed."""
+    def _transfer(self, context: WalkContext, address: int, steps: list[Step]) -> int:
+        """Follow the pending transfer, whose delay slot has executed; return where it leads."""
         transfer, block = context.pending, context.block
         kind = self._kind(transfer)
         target = self._target(transfer)
@@ -335,7 +355,10 @@ class Walker:
         return self._lost(context, address, steps)
 
     def _arrive(self, block: int, address: int, kind: EdgeKind, steps: list[Step]) -> int:
-        """Cross from `block` to the block at `address` by a direct transfer."""
+        """Go from `block` to the block at `address` by a direct transfer; return that block.
+
+        If no edge leads there, control leaves the routine and enters the other one: a tail call.
+        """
         target = self._block_at(address)
         if target == UNKNOWN:
             steps.append(MissingEntry(address, behind=block == UNKNOWN))
@@ -361,7 +384,10 @@ class Walker:
         return target
 
     def _read_pc(self, block: int, address: int, steps: list[Step]) -> int:
-        """`call .+8`: no call; the code goes on, in another block where one starts."""
+        """Follow `call .+8`, which is no call but reads the program counter.
+
+        The code goes on behind its delay slot, in another block if one starts there.
+        """
         if self._block_at(address) == UNKNOWN or block == UNKNOWN:
             return block
         return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)

@@ -17,7 +17,7 @@ from typing import Any, cast
 
 from profiler.graphfiles import inputs as graph_inputs
 from profiler.graphfiles import static as graph_static
-from profiler.graphfiles.answer import GraphRun, assemble, path_object
+from profiler.graphfiles.answer import GraphRun, path_object, run_object
 from profiler.graphfiles.execution import execute
 from profiler.graphfiles.formats import load
 from profiler.graphfiles.pricing import price
@@ -92,7 +92,7 @@ def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) ->
         If counts contradict each other: defects of simprof.
     """
     run = _run(document, options)
-    answer = assemble(document, run, _options(options))
+    answer = run_object(document, run, _options(options))
     answer["static"] = graph_static.describe(run)
     if options.enumerate:
         answer["all_paths"] = _all_paths(document, cast(PathDecoder, run.plan))

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Any
 
 from profiler.code import pricing
-from profiler.code.sizes import counter_bytes
+from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
@@ -17,6 +17,7 @@ from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.profiles.profile import RUN_SCHEMA
 from profiler.profiles.routine_facts import routine_facts
 from profiler.schemes.definition import SchemeDefinition
 
@@ -61,7 +62,7 @@ class GraphRun:
         return self.definition.path_decoder(self.plan)
 
 
-def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
+def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) -> dict[str, Any]:
     """Return the run object.
 
     Edge counts are those of the runs; where the scheme's counters tell them they are the same,
@@ -72,15 +73,15 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
     base = sum(
         count * block.instructions for count, block in zip(executed, cfg.blocks, strict=True)
     )
-    added = run.counters.hashing + pricing.added(
+    added = run.counters.hash_instructions + pricing.added(
         run.prices.code, run.crossings, executed, run.counters.taken
     )
     sizes = _sizes(run)
-    whole = added + run.definition.code().run_cost(MACHINE, sizes)
+    all_added = added + run.definition.code().run_cost(MACHINE, sizes)
     answer = _header(document, run.definition.mode, options) | {
         "warnings": _warnings(cfg, run.dfs),
-        "instructions": {"base": base, "added": whole},
-        "overhead": whole / base if base else 0.0,
+        "instructions": {"base": base, "added": all_added},
+        "overhead": all_added / base if base else 0.0,
         "counts": _counts(run),
         "routines": [_routine(document, run) | {"added": added, "instructions": base}],
         "edges": _edges(run),
@@ -97,7 +98,7 @@ def assemble(document: GraphDocument, run: GraphRun, options: dict[str, Any]) ->
 
 def _header(document: GraphDocument, mode: str, options: dict[str, Any]) -> dict[str, Any]:
     return {
-        "schema": "simprof/run/1",
+        "schema": RUN_SCHEMA,
         "program": {
             "file": document.file,
             "sha256": document.sha256,
@@ -116,7 +117,7 @@ def _counts(run: GraphRun) -> dict[str, int]:
     traced = run.definition.writes_trace  # its events are tokens, which nothing increments
     return {
         "path_increments": counters.path_increments,
-        "hashed_increments": counters.hashed,
+        "hashed_increments": counters.hashed_increments,
         "edge_increments": 0 if traced else sum(counters.events),
         "blocks": sum(run.executions),
         "transfers": sum(run.crossings),
@@ -150,18 +151,13 @@ def _blocks(cfg: ControlFlowGraph, counts: Sequence[int | None]) -> list[dict[st
 
 
 def _sizes(run: GraphRun) -> dict[str, int]:
-    """Bytes and instructions that the scheme takes."""
+    """How much counters, code and trace take."""
     code, plan = run.prices.code, run.plan
-    sizes = {
-        "counter_bytes": counter_bytes(plan.plan, len(run.counters.paths)),
-        "snippets": code.static_instructions,
-        "code_bytes": code.code_bytes,
+    return {
+        **plan_sizes(plan.plan, code, len(run.counters.paths)),
+        "snippet_instructions": code.static_instructions,
+        **trace_sizes(run.definition.trace_writer(plan), run.crossings),
     }
-    writer = run.definition.trace_writer(plan)
-    if writer is not None:
-        sizes["trace_bits"] = writer.standard_bits(run.crossings)
-        sizes["minimal_trace_bits"] = writer.minimal_bits(run.crossings)
-    return sizes
 
 
 def _routine(document: GraphDocument, run: GraphRun) -> dict[str, Any]:
@@ -177,12 +173,12 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
     names = [str(cfg.name_of(block.id)) for block in cfg.blocks]
     unreached = [names[block.id] for block in cfg.blocks if block.id not in dfs.reached]
     stuck = [names[block.id] for block in cfg.blocks if not cfg.out_edges[block.id]]
-    found = []
+    warnings = []
     if unreached:
-        found.append(f"no way leads from the entry to {', '.join(unreached)}")
+        warnings.append(f"no way leads from the entry to {', '.join(unreached)}")
     if stuck:
-        found.append(f"no edge leaves {', '.join(stuck)}")
-    return found
+        warnings.append(f"no edge leaves {', '.join(stuck)}")
+    return warnings
 
 
 def _paths(cfg: ControlFlowGraph, plan: PathDecoder, reading: Reading) -> list[dict[str, Any]]:

@@ -47,10 +47,10 @@ def execute(
     check_counters(cfg, plan, counters.paths)
     if plan.table is not Table.HASH:
         return counters
-    return replace(counters, hashing=hash_instructions(plan, happened, costs))
+    return replace(counters, hash_instructions=instructions_of_hashing(plan, happened, costs))
 
 
-def hash_instructions(
+def instructions_of_hashing(
     plan: InstrumentationPlan, walks: Iterable[ExecutedWalk], costs: HashCosts
 ) -> int:
     """Return the instructions that the hashing routine executes along `walks`."""

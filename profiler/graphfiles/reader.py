@@ -209,16 +209,16 @@ def _make_edges(
     for source, _ in pairs:
         outgoing[source] = outgoing.get(source, 0) + 1
     seen: set[int] = set()
-    made: list[Edge] = []
+    edges: list[Edge] = []
     for source, target in pairs:
         kind = EdgeKind.TAKEN if source in seen else EdgeKind.FALL_THROUGH
         if outgoing[source] > 2:
             kind = EdgeKind.SWITCH
         seen.add(source)
-        made.append(Edge(len(made), source, target, kind))
-    made.append(Edge(len(made), blocks, entry, EdgeKind.ENTRY))
-    made.append(Edge(len(made), exit_block, blocks + 1, EdgeKind.EXIT))
-    return tuple(made)
+        edges.append(Edge(len(edges), source, target, kind))
+    edges.append(Edge(len(edges), blocks, entry, EdgeKind.ENTRY))
+    edges.append(Edge(len(edges), exit_block, blocks + 1, EdgeKind.EXIT))
+    return tuple(edges)
 
 
 class _Walks:
@@ -235,6 +235,13 @@ class _Walks:
             self.between.setdefault((edge.source, edge.target), []).append(edge.id)
 
     def parse(self, runs: object) -> tuple[ExecutedWalk, ...]:
+        """Return the walks of a graph file's `runs`, in the file's order.
+
+        Raises
+        ------
+        GraphFileError
+            If a run is no walk of the graph from ENTRY, or all together cross too many edges.
+        """
         if not isinstance(runs, list):
             raise GraphFileError(f"{self.file}: runs: must be a list of [blocks, count]")
         walks, crossings = [], 0
@@ -282,17 +289,17 @@ class _Walks:
             yield self._only_edge(pair, f"{where}: position {place}")
 
     def _only_edge(self, pair: tuple[int, int], where: str) -> int:
-        found = self.between.get(pair, [])
+        parallel = self.between.get(pair, [])
         names = " to ".join(str(self.cfg.name_of(vertex)) for vertex in pair)
-        if not found:
+        if not parallel:
             raise GraphFileError(f"{where}: not a walk: no edge leads from {names}")
-        if len(found) > 1:
-            numbers = ", ".join(map(str, found))
+        if len(parallel) > 1:
+            numbers = ", ".join(map(str, parallel))
             raise GraphFileError(
                 f"{where}: edges {numbers} all lead from {names}; "
                 'write the run as {"edges": [indices]}'
             )
-        return found[0]
+        return parallel[0]
 
     def _check_end(self, vertex: int, wanted: int, verb: str, role: str, where: str) -> None:
         if vertex != wanted:

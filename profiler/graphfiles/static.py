@@ -39,13 +39,13 @@ def _code(run: GraphRun) -> dict[str, Any]:
     taken = {edge: snippet.taken_cost for edge, snippet in snippets.items()}
     if any(taken.values()):
         static["taken_costs"] = [taken.get(edge, 0) for edge in edges]
-    for place, actions, found in (
+    for place, actions, block_snippets in (
         ("block", plan.blocks, code.block_snippets),
         ("block_end", plan.block_ends, code.block_end_snippets),
     ):
         if actions:
             static[f"{place}_code"] = _block_actions(cfg, actions)
-            static[f"{place}_sparc"] = _block_texts(cfg, found)
+            static[f"{place}_sparc"] = _block_texts(cfg, block_snippets)
     return static
 
 

@@ -41,9 +41,9 @@ class RoutineCounters:
         Block id -> activations that ended early in it (BL94 3.2, EPP 3.6).
     unfinished
         The same activations with their registers; empty where the plan counts no paths.
-    hashed
+    hashed_increments
         How many of the increments of path counters called the hashing routine.
-    hashing
+    hash_instructions
         Instructions that the hashing routine executed.
     taken
         Edge id -> how often its conditional code was executed (`plan.Execution.take`).
@@ -53,8 +53,8 @@ class RoutineCounters:
     events: tuple[int, ...]
     early: Mapping[int, int] = field(default_factory=dict)
     unfinished: tuple[UnfinishedPath, ...] = ()
-    hashed: int = 0
-    hashing: int = 0
+    hashed_increments: int = 0
+    hash_instructions: int = 0
     taken: Mapping[int, int] = field(default_factory=dict)
 
     @property

@@ -45,13 +45,13 @@ def begin(plan: InstrumentationPlan) -> Execution:
 def execute(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, walks: Iterable[ExecutedWalk]
 ) -> RoutineCounters:
-    """Execute `plan` along `walks`; `hashing` stays 0."""
+    """Execute `plan` along `walks`; `hash_instructions` stays 0."""
     crossings = [0] * len(cfg.edges)
     paths: Counter[int] = Counter()
     taken: Counter[int] = Counter()
     early: Counter[int] = Counter()
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = Counter()
-    hashed = 0
+    hashed_increments = 0
     for walk in walks:
         execution = begin(plan)
         follow(plan, walk.edges, execution)
@@ -59,7 +59,8 @@ def execute(
             crossings[edge] += walk.count
         for counter, _ in execution.counted:
             paths[counter] += walk.count
-            hashed += walk.count if plan.table is Table.HASH and counter >= 0 else 0
+            if plan.table is Table.HASH and counter >= 0:
+                hashed_increments += walk.count
         for edge in execution.taken:
             taken[edge] += walk.count
         block = cfg.edges[walk.edges[-1]].target
@@ -74,6 +75,6 @@ def execute(
         unfinished=tuple(
             UnfinishedPath(*end, count) for end, count in unfinished.items() if plan.counts_paths
         ),
-        hashed=hashed,
+        hashed_increments=hashed_increments,
         taken=taken,
     )

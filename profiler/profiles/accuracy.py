@@ -5,7 +5,7 @@ their length in blocks. `pp` and `tpp` end paths at different edges, so all path
 edges where either of them does (TPP, footnote 5).
 
 `attribute` compares two readings of one routine; attributions of routines add up to that of the
-program: `sum(found, Attribution())`.
+program: `sum(of_routines, Attribution())`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading
 
-Piece = tuple[tuple[int, ...], tuple[int, ...]]
+PathPiece = tuple[tuple[int, ...], tuple[int, ...]]
 """Blocks and edges of a path, or of a part of one, as in `PathRecord`."""
 
 
@@ -95,14 +95,14 @@ def attribute(
     """
     split = {*pp_plan.cut_edges, *tpp_plan.split_edges}
     exact = ((pp_plan.decode(path), count) for path, count in pp.paths.items())
-    found = ((tpp_plan.decode(path), count) for path, count in tpp.paths.items())
-    return attribution(tpp_plan.cfg, exact, found, split, pp.edges)
+    guided_paths = ((tpp_plan.decode(path), count) for path, count in tpp.paths.items())
+    return attribution(tpp_plan.cfg, exact, guided_paths, split, pp.edges)
 
 
 def attribution(
     cfg: ControlFlowGraph,
     exact: Iterable[tuple[PathRecord, int]],
-    found: Iterable[tuple[PathRecord, int]],
+    guided_paths: Iterable[tuple[PathRecord, int]],
     split: Collection[int],
     edge_counts: Sequence[int] | None,
 ) -> Attribution:
@@ -110,6 +110,10 @@ def attribution(
 
     Parameters
     ----------
+    exact
+        All paths that were executed, as `pp` counts them.
+    guided_paths
+        The paths that the profile to be judged tells apart.
     split
         Edges at which either profile ends paths, back edges excepted that both end paths at.
     edge_counts
@@ -123,7 +127,7 @@ def attribution(
     for edge in turns:
         assert edge_counts is not None
         true[(cfg.edges[edge].target,), ()] += edge_counts[edge]
-    claimed = _count(cfg, found, edges)
+    claimed = _count(cfg, guided_paths, edges)
     over = under = 0
     for piece in {*true, *claimed}:
         difference = (claimed[piece] - true[piece]) * len(piece[0])
@@ -135,15 +139,17 @@ def attribution(
 
 def _count(
     cfg: ControlFlowGraph, paths: Iterable[tuple[PathRecord, int]], split: frozenset[int]
-) -> Counter[Piece]:
-    pieces: Counter[Piece] = Counter()
+) -> Counter[PathPiece]:
+    pieces: Counter[PathPiece] = Counter()
     for record, count in paths:
         for piece in pieces_of(cfg, record, split):
             pieces[piece] += count
     return pieces
 
 
-def pieces_of(cfg: ControlFlowGraph, record: PathRecord, split: Collection[int]) -> Iterator[Piece]:
+def pieces_of(
+    cfg: ControlFlowGraph, record: PathRecord, split: Collection[int]
+) -> Iterator[PathPiece]:
     """Split a path at the edges `split`; these are in no piece."""
     blocks: list[int] = [record.blocks[0]]
     edges: list[int] = []

@@ -18,6 +18,8 @@ from simulator.binary.program import MachineKind, SourceLine
 
 Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
 Option = str | int | float | bool | None | tuple[str, ...]
+RUN_SCHEMA = "simprof/run/2"
+"""The schema of run objects in JSON: what `simprof run` and `simprof graph` answer."""
 SIGINT = 2
 BUDGET_STATUS = 124
 

@@ -13,13 +13,13 @@ import zlib
 from pathlib import Path
 
 from profiler.profiles.codec import big_integers, decode, encode
+from profiler.profiles.first_line import FileFormat
 from profiler.profiles.output import write_atomically
 from profiler.profiles.profile import Measurement
 from simulator.errors import UsageError
 
-MAGIC = b"simprof-profile "
-VERSION = 2
-LONGEST_HEADER = 64
+FORMAT = FileFormat("profile", version=2, option="run -o", longest=64)
+MAGIC = FORMAT.magic
 LARGEST_CONTENT = 4 << 30  # bytes of JSON; a damaged or hostile file must not fill the memory
 
 
@@ -53,8 +53,7 @@ def to_bytes(measurement: Measurement) -> bytes:
     """Return the content of a profile file."""
     with big_integers():
         text = json.dumps(encode(measurement), separators=(",", ":"), sort_keys=True)
-    header = MAGIC + str(VERSION).encode() + b"\n"
-    return header + gzip.compress(text.encode(), compresslevel=6, mtime=0)
+    return FORMAT.first_line + gzip.compress(text.encode(), compresslevel=6, mtime=0)
 
 
 def from_bytes(data: bytes, name: str) -> Measurement:
@@ -65,7 +64,7 @@ def from_bytes(data: bytes, name: str) -> Measurement:
     UsageError
         As `load` does.
     """
-    body = data[header_size(data, name) :]
+    body = data[FORMAT.check(data, name) :]
     try:
         with big_integers():
             content = json.loads(decompress(body))
@@ -73,20 +72,6 @@ def from_bytes(data: bytes, name: str) -> Measurement:
     except (ValueError, TypeError, zlib.error, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"{name} is a damaged profile ({reason}): record it again") from error
-
-
-def header_size(data: bytes, name: str) -> int:
-    """Check the first line; return its length in bytes."""
-    line, newline, _ = data[:LONGEST_HEADER].partition(b"\n")
-    if not line.startswith(MAGIC) or not newline:
-        raise UsageError(f"{name} is not a simprof profile: give a file that `run -o` wrote")
-    version = line[len(MAGIC) :].decode("ascii", "replace")
-    if version != str(VERSION):
-        raise UsageError(
-            f"{name} is a profile of version {version}, this simprof reads version {VERSION}: "
-            "record it again"
-        )
-    return len(line) + 1
 
 
 def decompress(body: bytes) -> bytes:

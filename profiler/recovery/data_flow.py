@@ -22,11 +22,11 @@ from profiler.recovery.symbolic import (
     UNBOUNDED,
     Affine,
     Bounds,
-    Comparison,
+    ComparedValues,
     Entry,
     ReadOnlyMemory,
-    State,
-    Value,
+    SymbolicState,
+    SymbolicValue,
     add,
 )
 from simulator.isa.decode import TransferKind
@@ -51,7 +51,7 @@ class DataFlow:
         self._leaders = exploration.leaders[number]
         escapes = _frame_escapes(exploration, number)
         self._step = Interpreter(exploration.words, code.base, memory, escapes)
-        self._states: dict[int, State] = {}
+        self._states: dict[int, SymbolicState] = {}
         edges = _leader_edges(exploration, number)
         self._predecessors = Counter(target for _, target in edges)
         self._predecessors.update(exploration.entries[number])
@@ -61,9 +61,9 @@ class DataFlow:
         self._widened: dict[int, bool] = {}
         self._queue: list[int] = []
         self._queued: set[int] = set()
-        self._jumps: dict[int, tuple[Value | None, Bounds]] = {}
+        self._jumps: dict[int, tuple[SymbolicValue | None, Bounds]] = {}
 
-    def propagate(self) -> dict[int, tuple[Value | None, Bounds]]:
+    def propagate(self) -> dict[int, tuple[SymbolicValue | None, Bounds]]:
         """Return, by jump, the target's value and its index's bounds at the fixpoint."""
         for entry in sorted(self._x.entries[self._number]):
             self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 1)})
@@ -73,7 +73,7 @@ class DataFlow:
             self._block(leader, dict(self._states[leader]))
         return self._jumps
 
-    def _join(self, index: int, state: State) -> None:
+    def _join(self, index: int, state: SymbolicState) -> None:
         """Meet `state` into what is known at leader `index`; queue the leader if that changed.
 
         Behind a single predecessor nothing has to be met: what it last said holds.
@@ -91,7 +91,7 @@ class DataFlow:
             self._queued.add(index)
             heapq.heappush(self._queue, index)
 
-    def _meet(self, index: int, known: State, state: State) -> bool:
+    def _meet(self, index: int, known: SymbolicState, state: SymbolicState) -> bool:
         """Keep in `known` what `state` agrees with; return whether anything changed.
 
         Where a register holds different values within known intervals, it now holds an atom
@@ -125,7 +125,9 @@ class DataFlow:
                     known[location] = new
         return changed
 
-    def _joined(self, index: int, location: object, known: State, state: State) -> Affine | None:
+    def _joined(
+        self, index: int, location: object, known: SymbolicState, state: SymbolicState
+    ) -> Affine | None:
         """The value at leader `index` of a register that holds two different ones, or None."""
         if not isinstance(location, int):
             return None
@@ -146,7 +148,7 @@ class DataFlow:
         self._joins.setdefault(index, set()).add(atom)
         return Affine(0, atom, 1)
 
-    def _block(self, leader: int, state: State) -> None:
+    def _block(self, leader: int, state: SymbolicState) -> None:
         last = self._x.next_end[leader]
         _, end, _ = self._x.routine_map.region(leader)
         index = leader
@@ -161,7 +163,7 @@ class DataFlow:
         if last < end and last in self._x.flows:
             self._transfer(last, self._x.flows[last], state)
 
-    def _transfer(self, at: int, flow: Flow, state: State) -> None:
+    def _transfer(self, at: int, flow: Flow, state: SymbolicState) -> None:
         kind = flow.kind
         if kind == _K.BRANCH:
             self._branch(at, flow, state)
@@ -183,7 +185,7 @@ class DataFlow:
             if successor >= 0:
                 self._join(successor, state)
 
-    def _after_call(self, at: int, state: State) -> None:
+    def _after_call(self, at: int, state: SymbolicState) -> None:
         """What a call leaves; a PC thunk adds the call's address to one register."""
         target = self._x.targets[at] if self._x.kinds[at] == _K.CALL else -1
         thunk = _thunk(self._x.words, target)
@@ -198,7 +200,7 @@ class DataFlow:
         else:
             state[register] = result
 
-    def _jump(self, at: int, state: State) -> None:
+    def _jump(self, at: int, state: SymbolicState) -> None:
         value = self._step.jump_target(state, self._x.words[at])
         bounds = UNBOUNDED
         if isinstance(value, Entry):
@@ -207,7 +209,7 @@ class DataFlow:
             bounds = self._step.bounds(state, value.atom)
         self._jumps[at] = (value, bounds)
 
-    def _branch(self, at: int, flow: Flow, state: State) -> None:
+    def _branch(self, at: int, flow: Flow, state: SymbolicState) -> None:
         word = self._x.words[at]
         comparison = state.get("cc")
         condition = (word >> 25) & 15
@@ -232,9 +234,9 @@ class DataFlow:
         if flow.taken >= 0:
             self._join(flow.taken, taken)
 
-    def _register_comparison(self, state: State, word: int) -> Comparison | None:
+    def _register_comparison(self, state: SymbolicState, word: int) -> ComparedValues | None:
         value = state.get((word >> 14) & 31)
-        return Comparison(value, 0) if isinstance(value, Affine) else None
+        return ComparedValues(value, 0) if isinstance(value, Affine) else None
 
 
 _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)

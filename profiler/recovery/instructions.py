@@ -11,11 +11,11 @@ from profiler.recovery.symbolic import (
     UNBOUNDED,
     Affine,
     Bounds,
-    Comparison,
+    ComparedValues,
     Entry,
     ReadOnlyMemory,
-    State,
-    Value,
+    SymbolicState,
+    SymbolicValue,
     add,
     atom_of,
     logic,
@@ -61,7 +61,7 @@ class Interpreter:
 
     # -- values ----------------------------------------------------------------------------
 
-    def fresh(self, state: State, site: int, kind: int, bounds: Bounds = UNBOUNDED) -> int:
+    def fresh(self, state: SymbolicState, site: int, kind: int, bounds: Bounds = UNBOUNDED) -> int:
         """Return a new atom made at instruction `site`, always within `bounds`.
 
         In a loop the same atom is made again: nothing may then keep the old value, or what was
@@ -74,7 +74,7 @@ class Interpreter:
         self._intrinsic[atom] = bounds
         return atom
 
-    def drop_dead_facts(self, state: State) -> None:
+    def drop_dead_facts(self, state: SymbolicState) -> None:
         """Drop facts about atoms that nothing is made of any more."""
         facts = [k for k in state if isinstance(k, tuple) and k[0] == "fact"]
         if len(facts) < _MANY_FACTS:
@@ -86,7 +86,7 @@ class Interpreter:
             if key[1] not in live and self._roots.get(key[1]) not in live:
                 del state[key]
 
-    def _forget(self, state: State, root: int) -> None:
+    def _forget(self, state: SymbolicState, root: int) -> None:
         """Drop everything that is made of `root`, or of what was derived from it."""
         roots = self._roots
         stale = []
@@ -112,12 +112,12 @@ class Interpreter:
             self._intrinsic[atom] = bounds
         return atom
 
-    def bounds(self, state: State, atom: int) -> Bounds:
+    def bounds(self, state: SymbolicState, atom: int) -> Bounds:
         """Interval that holds an atom's value, as far as it is known."""
         known: Bounds | None = state.get(("fact", atom))
         return self._intrinsic.get(atom, UNBOUNDED) if known is None else known
 
-    def interval(self, state: State, value: object) -> Bounds:
+    def interval(self, state: SymbolicState, value: object) -> Bounds:
         """Interval that holds a value, read as signed."""
         if isinstance(value, int):
             return signed64(value), signed64(value)
@@ -130,31 +130,31 @@ class Interpreter:
         )
         return (low, high) if value.factor > 0 else (high, low)
 
-    def value(self, state: State, register: int, site: int) -> Value:
+    def value(self, state: SymbolicState, register: int, site: int) -> SymbolicValue:
         """Value of a register; an unknown one becomes an atom."""
         if register == 0:
             return 0
-        known: Value | None = state.get(register)
+        known: SymbolicValue | None = state.get(register)
         if known is None:
             known = Affine(0, self.fresh(state, site, register), 1)
             state[register] = known
         return known
 
-    def operand(self, state: State, word: int) -> Value | None:
+    def operand(self, state: SymbolicState, word: int) -> SymbolicValue | None:
         """Second operand of a format 3 instruction, None if unknown."""
         if word & 0x2000:
             return ((word & 0x1FFF ^ 0x1000) - 0x1000) & MASK64
         register = word & 31
         return 0 if register == 0 else state.get(register)
 
-    def jump_target(self, state: State, word: int) -> Value | None:
+    def jump_target(self, state: SymbolicState, word: int) -> SymbolicValue | None:
         """Address that a jmpl goes to."""
         register = (word >> 14) & 31
         return add(0 if register == 0 else state.get(register), self.operand(state, word))
 
     # -- instructions ----------------------------------------------------------------------
 
-    def execute(self, state: State, index: int) -> None:
+    def execute(self, state: SymbolicState, index: int) -> None:
         """Apply the instruction at word `index`."""
         word = self._words[index]
         op = word >> 30
@@ -165,14 +165,14 @@ class Interpreter:
         elif op == 0 and (word >> 22) & 7 == 4:
             put(state, (word >> 25) & 31, (word & 0x3FFFFF) << 10)
 
-    def _arithmetic(self, state: State, index: int, word: int) -> None:
+    def _arithmetic(self, state: SymbolicState, index: int, word: int) -> None:
         op3, rd = (word >> 19) & 63, (word >> 25) & 31
         if op3 < 0x20:
             if op3 & 0x10:
                 self._compare(state, index, word, op3)
             result = self._alu(state, index, word, op3 & 15)
             if op3 == 0x11 and isinstance(result, Affine):
-                state["cc"] = Comparison(result, 0)
+                state["cc"] = ComparedValues(result, 0)
             put(state, rd, result)
         elif op3 in (0x25, 0x26, 0x27):
             put(state, rd, self._shift(state, index, word, op3))
@@ -189,10 +189,12 @@ class Interpreter:
         elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and _is_integer_vis(word)):
             put(state, rd, None)
 
-    def _alu(self, state: State, index: int, word: int, function: int) -> Value | None:
+    def _alu(
+        self, state: SymbolicState, index: int, word: int, function: int
+    ) -> SymbolicValue | None:
         right = self.operand(state, word)
         register = (word >> 14) & 31
-        left: Value | None
+        left: SymbolicValue | None
         if function in (0, 2, 4) and isinstance(right, int):
             left = self.value(state, register, index)
         else:
@@ -211,7 +213,9 @@ class Interpreter:
             return self._masked(state, index, left, right)
         return None
 
-    def _masked(self, state: State, index: int, left: Value | None, mask: int) -> Value | None:
+    def _masked(
+        self, state: SymbolicState, index: int, left: SymbolicValue | None, mask: int
+    ) -> SymbolicValue | None:
         """`left & mask` for a mask that is one run of ones."""
         unit = mask & -mask
         limit = mask // unit
@@ -236,7 +240,7 @@ class Interpreter:
         atom = self.derived("element", entry._replace(addend=0), 0, bounds)
         return Affine(entry.addend, atom, 1)
 
-    def _compare(self, state: State, index: int, word: int, op3: int) -> None:
+    def _compare(self, state: SymbolicState, index: int, word: int, op3: int) -> None:
         """Remember `cmp value, constant` and `tst value`."""
         state.pop("cc", None)
         left_register, right = (word >> 14) & 31, self.operand(state, word)
@@ -252,9 +256,9 @@ class Interpreter:
         else:
             return
         if isinstance(left, Affine) and isinstance(right, int):
-            state["cc"] = Comparison(left, signed64(right))
+            state["cc"] = ComparedValues(left, signed64(right))
 
-    def _shift(self, state: State, index: int, word: int, op3: int) -> Value | None:
+    def _shift(self, state: SymbolicState, index: int, word: int, op3: int) -> SymbolicValue | None:
         if not word & 0x2000:
             return None
         wide = bool(word & 0x1000)
@@ -275,8 +279,8 @@ class Interpreter:
         return self._shift_right(state, value, count, wide, op3 == 0x27)
 
     def _shift_right(
-        self, state: State, value: Affine, count: int, wide: bool, arithmetic: bool
-    ) -> Value | None:
+        self, state: SymbolicState, value: Affine, count: int, wide: bool, arithmetic: bool
+    ) -> SymbolicValue | None:
         base, unit = signed64(value.base), 1 << count
         low, high = self.interval(state, value)
         small = low is not None and high is not None and low >= 0 and high < 1 << 31
@@ -299,7 +303,9 @@ class Interpreter:
         atom = self.derived(name, value, count, bounds)
         return Affine(0, atom, 1 if small else max(1, value.factor // unit))
 
-    def _low_bits(self, state: State, value: Affine, count: int, size: int) -> Affine | None:
+    def _low_bits(
+        self, state: SymbolicState, value: Affine, count: int, size: int
+    ) -> Affine | None:
         """`value >> count` where `value` was shifted left before: the low bits of a number.
 
         Compilers extend narrow numbers so, in 32 bits to compare them and in 64 to use them.
@@ -321,7 +327,7 @@ class Interpreter:
 
     # -- memory ----------------------------------------------------------------------------
 
-    def _memory_access(self, state: State, index: int, word: int) -> None:
+    def _memory_access(self, state: SymbolicState, index: int, word: int) -> None:
         op3, rd, register = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
         slot = None
         if register in (SP, FP) and word & 0x2000 and op3 & 0x10 == 0:
@@ -346,13 +352,13 @@ class Interpreter:
 
     def _load(
         self,
-        state: State,
+        state: SymbolicState,
         index: int,
         word: int,
         slot: tuple[int, int] | None,
         size: int,
         signed: bool,
-    ) -> Value | None:
+    ) -> SymbolicValue | None:
         if slot is not None:
             return self._load_slot(state, index, slot, size, signed)
         register = (word >> 14) & 31
@@ -366,17 +372,17 @@ class Interpreter:
             return Affine(0, self.fresh(state, index, 34, (0, (1 << 8 * size) - 1)), 1)
         return None
 
-    def _is_table(self, state: State, address: Affine) -> bool:
+    def _is_table(self, state: SymbolicState, address: Affine) -> bool:
         low, _ = self.bounds(state, address.atom)
         start = address.base + (low or 0) * address.factor
         return self._memory.holds(start) or self._memory.holds(address.base)
 
     def _load_slot(
-        self, state: State, index: int, slot: tuple[int, int], size: int, signed: bool
-    ) -> Value:
+        self, state: SymbolicState, index: int, slot: tuple[int, int], size: int, signed: bool
+    ) -> SymbolicValue:
         known = state.get(slot)
         if known is not None and known[0] == size:
-            value: Value = known[1]
+            value: SymbolicValue = known[1]
             if isinstance(value, int):
                 return (
                     sign_extend(value, 8 * size) if signed else value & (1 << 8 * size) - 1
@@ -390,7 +396,7 @@ class Interpreter:
 
     def _store(
         self,
-        state: State,
+        state: SymbolicState,
         index: int,
         slot: tuple[int, int] | None,
         rd: int,
@@ -411,7 +417,7 @@ class Interpreter:
             if not isinstance(value, Entry):
                 state[slot] = (size, value)
 
-    def clobber_memory(self, state: State) -> None:
+    def clobber_memory(self, state: SymbolicState) -> None:
         """Forget the frame slots that a store through a pointer, or a call, may write."""
         for register, lowest in self._escapes.items():
             for location in [
@@ -421,7 +427,7 @@ class Interpreter:
             ]:
                 del state[location]
 
-    def clobber_call(self, state: State) -> None:
+    def clobber_call(self, state: SymbolicState) -> None:
         """Forget what a called routine may change."""
         for register in range(1, 16):
             state.pop(register, None)

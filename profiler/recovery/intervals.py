@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from profiler.recovery.symbolic import Bounds, Comparison, State, signed64
+from profiler.recovery.symbolic import Bounds, ComparedValues, SymbolicState, signed64
 
 
 def wider(value: Bounds, other: Bounds) -> Bounds:
@@ -12,7 +12,9 @@ def wider(value: Bounds, other: Bounds) -> Bounds:
     return low, high
 
 
-def refine(state: State, bounds: Bounds, comparison: Comparison, condition: int) -> None:
+def refine(
+    state: SymbolicState, bounds: Bounds, comparison: ComparedValues, condition: int
+) -> None:
     """Narrow the fact about the compared value, given that `condition` holds (V9 table 38).
 
     `bounds` are those of its atom so far.

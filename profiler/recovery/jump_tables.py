@@ -23,7 +23,7 @@ from profiler.recovery.symbolic import (
     Bounds,
     Entry,
     ReadOnlyMemory,
-    Value,
+    SymbolicValue,
 )
 from simulator.binary.program import Program
 
@@ -73,7 +73,7 @@ class JumpResolver:
             resolutions[jump] = self._resolve(value, bounds)
         return resolutions
 
-    def _resolve(self, value: Value | None, bounds: Bounds) -> Resolution | None:
+    def _resolve(self, value: SymbolicValue | None, bounds: Bounds) -> Resolution | None:
         if isinstance(value, int):
             addresses = [value]
         elif isinstance(value, Affine):

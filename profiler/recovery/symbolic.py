@@ -47,17 +47,17 @@ class Entry(NamedTuple):
     signed: bool
 
 
-class Comparison(NamedTuple):
+class ComparedValues(NamedTuple):
     """`value` was compared with the constant `against` (sign-extended)."""
 
     value: Affine
     against: int
 
 
-Value: TypeAlias = "int | Affine | Entry"
+SymbolicValue: TypeAlias = "int | Affine | Entry"
 Bounds: TypeAlias = tuple[int | None, int | None]
 UNBOUNDED: Bounds = (None, None)
-State: TypeAlias = dict[Hashable, Any]
+SymbolicState: TypeAlias = dict[Hashable, Any]
 
 
 def signed64(value: int) -> int:
@@ -71,7 +71,7 @@ def sign_extend(value: int, bits: int) -> int:
     return (value & (sign << 1) - 1 ^ sign) - sign
 
 
-def add(left: Value | None, right: Value | None) -> Value | None:
+def add(left: SymbolicValue | None, right: SymbolicValue | None) -> SymbolicValue | None:
     """Sum of two values, or None where it has no form."""
     if isinstance(left, int):
         left, right = right, left
@@ -84,7 +84,7 @@ def add(left: Value | None, right: Value | None) -> Value | None:
     return left._replace(addend=(left.addend + right) & MASK64)
 
 
-def negative(value: Value | None) -> Value | None:
+def negative(value: SymbolicValue | None) -> SymbolicValue | None:
     """Minus a value, or None where it has no form."""
     if isinstance(value, int):
         return -value & MASK64
@@ -128,10 +128,10 @@ def atom_of(location: Hashable, value: object) -> int | None:
         return atom_of(None, value[1])
     if type(value) is Entry:
         return value.address.atom
-    return value.value.atom if type(value) is Comparison else None
+    return value.value.atom if type(value) is ComparedValues else None
 
 
-def put(state: State, register: int, value: Value | None) -> None:
+def put(state: SymbolicState, register: int, value: SymbolicValue | None) -> None:
     """Set a register, or forget it; a frame register takes its slots with it."""
     if register in (SP, FP):
         for location in [k for k in state if isinstance(k, tuple) and k[0] == register]:
@@ -160,7 +160,7 @@ def logic(function: int, left: int, right: int) -> int | None:
     return None
 
 
-def shift_left(value: Value, count: int) -> Value | None:
+def shift_left(value: SymbolicValue, count: int) -> SymbolicValue | None:
     """`value << count`, or None where it has no form."""
     if isinstance(value, int):
         return value << count & MASK64
@@ -171,20 +171,22 @@ def shift_left(value: Value, count: int) -> Value | None:
     return None
 
 
-def save_window(state: State, rd: int) -> None:
+def save_window(state: SymbolicState, rd: int) -> None:
     """New window: outs become ins, the rest of the window is unknown."""
     _move_window(state, range(8, 16), 16, (SP, FP))
     put(state, rd, None)
 
 
-def restore_window(state: State, rd: int, result: Value | None) -> None:
+def restore_window(state: SymbolicState, rd: int, result: SymbolicValue | None) -> None:
     """Old window: ins become outs again."""
     _move_window(state, range(24, 32), -16, (FP, SP))
     put(state, rd, result)
 
 
-def _move_window(state: State, sources: range, offset: int, frames: tuple[int, int]) -> None:
-    kept: State = {r + offset: state[r] for r in sources if r in state}
+def _move_window(
+    state: SymbolicState, sources: range, offset: int, frames: tuple[int, int]
+) -> None:
+    kept: SymbolicState = {r + offset: state[r] for r in sources if r in state}
     slots = {
         (frames[1], k[1]): v for k, v in state.items() if isinstance(k, tuple) and k[0] == frames[0]
     }

@@ -86,14 +86,14 @@ def render(table: ReportTable) -> str | None:
 
 
 def _series(table: ReportTable, bars: Bars) -> list[Series]:
-    found = []
+    series = []
     keys = {column.key for column in table.columns}
     for number, key in enumerate(bars.columns):
         colour = COLOURS[number % len(COLOURS)]
-        found.append(_one(table, key, colour, paper=False))
+        series.append(_one(table, key, colour, paper=False))
         if f"{key}:paper" in keys:
-            found.append(_one(table, f"{key}:paper", colour, paper=True))
-    return found
+            series.append(_one(table, f"{key}:paper", colour, paper=True))
+    return series
 
 
 def _one(table: ReportTable, key: str, colour: str, *, paper: bool) -> Series:

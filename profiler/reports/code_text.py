@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from profiler.code.codegen import RoutineCode
 from profiler.code.emission import (
     Emission,
-    Kind,
     Piece,
+    PieceKind,
     Stub,
     describe_edge,
     target_of,
@@ -168,14 +168,14 @@ class _Listing:
             slot = instruction.is_transfer
 
     def _subject(self, piece: Piece) -> str:
-        if piece.kind is Kind.EDGE:
+        if piece.kind is PieceKind.EDGE:
             return f"edge {describe_edge(self._cfg, piece.number)}"
         return f"{piece.kind.value} {self._cfg.name_of(piece.number)}"
 
     def _resolved(self, text: str, piece: Piece) -> str:
         """Name the jump's target as the original code does."""
         words = text.split(" ")
-        if piece.kind is not Kind.EDGE or words[-1] not in ("exit", *self._block_names()):
+        if piece.kind is not PieceKind.EDGE or words[-1] not in ("exit", *self._block_names()):
             return text
         edge = piece.number
         if words[-1] != "exit":

@@ -1,4 +1,4 @@
-"""A comparison of schemes as JSON: schema `simprof/compare/1` (docs/SEMANTICS.md)."""
+"""A comparison of schemes as JSON: schema `simprof/compare/2` (docs/SEMANTICS.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from profiler.profiles.codec import big_integers
 from profiler.profiles.profile import Measurement
 from profiler.reports.run_json import ending_object, program_object, to_object
 
-SCHEMA = "simprof/compare/1"
+SCHEMA = "simprof/compare/2"
 LEFT_OUT = ("edges", "paths", "blocks")
 
 Row = tuple[str, Measurement]
@@ -45,5 +45,5 @@ def to_compare_object(rows: Sequence[Row], emulations: int) -> dict[str, object]
 
 
 def _mode(measurement: Measurement) -> dict[str, object]:
-    whole = to_object(measurement)
-    return {key: value for key, value in whole.items() if key not in LEFT_OUT}
+    run_object = to_object(measurement)
+    return {key: value for key, value in run_object.items() if key not in LEFT_OUT}

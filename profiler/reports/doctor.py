@@ -9,7 +9,7 @@ SCHEMA = "simprof/doctor/1"
 
 
 @dataclass(frozen=True)
-class Check:
+class SystemCheck:
     """One thing looked at. `remedy`: the one command that would make it right."""
 
     name: str
@@ -23,7 +23,7 @@ class Check:
 class Diagnosis:
     """All checks, in order."""
 
-    checks: tuple[Check, ...]
+    checks: tuple[SystemCheck, ...]
 
     @property
     def ok(self) -> bool:
@@ -62,7 +62,7 @@ def render_json(diagnosis: Diagnosis) -> str:
     return json.dumps({"schema": SCHEMA, "ok": diagnosis.ok, "checks": checks}) + "\n"
 
 
-def state(check: Check) -> str:
+def state(check: SystemCheck) -> str:
     """Return the word at the start of a check's line."""
     if check.ok:
         return "ok"

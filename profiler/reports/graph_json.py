@@ -1,6 +1,6 @@
 """Control-flow graphs as JSON, schema `simprof/cfg/1`.
 
-Blocks, and the ends of edges, are named as in `simprof/run/1`: by start address, `{"slot":
+Blocks, and the ends of edges, are named as in `simprof/run/2`: by start address, `{"slot":
 address}` for a slot block, "ENTRY" and "EXIT". All addresses are integers.
 """
 

@@ -15,9 +15,12 @@ from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.schemes.definition import Loss, ProfileKind
 from profiler.schemes.registry import find
 
+INSTRUCTION_BYTES = 4
+"""Every SPARC instruction is a word."""
+
 
 @dataclass(frozen=True)
-class Attribution:
+class AttributionShares:
     """Shares of definite flow (TPP 5), exactly: what `accuracy.Attribution` calls so."""
 
     definite: Fraction
@@ -65,15 +68,20 @@ def increments(measurement: Measurement) -> int:
 
 
 def sizes(measurement: Measurement) -> dict[str, int]:
-    """Return the sizes with traces in whole bytes beside those in bits."""
-    found = dict(measurement.sizes)
+    """Return the sizes by name, those in other units added that follow from a measurement's.
+
+    The code of snippets is also counted in instructions, traces also in whole bytes.
+    """
+    named = dict(measurement.sizes)
+    if "code_bytes" in named:
+        named["snippet_instructions"] = named["code_bytes"] // INSTRUCTION_BYTES
     for name in ("trace", "minimal_trace"):
-        if f"{name}_bits" in found:
-            found[f"{name}_bytes"] = -(-found[f"{name}_bits"] // 8)
-    return found
+        if f"{name}_bits" in named:
+            named[f"{name}_bytes"] = -(-named[f"{name}_bits"] // 8)
+    return named
 
 
-def attribution(measurement: Measurement) -> Attribution | None:
+def attribution_shares(measurement: Measurement) -> AttributionShares | None:
     """Return how much of the exact path profile this one tells; None where nothing judges it."""
     lost = measurement.lost
     flow = lost.get("flow_blocks")
@@ -81,7 +89,7 @@ def attribution(measurement: Measurement) -> Attribution | None:
         return None
     over = Fraction(lost.get("overcounted_blocks", 0), flow)
     under = Fraction(lost.get("undercounted_blocks", 0), flow)
-    return Attribution(1 - over - under, over, under)
+    return AttributionShares(1 - over - under, over, under)
 
 
 @dataclass(frozen=True)
@@ -115,8 +123,8 @@ class PathShares:
     @property
     def total(self) -> int:
         """All executions, unfinished ones included."""
-        told = self.counted + self.obvious + self.cold + self.unfinished
-        return told - self.overcounted
+        counted_somehow = self.counted + self.obvious + self.cold + self.unfinished
+        return counted_somehow - self.overcounted
 
 
 def path_shares(measurement: Measurement) -> PathShares:
@@ -144,7 +152,7 @@ def _vertices(blocks: tuple[int | str, ...], slots: tuple[int, ...]) -> Iterator
         yield VertexName(start, position in slots)
 
 
-def block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
+def named_block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
     """Return how often each block of a routine was executed, in the order of its edges."""
     counts: Counter[VertexName] = Counter()
     for edge in routine.edge_counts:

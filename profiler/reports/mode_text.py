@@ -68,7 +68,7 @@ def losses(measurement: Measurement) -> Table:
 
 def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
     """Yield what the mode lost, each with what it is about."""
-    judged = mode_facts.attribution(measurement)
+    judged = mode_facts.attribution_shares(measurement)
     if judged is not None:
         yield (
             "definite flow",

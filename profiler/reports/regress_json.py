@@ -43,13 +43,13 @@ def _run(run: RunCheck) -> dict[str, Any]:
     }
 
 
-def _setting(found: SettingCheck) -> dict[str, Any]:
+def _setting(check: SettingCheck) -> dict[str, Any]:
     return {
-        "name": found.name,
-        "state": found.state,
-        "differences": _differences(found.differences),
-        "causes": _causes(found.causes),
-        "routines": [_routine(each) for each in found.routines],
+        "name": check.name,
+        "state": check.state,
+        "differences": _differences(check.differences),
+        "causes": _causes(check.causes),
+        "routines": [_routine(each) for each in check.routines],
     }
 
 

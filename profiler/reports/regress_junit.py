@@ -40,8 +40,8 @@ def _suite(run: RunCheck) -> Element:
         ElementTree.SubElement(ending, "error", message=_clean(run.error), type=kind)
     elif run.ending:
         _fail(ending, run.ending, (), run.causes)
-    for found in run.settings:
-        _setting(_case(suite, run, found.name), found)
+    for setting_check in run.settings:
+        _setting(_case(suite, run, setting_check.name), setting_check)
     suite.set("tests", str(len(suite)))
     suite.set("failures", str(len(suite.findall("testcase/failure"))))
     suite.set("errors", str(len(suite.findall("testcase/error"))))
@@ -52,12 +52,17 @@ def _case(suite: Element, run: RunCheck, name: str) -> Element:
     return ElementTree.SubElement(suite, "testcase", classname=_clean(run.name), name=_clean(name))
 
 
-def _setting(case: Element, found: SettingCheck) -> None:
-    routines = [f"{name}: {text}" if text else name for name, text in words.routines(found)]
-    if found.failed:
-        _fail(case, found.differences, routines, found.causes)
-    elif found.differences or found.causes:
-        lines = _lines(found.differences, routines, found.causes, words.role(found.state))
+def _setting(case: Element, setting_check: SettingCheck) -> None:
+    routines = [f"{name}: {text}" if text else name for name, text in words.routines(setting_check)]
+    if setting_check.failed:
+        _fail(case, setting_check.differences, routines, setting_check.causes)
+    elif setting_check.differences or setting_check.causes:
+        lines = _lines(
+            setting_check.differences,
+            routines,
+            setting_check.causes,
+            words.role(setting_check.state),
+        )
         ElementTree.SubElement(case, "system-out").text = _clean("\n".join(lines))
 
 

@@ -52,19 +52,19 @@ def _run(run: RunCheck) -> Iterator[str]:
     if run.ending:
         yield from ("", *_table(words.COLUMNS, map(words.row, run.ending)))
     yield from _causes(run.causes, run.state)
-    for found in run.settings:
-        yield from _setting(run, found)
+    for setting_check in run.settings:
+        yield from _setting(run, setting_check)
 
 
-def _setting(run: RunCheck, found: SettingCheck) -> Iterator[str]:
-    causes = words.own_causes(run, found)
-    if found.state == "same" and not causes:
+def _setting(run: RunCheck, setting_check: SettingCheck) -> Iterator[str]:
+    causes = words.own_causes(run, setting_check)
+    if setting_check.state == "same" and not causes:
         return
-    yield from ("", f"#### {escape(found.name)}: {found.state}")
-    if found.differences:
-        yield from ("", *_table(words.COLUMNS, map(words.row, found.differences)))
-    yield from _causes(causes, found.state)
-    routines = list(words.routines(found))
+    yield from ("", f"#### {escape(setting_check.name)}: {setting_check.state}")
+    if setting_check.differences:
+        yield from ("", *_table(words.COLUMNS, map(words.row, setting_check.differences)))
+    yield from _causes(causes, setting_check.state)
+    routines = list(words.routines(setting_check))
     if routines:
         yield from ("", *_table(("routine", "what differs"), routines))
 

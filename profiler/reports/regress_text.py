@@ -51,19 +51,19 @@ def _run(run: RunCheck) -> Iterator[RenderableType]:
     if run.ending:
         yield _table(run.ending)
     yield from _causes(run.causes, run.state)
-    for found in run.settings:
-        yield from _setting(run, found)
+    for setting_check in run.settings:
+        yield from _setting(run, setting_check)
 
 
-def _setting(run: RunCheck, found: SettingCheck) -> Iterator[RenderableType]:
-    causes = words.own_causes(run, found)
-    if found.state == "same" and not causes:
+def _setting(run: RunCheck, setting_check: SettingCheck) -> Iterator[RenderableType]:
+    causes = words.own_causes(run, setting_check)
+    if setting_check.state == "same" and not causes:
         return
-    yield from (Text(""), _title(f"{run.name}, {found.name}", found.state))
-    if found.differences:
-        yield _table(found.differences)
-    yield from _causes(causes, found.state)
-    lines = [f"{name}: {text}" if text else name for name, text in words.routines(found)]
+    yield from (Text(""), _title(f"{run.name}, {setting_check.name}", setting_check.state))
+    if setting_check.differences:
+        yield _table(setting_check.differences)
+    yield from _causes(causes, setting_check.state)
+    lines = [f"{name}: {text}" if text else name for name, text in words.routines(setting_check)]
     if lines:
         yield Text("  routines:")
         yield from (Padding(Text(line), (0, 0, 0, 4)) for line in lines)

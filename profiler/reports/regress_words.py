@@ -82,9 +82,9 @@ def routine(changed: RoutineChange) -> str:
     return ", ".join(parts)
 
 
-def routines(found: SettingCheck) -> Iterator[tuple[str, str]]:
+def routines(setting_check: SettingCheck) -> Iterator[tuple[str, str]]:
     """Yield the routines whose counts differ, the first ones of many."""
-    moved = [each for each in found.routines if each.counts_differ]
+    moved = [each for each in setting_check.routines if each.counts_differ]
     yield from ((each.name, routine(each)) for each in moved[:MOST_ROUTINES])
     if len(moved) > MOST_ROUTINES:
         yield f"and {len(moved) - MOST_ROUTINES} more", ""
@@ -114,9 +114,9 @@ def quiet(run: RunCheck) -> bool:
     return run.state == "same" and not run.causes and not any(s.causes for s in run.settings)
 
 
-def own_causes(run: RunCheck, found: SettingCheck) -> tuple[Cause, ...]:
+def own_causes(run: RunCheck, setting_check: SettingCheck) -> tuple[Cause, ...]:
     """Return the causes of one result beyond those of its whole run."""
-    return tuple(cause for cause in found.causes if cause not in run.causes)
+    return tuple(cause for cause in setting_check.causes if cause not in run.causes)
 
 
 def role(state: State) -> str:

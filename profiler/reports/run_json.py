@@ -1,4 +1,4 @@
-"""A measurement as JSON: schema `simprof/run/1` (docs/SEMANTICS.md).
+"""A measurement as JSON: schema `simprof/run/2` (docs/SEMANTICS.md).
 
 Numbers are exact integers of any length, addresses are integers. Beyond the schema's fields the
 object carries `partial`, `warnings` and, for a run that did not exit by itself, the signal and
@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from profiler.profiles.codec import big_integers, encode
 from profiler.profiles.profile import (
+    RUN_SCHEMA,
     EdgeCount,
     Ending,
     FaultInfo,
@@ -22,8 +23,6 @@ from profiler.profiles.profile import (
     RoutineProfile,
 )
 from profiler.reports import mode_facts
-
-SCHEMA = "simprof/run/1"
 
 
 def render(measurement: Measurement) -> str:
@@ -39,7 +38,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
     an exact path profile of the same run judges this one.
     """
     result: dict[str, object] = {
-        "schema": SCHEMA,
+        "schema": RUN_SCHEMA,
         "program": program_object(measurement.program),
         "mode": measurement.mode,
         "options": encode(measurement.options),
@@ -60,7 +59,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
     }
     if measurement.runs != 1:
         result["runs"] = measurement.runs
-    judged = mode_facts.attribution(measurement)
+    judged = mode_facts.attribution_shares(measurement)
     if judged is not None:
         result["attribution"] = {
             "definite": float(judged.definite),
@@ -71,7 +70,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         result["blocks"] = [
             {"routine": routine.name, "block": block.as_json(), "count": count}
             for routine in measurement.routines
-            for block, count in mode_facts.block_counts(routine).items()
+            for block, count in mode_facts.named_block_counts(routine).items()
         ]
     if mode_facts.collects_paths(measurement):
         result["paths"] = [

@@ -194,14 +194,14 @@ def hot_paths(measurement: Measurement, top: int) -> Table:
         ("routine", False),
         ("blocks, source lines", False),
     )
-    found = [
+    ranked = [
         (path.count * path.instructions, routine, path)
         for routine in measurement.routines
         for path in routine.path_counts
         if path.count
     ]
-    found.sort(key=lambda each: (-each[0], each[1].address))
-    for flow, routine, path in found[:top]:
+    ranked.sort(key=lambda each: (-each[0], each[1].address))
+    for flow, routine, path in ranked[:top]:
         table.add_row(
             percent(flow, measurement.base),
             group_digits(path.count),
@@ -256,14 +256,14 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
         ("counter", False),
         ("source line", False),
     )
-    found = [
+    ranked = [
         (edge.count, routine, edge)
         for routine in measurement.routines
         for edge in routine.edge_counts
         if edge.count
     ]
-    found.sort(key=lambda each: (-each[0], each[1].address))
-    for count, routine, edge in found[:top]:
+    ranked.sort(key=lambda each: (-each[0], each[1].address))
+    for count, routine, edge in ranked[:top]:
         table.add_row(
             group_digits(count),
             Text(routine.name),
@@ -278,14 +278,14 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
 def hot_blocks(measurement: Measurement, top: int) -> Table:
     """List the blocks executed most often."""
     table = columns(("count", True), ("routine", False), ("block", False), ("source line", False))
-    found = [
+    ranked = [
         (count, routine, block)
         for routine in measurement.routines
-        for block, count in mode_facts.block_counts(routine).items()
+        for block, count in mode_facts.named_block_counts(routine).items()
         if count
     ]
-    found.sort(key=lambda each: (-each[0], each[1].address))
-    for count, routine, block in found[:top]:
+    ranked.sort(key=lambda each: (-each[0], each[1].address))
+    for count, routine, block in ranked[:top]:
         table.add_row(
             group_digits(count),
             Text(routine.name),

@@ -146,15 +146,15 @@ def _sample(
 
 def _routines(codes: Sequence[SchemeCode]) -> dict[str, list[str]]:
     """Describe the run-time routines by symbol, and what is counted in them."""
-    found: dict[str, list[str]] = {}
+    parts: dict[str, list[str]] = {}
     for machine in MachineKind:
         for make in (routine for code in codes for routine in code.routines):
             for name, items in _split(make(machine)):
-                found.setdefault(name, []).extend((str(machine), *items))
+                parts.setdefault(name, []).extend((str(machine), *items))
         for code in codes:
             for name, cost in code.routine_costs(machine):
-                found[name].append(cost)
-    return found
+                parts[name].append(cost)
+    return parts
 
 
 def _split(items: Iterable[Item]) -> Iterator[tuple[str, list[str]]]:

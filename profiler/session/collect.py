@@ -7,12 +7,12 @@ from profiler.engine.run_counts import RunCounts
 from profiler.request.errors import CountError
 from profiler.session.counters import Counters
 from profiler.session.events import collect_events
-from profiler.session.execute import Execution
+from profiler.session.execute import ProgramExecution
 from profiler.session.observation import Invocation, Observation, Unattributed
 
 
 def collect(
-    execution: Execution, invocation: Invocation, wanted: int, *, runs: int, emulations: int
+    execution: ProgramExecution, invocation: Invocation, wanted: int, *, runs: int, emulations: int
 ) -> Observation:
     """Gather what a finished run has counted.
 

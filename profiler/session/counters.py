@@ -27,7 +27,15 @@ WRAP = 1 << 32
 
 @dataclass
 class _PathTotals:
-    """Of one scheme on one routine: finished segments, and what was left unfinished."""
+    """What one scheme counted in one routine.
+
+    Attributes
+    ----------
+    totals
+        Along segments, finished ones and the crossed part of others.
+    unfinished
+        (block, path registers, last counter) -> activations that ended early in this state.
+    """
 
     totals: Totals = field(default_factory=Totals)
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = field(default_factory=Counter)
@@ -64,9 +72,19 @@ class Counters:
             paths.unfinished[path.block, path.registers, path.last] += end.count
 
     def replay(self, scheme: SchemeRun, slot: int) -> bool:
-        """Count under a scheme that was not part of the run, as number `slot`.
+        """Derive the counters of a scheme that was not part of the run from what the run counted.
 
-        False, with nothing counted, where that is not possible (see `SegmentReplay`).
+        Parameters
+        ----------
+        scheme
+            The scheme.
+        slot
+            Its number among the schemes that count paths; none of the run's has it.
+
+        Returns
+        -------
+        bool
+            False where that is not possible (see `SegmentReplay`); nothing is changed then.
         """
         replayed: dict[tuple[int, int], _PathTotals] = {}
         for routine, events in self._events.items():
@@ -83,7 +101,7 @@ class Counters:
     def _replay_routine(
         self, routine: int, events: RoutineEvents, plan: InstrumentationPlan
     ) -> _PathTotals | None:
-        """What `plan` counts in one routine; None where the segments do not tell."""
+        """Return what `plan` would have counted in one routine; None if that does not follow."""
         products = self._lowering.products
         product = products.product(routine)
         if product is None:
@@ -115,14 +133,14 @@ class Counters:
         counted = _PathTotals()
         if scheme.slot is not None:
             counted = self._paths.get((routine, scheme.slot), counted)
-        _, hashing = self._lowering.hashing(routine, scheme.slot or 0)
+        hash_work = self._lowering.hash_work(routine, scheme.slot or 0)
         return RoutineCounters(
             paths=dict(sorted(counted.totals.paths.items())),
             events=values,
             early=events.early,
             unfinished=tuple(UnfinishedPath(*end, n) for end, n in counted.unfinished.items()),
-            hashed=counted.totals.hashed,
-            hashing=0 if scheme.slot is None else hashing,
+            hashed_increments=counted.totals.hashed_increments,
+            hash_instructions=0 if scheme.slot is None else hash_work.instructions,
             taken=counted.totals.taken,
         )
 
@@ -143,9 +161,9 @@ def check_reading(events: RoutineEvents, mode: str, reading: Reading) -> None:
             raise _defect(cfg, mode, place, counted, events.edges[edge])
     if reading.blocks is not None:
         pairs = zip(reading.blocks, events.block_counts, strict=True)
-        for block, (told, executed) in enumerate(pairs):
-            if told not in (None, executed):
-                raise _defect(cfg, mode, f"block {cfg.name_of(block)}", told or 0, executed)
+        for block, (derived, executed) in enumerate(pairs):
+            if derived not in (None, executed):
+                raise _defect(cfg, mode, f"block {cfg.name_of(block)}", derived or 0, executed)
 
 
 def _defect(cfg: ControlFlowGraph, mode: str, place: str, counted: int, seen: int) -> CountError:

@@ -1,4 +1,7 @@
-"""What a run of the program shows that its file does not, as values for the next round."""
+"""What a run shows of the program that its file does not: code and transfers of control.
+
+These are values. The next round recovers its graphs with them.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,9 @@ from profiler.session.world import World
 
 
 def late_words(world: World) -> Discoveries:
-    """The words of code that start-up writes, if the program has any.
+    """Return the words of code that the program writes while it starts, if it writes any.
 
-    The program runs up to the first use of such code, uncounted.
+    To find them, the program is run up to the first use of such code; nothing is counted.
     """
     spans = build_code_image(world.program).deferred
     if not spans:
@@ -37,10 +40,11 @@ def discoveries_of(
     missing: Collection[Missing],
     read: Callable[[int, int], bytes],
 ) -> Discoveries:
-    """What a run did that the graphs do not know.
+    """Return what a run did that its graphs do not contain.
 
-    Late words come first: as long as they are missing, what happens behind them looks like
-    entries that there are not.
+    If the run came into code that the program itself had written, only the words of that code are
+    returned. As long as they are unknown, control seems to enter routines in places where it does
+    not, so what else the graphs lack is left to the next run.
 
     Parameters
     ----------

@@ -23,7 +23,19 @@ from profiler.graphs.facts import GraphFacts, graph_facts
 
 @dataclass(frozen=True)
 class UnfinishedSegment:
-    """Activations that ended early in `block`: their segment register and state, how many."""
+    """Activations of a routine that ended early in the same way.
+
+    Attributes
+    ----------
+    block
+        The block in which they ended, by its id in the routine.
+    register
+        What their segment register held.
+    segments
+        The state of the segment automaton in which their last segment began.
+    count
+        How many activations these are.
+    """
 
     block: int
     register: int

@@ -26,8 +26,8 @@ from simulator.machine.machine import Machine
 from simulator.machine.running import RunResult
 
 GRACE = 3_000_000
-"""Instructions for which a run goes on after it has done something that the graphs lack: whatever
-else is missing may show up, and the next run is the wiser."""
+"""Instructions for which a run goes on after it has done something that the graphs lack. In this
+time it may show what else they lack, which saves further runs."""
 
 TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
 """Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory."""
@@ -35,7 +35,7 @@ TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
 
 @dataclass(frozen=True)
 class ExecutionOptions:
-    """How a run is to be made.
+    """What a run is to do besides executing the program.
 
     Attributes
     ----------
@@ -44,7 +44,8 @@ class ExecutionOptions:
     replayable
         Whether other schemes are to be replayed on what this run counts.
     edge_counts
-        Counts of an earlier run by graph: these edges are best left without operations.
+        Graph -> its edge counts in an earlier run. The kernel is spared work on the edges that
+        were crossed most often.
     start_trace
         What begins a trace of the run; None: none is written.
     """
@@ -56,7 +57,7 @@ class ExecutionOptions:
 
 
 @dataclass(frozen=True)
-class Execution:
+class ProgramExecution:
     """One run, finished or given up.
 
     Attributes
@@ -92,7 +93,7 @@ class _GivingUp:
         self._persistent = persistent
 
     def __call__(self, missing: Missing) -> None:
-        """The run has done what the graphs lack."""
+        """Note that the run has done something that the graphs lack."""
         if self.machine is not None and not self._persistent and not self.given_up:
             self.given_up = True
             self.machine.stop_soon(GRACE)
@@ -103,7 +104,7 @@ def execute(
     recovered: RecoveredProgram,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
-) -> Execution:
+) -> ProgramExecution:
     """Run the program to its end, or until it is given up.
 
     Raises
@@ -121,7 +122,7 @@ def execute(
     result = machine.run()
     _finish(automaton, result)
     discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
-    return Execution(
+    return ProgramExecution(
         recovered, schemes, index, lowering, automaton, result, giving_up.given_up, discoveries
     )
 

@@ -19,7 +19,7 @@ from simulator.machine.running import RunResult
 
 @dataclass(frozen=True)
 class Invocation:
-    """How a run was asked for, as what comes of it repeats.
+    """What the user asked for, as far as the results of the run repeat it.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class Unattributed:
-    """What was executed and no graph explains: transfers of control, and instructions."""
+    """How many executed transfers of control and instructions are in no graph."""
 
     transfers: int
     instructions: int
@@ -55,7 +55,9 @@ class Unattributed:
 
 @dataclass(frozen=True)
 class Observation:
-    """A finished run whose every transfer the graphs explain (or are known not to).
+    """A finished run, with everything that its schemes are measured by.
+
+    The graphs contain every transfer that the program executed, apart from `unattributed`.
 
     Attributes
     ----------
@@ -64,7 +66,8 @@ class Observation:
     schemes
         Those that were asked for, in order.
     judges
-        Schemes by mode; those by which others are judged (TPP 5) are among them.
+        Mode -> scheme of the run. Those by which others are judged (TPP 5) are among them, even if
+        nobody asked for them.
     events
         What the run itself counted, by number of each routine that was entered.
     counters
@@ -74,7 +77,7 @@ class Observation:
     result
         How the run ended.
     unattributed
-        What the graphs lack even so.
+        What the graphs still lack after the last round.
     irregular
         (address, reason) of code that was executed though recovery refused to follow it.
     runs, emulations
@@ -98,7 +101,10 @@ class Observation:
 
     @property
     def edge_counts(self) -> EdgeCounts:
-        """Graph -> its edge counts; None for one that was not entered, or that is not known."""
+        """Graph -> the counts of its edges in this run.
+
+        None for a graph whose routine was not entered, or is not among those of the run.
+        """
         numbers = {
             (cfg.address, cfg.name): number for number, cfg in enumerate(self.recovered.routines)
         }

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from profiler.code.pricing import Pricer
-from profiler.code.sizes import counter_bytes
+from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.plan.decoders import Reading
 from profiler.profiles.accuracy import SplittingDecoder, attribute
@@ -143,7 +143,7 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
     events, counters = routine.events, routine.counters
     counts = {
         "path_increments": counters.path_increments,
-        "hashed_increments": counters.hashed,
+        "hashed_increments": counters.hashed_increments,
         "edge_increments": sum(counters.events),
         "blocks": sum(events.block_counts),
         "transfers": sum(events.edges),
@@ -200,20 +200,15 @@ def _misjudged(observation: Observation, number: int, routine: RoutineReading) -
 
 
 def _sizes(routine: RoutineReading) -> dict[str, int]:
-    """Bytes and instructions that a scheme takes for one routine."""
+    """How much counters, code and trace take for one routine."""
     plan, code = routine.plan, routine.price.code
     if plan is None:
         return {}
-    sizes = {
-        "counter_bytes": counter_bytes(plan.plan, len(routine.counters.paths)),
-        "snippets": 0 if code is None else code.count,
-        "code_bytes": 0 if code is None else code.code_bytes,
-    }
     writer = routine.definition.trace_writer(plan)
-    if writer is not None:
-        sizes["trace_bits"] = writer.standard_bits(routine.events.edges)
-        sizes["minimal_trace_bits"] = writer.minimal_bits(routine.events.edges)
-    return sizes
+    return {
+        **plan_sizes(plan.plan, code, len(routine.counters.paths)),
+        **trace_sizes(writer, routine.events.edges),
+    }
 
 
 def _program_info(observation: Observation) -> ProgramInfo:

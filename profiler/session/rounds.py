@@ -15,7 +15,7 @@ from profiler.recovery.recovery import Discoveries, Known, recover
 from profiler.request.request import Phase, Progress, Setting
 from profiler.schemes.registry import judges
 from profiler.session.collect import collect
-from profiler.session.execute import Execution, ExecutionOptions, execute
+from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.observation import Invocation, Observation
 from profiler.session.scheme_runs import (
     EdgeCounts,
@@ -60,7 +60,7 @@ class Study:
     def planners(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
     ) -> list[Planner]:
-        """What plans routines under `settings`, and under those that judge them (TPP 5)."""
+        """Return a planner for each of `settings`, and for those that judge them (TPP 5)."""
         wanted = [*settings, *judges(settings)]
         return [Planner(setting, self.profiles, edge_counts) for setting in wanted]
 
@@ -72,7 +72,8 @@ class Round:
     Attributes
     ----------
     world
-        The program with its surroundings. Its budget ends where a run was cut short from outside.
+        The program with its surroundings. After a run that was cut short from outside, the budget
+        is the number of instructions that it executed, so that later runs end at the same place.
     discoveries
         What is known beside the program's file.
     runs, emulations
@@ -89,8 +90,8 @@ class Round:
         """The budget of the next run."""
         return self.world.guest.max_instructions
 
-    def after(self, execution: Execution) -> Round:
-        """Return what the round leaves in which this execution took place."""
+    def after(self, execution: ProgramExecution) -> Round:
+        """Return the round that follows this one, in which `execution` took place."""
         world, result = self.world, execution.result
         if not execution.given_up and result.reason in ("budget", "interrupted"):
             world = world.ending_after(result.instructions)
@@ -124,7 +125,7 @@ def settle(
     Returns
     -------
     Observation, Round
-        The run that the graphs explain, and what it leaves to another.
+        The last run, whose graphs lacked nothing, and the round that may follow it.
     """
     planners = study.planners(settings, edge_counts)
     options = ExecutionOptions(replayable=replayable, edge_counts=edge_counts)
@@ -149,7 +150,7 @@ def settle(
 
 def _play(
     study: Study, current: Round, planners: Sequence[Planner], options: ExecutionOptions
-) -> Execution:
+) -> ProgramExecution:
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
     recovered = recover(current.world.program, current.discoveries, study.known)
@@ -165,6 +166,14 @@ def _play(
 def tell(
     progress: ProgressCallback | None, phase: Phase, limit: int | None, instructions: int = 0
 ) -> None:
-    """Say what begins now, after so many instructions of the budget `limit`."""
+    """Tell the user that `phase` begins.
+
+    Parameters
+    ----------
+    limit
+        The budget of the run in instructions; None: none.
+    instructions
+        How many of these have been executed.
+    """
     if progress is not None:
         progress(Progress(phase, instructions, limit))

@@ -51,7 +51,7 @@ def routine_profile(routine: RoutineReading) -> RoutineProfile:
     return RoutineProfile(
         **facts,
         activations=events.activations,
-        added=routine.price.added + routine.counters.hashing,
+        added=routine.price.added + routine.counters.hash_instructions,
         instructions=sum(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),

@@ -43,8 +43,8 @@ class Graphs:
         self.recovered = recovered
         self.patterns = patterns
         for pattern in patterns:
-            found = any(fnmatch.fnmatchcase(cfg.name, pattern) for cfg in recovered.routines)
-            if not found and not pattern.startswith("sub_"):
+            matches = any(fnmatch.fnmatchcase(cfg.name, pattern) for cfg in recovered.routines)
+            if not matches and not pattern.startswith("sub_"):
                 raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
 
     def __call__(self, routine: int) -> ControlFlowGraph | None:

@@ -96,7 +96,11 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
 
 
 def _observe_guided(study: Study, first: Round, settings: Sequence[Setting]) -> Observation:
-    """Observe schemes of which some need an edge profile: the others' run gives it."""
+    """Observe schemes of which some need an edge profile that nobody gave.
+
+    A first run, under the other schemes, yields the edge profile. The schemes that wait for it are
+    then replayed on what that run counted; if that is not possible, all run once more.
+    """
     study.planners(settings)  # what is wrong with saved profiles shows before a whole run
     free = [setting for setting in settings if not needs_first_run((setting,))]
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
@@ -108,9 +112,10 @@ def _observe_guided(study: Study, first: Round, settings: Sequence[Setting]) -> 
 def _replayed(
     guide: Observation, settings: Sequence[Setting], planners: Sequence[Planner]
 ) -> Observation | None:
-    """What `settings` measure in the run `guide`, which had those that need no edge profile.
+    """Return the run `guide` as if all of `settings` had been part of it.
 
-    None where the others need a run of their own.
+    Those that need no edge profile were. The others are replayed on what the run counted; None if
+    one of them cannot be, so that all need a run of their own.
     """
     graphs = Graphs(guide.recovered, guide.invocation.routines)
     known = {scheme.setting: scheme for scheme in guide.schemes}

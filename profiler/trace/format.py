@@ -30,11 +30,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from profiler.profiles.first_line import FileFormat
 from simulator.errors import UsageError
 
-MAGIC = b"simprof-trace "
-VERSION = 1
 LONGEST_HEADER = 1 << 26
+"""Bytes within which the first two lines must end."""
+FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
 HEAD, TAIL = 7, 4
 """Bytes of a frame before and behind its content."""
 CHECKPOINT_SPAN = 1 << 16
@@ -131,7 +132,7 @@ class TraceFile:
             self._file = path.open("wb")
         except OSError as error:
             raise _cannot_write(path, error) from None
-        self._write(MAGIC + str(VERSION).encode() + b"\n" + text.encode() + b"\n")
+        self._write(FORMAT.first_line + text.encode() + b"\n")
 
     def routine(self, number: int, tokens: Tokens) -> None:
         """Write what the edges of routine `number` write."""
@@ -264,22 +265,14 @@ def parse(data: bytes, name: str) -> Trace:
 
 
 def _header(data: bytes, name: str) -> tuple[TraceHeader, int]:
-    line, newline, rest = data[:LONGEST_HEADER].partition(b"\n")
-    if not line.startswith(MAGIC) or not newline:
-        raise UsageError(f"{name} is not a simprof trace: give a file that `run --trace` wrote")
-    version = line[len(MAGIC) :].decode("ascii", "replace")
-    if version != str(VERSION):
-        raise UsageError(
-            f"{name} is a trace of version {version}, this simprof reads version {VERSION}: "
-            "record it again"
-        )
-    text, newline, _ = rest.partition(b"\n")
+    start = FORMAT.check(data, name)
+    text, newline, _ = data[start:LONGEST_HEADER].partition(b"\n")
     try:
         fields = json.loads(text if newline else b"")
         header = TraceHeader(**fields | {"arguments": tuple(fields["arguments"])})
     except (ValueError, TypeError, KeyError):
         raise UsageError(f"{name} is cut in its header: record it again") from None
-    return header, len(line) + len(text) + 2
+    return header, start + len(text) + 1
 
 
 def _words(content: bytes) -> list[int]:

@@ -1,7 +1,9 @@
 """Writes a trace while a program runs.
 
-The kernel appends tokens to a buffer and keeps the digest of all edges crossed; here the buffer
-goes to a file, and what no reader of the trace could know is noted as events.
+The kernel appends tokens to a buffer and keeps a digest of all edges crossed. This module writes
+the buffer to a file when it is full and before every event. A reader regenerates the run from the
+tokens and the program's code. Where neither tells what happened, as with a signal, the file gets an
+event that does.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class TraceRecorder:
     # Operations
 
     def operations(self, steps: Sequence[Step], place: int) -> list[Operation]:
-        """What the kernel does for the trace at `steps[place]`."""
+        """Return what the kernel does for the trace when the program takes `steps[place]`."""
         match steps[place]:
             case Cross(edge):
                 crossing = [(kernels.CROSS, edge, self._token(edge))]
@@ -82,7 +84,10 @@ class TraceRecorder:
         return []
 
     def _token(self, edge: int) -> int:
-        """The token word of a CROSS operation."""
+        """Return the token that crossing `edge` writes, as a CROSS operation has it.
+
+        Bits 0 to 7 hold the token's width in bits, 0 where nothing is written; its value is above.
+        """
         routine = int(np.searchsorted(self._index.first_edge, edge, "right")) - 1
         if routine not in self._tokens:
             plan = self._plans(routine)
@@ -94,7 +99,12 @@ class TraceRecorder:
         return value << 8 | width
 
     def _leaving(self, steps: Sequence[Step], place: int, edge: int) -> list[Operation]:
-        """What follows an EXIT edge: the target if only the run tells, or a mark."""
+        """Return what the kernel does for the trace behind EXIT edge `edge`.
+
+        It writes the target of an indirect jump, which the code does not tell. Where a reader would
+        expect control elsewhere than it went, the kernel stops at a mark, so that `mark` can write
+        an event. Behind all other edges a reader knows how to go on, and nothing is done.
+        """
         block = self._callees.source.get(edge)
         if block is None:
             return []
@@ -111,19 +121,23 @@ class TraceRecorder:
         return written if known else [*written, (kernels.MARK, place, 0)]
 
     def _calling(self, steps: Sequence[Step], place: int, address: int) -> list[Operation]:
-        """What a call that returns writes."""
+        """Return what the kernel writes for a call that returns to `address`.
+
+        The target of an indirect call; nothing for other calls, whose target the code tells.
+        """
         block = self._index.call_block(address & ~1)
         if address & 1 or block == UNKNOWN:
             return []
         return [self._target(steps[place + 1 :])] if self._callees.is_indirect(block) else []
 
     def _target(self, following: Sequence[Step]) -> Operation:
+        """Return the operation that writes the address at which control arrives next."""
         address = next((a for a in map(self._address, following) if a != UNKNOWN), 0)
         low = address & (1 << TARGET_BITS) - 1
         return kernels.TOKEN, 0, low << 8 | TARGET_BITS
 
     def _address(self, step: Step) -> int:
-        """The address that control arrives at with `step`, UNKNOWN if that does not tell."""
+        """Return the address at which control arrives by `step`; UNKNOWN if it does not tell."""
         match step:
             case Land(address) | MissingEntry(address):
                 return address
@@ -149,7 +163,7 @@ class TraceRecorder:
         return self._drained + int(self._memory.trace[kernels.TRACE_BITS])
 
     def drain(self) -> None:
-        """Write what the kernel stopped for: a full buffer, a checkpoint."""
+        """Do what the kernel stopped for: write a full buffer, or note a checkpoint."""
         words = self._memory.trace
         if words[kernels.TRACE_CROSSINGS] >= words[kernels.TRACE_NEXT]:
             words[kernels.TRACE_NEXT] += CHECKPOINT_SPAN
@@ -160,7 +174,11 @@ class TraceRecorder:
             self._write_checkpoints()
 
     def _write_checkpoints(self) -> None:
-        """Write checkpoints, behind events that they include and the tokens before them."""
+        """Write the checkpoints noted so far.
+
+        The tokens before them go to the file first. While an event is open they wait, because
+        their digests include the edges that the event will list.
+        """
         if self._checkpoints:
             self._flush()
         for crossings, digest in self._checkpoints:
@@ -185,18 +203,18 @@ class TraceRecorder:
     # Events
 
     def crossed(self, edge: int) -> None:
-        """Python crosses an edge."""
+        """Note an edge that Python crosses, for the event that is open."""
         if self._open is not None:
             self._crossed.append(edge)
 
     def begin_event(self, block: int) -> None:
-        """Python takes over while the current activation is in `block`."""
+        """Open an event: Python takes over while the current activation is in `block`."""
         if self._open is None:
             self._flush()
             self._open = (self.crossings, self.bits, block)
 
     def end_event(self, frame: int, block: int) -> None:
-        """The kernel goes on with the activation at `frame`, in `block`."""
+        """Write the open event: the kernel goes on with the activation at `frame`, in `block`."""
         if self._open is None:
             return
         depth, waiting = frame // kernels.STRIDE, self._waiting(frame)
@@ -206,7 +224,10 @@ class TraceRecorder:
         self._write_checkpoints()
 
     def _waiting(self, frame: int) -> int:
-        """The block in which the caller of the activation at `frame` waits to be returned to."""
+        """Return the block whose call the activation at `frame` will return to.
+
+        UNKNOWN if it has no caller, or none that it returns to.
+        """
         address = int(self._memory.state.frames[frame + kernels.FRAME_RETURN])
         return UNKNOWN if frame == 0 or address & 3 else self._index.call_block(address)
 
@@ -229,7 +250,7 @@ class TraceRecorder:
         self.end_event(frame, block)
 
     def end(self) -> None:
-        """The run is over."""
+        """Write what is left, and the end of the trace: the run is over."""
         self.begin_event(UNKNOWN)
         self.end_event(0, UNKNOWN)
         bits = self.bits

@@ -104,11 +104,11 @@ def _recover(path: Path, header: TraceHeader, file: Path) -> RecoveredProgram:
 
 
 def _discoveries(path: Path, header: TraceHeader) -> Discoveries:
-    def frozen(found: list[Any]) -> frozenset[Any]:
-        return frozenset(tuple(each) if isinstance(each, list) else each for each in found)
+    def frozen(items: list[Any]) -> frozenset[Any]:
+        return frozenset(tuple(each) if isinstance(each, list) else each for each in items)
 
     try:
-        return Discoveries(**{name: frozen(found) for name, found in header.discoveries.items()})
+        return Discoveries(**{name: frozen(items) for name, items in header.discoveries.items()})
     except (TypeError, AttributeError):
         raise UsageError(f"{path} is damaged in its header: record it again") from None
 

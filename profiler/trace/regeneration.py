@@ -253,12 +253,12 @@ class Regenerator:
 
 def _digests(trace: Trace) -> Array:
     """Digests at the multiples of the span, as int64; as many as there are without a gap."""
-    found: list[int] = []
+    digests: list[int] = []
     span = kernel.CHECKPOINT_SPAN
-    while (len(found) + 1) * span in trace.checkpoints:
-        digest = trace.checkpoints[(len(found) + 1) * span]
-        found.append(digest - (digest >> 63 << 64))
-    return np.array(found, np.int64)
+    while (len(digests) + 1) * span in trace.checkpoints:
+        digest = trace.checkpoints[(len(digests) + 1) * span]
+        digests.append(digest - (digest >> 63 << 64))
+    return np.array(digests, np.int64)
 
 
 def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Tokens]) -> Tables:
@@ -327,9 +327,11 @@ def _add_routine(
             if cfg.edges[out[0]].kind is EdgeKind.CALL_RETURN:
                 tables.callee[name] = _callee(callees, name)
         elif out:
-            found = _choices(cfg, tokens, block.id)
-            tables.peek[name] = max((tokens[edge][1] for edge in found), default=0)
-            choices += [(name, tokens[e][0], edge_base + taken) for e, taken in found.items()]
+            choices_here = _choices(cfg, tokens, block.id)
+            tables.peek[name] = max((tokens[edge][1] for edge in choices_here), default=0)
+            choices += [
+                (name, tokens[e][0], edge_base + taken) for e, taken in choices_here.items()
+            ]
     return choices
 
 

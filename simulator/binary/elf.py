@@ -107,10 +107,12 @@ class _Header:
 
     @property
     def is64(self) -> bool:
+        """Whether addresses have 64 bits."""
         return self.machine is MachineKind.SPARCV9
 
     @property
     def limit(self) -> int:
+        """Address behind the last byte that a segment may have."""
         return _LIMIT_64 if self.is64 else _LIMIT_32
 
 
@@ -271,15 +273,15 @@ def _check_header(
 
 def _read_program_headers(header: _Header, data: bytes) -> tuple[_ProgramHeader, ...]:
     record = header.formats.program_header
-    found = []
+    headers = []
     for index in range(header.program_header_count):
         fields = record.unpack_from(data, header.program_headers + index * record.size)
         if header.is64:
             kind, flags, offset, address, _, file_size, memory_size, _ = fields
         else:
             kind, offset, address, _, file_size, memory_size, flags, _ = fields
-        found.append(_ProgramHeader(kind, flags, offset, address, file_size, memory_size))
-    return tuple(found)
+        headers.append(_ProgramHeader(kind, flags, offset, address, file_size, memory_size))
+    return tuple(headers)
 
 
 def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
@@ -364,14 +366,14 @@ def _check_entry(entry: int, segments: Sequence[Segment]) -> None:
 
 def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
     record = header.formats.section_header
-    found = []
+    sections = []
     for index in range(header.section_count):
         fields = record.unpack_from(data, header.sections + index * record.size)
         _, kind, flags, address, offset, size, link, *_ = fields
         if kind not in (0, _SHT_NOBITS) and size and offset + size > len(data):
             raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
-        found.append(_Section(kind, flags, address, offset, size, link))
-    return tuple(found)
+        sections.append(_Section(kind, flags, address, offset, size, link))
+    return tuple(sections)
 
 
 def _code_ranges(
@@ -442,13 +444,13 @@ def _read_symbols(
     tables = [s for s in sections if s.kind == _SHT_SYMTAB] or [
         s for s in sections if s.kind == _SHT_DYNSYM
     ]
-    found = {
+    symbols = {
         symbol
         for table in tables
         if table.link < len(sections)
         for symbol in _table_symbols(header, table, sections[table.link], segments, data, bias)
     }
-    return tuple(sorted(found, key=lambda s: (s.address, s.name, s.binding, s.size)))
+    return tuple(sorted(symbols, key=lambda s: (s.address, s.name, s.binding, s.size)))
 
 
 def _table_symbols(

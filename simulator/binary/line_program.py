@@ -57,14 +57,17 @@ class _Cursor:
         self.at = 0
 
     def byte(self) -> int:
+        """Read a byte."""
         value = self.code[self.at]
         self.at += 1
         return value
 
     def unsigned(self) -> int:
+        """Read an unsigned number of variable length (LEB128)."""
         return self._leb128()[0]
 
     def signed(self) -> int:
+        """Read a signed number of variable length (LEB128)."""
         value, bits = self._leb128()
         return value - (1 << bits) if value >> (bits - 1) else value
 
@@ -78,6 +81,7 @@ class _Cursor:
         raise ValueError("number of more than 64 bits in a line program")
 
     def number(self, size: int) -> int:
+        """Read an unsigned big-endian number of `size` bytes."""
         data = self.code[self.at : self.at + size]
         self.at += size
         return int.from_bytes(data, "big")
@@ -92,6 +96,7 @@ class _State:
         self.line = 1
 
     def row(self, ends: bool = False) -> Row:
+        """Return the row that the registers describe."""
         return Row(self.address, self.file, self.line, ends)
 
 

@@ -319,13 +319,13 @@ class AddressSpace:
             return hint
         layout = self.layout
         search = self._search_down if layout.grows_down else self._search_up
-        found = search(size, self._next)
-        if found is None:
-            found = search(size, layout.limit_address if layout.grows_down else layout.mmap_start)
-        if found is None:
+        free = search(size, self._next)
+        if free is None:
+            free = search(size, layout.limit_address if layout.grows_down else layout.mmap_start)
+        if free is None:
             raise OutOfMemory(f"no free range of {size} bytes")
-        self._next = found if layout.grows_down else found + size
-        return found
+        self._next = free if layout.grows_down else free + size
+        return free
 
     def _search_up(self, size: int, start: int) -> int | None:
         while start + size <= self.layout.mmap_end:
@@ -345,14 +345,14 @@ class AddressSpace:
 
     def _last_mapped(self, start: int, end: int) -> int | None:
         """End of the last mapped page in [start, end), or None."""
-        found = None
+        last = None
         for region, first, last in self._pieces(start, end - start):
             if region is None:
                 continue
             mapped = np.flatnonzero(self._slice(region, first, last) & MAPPED)
             if len(mapped):
-                found = first + (int(mapped[-1]) + 1) * PAGE_SIZE
-        return found
+                last = first + (int(mapped[-1]) + 1) * PAGE_SIZE
+        return last
 
     def _first_mapped(self, start: int, end: int) -> int | None:
         """Start of the first mapped page in [start, end), or None."""
@@ -452,8 +452,8 @@ class AddressSpace:
         length = 0
         while length <= longest:
             step = PAGE_SIZE - (address + length) % PAGE_SIZE
-            found = self.read(address + length, step).find(b"\0")
-            if found >= 0:
-                return length + found
+            zero_at = self.read(address + length, step).find(b"\0")
+            if zero_at >= 0:
+                return length + zero_at
             length += step
         raise GuestFault(address + length)

@@ -73,7 +73,7 @@ class HookKind(IntEnum):
     NEW_CODE = unicorn_const.UC_HOOK_EDGE_GENERATED
 
 
-class Access(IntEnum):
+class MemoryAccess(IntEnum):
     """What a translation hook is asked for."""
 
     READ = unicorn_const.UC_MEM_READ
@@ -95,9 +95,9 @@ def _trap_always(number: int) -> int:
 
 
 _REFUSALS = {
-    unicorn.UC_ERR_READ_UNMAPPED: Access.READ,
-    unicorn.UC_ERR_WRITE_UNMAPPED: Access.WRITE,
-    unicorn.UC_ERR_FETCH_UNMAPPED: Access.FETCH,
+    unicorn.UC_ERR_READ_UNMAPPED: MemoryAccess.READ,
+    unicorn.UC_ERR_WRITE_UNMAPPED: MemoryAccess.WRITE,
+    unicorn.UC_ERR_FETCH_UNMAPPED: MemoryAccess.FETCH,
 }
 
 
@@ -134,7 +134,7 @@ class Cpu:
         self.control_function = ctypes.cast(uclib.uc_ctl, ctypes.c_void_p).value or 0
         self.flush_code = unicorn_const.UC_CTL_TLB_FLUSH | unicorn_const.UC_CTL_IO_WRITE << 30
         _self_test(self)
-        self.refused: Access | None = None
+        self.refused: MemoryAccess | None = None
         """Kind of the last faulting access if the engine itself refused it: the translation hook
         is not asked about addresses beyond those that the engine can translate (2^44)."""
         self._fault_word = _find_fault_address(self)
@@ -360,10 +360,10 @@ def _locate(engine: Any) -> CpuState:
         engine.reg_write(_SPARC_G0 + number, value)
     saved = _read_context(engine)
     pattern = struct.pack("<7Q", *_MAGIC)
-    found = saved.find(pattern)
-    if found < 8 or saved.find(pattern, found + 1) >= 0:
+    place = saved.find(pattern)
+    if place < 8 or saved.find(pattern, place + 1) >= 0:
         raise _refuse("the global registers are not in the context")
-    image = saved[found - 8 :]
+    image = saved[place - 8 :]
     if len(image) < CpuState.xcc.offset:
         raise _refuse("the context is too small")
     snapshot = CpuState.from_buffer_copy(image.ljust(ctypes.sizeof(CpuState), b"\0"))

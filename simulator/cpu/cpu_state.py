@@ -149,7 +149,7 @@ class CcOp(IntEnum):
     SUBX = 8
     TSUB = 9
     TSUBTV = 10
-    LOGIC = 11
+    LOGIC = 11  # flags of the result only, as every operation has
 
 
 def _sum_flags(op: CcOp, source: int, source2: int, result: int, sign: int) -> int:

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from simulator.linux.outside import (
-    Access,
     DirectoryEntry,
+    FileAccess,
     FileStatus,
     HostCalls,
     RecordingHost,
@@ -141,12 +141,12 @@ class Host(HostCalls):
 
     # Opening
 
-    def _open(self, base: int | None, path: bytes, access: Access, mode: int) -> int | Special:
-        follow = not access & Access.NO_FOLLOW and not (
-            access & Access.CREATE and access & Access.EXCLUSIVE
+    def _open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
+        follow = not access & FileAccess.NO_FOLLOW and not (
+            access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE
         )
         with self._resolve(base, path, follow) as place:
-            if access & Access.CREATE and access & Access.EXCLUSIVE and place.exists:
+            if access & FileAccess.CREATE and access & FileAccess.EXCLUSIVE and place.exists:
                 raise failure(errno.EEXIST)
             if place.realm is not Realm.REAL:
                 return self._open_unreal(place, access)
@@ -154,21 +154,21 @@ class Host(HostCalls):
                 return self._create(place, path, access, mode)
             return self._open_existing(place, place.status, access)
 
-    def _open_unreal(self, place: ResolvedPath, access: Access) -> int | Special:
+    def _open_unreal(self, place: ResolvedPath, access: FileAccess) -> int | Special:
         if place.special == "exe" and self._program is not None:
-            if access & Access.WRITE:
+            if access & FileAccess.WRITE:
                 raise failure(errno.ETXTBSY)
             return self._keep(os.open(self._program, os.O_RDONLY | os.O_CLOEXEC), place.parts)
         if place.special is not None:
             return Special(place.special)
         if not place.exists:
-            raise failure(errno.EROFS if access & Access.CREATE else errno.ENOENT)
-        if access & Access.WRITE:
+            raise failure(errno.EROFS if access & FileAccess.CREATE else errno.ENOENT)
+        if access & FileAccess.WRITE:
             raise failure(errno.EISDIR)
         return self._keep(-1, place.parts, is_directory=True)
 
-    def _create(self, place: ResolvedPath, path: bytes, access: Access, mode: int) -> int:
-        if not access & Access.CREATE:
+    def _create(self, place: ResolvedPath, path: bytes, access: FileAccess, mode: int) -> int:
+        if not access & FileAccess.CREATE:
             raise failure(errno.ENOENT)
         if path.endswith(b"/"):
             raise failure(errno.EISDIR)
@@ -176,17 +176,19 @@ class Host(HostCalls):
         flags = _host_flags(access) | os.O_CREAT | os.O_EXCL
         descriptor = os.open(place.name, flags, 0o600, dir_fd=place.directory)
         os.fchmod(descriptor, mode & 0o777)
-        return self._keep(descriptor, place.parts, bool(access & Access.WRITE))
+        return self._keep(descriptor, place.parts, bool(access & FileAccess.WRITE))
 
-    def _open_existing(self, place: ResolvedPath, status: os.stat_result, access: Access) -> int:
-        writing = bool(access & (Access.WRITE | Access.TRUNCATE))
+    def _open_existing(
+        self, place: ResolvedPath, status: os.stat_result, access: FileAccess
+    ) -> int:
+        writing = bool(access & (FileAccess.WRITE | FileAccess.TRUNCATE))
         if stat.S_ISLNK(status.st_mode):
             raise failure(errno.ELOOP)
         if stat.S_ISDIR(status.st_mode):
-            if writing or access & Access.CREATE:
+            if writing or access & FileAccess.CREATE:
                 raise failure(errno.EISDIR)
             return self._open_directory(place)
-        if access & Access.DIRECTORY:
+        if access & FileAccess.DIRECTORY:
             raise failure(errno.ENOTDIR)
         if not stat.S_ISREG(status.st_mode):
             raise failure(errno.EACCES)
@@ -198,16 +200,16 @@ class Host(HostCalls):
         except BaseException:
             os.close(descriptor)
             raise
-        return self._keep(descriptor, place.parts, bool(access & Access.WRITE))
+        return self._keep(descriptor, place.parts, bool(access & FileAccess.WRITE))
 
-    def _check_opened(self, descriptor: int, access: Access, writing: bool) -> None:
+    def _check_opened(self, descriptor: int, access: FileAccess, writing: bool) -> None:
         """Judge again what was really opened: names may have changed since the walk."""
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             raise failure(errno.EACCES)
         if writing:
             self._refuse_foreign_link(status)
-        if access & Access.TRUNCATE:
+        if access & FileAccess.TRUNCATE:
             os.ftruncate(descriptor, 0)
 
     def _open_directory(self, place: ResolvedPath) -> int:
@@ -270,10 +272,10 @@ class Host(HostCalls):
 
     def _status(self, handle: int) -> FileStatus:
         if handle in self._streams:
-            found = self._streams.status(handle)
-            if isinstance(found, FileStatus):
-                return replace(found, inode=self._inode((-1, handle)))
-            return self._translate(found)
+            status = self._streams.status(handle)
+            if isinstance(status, FileStatus):
+                return replace(status, inode=self._inode((-1, handle)))
+            return self._translate(status)
         entry = self._entry(handle)
         if entry.descriptor < 0:
             return self._shown_directory(entry.parts)
@@ -342,19 +344,19 @@ class Host(HostCalls):
         if not entry.is_directory:
             raise failure(errno.ENOTDIR)
         own = self._status(handle).inode
-        found = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
+        entries = [DirectoryEntry(b".", own, 4), DirectoryEntry(b"..", own, 4)]
         if entry.descriptor < 0:
             names = self._sandbox.names(entry.parts)
-            found += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
-            return tuple(found)
+            entries += [DirectoryEntry(n, self._inode((-3, _path_number((n,)))), 0) for n in names]
+            return tuple(entries)
         for name in _names(entry.descriptor):
             try:
                 status = os.stat(name, dir_fd=entry.descriptor, follow_symlinks=False)
             except FileNotFoundError:
                 continue
             inode = self._inode((status.st_dev, status.st_ino))
-            found.append(DirectoryEntry(name, inode, stat.S_IFMT(status.st_mode) >> 12))
-        return tuple(found)
+            entries.append(DirectoryEntry(name, inode, stat.S_IFMT(status.st_mode) >> 12))
+        return tuple(entries)
 
     # Changing names
 
@@ -492,10 +494,10 @@ def _path_number(parts: Parts) -> int:
     return int.from_bytes(b"/".join(parts)[-64:], "big")
 
 
-def _host_flags(access: Access) -> int:
+def _host_flags(access: FileAccess) -> int:
     flags = os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-    if access & Access.WRITE:
-        flags |= os.O_RDWR if access & Access.READ else os.O_WRONLY
-    if access & Access.APPEND:
+    if access & FileAccess.WRITE:
+        flags |= os.O_RDWR if access & FileAccess.READ else os.O_WRONLY
+    if access & FileAccess.APPEND:
         flags |= os.O_APPEND
     return flags

@@ -34,7 +34,7 @@ BLOCK_SIZE = 4096
 """st_blksize of everything, in bytes."""
 
 
-class Access(IntFlag):
+class FileAccess(IntFlag):
     """How a file is opened; independent of any system's numbering."""
 
     READ = 1
@@ -101,7 +101,7 @@ class HostCalls(ABC):
     def _do(self, method: str, *arguments: object) -> Any:
         """Perform `method`."""
 
-    def open(self, base: int | None, path: bytes, access: Access, mode: int) -> int | Special:
+    def open(self, base: int | None, path: bytes, access: FileAccess, mode: int) -> int | Special:
         """Open a file; return its handle, or which special file it is."""
         answer: int | Special = self._do("open", base, path, access, mode)
         return answer

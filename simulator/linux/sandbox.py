@@ -185,10 +185,10 @@ class Sandbox:
 
     def names(self, parts: Parts) -> list[bytes]:
         """Return what a skeleton or special directory holds."""
-        found = set(_special_names(parts))
+        names = set(_special_names(parts))
         if parts == self.root[: len(parts)] and len(parts) < len(self.root):
-            found.add(self.root[len(parts)])
-        return sorted(found)
+            names.add(self.root[len(parts)])
+        return sorted(names)
 
     def is_ancestor(self, parts: Parts) -> bool:
         """Whether `parts` is a strict ancestor of root."""
@@ -220,11 +220,19 @@ class _Walk:
         self._queue(path, start)
 
     def close(self) -> None:
+        """Close the directory that the resolution stands in."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
 
     def run(self) -> ResolvedPath:
+        """Follow all components; return where they lead.
+
+        Raises
+        ------
+        OSError
+            If a component does not exist, is no directory, or there are too many links.
+        """
         while self._todo:
             name = self._todo.popleft()
             if name == b".":
@@ -375,11 +383,11 @@ def _real_directory(path: Path, option: str) -> bytes:
 
 def _pseudo_devices() -> frozenset[int]:
     """Device numbers of the host's /proc and /sys: never entered, whatever root is."""
-    found = set()
+    devices = set()
     top = Path("/").stat().st_dev
     for name in ("/proc", "/sys"):
         try:
-            found.add(Path(name).stat().st_dev)
+            devices.add(Path(name).stat().st_dev)
         except OSError:
             continue
-    return frozenset(found - {top})
+    return frozenset(devices - {top})

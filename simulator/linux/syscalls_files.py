@@ -351,9 +351,9 @@ class DescriptorCalls:
         ready = 0
         answer = b""
         for number, events, _ in layout.iter_unpack(data):
-            found = self._events(number, events)
-            ready += found != 0
-            answer += layout.pack(number, events, found)
+            happened = self._events(number, events)
+            ready += happened != 0
+            answer += layout.pack(number, events, happened)
         self._guest.write(address, answer)
         if not ready:
             self._sleep(timeout)
@@ -366,12 +366,12 @@ class DescriptorCalls:
             file = self._table.get(number)
         except OSError:
             return _POLLNVAL
-        found = 0
+        happened = 0
         if events & _POLLIN and file.readable and file.ready(False):
-            found |= _POLLIN
+            happened |= _POLLIN
         if events & _POLLOUT and file.writable and file.ready(True):
-            found |= _POLLOUT
-        return found
+            happened |= _POLLOUT
+        return happened
 
     def _sleep(self, nanoseconds: int | None) -> None:
         if nanoseconds is None:

@@ -21,7 +21,7 @@ from simulator.isa.sparc import (
 )
 from simulator.linux import structures
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile, Text, device_status
-from simulator.linux.outside import USER, Access, FileStatus, Special
+from simulator.linux.outside import USER, FileAccess, FileStatus, Special
 from simulator.linux.sandbox import failure
 from simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
 
@@ -33,13 +33,13 @@ _RENAME_NOREPLACE = 1
 _FDCWD = AT_FDCWD & 0xFFFFFFFF
 
 _ACCESS = (
-    (O_CREAT, Access.CREATE),
-    (O_EXCL, Access.EXCLUSIVE),
-    (O_TRUNC, Access.TRUNCATE),
-    (O_APPEND, Access.APPEND),
-    (O_DIRECTORY, Access.DIRECTORY),
-    (O_NOFOLLOW, Access.NO_FOLLOW),
-    (O_PATH, Access.PATH_ONLY),
+    (O_CREAT, FileAccess.CREATE),
+    (O_EXCL, FileAccess.EXCLUSIVE),
+    (O_TRUNC, FileAccess.TRUNCATE),
+    (O_APPEND, FileAccess.APPEND),
+    (O_DIRECTORY, FileAccess.DIRECTORY),
+    (O_NOFOLLOW, FileAccess.NO_FOLLOW),
+    (O_PATH, FileAccess.PATH_ONLY),
 )
 
 
@@ -166,36 +166,36 @@ class PathCalls:
         if flags & O_TMPFILE:
             raise failure(errno.EOPNOTSUPP)
         path = self._path(path_address)
-        access = Access.READ if flags & O_ACCMODE in (0, 2) else Access(0)
+        access = FileAccess.READ if flags & O_ACCMODE in (0, 2) else FileAccess(0)
         if flags & O_ACCMODE in (1, 2):
-            access |= Access.WRITE
+            access |= FileAccess.WRITE
         for bit, meaning in _ACCESS:
             if flags & bit:
                 access |= meaning
-        found = self._host.open(
+        opened = self._host.open(
             self._task.base(base), path, access, mode & 0o7777 & ~self._task.umask
         )
         kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW)
-        file = self._open_file(found, kept)
+        file = self._open_file(opened, kept)
         return self._task.descriptors.install(file, on_exec=bool(flags & O_CLOEXEC))
 
-    def _open_file(self, found: int | Special, flags: int) -> OpenFile:
-        if isinstance(found, int):
-            mode = self._host.status(found).mode
+    def _open_file(self, opened: int | Special, flags: int) -> OpenFile:
+        if isinstance(opened, int):
+            mode = self._host.status(opened).mode
             kind = Directory if mode & 0o170000 == 0o040000 else HostFile
-            return kind(self._host, found, flags)
-        if found.name.startswith("fd/"):
-            return self._own_descriptor(found.name)
-        if found.name == "tty":
+            return kind(self._host, opened, flags)
+        if opened.name.startswith("fd/"):
+            return self._own_descriptor(opened.name)
+        if opened.name == "tty":
             raise failure(errno.ENXIO)
         if flags & O_DIRECTORY:
             raise failure(errno.ENOTDIR)
-        if found.name in ("maps", "cmdline"):
+        if opened.name in ("maps", "cmdline"):
             if flags & O_ACCMODE:
                 raise failure(errno.EACCES)
-            data = self._maps() if found.name == "maps" else self._command_line()
+            data = self._maps() if opened.name == "maps" else self._command_line()
             return Text(data, flags)
-        return Device(found.name, flags, self._task.random)
+        return Device(opened.name, flags, self._task.random)
 
     def _maps(self) -> bytes:
         lines = []
@@ -222,18 +222,18 @@ class PathCalls:
         return b"".join(argument + b"\0" for argument in self._task.arguments)
 
     def _chdir(self, arguments: Arguments) -> int:
-        access = Access.READ | Access.DIRECTORY
-        found = self._host.open(self._task.working_directory, self._path(arguments[0]), access, 0)
-        if not isinstance(found, int):
+        access = FileAccess.READ | FileAccess.DIRECTORY
+        opened = self._host.open(self._task.working_directory, self._path(arguments[0]), access, 0)
+        if not isinstance(opened, int):
             raise failure(errno.ENOTDIR)
-        self._enter(found)
+        self._enter(opened)
         return 0
 
     def _fchdir(self, arguments: Arguments) -> int:
         file = self._task.descriptors.get(self._task.signed32(arguments[0]))
         if not isinstance(file, Directory):
             raise failure(errno.ENOTDIR)
-        again = self._host.open(file.handle, b".", Access.READ | Access.DIRECTORY, 0)
+        again = self._host.open(file.handle, b".", FileAccess.READ | FileAccess.DIRECTORY, 0)
         assert isinstance(again, int)
         self._enter(again)
         return 0
@@ -278,18 +278,18 @@ class PathCalls:
     def _status_at(self, base: int, path: bytes, follow: bool, allow_empty: bool) -> FileStatus:
         if not path and allow_empty:
             if self._task.signed32(base) == AT_FDCWD:
-                found = self._host.status_of(self._task.working_directory, b".", True)
-                assert isinstance(found, FileStatus)
-                return found
+                status = self._host.status_of(self._task.working_directory, b".", True)
+                assert isinstance(status, FileStatus)
+                return status
             return self._task.descriptors.get(self._task.signed32(base)).status()
         return self._special_status(self._host.status_of(self._task.base(base), path, follow))
 
-    def _special_status(self, found: FileStatus | Special) -> FileStatus:
-        if isinstance(found, FileStatus):
-            return found
-        if found.name.startswith("fd/"):
-            return self._own_descriptor(found.name).status()
-        return device_status(found.name)
+    def _special_status(self, file: FileStatus | Special) -> FileStatus:
+        if isinstance(file, FileStatus):
+            return file
+        if file.name.startswith("fd/"):
+            return self._own_descriptor(file.name).status()
+        return device_status(file.name)
 
     def _put_status(self, address: int, status: FileStatus, wide: bool) -> int:
         encode = structures.stat64 if wide else structures.stat
@@ -418,13 +418,15 @@ class PathCalls:
     def _resize(self, path: int, size: int) -> int:
         if size < 0:
             raise failure(errno.EINVAL)
-        found = self._host.open(self._task.working_directory, self._path(path), Access.WRITE, 0)
-        if not isinstance(found, int):
+        opened = self._host.open(
+            self._task.working_directory, self._path(path), FileAccess.WRITE, 0
+        )
+        if not isinstance(opened, int):
             raise failure(errno.EINVAL)
         try:
-            self._host.resize(found, size)
+            self._host.resize(opened, size)
         finally:
-            self._host.close(found)
+            self._host.close(opened)
         return 0
 
     # Attributes

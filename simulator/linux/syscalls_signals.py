@@ -175,9 +175,9 @@ class SignalCalls:
     def _rt_sigtimedwait(self, arguments: Arguments) -> int:
         """Take a pending signal of the set; without one, the time-out passes at once."""
         wanted = self._read_set(arguments[0], arguments[3])
-        found = wanted & self._signals.pending
-        if found:
-            number = (found & -found).bit_length()
+        acceptable = wanted & self._signals.pending
+        if acceptable:
+            number = (acceptable & -acceptable).bit_length()
             self._signals.pending &= ~(1 << (number - 1))
             if arguments[1]:
                 self._guest.write(arguments[1], struct.pack(">iii", number, 0, 0).ljust(128, b"\0"))

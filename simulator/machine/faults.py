@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.cpu.cpu import Access, Cpu
+from simulator.cpu.cpu import Cpu, MemoryAccess
 from simulator.linux.signals import Signal, SignalInfo
 from simulator.machine.trapping import Trap, effective_address
 
@@ -72,9 +72,13 @@ def _floating_point_fault(fsr: int, pc: int) -> FaultKind:
     return FaultKind(Signal.FPE, 0, "floating-point operation that is not implemented", pc)
 
 
-def memory_fault(access: Access, address: int, mapped: bool) -> FaultKind:
+def memory_fault(access: MemoryAccess, address: int, mapped: bool) -> FaultKind:
     """Say what a refused memory access means to the program."""
-    verb = {Access.READ: "read from", Access.WRITE: "write to", Access.FETCH: "jump to"}[access]
+    verb = {
+        MemoryAccess.READ: "read from",
+        MemoryAccess.WRITE: "write to",
+        MemoryAccess.FETCH: "jump to",
+    }[access]
     what = "protected" if mapped else "unmapped"
     code = _SEGV_ACCERR if mapped else _SEGV_MAPERR
     return FaultKind(Signal.SEGV, code, f"{verb} {what} address {address:#x}", address)

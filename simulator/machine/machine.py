@@ -19,7 +19,7 @@ import numpy as np
 
 from simulator.binary.program import Program
 from simulator.cpu.address_space import MAPPED, AddressSpace, Region
-from simulator.cpu.cpu import RESUME_TRAP, Access, Cpu, Stop
+from simulator.cpu.cpu import RESUME_TRAP, Cpu, MemoryAccess, Stop
 from simulator.cpu.cpu_state import FPRS_FEF, SYSTEM_PAGE, set_condition_codes
 from simulator.cpu.guest import (
     PAGE_SIZE,
@@ -284,19 +284,19 @@ class Machine:
 
     def _on_memory_fault(self) -> None:
         if self.cpu.refused is None:
-            access = Access(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
+            access = MemoryAccess(int(self._hooks.fill[FillWord.FAULT_ACCESS]))
             mapped = bool(self._hooks.fill[FillWord.FAULT_RIGHTS] & MAPPED)
         else:
             access, mapped = self.cpu.refused, False
         pc, address = int(self.cpu.state.pc), self.cpu.fault_address & self.cpu.address_mask
         origin = None
-        if access is Access.FETCH:
+        if access is MemoryAccess.FETCH:
             if pc == self._contexts.return_address:
                 self.return_from_signal()
                 self._deliver_pending()
                 return
             origin = self._position.last_jump()
-        elif access is Access.READ and self._code.is_patched(pc):
+        elif access is MemoryAccess.READ and self._code.is_patched(pc):
             self._skip_load(pc)
             return
         else:

@@ -191,7 +191,7 @@ def test_compare_outputs(
 ) -> None:
     assert simprof("compare", "a.elf", "--json", "-", "--report", tmp_path / "r") == 3
     out, err = capsys.readouterr()
-    assert json.loads(out)["schema"] == "simprof/compare/1"
+    assert json.loads(out)["schema"] == "simprof/compare/2"
     assert err == ""
     assert "emulated  twice" in (tmp_path / "r").read_text()
     assert session.requests[0].guest.stdout == 2
@@ -245,7 +245,7 @@ def test_json_to_stdout_moves_the_programs_output(
 ) -> None:
     simprof("run", "a.elf", "--json", "-")
     out, err = capsys.readouterr()
-    assert json.loads(out)["schema"] == "simprof/run/1"
+    assert json.loads(out)["schema"] == "simprof/run/2"
     assert "overhead" in err
     assert session.requests[0].guest.stdout == 2
 

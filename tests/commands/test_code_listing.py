@@ -9,7 +9,7 @@ import pytest
 
 from profiler import cli
 from profiler.code.codegen import CounterSpace, RoutineCode, generate
-from profiler.code.emission import Kind, emit
+from profiler.code.emission import PieceKind, emit
 from profiler.plan.actions import CountEdge
 from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.reports import code_text
@@ -136,9 +136,9 @@ def test_a_block_shows_cheapest_position_and_order() -> None:
     order = [(piece.kind, piece.snippet.actions) for a in sorted(emission.at)
              for piece in emission.at[a]]  # fmt: skip
     assert order == [
-        (Kind.EDGE, (CountEdge(0),)),
-        (Kind.BLOCK, (CountEdge(1),)),
-        (Kind.BLOCK_END, (CountEdge(2),)),
+        (PieceKind.EDGE, (CountEdge(0),)),
+        (PieceKind.BLOCK, (CountEdge(1),)),
+        (PieceKind.BLOCK_END, (CountEdge(2),)),
     ]
 
 

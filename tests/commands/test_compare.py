@@ -178,7 +178,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
     assert data.keys() == {
         "schema", "program", "exit", "partial", "instructions", "emulations", "modes"
     }  # fmt: skip
-    assert data["schema"] == "simprof/compare/1"
+    assert data["schema"] == "simprof/compare/2"
     assert data["emulations"] == 1
     assert data["instructions"] == {"base": loops.measurements[0].base}
     assert list(data["modes"]) == [
@@ -188,8 +188,9 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
     for name, mode in data["modes"].items():
         judged = {"attribution"} if name.startswith("tpp") else set()
         assert mode.keys() == MODE_FIELDS | judged, name
-        assert mode["schema"] == "simprof/run/1"
+        assert mode["schema"] == "simprof/run/2"
         assert mode["sizes"]["snippets"] > 0
+        assert mode["sizes"]["snippet_instructions"] == mode["sizes"]["code_bytes"] // 4
     assert data["modes"]["tpp(50,50)"]["options"]["cold"] == 50
     assert data["modes"]["tpp"]["attribution"] == {
         "definite": 1.0, "overcount": 0.0, "undercount": 0.0

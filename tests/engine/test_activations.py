@@ -17,12 +17,12 @@ from profiler.engine.lowering import hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.walk import (
     UNKNOWN,
-    Context,
     Cross,
     Missing,
     MissingEntry,
     MissingReturn,
     Step,
+    WalkContext,
 )
 from simulator.binary.program import MachineKind
 from simulator.cpu.traps import ClockWord
@@ -73,9 +73,9 @@ class Stack:
         names = self.graphs.edge_names()
         self.crossed += [(names[s.edge], self.depth) for s in steps if isinstance(s, Cross)]
 
-    def _reached(self, state: int, pc: int) -> tuple[tuple[Step, ...], Context]:
+    def _reached(self, state: int, pc: int) -> tuple[tuple[Step, ...], WalkContext]:
         """State numbers are those of blocks here, and nothing is crossed within one."""
-        return (), Context(-1, False, state, pc)
+        return (), WalkContext(-1, False, state, pc)
 
     @property
     def depth(self) -> int:

@@ -136,7 +136,7 @@ def test_each_hashing_routine_has_a_table_of_its_own() -> None:
             assert memory.execute(operations, 0) == kernels.OK
     assert lowering.hashed_counts(0, 0) == {9: 2}
     assert lowering.hashed_counts(1, 0) == {9: 5}
-    calls, instructions = lowering.hashing(1, 0)
+    calls, instructions = lowering.hash_work(1, 0)
     assert calls == 5 and instructions > 0
 
 
@@ -144,7 +144,7 @@ def test_arrays_have_no_hash_table() -> None:
     lowering, _ = lowering_of({0: COUNTED}, LINE)
     lowering.operations(0)
     assert lowering.hashed_counts(0, 0) is None
-    assert lowering.hashing(0, 0) == (0, 0)
+    assert lowering.hash_work(0, 0) == (0, 0)
     assert lowering.hashed_counts(7, 0) is None
 
 

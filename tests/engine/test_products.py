@@ -115,10 +115,10 @@ def test_hashed_counts_are_made_when_their_segment_ends() -> None:
     player = player_of(plan_of(table=Table.HASH))
     stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
     assert stretch.at_end == (PathIncrement(1, True),)
-    assert stretch.hashed == 1
+    assert stretch.hashed_increments == 1
     array = player_of(plan_of())
     stretch = array.execute(array.start, [ENTER, *OVER_C, BACK], ends=True)
-    assert (stretch.at_end, stretch.hashed) == ((), 0)
+    assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
 
 
 def test_cold_paths_are_counted_without_the_table() -> None:
@@ -131,7 +131,7 @@ def test_cold_paths_are_counted_without_the_table() -> None:
     player = player_of(plan_of(actions, Table.HASH))
     stretch = player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True)
     assert [count.counter for count in stretch.counted] == [-1]
-    assert (stretch.at_end, stretch.hashed) == ((), 0)
+    assert (stretch.at_end, stretch.hashed_increments) == ((), 0)
 
 
 def test_fixed_counts_are_those_that_need_no_register() -> None:
@@ -159,7 +159,7 @@ def test_totals_multiply_what_a_stretch_counts() -> None:
     totals.add(player.execute(player.start, [ENTER, *OVER_C, BACK], ends=True), 5)
     totals.add(player.execute(((2,), None), [*OVER_C, LEAVE], ends=True), 2)
     assert totals.paths == {1: 5, 3: 2}
-    assert totals.hashed == 7
+    assert totals.hashed_increments == 7
 
 
 def test_hash_operations_name_table_and_variant() -> None:

@@ -121,13 +121,13 @@ def check(seed: int) -> None:
         assert {k: v for k, v in mine.paths.items() if v} == dict(plain.paths), where
         assert mine.events == plain.events and dict(mine.early) == dict(plain.early), where
         assert dict(mine.taken) == dict(plain.taken), where
-        assert mine.hashed == plain.hashed, where
+        assert mine.hashed_increments == plain.hashed_increments, where
         assert routine_plan.read(mine) == routine_plan.read(plain), where
         if plan.table is Table.HASH:
             if plan.key_words == 1:
-                assert mine.hashing == plain.hashing, where
-            calls, _ = driver.lowering.hashing(0, scheme.slot)
-            assert calls == mine.hashed, where
+                assert mine.hash_instructions == plain.hash_instructions, where
+            calls, _ = driver.lowering.hash_work(0, scheme.slot)
+            assert calls == mine.hashed_increments, where
             table = driver.lowering.hashed_counts(0, scheme.slot)
             assert table == {k: v for k, v in mine.paths.items() if v and k >= 0}, where
     assert driver.lowering.products.lost == 0

@@ -13,7 +13,6 @@ import pytest
 from profiler.engine.walk import (
     BEGINNING,
     UNKNOWN,
-    Context,
     Cross,
     GraphIndex,
     Land,
@@ -22,6 +21,7 @@ from profiler.engine.walk import (
     Pop,
     Push,
     Step,
+    WalkContext,
     Walker,
 )
 from profiler.graphs.cfg import EdgeKind
@@ -106,11 +106,11 @@ def test_the_context_says_which_transfer_is_open_and_which_block_it_ends() -> No
     steps.begin("main")
     main, here = steps.graphs.block("main"), steps.graphs.block("here")
     address = steps.graphs.address
-    assert steps.context == Context(address("main"), False, main, address("main"))
+    assert steps.context == WalkContext(address("main"), False, main, address("main"))
     steps.over("main+1")
-    assert steps.context == Context(address("main"), True, main, address("main+1"))
+    assert steps.context == WalkContext(address("main"), True, main, address("main+1"))
     steps.over("here")
-    assert steps.context == Context(-1, False, here, address("here"))
+    assert steps.context == WalkContext(-1, False, here, address("here"))
 
 
 def annulled(condition: str) -> Sequence[Item]:
@@ -250,7 +250,7 @@ def test_landing_says_nothing_of_how_control_came() -> None:
     graphs = IndexedGraphs({"main": BRANCH})
     address = graphs.address
     found = Walker(graphs.index).land(address("there"))
-    assert found == Context(address("there"), False, graphs.block("there"), address("there"))
+    assert found == WalkContext(address("there"), False, graphs.block("there"), address("there"))
 
 
 # -- the index

@@ -22,7 +22,7 @@ from profiler.experiments.cells import workers
 from profiler.experiments.cells.cells import Cell, CellResult, Job, failure
 from profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
 from profiler.experiments.cells.obtain import Order, carry_out, local_runner, obtain
-from profiler.experiments.cells.run import Group, groups
+from profiler.experiments.cells.run import JobGroup, groups
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.cells.store import Store
 from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, read_grid, sweep
@@ -70,7 +70,7 @@ def times_of(path: Path) -> dict[str, float]:
     return found
 
 
-def never(groups: Sequence[Group]) -> Iterator[workers.Finished]:
+def never(groups: Sequence[JobGroup]) -> Iterator[workers.Finished]:
     """A runner that must find nothing to do."""
     assert not groups
     yield from ()
@@ -317,7 +317,7 @@ def test_what_is_written_in_part_is_not_there(
     """Each group is one transaction: an error between two of its rows undoes the first."""
     path = tmp_path / "sweep.db"
 
-    def torn(work: Sequence[Group]) -> Iterator[workers.Finished]:
+    def torn(work: Sequence[JobGroup]) -> Iterator[workers.Finished]:
         number, results = next(iter(run_here(work)))
         yield number, (results[0], dataclasses.replace(results[1], base=1 << 70))
 
@@ -332,7 +332,7 @@ def test_what_is_written_in_part_is_not_there(
 # --- failures
 
 
-def dies(group: Group) -> tuple[CellResult, ...]:
+def dies(group: JobGroup) -> tuple[CellResult, ...]:
     """What a worker does in the tests: `control` kills it, the others have made-up results."""
     if group[0].cell.benchmark == "control":
         os.kill(os.getpid(), signal.SIGKILL)
@@ -348,7 +348,7 @@ def test_a_dying_worker_takes_only_its_group_with_it(order: Order) -> None:
                       [None] * 2]  # fmt: skip
 
 
-def pid_result(group: Group) -> tuple[CellResult, ...]:
+def pid_result(group: JobGroup) -> tuple[CellResult, ...]:
     return (CellResult(base=os.getpid()),) * len(group)
 
 
@@ -489,7 +489,7 @@ def test_a_result_that_cannot_be_read_is_an_error(order: Order, tmp_path: Path) 
 def test_two_sweeps_do_not_write_to_one_file(order: Order, tmp_path: Path) -> None:
     path = tmp_path / "sweep.db"
 
-    def meanwhile(work: Sequence[Group]) -> Iterator[workers.Finished]:
+    def meanwhile(work: Sequence[JobGroup]) -> Iterator[workers.Finished]:
         with pytest.raises(UsageError, match="another sweep"):
             sweep(order, path, never)
         yield from run_here(work)

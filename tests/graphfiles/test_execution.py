@@ -49,8 +49,8 @@ def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
     assert dict(together.paths) == dict(reference.paths)
     assert list(together.events) == reference.counters
     hashing = plan.table is Table.HASH
-    assert together.hashed == (sum(reference.paths.values()) if hashing else 0)
-    assert (together.hashing > 0) == (together.hashed > 0)
+    assert together.hashed_increments == (sum(reference.paths.values()) if hashing else 0)
+    assert (together.hash_instructions > 0) == (together.hashed_increments > 0)
 
 
 def test_hash_costs_follow_the_order_of_all_counts() -> None:
@@ -60,7 +60,7 @@ def test_hash_costs_follow_the_order_of_all_counts() -> None:
     counters = execute(cfg, plan, [ExecutedWalk(walk, 3)], COSTS)
     table = HashTableModel(COSTS)
     spent = sum(table.count(key, back) for key, back in keys(plan, [walk] * 3))
-    assert spent == counters.hashing
+    assert spent == counters.hash_instructions
     assert table.counts == dict(counters.paths)
 
 
@@ -91,8 +91,8 @@ def test_numbers_and_counts_of_any_size_are_exact() -> None:
     plan = InstrumentationPlan(actions, True, Table.HASH, 0, None, 0)
     counters = execute(cfg, plan, [ExecutedWalk((0, 1), 10**30)], COSTS)
     assert counters.paths == {2**70 + 4: 10**30}
-    assert counters.hashed == 10**30
-    assert counters.hashing == COSTS.insert + (10**30 - 1) * COSTS.hit
+    assert counters.hashed_increments == 10**30
+    assert counters.hash_instructions == COSTS.insert + (10**30 - 1) * COSTS.hit
 
 
 def test_cold_counts_do_not_call_the_hashing_routine() -> None:
@@ -106,8 +106,8 @@ def test_cold_counts_do_not_call_the_hashing_routine() -> None:
     walks = [ExecutedWalk((3, 0, 2, 4), 5), ExecutedWalk((3, 1, 4), 2)]
     counters = execute(cfg, plan, walks, COSTS)
     assert counters.paths == {7: 5, -1: 5 + 2 * 2}
-    assert counters.hashed == 5
-    assert counters.hashing == COSTS.insert + 4 * COSTS.hit
+    assert counters.hashed_increments == 5
+    assert counters.hash_instructions == COSTS.insert + 4 * COSTS.hit
 
 
 @pytest.mark.parametrize(

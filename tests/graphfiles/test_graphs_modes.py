@@ -63,6 +63,12 @@ def test_every_mode_answers_with_the_run_object(mode: str, document: dict[str, A
     for key in ("weights", "code", "sparc", "costs"):
         assert len(static[key]) == edges
     assert [bool(code) for code in static["code"]] == [bool(code) for code in static["sparc"]]
+    snippets = [code for code in static["sparc"] if code]
+    for place in ("block_sparc", "block_end_sparc"):
+        snippets += static.get(place, {}).values()
+    assert result["sizes"]["snippets"] == len(snippets)
+    assert result["sizes"]["snippet_instructions"] == sum(map(len, snippets))
+    assert result["sizes"]["code_bytes"] == 4 * sum(map(len, snippets))
 
 
 def test_kiter_figure_1_numbers_by_iteration() -> None:

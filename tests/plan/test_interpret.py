@@ -44,7 +44,7 @@ def test_each_walk_counts_as_often_as_it_was_executed() -> None:
     assert found.events == (5,)
     assert found.early == {D: 3}
     assert found.unfinished == (UnfinishedPath(D, (3,), None, 3),)
-    assert (found.hashed, found.hashing, found.taken) == (0, 0, {})
+    assert (found.hashed_increments, found.hash_instructions, found.taken) == (0, 0, {})
 
 
 def test_what_was_counted_last_is_kept_where_it_may_be_taken_back() -> None:
@@ -63,7 +63,7 @@ def test_counts_in_a_hash_table_are_counted_and_cold_ones_are_not() -> None:
     plan = replace(PLAN, actions=actions, table=Table.HASH, addressing=None)
     found = execute(LOOP, plan, [OVER_C_THEN_B])
     assert found.paths == {1: 2, -1: 2}
-    assert found.hashed == 2
+    assert found.hashed_increments == 2
 
 
 def test_a_plan_without_paths_has_no_unfinished_ones() -> None:

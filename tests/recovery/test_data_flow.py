@@ -18,7 +18,7 @@ from profiler.recovery.symbolic import (
     Affine,
     Bounds,
     ReadOnlyMemory,
-    Value,
+    SymbolicValue,
 )
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -34,7 +34,7 @@ LEAF: dict[str, Sequence[Item]] = {"leaf": code(*RETURN)}
 
 def reaching(
     *body: Instruction | str, others: Mapping[str, Sequence[Item]] = LEAF, jump: str = "jump"
-) -> tuple[Value | None, Bounds]:
+) -> tuple[SymbolicValue | None, Bounds]:
     """What reaches the jump at the label "jump" of `f`; UNBOUNDED for constants."""
     explored = Explored({"f": code(*body), **others})
     found = explored.run()
@@ -42,7 +42,7 @@ def reaching(
     return DataFlow(found, 0, explored.code, memory).propagate()[explored.index(jump)]
 
 
-def scaled(value: Value | None) -> tuple[int, int]:
+def scaled(value: SymbolicValue | None) -> tuple[int, int]:
     """(base, factor) of a value that is made of an atom."""
     assert isinstance(value, Affine)
     return value.base, value.factor

@@ -12,10 +12,10 @@ from profiler.recovery.symbolic import (
     UNBOUNDED,
     Affine,
     Bounds,
-    Comparison,
+    ComparedValues,
     Entry,
     ReadOnlyMemory,
-    State,
+    SymbolicState,
 )
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -30,8 +30,8 @@ X = Affine(0, ATOM, 1)
 
 
 def executed(
-    state: State, *instructions: Instruction, escapes: dict[int, int] | None = None
-) -> tuple[State, Interpreter]:
+    state: SymbolicState, *instructions: Instruction, escapes: dict[int, int] | None = None
+) -> tuple[SymbolicState, Interpreter]:
     """The state after these instructions; `state` is changed."""
     words = [each.word for each in instructions]
     interpreter = Interpreter(words, 0x1000, MEMORY, escapes or {})
@@ -40,7 +40,7 @@ def executed(
     return state, interpreter
 
 
-def after(state: State, *instructions: Instruction) -> State:
+def after(state: SymbolicState, *instructions: Instruction) -> SymbolicState:
     return executed(state, *instructions)[0]
 
 
@@ -121,7 +121,7 @@ def test_a_mask_is_of_a_run_of_ones_only() -> None:
 
 
 def test_a_mask_that_changes_nothing_keeps_the_value() -> None:
-    state: State = {G1: X, ("fact", ATOM): (0, 3)}
+    state: SymbolicState = {G1: X, ("fact", ATOM): (0, 3)}
     assert after(state, asm.arithmetic("and", R.G1, 7, R.G2))[G2] == X
 
 
@@ -132,9 +132,9 @@ def test_the_same_operation_on_the_same_value_has_the_same_name() -> None:
 
 
 def test_the_last_comparison_is_remembered() -> None:
-    assert after({G1: X}, asm.cmp(R.G1, -3))["cc"] == Comparison(X, -3)
-    assert after({G1: X}, asm.arithmetic("orcc", R.G0, R.G1, R.G0))["cc"] == Comparison(X, 0)
-    assert after({G1: X}, asm.arithmetic("orcc", R.G1, 0, R.G0))["cc"] == Comparison(X, 0)
+    assert after({G1: X}, asm.cmp(R.G1, -3))["cc"] == ComparedValues(X, -3)
+    assert after({G1: X}, asm.arithmetic("orcc", R.G0, R.G1, R.G0))["cc"] == ComparedValues(X, 0)
+    assert after({G1: X}, asm.arithmetic("orcc", R.G1, 0, R.G0))["cc"] == ComparedValues(X, 0)
     assert "cc" not in after({G1: X}, asm.cmp(R.G1, 3), asm.arithmetic("addcc", R.G1, 1, R.G2))
     assert "cc" not in after({G1: X}, asm.cmp(R.G1, 3), asm.cmp(R.G1, R.G2))
     assert "cc" in after({G1: X}, asm.cmp(R.G1, 3), asm.arithmetic("add", R.G1, 1, R.G2))
@@ -225,7 +225,7 @@ def test_a_name_that_is_made_again_means_another_value() -> None:
 
 def test_intervals_of_values() -> None:
     _, interpreter = executed({}, asm.nop())
-    state: State = {("fact", ATOM): (1, 3)}
+    state: SymbolicState = {("fact", ATOM): (1, 3)}
     assert interpreter.interval(state, MASK64) == (-1, -1)
     assert interpreter.interval(state, Affine(10, ATOM, 4)) == (14, 22)
     assert interpreter.interval(state, Affine(10, ATOM, -1)) == (7, 9)

@@ -8,7 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from profiler.recovery.intervals import narrow, refine, wider
-from profiler.recovery.symbolic import MASK64, UNBOUNDED, Affine, Bounds, Comparison, State
+from profiler.recovery.symbolic import (
+    MASK64,
+    UNBOUNDED,
+    Affine,
+    Bounds,
+    ComparedValues,
+    SymbolicState,
+)
 
 SMALL = range(-6, 7)
 BOUNDS: list[Bounds] = [
@@ -82,8 +89,8 @@ def test_the_interval_around_two() -> None:
 
 def refined(value: Affine, against: int, condition: int, bounds: Bounds = UNBOUNDED) -> Bounds:
     """What a comparison of `value` says about its atom, 7."""
-    state: State = {}
-    refine(state, bounds, Comparison(value, against), condition)
+    state: SymbolicState = {}
+    refine(state, bounds, ComparedValues(value, against), condition)
     found: Bounds = state.get(("fact", 7), UNBOUNDED)
     return found
 
@@ -97,6 +104,6 @@ def test_facts_are_about_the_atom_not_about_what_was_compared() -> None:
 
 
 def test_nothing_is_noted_where_nothing_is_known() -> None:
-    state: State = {}
-    refine(state, UNBOUNDED, Comparison(Affine(0, 7, 1), 0), 7)
+    state: SymbolicState = {}
+    refine(state, UNBOUNDED, ComparedValues(Affine(0, 7, 1), 0), 7)
     assert state == {}

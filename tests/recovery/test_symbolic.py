@@ -11,11 +11,11 @@ from profiler.recovery.symbolic import (
     MASK64,
     SP,
     Affine,
-    Comparison,
+    ComparedValues,
     Entry,
     ReadOnlyMemory,
-    State,
-    Value,
+    SymbolicState,
+    SymbolicValue,
     add,
     atom_of,
     logic,
@@ -52,7 +52,9 @@ def test_signs() -> None:
         (4, None, None),
     ],
 )
-def test_sums(left: Value | None, right: Value | None, total: Value | None) -> None:
+def test_sums(
+    left: SymbolicValue | None, right: SymbolicValue | None, total: SymbolicValue | None
+) -> None:
     assert add(left, right) == total
 
 
@@ -93,7 +95,7 @@ def test_other_functions_are_no_logic() -> None:
         (8, ELEMENT, 7),
         ((FP, -8), (4, INDEX), 7),
         (("fact", 9), (0, 3), 9),
-        ("cc", Comparison(INDEX, 3), 7),
+        ("cc", ComparedValues(INDEX, 3), 7),
     ],
 )
 def test_what_a_value_is_made_of(location: Hashable, value: object, atom: int | None) -> None:
@@ -104,7 +106,7 @@ def test_what_a_value_is_made_of(location: Hashable, value: object, atom: int | 
 
 
 def test_the_zero_register_holds_nothing() -> None:
-    state: State = {}
+    state: SymbolicState = {}
     put(state, 0, 5)
     put(state, 9, 5)
     assert state == {9: 5}
@@ -113,20 +115,36 @@ def test_the_zero_register_holds_nothing() -> None:
 
 
 def test_a_new_frame_register_takes_its_slots_with_it() -> None:
-    state: State = {(SP, 64): (4, 1), (FP, -8): (4, 2), 9: 3}
+    state: SymbolicState = {(SP, 64): (4, 1), (FP, -8): (4, 2), 9: 3}
     put(state, SP, 0x1000)
     assert state == {SP: 0x1000, (FP, -8): (4, 2), 9: 3}
 
 
 def test_a_new_window_sees_outs_as_ins() -> None:
     """Globals stay, locals and old ins go, slots by %sp are now by %fp."""
-    state: State = {1: 10, 8: 80, 15: 150, 16: 160, 24: 240, (SP, 64): (4, 1), (FP, -8): (4, 2)}
+    state: SymbolicState = {
+        1: 10,
+        8: 80,
+        15: 150,
+        16: 160,
+        24: 240,
+        (SP, 64): (4, 1),
+        (FP, -8): (4, 2),
+    }
     save_window(state, SP)
     assert state == {1: 10, 24: 80, 31: 150, (FP, 64): (4, 1)}
 
 
 def test_the_old_window_sees_ins_as_outs() -> None:
-    state: State = {1: 10, 8: 80, 16: 160, 24: 240, 31: 310, (FP, 64): (4, 1), (SP, 8): (4, 2)}
+    state: SymbolicState = {
+        1: 10,
+        8: 80,
+        16: 160,
+        24: 240,
+        31: 310,
+        (FP, 64): (4, 1),
+        (SP, 8): (4, 2),
+    }
     restore_window(state, 9, 99)
     assert state == {1: 10, 8: 240, 9: 99, 15: 310, (SP, 64): (4, 1)}
 

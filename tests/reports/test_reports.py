@@ -9,7 +9,7 @@ import pytest
 from profiler.plan.plan import Table
 from profiler.profiles.profile import Ending, PathCount
 from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
-from profiler.reports.doctor import Check, Diagnosis
+from profiler.reports.doctor import Diagnosis, SystemCheck
 from profiler.schemes import registry
 from tests.support.samples import FAULT, measurement, routine
 
@@ -62,7 +62,7 @@ ROUTINE_FIELDS = {
 
 def test_json_has_the_fields_of_the_schema() -> None:
     data = json.loads(run_json.render(measurement()))
-    assert data["schema"] == "simprof/run/1"
+    assert data["schema"] == "simprof/run/2"
     assert data.keys() == RUN_FIELDS
     assert data["program"] == {
         "file": "loop.elf",
@@ -114,14 +114,18 @@ def test_json_of_a_mode_without_paths() -> None:
 
 
 def test_json_of_sizes_and_losses() -> None:
-    """Traces have bytes beside bits; shares of definite flow stand beside the exact numbers."""
+    """Code is also in instructions, traces in bytes; shares of flow stand beside the numbers."""
     lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
     sizes = {"code_bytes": 8, "trace_bits": 17, "minimal_trace_bits": 16}
     data = json.loads(run_json.render(measurement(mode="tpp", lost=lost, sizes=sizes)))
     assert data.keys() == RUN_FIELDS | {"attribution"}
     assert data["attribution"] == {"definite": 0.95, "overcount": 0.015, "undercount": 0.035}
     assert data["lost"] == lost
-    assert data["sizes"] == sizes | {"trace_bytes": 3, "minimal_trace_bytes": 2}
+    assert data["sizes"] == sizes | {
+        "snippet_instructions": 2,
+        "trace_bytes": 3,
+        "minimal_trace_bytes": 2,
+    }
 
 
 def test_json_of_blocks() -> None:
@@ -341,10 +345,10 @@ def test_graph_answer_table() -> None:
 
 DIAGNOSIS = Diagnosis(
     (
-        Check("python", True, True, "3.11.2"),
-        Check("engine", False, True, "refused", "pip install x"),
-        Check("qemu", False, False, "not installed", "apt-get install y"),
-        Check("gcc", False, False, "not installed", "apt-get install y"),
+        SystemCheck("python", True, True, "3.11.2"),
+        SystemCheck("engine", False, True, "refused", "pip install x"),
+        SystemCheck("qemu", False, False, "not installed", "apt-get install y"),
+        SystemCheck("gcc", False, False, "not installed", "apt-get install y"),
     )
 )
 

@@ -44,6 +44,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from profiler.code.runtime.prologue import save_smallest_frame
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -72,7 +73,6 @@ BACK_EDGE_ROUTINE = "hash_count_back"
 _KEY, _TABLE = R.I0, R.I1
 _HEAD, _NODE, _VALUE, _OTHER = R.L0, R.L1, R.L2, R.L3
 _PRODUCT = R.O0
-_MINIMUM_FRAME = {True: 176, False: 96}
 
 
 def bucket(key: int) -> int:
@@ -97,7 +97,7 @@ def hash_routine(machine: MachineKind, on_back_edge: bool) -> tuple[Item, ...]:
     name = routine_name(on_back_edge)
     items: list[Item] = [
         Label(name),
-        asm.arithmetic("save", R.SP, -_MINIMUM_FRAME[_is64(machine)], R.SP),
+        save_smallest_frame(machine),
     ]
     if machine is MachineKind.SPARCV8PLUS:  # the upper half of %i0 is not the caller's to promise
         items.append(asm.shift("srl", _KEY, 0, _KEY))
@@ -106,10 +106,6 @@ def hash_routine(machine: MachineKind, on_back_edge: bool) -> tuple[Item, ...]:
     items += _search(machine, name)
     items += _found(name, on_back_edge)
     return (*items, *_insert(name, on_back_edge))
-
-
-def _is64(machine: MachineKind) -> bool:
-    return machine is MachineKind.SPARCV9
 
 
 def _branch_on_difference(
@@ -290,15 +286,15 @@ def hash_costs(machine: MachineKind) -> HashCosts:
 
 def costs_of(plain: Sequence[Item], back: Sequence[Item]) -> HashCosts:
     """Count the costs of a pair of routines with the branches of `hash_routine`."""
-    found, inserted = (False, False), (False, True)
-    hit = executed(plain, found)
+    hit_branches, insert_branches = (False, False), (False, True)
+    hit = executed(plain, hit_branches)
     return HashCosts(
         remembered=executed(back, (False,)),
-        back_edge_hit=executed(back, (True, *found)),
-        back_edge_insert=executed(back, (True, *inserted)),
+        back_edge_hit=executed(back, (True, *hit_branches)),
+        back_edge_insert=executed(back, (True, *insert_branches)),
         hit=hit,
-        insert=executed(plain, inserted),
-        step=executed(plain, (True, *found)) - hit,
+        insert=executed(plain, insert_branches),
+        step=executed(plain, (True, *hit_branches)) - hit,
     )
 
 

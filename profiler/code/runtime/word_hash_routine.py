@@ -26,6 +26,7 @@ from profiler.code.runtime.hash_routine import (
     head_address,
     routine_name,
 )
+from profiler.code.runtime.prologue import save_smallest_frame
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
@@ -43,7 +44,6 @@ _KEY, _TABLE = R.I0, R.I1
 _HEAD, _NODE, _VALUE, _OTHER = R.L0, R.L1, R.L2, R.L3
 _WORDS = (_KEY, R.L4, R.L5, R.L6)
 _FOLDED = R.L7
-_MINIMUM_FRAME = {True: 176, False: 96}
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ def word_hash_routines(machine: MachineKind) -> tuple[Item, ...]:
 def word_hash_routine(machine: MachineKind, words: int, on_back_edge: bool) -> tuple[Item, ...]:
     """Return one variant, to be assembled; its first label is its symbol."""
     name, table = word_routine_name(words, on_back_edge), WordTable(words)
-    frame = _MINIMUM_FRAME[machine is MachineKind.SPARCV9]
-    items: list[Item] = [Label(name), asm.arithmetic("save", R.SP, -frame, R.SP)]
+    items: list[Item] = [Label(name), save_smallest_frame(machine)]
     if machine is MachineKind.SPARCV8PLUS:  # the upper half of %i0 is not the caller's to promise
         items.append(asm.shift("srl", _KEY, 0, _KEY))
     items.append(asm.sethi(KEY_WORDS, _FOLDED))

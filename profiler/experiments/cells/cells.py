@@ -186,7 +186,8 @@ class RoutineRow:
     activations, instructions, added
         Dynamic; `instructions` without callees. 0 in PLAN cells, like all that follow.
     path_increments, hashed_increments, hashing
-        Increments of path counters; those by the hashing routine; instructions inside that.
+        Increments of path counters; those of them that called the hashing routine; the
+        instructions that this executed (as the result files name them).
     edge_increments, jumps
         Increments of edge and block counters; executed jumps that the code on edges needed (BL94
         6.1).

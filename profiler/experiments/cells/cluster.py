@@ -16,7 +16,7 @@ from typing import Any
 
 from profiler.experiments.cells.cells import CellResult, failure
 from profiler.experiments.cells.provenance import engine_digest, versions
-from profiler.experiments.cells.run import Group, run_group
+from profiler.experiments.cells.run import JobGroup, run_group
 from profiler.experiments.cells.workers import Finished
 from simulator.errors import SimulatorError, UsageError
 
@@ -46,14 +46,14 @@ class Parcel:
         Content by path below the jobs' root; None where they have none.
     """
 
-    group: Group
+    group: JobGroup
     program: bytes
     stdin: bytes | None
     expected: bytes | None
     files: Mapping[str, bytes] | None
 
 
-def pack(group: Group) -> Parcel:
+def pack(group: JobGroup) -> Parcel:
     """Read a group's files."""
     job = group[0]
     files = None
@@ -80,7 +80,7 @@ def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
         return run_group(unpack(parcel, Path(directory)))
 
 
-def unpack(parcel: Parcel, directory: Path) -> Group:
+def unpack(parcel: Parcel, directory: Path) -> JobGroup:
     """Write a group's files below `directory`; return it with their paths."""
     first = parcel.group[0]
     program = _write(directory / "program", first.program, parcel.program)
@@ -115,7 +115,7 @@ def _write_files(root: Path, files: Mapping[str, bytes]) -> None:
         path.write_bytes(content)
 
 
-def run_on_cluster(groups: Sequence[Group], address: str) -> Iterator[Finished]:
+def run_on_cluster(groups: Sequence[JobGroup], address: str) -> Iterator[Finished]:
     """Run groups on the Dask cluster at `address`; yield each as it is finished.
 
     Raises
@@ -177,20 +177,20 @@ def _other_version(what: str) -> ClusterError:
 
 
 def _send_next(
-    client: Any, waiting: Iterator[tuple[int, Group]], numbers: dict[Any, int], running: Any
+    client: Any, waiting: Iterator[tuple[int, JobGroup]], numbers: dict[Any, int], running: Any
 ) -> None:
     """Send the next group, if there is one."""
-    found = next(waiting, None)
-    if found is None:
+    numbered_group = next(waiting, None)
+    if numbered_group is None:
         return
-    number, group = found
+    number, group = numbered_group
     parcel = client.scatter(pack(group), hash=False)
     future = client.submit(run_parcel, parcel, engine_digest(), pure=False)
     numbers[future] = number
     running.add(future)
 
 
-def _outcome(future: Any, group: Group, address: str) -> tuple[CellResult, ...]:
+def _outcome(future: Any, group: JobGroup, address: str) -> tuple[CellResult, ...]:
     """Return a group's results; that a worker died again and again is the failure of its cells."""
     from distributed import KilledWorker
 

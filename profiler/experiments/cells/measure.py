@@ -31,57 +31,62 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
     if any(has_trees(setting.mode) for setting in settings):
         trees = dict(tree_costs(observation))
     pairs = zip(observation.schemes, measurements, strict=True)
-    return tuple(_result(observation, scheme, found, trees) for scheme, found in pairs)
+    return tuple(_result(observation, scheme, measurement, trees) for scheme, measurement in pairs)
 
 
 def _result(
-    observation: Observation, scheme: SchemeRun, found: Measurement, trees: Mapping[str, TreeCost]
+    observation: Observation,
+    scheme: SchemeRun,
+    measurement: Measurement,
+    trees: Mapping[str, TreeCost],
 ) -> CellResult:
-    rows = tuple(run_rows(observation, scheme, found))
-    facts, paths = _paths(observation, scheme, found)
+    rows = tuple(run_rows(observation, scheme, measurement))
+    facts, paths = _paths(observation, scheme, measurement)
     return CellResult(
-        base=found.base,
-        added=found.added,
-        reason=found.ending.reason,
-        status=found.ending.status if found.ending.reason == "exit" else found.ending.code,
-        counts=_counts(found, rows),
-        sizes=dict(found.sizes),
-        lost=dict(found.lost),
+        base=measurement.base,
+        added=measurement.added,
+        reason=measurement.ending.reason,
+        status=measurement.ending.status
+        if measurement.ending.reason == "exit"
+        else measurement.ending.code,
+        counts=_counts(measurement, rows),
+        sizes=dict(measurement.sizes),
+        lost=dict(measurement.lost),
         routines=rows,
         facts=facts,
         paths=paths,
         trees=trees if has_trees(scheme.setting.mode) else {},
-        warnings=found.warnings,
+        warnings=measurement.warnings,
     )
 
 
-def _counts(found: Measurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
+def _counts(measurement: Measurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
     """Totals by name; how often the program had to be run again is no property of the cell."""
-    counts = {name: count for name, count in found.counts.items() if name != "runs"}
+    counts = {name: count for name, count in measurement.counts.items() if name != "runs"}
     counts["jumps"] = sum(row.jumps for row in rows)
     counts["hashing"] = sum(row.hashing for row in rows)
     return counts
 
 
 def _paths(
-    observation: Observation, scheme: SchemeRun, found: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: Measurement
 ) -> tuple[PathFacts | None, tuple[PathRow, ...]]:
     mode = scheme.setting.mode
     if not definition(mode).counts_paths:
         return None, ()
-    routines = tuple(_routine_paths(observation, scheme, found))
+    routines = tuple(_routine_paths(observation, scheme, measurement))
     exact = mode == DEFAULT_MODE
     return path_facts(routines, predict=exact), path_rows(routines) if exact else ()
 
 
 def _routine_paths(
-    observation: Observation, scheme: SchemeRun, found: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: Measurement
 ) -> Iterator[RoutinePaths]:
     selected = [routine for routine in observation.events if scheme.selects(routine)]
-    for routine, profile in zip(selected, found.routines, strict=True):
+    for routine, profile in zip(selected, measurement.routines, strict=True):
         events = observation.events[routine]
-        whole = scheme.routine_plan(routine)
-        decoder = definition(scheme.setting.mode).path_decoder(whole)
+        routine_plan = scheme.routine_plan(routine)
+        decoder = definition(scheme.setting.mode).path_decoder(routine_plan)
         cuts = () if decoder is None else decoder.cut_edges
         dfs = depth_first(events.cfg)
         removed = (dfs.back_edges - dfs.self_loops) | set(cuts)

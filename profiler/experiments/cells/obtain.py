@@ -9,7 +9,7 @@ from pathlib import Path
 
 from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, failure
 from profiler.experiments.cells.provenance import Keys, missing_key, row_key
-from profiler.experiments.cells.run import Group, groups
+from profiler.experiments.cells.run import JobGroup, groups
 from profiler.experiments.cells.store import Record, Store
 from profiler.experiments.cells.workers import Finished, run_here, run_processes
 from profiler.experiments.suites.library import build_suite
@@ -24,7 +24,7 @@ from profiler.experiments.suites.suite import (
 )
 from simulator.errors import UsageError
 
-Runner = Callable[[Sequence[Group]], Iterator[Finished]]
+Runner = Callable[[Sequence[JobGroup]], Iterator[Finished]]
 """Does groups in any order; yields each one's number and results when it is finished."""
 
 
@@ -168,18 +168,18 @@ def _job(suite: Suite, cell: Cell, built: BuiltProgram | None) -> Job:
 
 
 def _with_input(job: Job, benchmark: Benchmark) -> Job:
-    found = benchmark.inputs.get(job.cell.input)
-    if found is None:
+    program_input = benchmark.inputs.get(job.cell.input)
+    if program_input is None:
         names = ", ".join(benchmark.inputs)
         raise UsageError(f"{benchmark.name} has no input {job.cell.input!r}: name one of {names}")
     return replace(
         job,
-        arguments=found.arguments,
-        environment=found.environment,
-        stdin=found.stdin,
-        root=found.root,
-        status=found.status,
-        expected=found.expected,
+        arguments=program_input.arguments,
+        environment=program_input.environment,
+        stdin=program_input.stdin,
+        root=program_input.root,
+        status=program_input.status,
+        expected=program_input.expected,
     )
 
 
@@ -206,21 +206,21 @@ def carry_out(
         If a file of a job cannot be read, or the store cannot be written.
     """
     keys = _keys(order)
-    found = {} if store is None else _stored(store, keys, retry)
-    results: dict[Job, CellResult] = dict(found)
-    teller = _Teller(len(keys), len(found), progress)
+    stored = {} if store is None else _stored(store, keys, retry)
+    results: dict[Job, CellResult] = dict(stored)
+    teller = _Teller(len(keys), len(stored), progress)
     broken = {job: failure(text) for job, text in order.failures if job not in results}
     if broken:
         _save(store, keys, broken)
         results |= broken
         teller.tell(broken)
     work = groups(job for job in order.jobs if job not in results)
-    for number, made in run(work):
-        fresh = dict(zip(work[number], made, strict=True))
+    for number, group_results in run(work):
+        fresh = dict(zip(work[number], group_results, strict=True))
         _save(store, keys, fresh)
         results |= fresh
         teller.tell(fresh)
-    return Outcome({job: results[job] for job in keys}, len(found))
+    return Outcome({job: results[job] for job in keys}, len(stored))
 
 
 def _keys(order: Order) -> dict[Job, CellKey]:
@@ -232,11 +232,11 @@ def _keys(order: Order) -> dict[Job, CellKey]:
 
 def _stored(store: Store, keys: Mapping[Job, CellKey], retry: bool) -> dict[Job, CellResult]:
     pairs = ((job, store.get(job, key)) for job, key in keys.items())
-    found = {job: result for job, result in pairs if result is not None}
-    again = [job for job, result in found.items() if retry and result.failed]
+    stored = {job: result for job, result in pairs if result is not None}
+    again = [job for job, result in stored.items() if retry and result.failed]
     if again:
         store.forget(row_key(job, keys[job]) for job in again)
-    return {job: result for job, result in found.items() if job not in again}
+    return {job: result for job, result in stored.items() if job not in again}
 
 
 def _save(

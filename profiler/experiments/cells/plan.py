@@ -7,6 +7,7 @@ routines that only a run finds, are not known here.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
@@ -14,7 +15,7 @@ from typing import TypeVar
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
 from profiler.code.pricing import Pricer
-from profiler.code.sizes import counter_bytes
+from profiler.code.sizes import plan_sizes
 from profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
 from profiler.experiments.cells.rows import plan_row
 from profiler.experiments.cells.settings import WeightChoice
@@ -74,15 +75,13 @@ def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
     plans, planning = timed(lambda: _plans(job, recovered), repetitions)
     codes, generation = timed(lambda: _codes(recovered, plans, job.cell.setting.mode), repetitions)
     rows: list[RoutineRow] = []
-    sizes = {"counter_bytes": 0, "snippets": 0, "code_bytes": 0}
+    sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
     contexts = ProgramContexts(recovered)
     for number, (plan, code) in enumerate(zip(plans, codes, strict=True)):
         rows.append(plan_row(job.cell.setting.mode, plan, code, contexts.of(number)))
-        sizes["counter_bytes"] += counter_bytes(plan.plan, 0)
-        sizes["snippets"] += code.count
-        sizes["code_bytes"] += code.code_bytes
+        sizes.update(plan_sizes(plan.plan, code, 0))
     timing = Timing(planning=planning, generation=generation)
-    return CellResult(sizes=sizes, routines=tuple(rows), timing=timing)
+    return CellResult(sizes=dict(sizes), routines=tuple(rows), timing=timing)
 
 
 def _plans(job: Job, recovered: RecoveredProgram) -> list[RoutinePlan]:

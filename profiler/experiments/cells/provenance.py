@@ -87,7 +87,7 @@ class Keys:
         UsageError
             If one of its files cannot be read.
         """
-        made = versions()
+        current = versions()
         return CellKey(
             program=self._file(job.program),
             kind=job.cell.kind,
@@ -98,9 +98,9 @@ class Keys:
             stdin="" if job.stdin is None else self._file(job.stdin),
             files="" if job.root is None else self._directory(job.root),
             max_instructions=job.max_instructions,
-            simprof=made.simprof,
-            engine=made.engine,
-            cost_model=made.cost_model,
+            simprof=current.simprof,
+            engine=current.engine,
+            cost_model=current.cost_model,
         )
 
     def _file(self, path: Path) -> str:
@@ -124,11 +124,11 @@ class Keys:
 
 def missing_key(job: Job) -> CellKey:
     """Return the key of a job whose program is not there: that of its failure."""
-    made = versions()
+    current = versions()
     setting = job.cell.setting.name
     return CellKey(
         "", job.cell.kind, setting, job.cell.benchmark, (), (), "", "", None,
-        made.simprof, made.engine, made.cost_model,
+        current.simprof, current.engine, current.cost_model,
     )  # fmt: skip
 
 

@@ -75,9 +75,9 @@ def _run_row(
     routine: int,
     profile: RoutineProfile,
 ) -> RoutineRow:
-    whole = scheme.routine_plan(routine)
+    routine_plan = scheme.routine_plan(routine)
     own = definition(scheme.setting.mode)
-    decoder = own.path_decoder(whole)
+    decoder = own.path_decoder(routine_plan)
     events = observation.events[routine]
     context = observation.contexts.of(routine)
     places = _places(events.cfg, scheme.plan(routine), context, events.edges)
@@ -102,11 +102,11 @@ def _run_row(
         instructions=profile.instructions,
         added=profile.added,
         path_increments=counters.path_increments,
-        hashed_increments=counters.hashed,
-        hashing=counters.hashing,
+        hashed_increments=counters.hashed_increments,
+        hashing=counters.hash_instructions,
         edge_increments=0 if own.writes_trace else sum(counters.events),
         jumps=places.jumps,
-        inferred_paths=_inferred(own.guided_decoder(whole), paths),
+        inferred_paths=_inferred(own.guided_decoder(routine_plan), paths),
         executed_paths=len(paths),
     )
 
@@ -118,12 +118,12 @@ def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
 
 
 def plan_row(
-    mode: str, whole: RoutinePlan, code: RoutineCode, context: RoutineContext
+    mode: str, routine_plan: RoutinePlan, code: RoutineCode, context: RoutineContext
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
-    cfg, plan = whole.cfg, whole.plan
+    cfg, plan = routine_plan.cfg, routine_plan.plan
     places = _places(cfg, plan, context, (0,) * len(cfg.edges))
-    decoder = definition(mode).path_decoder(whole)
+    decoder = definition(mode).path_decoder(routine_plan)
     return RoutineRow(
         **routine_facts(cfg, graph_facts(cfg), plan, decoder, code.path_register),
         num_paths=None if decoder is None else decoder.num_paths,
@@ -140,8 +140,8 @@ def tree_costs(observation: Observation) -> Mapping[str, TreeCost]:
     """
     totals = dict.fromkeys(TREES, TreeCost(0, 0))
     for events in observation.events.values():
-        for name, whole in _placements(events):
-            counts = whole.plan.event_counts(events.edges, events.block_counts)
+        for name, placement in _placements(events):
+            counts = placement.plan.event_counts(events.edges, events.block_counts)
             old = totals[name]
             totals[name] = TreeCost(old.counters + len(counts), old.increments + sum(counts))
     return totals

@@ -25,7 +25,7 @@ from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Se
 from profiler.schemes.registry import needs_edge_profile
 from simulator.errors import SimulatorError, UsageError
 
-Group = tuple[Job, ...]
+JobGroup = tuple[Job, ...]
 """Jobs that `run_group` does together."""
 
 LARGE_PROGRAM = 256 << 10
@@ -37,30 +37,30 @@ _EDGES = Setting("edges", "edges", SchemeOptions())
 _ANY = setting("edges")
 
 
-def groups(jobs: Iterable[Job]) -> tuple[Group, ...]:
+def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     """Put jobs together that one group of runs can do, in the order of their first members.
 
     Settings with different path limits are kept apart: `tpp` is judged by a `pp` of the same run,
     which must not depend on what else runs. Large programs have several groups (`AT_ONCE`).
     """
-    found: dict[object, list[Job]] = {}
+    alike: dict[object, list[Job]] = {}
     for job in jobs:
         cell = job.cell
         limit = cell.setting.path_limit if cell.kind is Kind.RUN else 0
         shared = (replace(job, cell=replace(cell, setting=_ANY)), limit)
-        found.setdefault(shared, []).append(job)
-    made: list[Group] = []
-    for together in found.values():
+        alike.setdefault(shared, []).append(job)
+    parts: list[JobGroup] = []
+    for together in alike.values():
         size = AT_ONCE if _is_large(together[0].program) else len(together)
-        made += (tuple(together[at : at + size]) for at in range(0, len(together), size))
-    return tuple(made)
+        parts += (tuple(together[at : at + size]) for at in range(0, len(together), size))
+    return tuple(parts)
 
 
 def _is_large(program: Path) -> bool:
     return program.is_file() and program.stat().st_size > LARGE_PROGRAM
 
 
-def run_group(group: Group) -> tuple[CellResult, ...]:
+def run_group(group: JobGroup) -> tuple[CellResult, ...]:
     """Run the jobs of a group (see `groups`); results in their order, errors among them."""
     started = time.perf_counter()
     results = _attempt(group)
@@ -85,7 +85,7 @@ def peak_memory() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-def _attempt(group: Group) -> tuple[CellResult, ...]:
+def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
     sys.set_int_max_str_digits(0)  # path counts may have any number of digits
     try:
         if group[0].cell.kind is Kind.PLAN:
@@ -102,7 +102,7 @@ def _attempt(group: Group) -> tuple[CellResult, ...]:
     return (failure(message),) * len(group)
 
 
-def _run(group: Group) -> tuple[CellResult, ...]:
+def _run(group: JobGroup) -> tuple[CellResult, ...]:
     from profiler.experiments.cells.measure import measure
 
     job = group[0]
@@ -159,10 +159,10 @@ def _take_edge_profile(request: RunRequest, path: Path) -> None:
 
 def _scheme(job: Job, profile: Path | None) -> Setting:
     """Return a job's setting; an edge profile that is there guides `tpp` too."""
-    made = job.cell.setting.scheme(profile)
-    if profile is None or not needs_edge_profile(made.mode):
-        return made
-    return replace(made, options=replace(made.options, edge_profile=profile))
+    unguided = job.cell.setting.scheme(profile)
+    if profile is None or not needs_edge_profile(unguided.mode):
+        return unguided
+    return replace(unguided, options=replace(unguided.options, edge_profile=profile))
 
 
 def _digest(path: Path) -> str:

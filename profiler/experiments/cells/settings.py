@@ -211,15 +211,15 @@ def parse_options(text: str) -> dict[str, str]:
     UsageError
         If it is not a list of NAME=VALUE, or names one twice.
     """
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in filter(None, text.split(",")):
         name, equals, value = (word.strip() for word in part.partition("="))
         if not equals or not name:
             raise UsageError(f"{part!r} is no option: write OPTION=VALUE, as in cold=5")
-        if name in found:
+        if name in options:
             raise UsageError(f"option {name} is given twice in {text!r}: leave out one")
-        found[name] = value
-    return found
+        options[name] = value
+    return options
 
 
 def combinations(
@@ -236,7 +236,7 @@ def combinations(
     for mode in modes:
         for chosen in sets:
             for weight in choices:
-                made = setting(mode, **{"weights": weight, **chosen})
-                if made not in seen:
-                    seen.add(made)
-                    yield made
+                combination = setting(mode, **{"weights": weight, **chosen})
+                if combination not in seen:
+                    seen.add(combination)
+                    yield combination

@@ -171,12 +171,12 @@ class Store:
             "FROM cells JOIN times USING (key) WHERE (simprof, engine, cost_model) = (?, ?, ?) "
             "AND (suite = ? OR ? IS NULL) ORDER BY written, times.rowid"
         )
-        found = self.latest()
-        if found is None:
+        newest = self.latest()
+        if newest is None:
             return {}
-        made = (found.simprof, found.engine, found.cost_model)
+        newest_versions = (newest.simprof, newest.engine, newest.cost_model)
         with self._guarded():
-            rows = self._connection.execute(query, (*made, suite, suite)).fetchall()
+            rows = self._connection.execute(query, (*newest_versions, suite, suite)).fetchall()
         return {
             Cell(benchmark, parse(setting), input_, Kind(kind), build): self._unpack(result, timing)
             for benchmark, setting, input_, kind, build, result, timing in rows
@@ -189,12 +189,12 @@ class Store:
             "WHERE (simprof, engine, cost_model) = (?, ?, ?) "
             "GROUP BY suite, benchmark ORDER BY suite, min(position), benchmark"
         )
-        found = self.latest()
-        if found is None:
+        newest = self.latest()
+        if newest is None:
             return ()
         with self._guarded():
             rows = self._connection.execute(
-                query, (found.simprof, found.engine, found.cost_model)
+                query, (newest.simprof, newest.engine, newest.cost_model)
             ).fetchall()
         return tuple(StoredBenchmark(*row) for row in rows)
 

@@ -151,31 +151,37 @@ class _Table:
         return value
 
     def text(self, key: str) -> str | None:
+        """Take a text; None where there is none."""
         value: str | None = self._take(key, str, None, "a text")
         return value
 
     def number(self, key: str) -> int | None:
+        """Take a whole number above 0; None where there is none."""
         value: int | None = self._take(key, int, None, "a whole number above 0")
         if value is not None and value < 1:
             raise UsageError(f"{self._where}: {key} must be a whole number above 0")
         return value
 
     def texts(self, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """Take a list of texts; it may be empty only if `default` is."""
         value = self._take(key, list, default, "a list of texts")
         if not all(isinstance(each, str) for each in value) or (not value and default):
             raise UsageError(f"{self._where}: {key} must be a list of texts")
         return tuple(value)
 
     def tables(self, key: str) -> list[_Table]:
+        """Take a list of tables; empty where there is none."""
         value = self._take(key, list, [], "a list of tables")
         if not all(isinstance(each, dict) for each in value):
             raise UsageError(f"{self._where}: {key} must be a list of tables")
         return [_Table(each, f"{self._where}: {key}") for each in value]
 
     def rest(self) -> dict[str, object]:
+        """Return what has not been taken yet, and leave it there."""
         return dict(self._left)
 
     def finish(self) -> None:
+        """Raise UsageError if something has not been taken."""
         if self._left:
             raise UsageError(f"{self._where}: {', '.join(self._left)} is not known: leave it out")
 
@@ -184,7 +190,7 @@ def _program(table: _Table, here: Path) -> GridProgram:
     file, stdin, root = (table.text(key) for key in ("file", "stdin", "root"))
     if file is None:
         raise UsageError("a [[program]] of the grid has no file: name its ELF file")
-    made = GridProgram(
+    program = GridProgram(
         here / file,
         table.text("name") or Path(file).stem,
         table.texts("arguments", ()),
@@ -192,7 +198,7 @@ def _program(table: _Table, here: Path) -> GridProgram:
         None if root is None else here / root,
     )
     table.finish()
-    return made
+    return program
 
 
 def make_order(grid: Grid, *, building: Callable[[BuildProgress], None] | None = None) -> Order:

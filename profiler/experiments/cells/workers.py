@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 
 from profiler.experiments.cells.cells import CellResult, failure
-from profiler.experiments.cells.run import Group, peak_memory, run_group
+from profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -35,16 +35,16 @@ GROUPS = 25
 _DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
-def run_here(groups: Sequence[Group]) -> Iterator[Finished]:
+def run_here(groups: Sequence[JobGroup]) -> Iterator[Finished]:
     """Run groups in this very process, one after the other."""
     for number, group in enumerate(groups):
         yield number, run_group(group)
 
 
 def run_processes(
-    groups: Sequence[Group],
+    groups: Sequence[JobGroup],
     workers: int,
-    run: Callable[[Group], tuple[CellResult, ...]] = run_group,
+    run: Callable[[JobGroup], tuple[CellResult, ...]] = run_group,
 ) -> Iterator[Finished]:
     """Run groups in so many processes; yield each as it is finished.
 
@@ -77,7 +77,7 @@ class _Worker:
 class _Team:
     """The workers, idle and busy."""
 
-    def __init__(self, run: Callable[[Group], tuple[CellResult, ...]]) -> None:
+    def __init__(self, run: Callable[[JobGroup], tuple[CellResult, ...]]) -> None:
         self._run = run
         # Workers that are ended cannot remove their temporary files: they are all in here.
         self._directory = tempfile.TemporaryDirectory(prefix="simprof-workers-")
@@ -101,7 +101,7 @@ class _Team:
             worker.process.join()
         self._directory.cleanup()
 
-    def give(self, number: int, group: Group) -> None:
+    def give(self, number: int, group: JobGroup) -> None:
         """Have a worker do a group."""
         worker = self._idle.pop() if self._idle else self._start()
         worker.number, worker.size = number, len(group)
@@ -110,13 +110,13 @@ class _Team:
             worker.pipe.send(group)
 
     def _start(self) -> _Worker:
-        mine, other = self._context.Pipe()
+        ours, other = self._context.Pipe()
         process = self._context.Process(
             target=_serve, args=(other, os.getpid(), self._directory.name, self._run), daemon=True
         )
         process.start()
         other.close()
-        return _Worker(process, mine)
+        return _Worker(process, ours)
 
     def collect(self) -> Iterator[Finished]:
         """Wait until one or more workers are done; yield what they did."""
@@ -151,7 +151,7 @@ def _serve(
     pipe: Connection,
     parent: int,
     directory: str,
-    run: Callable[[Group], tuple[CellResult, ...]],
+    run: Callable[[JobGroup], tuple[CellResult, ...]],
 ) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
     _die_with(parent)

@@ -1,4 +1,8 @@
-"""What can explain that counts differ: everything they rest on that changed."""
+"""What can explain that counts differ between two baselines.
+
+Counts follow from the program, its input, simprof with its emulator and cost model, the setting,
+and the plans. A `Cause` names one of these that is not what it was.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ CauseKind = Literal[
 ]
 
 MOST = 8
-"""Details that a cause lists one by one."""
+"""How many details of a cause are listed one by one."""
 
 
 @dataclass(frozen=True)
@@ -35,9 +39,10 @@ class Cause:
     Attributes
     ----------
     kind
-        "algorithm": same program, same input, same setting, another plan; "plans": other plans
-        that follow from another program, input or setting; "code": the same plan is other code
-        though no sample of the cost model is.
+        What changed. Three kinds are about plans. "plans": they differ because the program, its
+        input or the setting differ. "algorithm": they differ though none of these do. "code": they
+        are the same, but other instructions are generated for them, though no sample of the cost
+        model changed.
     text
         One line.
     details
@@ -50,7 +55,7 @@ class Cause:
 
 
 def unexplained() -> Cause:
-    """Return the cause of differences without one."""
+    """Return the cause to report where counts differ though nothing recorded changed."""
     return Cause(
         "unexplained",
         "nothing that was recorded changed: the program may depend on time or chance, or the "
@@ -59,7 +64,7 @@ def unexplained() -> Cause:
 
 
 def run_causes(old: Baseline, new: Baseline, before: Run, after: Run) -> Iterator[Cause]:
-    """Yield what changed about a run, whatever the setting."""
+    """Yield what changed about a run: this explains differences under all its settings."""
     yield from _binary(before.program, after.program)
     details = tuple(_input_details(before.input, after.input))
     if details:
@@ -226,10 +231,10 @@ def _names(routines: Sequence[RoutineChange]) -> tuple[str, ...]:
 
 
 def _limited(items: Iterable[str]) -> Iterator[str]:
-    found = list(items)
-    yield from found[:MOST]
-    if len(found) > MOST:
-        yield f"and {len(found) - MOST} more"
+    lines = list(items)
+    yield from lines[:MOST]
+    if len(lines) > MOST:
+        yield f"and {len(lines) - MOST} more"
 
 
 def _hash(value: Fact) -> str:

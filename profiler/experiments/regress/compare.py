@@ -80,12 +80,12 @@ class Limits:
 
     def ceiling(self, names: Sequence[str]) -> Fraction | None:
         """Return the least ceiling of the metric with these names."""
-        found = [
+        ceilings = [
             each.value
             for each in self.ceilings
             if any(fnmatchcase(name, each.pattern) for name in names)
         ]
-        return min(found, default=None)
+        return min(ceilings, default=None)
 
 
 @dataclass(frozen=True)
@@ -246,16 +246,16 @@ def _compare_setting(
     differences = tuple(_differences(one, two, names, limits))
     same_program = before.program["sha256"] == after.program["sha256"]
     routines = tuple(routine_changes(one, two, same_program))
-    found = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
+    all_causes = (*causes, *setting_causes(setting, old, new, (one, two), routines, causes))
     moved = bool(differences) or any(routine.counts_differ for routine in routines)
-    if moved and not found:
-        found = (unexplained(),)
+    if moved and not all_causes:
+        all_causes = (unexplained(),)
     failed = (
         any(each.exceeded for each in differences)
         or (limits.exact and any(routine.counts_differ for routine in routines))
-        or (limits.strict and bool(found))
+        or (limits.strict and bool(all_causes))
     )
-    return SettingCheck(setting, differences, routines, found, failed)
+    return SettingCheck(setting, differences, routines, all_causes, failed)
 
 
 def _differences(

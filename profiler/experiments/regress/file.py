@@ -197,8 +197,8 @@ class _Reader:
             if "mode" not in options:
                 raise _Damage(f"setting {setting} has no mode")
         expected = {(run, setting) for run in self._facts for setting in self._settings}
-        for found in (self._kinds, self._metrics):
-            if set(found) != expected:
+        for defined in (self._kinds, self._metrics):
+            if set(defined) != expected:
                 raise _Damage("runs and settings do not fit together")
         if not expected or not set(self._routines) <= expected:
             raise _Damage("runs and settings do not fit together")

@@ -47,7 +47,7 @@ class TimeSpentError(SimulatorError):
 
 
 @dataclass(frozen=True)
-class Context:
+class MeasuringContext:
     """What all measurements of one command share.
 
     Attributes
@@ -68,7 +68,7 @@ class Context:
     progress: Show = None
 
 
-def measure(target: Target, context: Context) -> Run:
+def measure(target: Target, context: MeasuringContext) -> Run:
     """Run a target under all settings.
 
     Raises
@@ -99,13 +99,13 @@ def measure(target: Target, context: Context) -> Run:
         input=given,
         ending={"reason": ending.reason, "status": ending.code, "output": output},
         results={
-            scheme.name: setting_result(observation, scheme, found)
-            for scheme, found in zip(observation.schemes, measurements, strict=True)
+            scheme.name: setting_result(observation, scheme, measurement)
+            for scheme, measurement in zip(observation.schemes, measurements, strict=True)
         },
     )
 
 
-def _is_late(started: float, context: Context) -> bool:
+def _is_late(started: float, context: MeasuringContext) -> bool:
     return context.timeout is not None and time.monotonic() - started >= context.timeout
 
 
@@ -116,7 +116,9 @@ def _output(stack: ExitStack, path: Path) -> int:
     return descriptor
 
 
-def _request(target: Target, scratch: Path, outputs: Sequence[int], context: Context) -> RunRequest:
+def _request(
+    target: Target, scratch: Path, outputs: Sequence[int], context: MeasuringContext
+) -> RunRequest:
     """Return the request; what the program sees is the same wherever it is checked."""
     root = scratch / "root"
     if target.root is None:
@@ -181,9 +183,9 @@ def input_facts(target: Target, directory: Path) -> Facts:
         for path in input_files(target.root):
             facts[f"file {path.relative_to(target.root)}"] = _file_digest(path)
     if not target.facts:
-        for name, found in (("stdin_file", target.stdin), ("root", target.root)):
-            if found is not None:
-                facts[name] = relative(found, directory)
+        for name, file in (("stdin_file", target.stdin), ("root", target.root)):
+            if file is not None:
+                facts[name] = relative(file, directory)
     return facts
 
 
@@ -208,20 +210,24 @@ def program_facts(target: Target, observation: Observation, directory: Path) -> 
 
 
 def setting_result(
-    observation: Observation, scheme: SchemeRun, found: Measurement
+    observation: Observation, scheme: SchemeRun, measurement: Measurement
 ) -> SettingResult:
     """Return what one scheme counted.
 
     How often the program had to be run again is no property of the scheme, and left out.
     """
-    metrics = {"base": found.base, "added": found.added}
-    for title, numbers in (("counts", found.counts), ("sizes", found.sizes), ("lost", found.lost)):
+    metrics = {"base": measurement.base, "added": measurement.added}
+    for title, numbers in (
+        ("counts", measurement.counts),
+        ("sizes", measurement.sizes),
+        ("lost", measurement.lost),
+    ):
         metrics |= {f"{title}.{name}": numbers[name] for name in numbers}
     metrics.pop("counts.runs", None)
     selected = [routine for routine in observation.events if scheme.selects(routine)]
     kinds: set[str] = set()
     routines = []
-    for routine, profile in zip(selected, found.routines, strict=True):
+    for routine, profile in zip(selected, measurement.routines, strict=True):
         plan = scheme.plan(routine)
         if plan is not None:
             kinds.update(_kinds(plan))

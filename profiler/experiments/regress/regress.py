@@ -21,7 +21,7 @@ from profiler.experiments.regress.compare import (
     check_patterns,
     compare_runs,
 )
-from profiler.experiments.regress.measure import Context, Show, TimeSpentError, measure
+from profiler.experiments.regress.measure import MeasuringContext, Show, TimeSpentError, measure
 from profiler.experiments.regress.targets import Failures, Target, Watch, recorded_targets, relative
 from profiler.experiments.regress.values import Baseline, Fact, Facts, Run
 from profiler.request.request import (
@@ -84,7 +84,7 @@ def record(
         If there is nothing to record.
     """
     described = {each.name: describe(each, directory) for each in settings}
-    context = Context(tuple(settings), directory, timeout, show)
+    context = MeasuringContext(tuple(settings), directory, timeout, show)
     runs, failures = _measure_all(targets, context)
     warnings = tuple(
         f"{name} ended by {run.ending['reason']}, status {run.ending['status']}"
@@ -97,7 +97,7 @@ def record(
 
 
 def _measure_all(
-    targets: Iterable[Target], context: Context
+    targets: Iterable[Target], context: MeasuringContext
 ) -> tuple[dict[str, Run], dict[str, SimulatorError]]:
     runs, failures = {}, {}
     for target in targets:
@@ -166,15 +166,15 @@ def check(
         settings = tuple(_weighted(each, options.weights) for each in settings)
     described = {each.name: describe(each, directory) for each in settings}
     targets, missing = recorded_targets(old.runs, directory, watch)
-    context = Context(settings, directory, options.timeout, show)
+    context = MeasuringContext(settings, directory, options.timeout, show)
     runs, failures = _measure_all(targets, context)
     new = _baseline(described, runs)
-    found = {run.name: run for run in compare_runs(old, new, options.limits)}
+    checks = {run.name: run for run in compare_runs(old, new, options.limits)}
     errors = {name: RunCheck(name, error=reason) for name, reason in missing.items()} | {
         name: RunCheck(name, error=str(error), budget=isinstance(error, TimeSpentError))
         for name, error in failures.items()
     }
-    return Check(str(path), tuple((found | errors)[name] for name in old.runs))
+    return Check(str(path), tuple((checks | errors)[name] for name in old.runs))
 
 
 def _weighted(setting: Setting, weights: Weights | Path) -> Setting:

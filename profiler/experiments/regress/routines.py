@@ -79,12 +79,12 @@ def routine_changes(
 
     Routines of different programs are matched by name, and in order where several have one.
     """
-    found = [
+    changes = [
         change
         for one, two in _pairs(old.routines, new.routines, same_program)
         if (change := _change(one, two)) is not None
     ]
-    yield from sorted(found, key=lambda change: (-change.weight, change.address, change.name))
+    yield from sorted(changes, key=lambda change: (-change.weight, change.address, change.name))
 
 
 def _pairs(
@@ -101,11 +101,11 @@ def _keyed(
     if by_address:
         return {routine.key: routine for routine in routines}
     seen: defaultdict[str, int] = defaultdict(int)
-    found = {}
+    keyed = {}
     for routine in routines:
-        found[seen[routine.name], routine.name] = routine
+        keyed[seen[routine.name], routine.name] = routine
         seen[routine.name] += 1
-    return found
+    return keyed
 
 
 def _change(old: RoutineFacts | None, new: RoutineFacts | None) -> RoutineChange | None:

@@ -181,10 +181,10 @@ def recorded_targets(
     for name, run in runs.items():
         try:
             if "suite" in run.program:
-                found = suites.target(name, run)
+                target = suites.target(name, run)
             else:
-                found = _recorded_file(name, run, directory)
-            targets.append(found)
+                target = _recorded_file(name, run, directory)
+            targets.append(target)
         except UsageError as error:
             failures[name] = str(error)
     return tuple(targets), failures
@@ -255,9 +255,9 @@ class _Suites:
         program = run.program
         if name in targets:
             shared = _shared(name, run)
-            found = targets[name]
+            built = targets[name]
             return replace(
-                found,
+                built,
                 max_instructions=shared.max_instructions,
                 memory_limit=shared.memory_limit,
                 stack_size=shared.stack_size,

@@ -27,9 +27,9 @@ from profiler.experiments.suites.suite import (
     Benchmark,
     BuildProgress,
     BuildReport,
+    BuildState,
     BuiltProgram,
     Recipe,
-    State,
     Suite,
     Width,
 )
@@ -44,7 +44,7 @@ KEY_DIGITS = 20
 
 
 @dataclass(frozen=True)
-class Job:
+class BuildJob:
     """One program to build in one width."""
 
     benchmark: Benchmark
@@ -65,7 +65,7 @@ def build(
 ) -> BuildReport:
     """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
     builder = Builder(cache or places.suite_cache())
-    wanted = [Job(each, width) for each in suite.benchmarks for width in widths]
+    wanted = [BuildJob(each, width) for each in suite.benchmarks for width in widths]
     programs: dict[tuple[str, str], BuiltProgram] = {}
     failures: dict[tuple[str, str], str] = {}
     teller = _Teller(progress, len(wanted))
@@ -99,7 +99,7 @@ class _Teller:
         self._done = 0
         self._lock = Lock()
 
-    def tell(self, job: Job, state: State) -> None:
+    def tell(self, job: BuildJob, state: BuildState) -> None:
         """Tell what happens to `job`."""
         with self._lock:
             self._done += state in ("built", "cached", "failed")
@@ -121,7 +121,7 @@ class Builder:
                 f"{cache} cannot be written ({error.strerror}): set XDG_CACHE_HOME"
             ) from None
 
-    def build(self, job: Job, teller: _Teller) -> BuiltProgram:
+    def build(self, job: BuildJob, teller: _Teller) -> BuiltProgram:
         """Return the program, built unless the cache has it, with its inputs written.
 
         Raises
@@ -136,21 +136,21 @@ class Builder:
             teller.tell(job, "cached")
             return program
         toolchain.check(recipe.language, job.width)
-        made = self._described(job)
+        planned = self._described(job)
         with self._locked(f"{job.benchmark.name}-{job.key[1]}"):
-            known = load_record(made)
+            known = load_record(planned)
             if known is None:
                 tree = self._tree(job, teller)
                 inputs.prepare(job.benchmark, lambda: tree)
                 teller.tell(job, "building")
-                known = self._compile(job, tree, made)
+                known = self._compile(job, tree, planned)
                 teller.tell(job, "built")
             else:
                 inputs.prepare(job.benchmark, lambda: self._tree(job, teller))
                 teller.tell(job, "cached")
         return known
 
-    def _described(self, job: Job) -> BuiltProgram:
+    def _described(self, job: BuildJob) -> BuiltProgram:
         """The program as it will be, its own checksum left out."""
         recipe = job.benchmark.recipe
         compiler, flags = toolchain.version(recipe.language), flags_of(recipe, job.width)
@@ -160,7 +160,7 @@ class Builder:
         path = self._cache / "bin" / f"{name}-{build_name}-{key[:KEY_DIGITS]}.elf"
         return BuiltProgram(name, build_name, path, "", compiler, flags, source)
 
-    def _tree(self, job: Job, teller: _Teller) -> Path:
+    def _tree(self, job: BuildJob, teller: _Teller) -> Path:
         """Return the directory of the prepared sources of a benchmark."""
         recipe = job.benchmark.recipe
         tree = self._cache / "trees" / f"{job.benchmark.name}-{tree_hash(recipe)[:KEY_DIGITS]}"
@@ -190,9 +190,9 @@ class Builder:
         log.unlink(missing_ok=True)
         return log
 
-    def _compile(self, job: Job, tree: Path, made: BuiltProgram) -> BuiltProgram:
+    def _compile(self, job: BuildJob, tree: Path, planned: BuiltProgram) -> BuiltProgram:
         """Build the program in a copy of the tree, or outside of it, and record it."""
-        log = self._log(f"{job.benchmark.name}-{made.build}")
+        log = self._log(f"{job.benchmark.name}-{planned.build}")
         with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
             if job.benchmark.recipe.commands:
                 product = execute_commands(job, tree, Path(scratch) / "source", log)
@@ -200,10 +200,10 @@ class Builder:
                 product = compile_sources(job, tree, Path(scratch) / "program", log)
             check_program(product, job.width)
             product.chmod(0o755)
-            result = BuiltProgram(**(vars(made) | {"sha256": fetch.digest(product)}))
-            product.replace(made.path)
-        record = asdict(result) | {"path": made.path.name}
-        record_path(made.path).write_text(json.dumps(record, indent=1) + "\n")
+            result = BuiltProgram(**(vars(planned) | {"sha256": fetch.digest(product)}))
+            product.replace(planned.path)
+        record = asdict(result) | {"path": planned.path.name}
+        record_path(planned.path).write_text(json.dumps(record, indent=1) + "\n")
         return result
 
     @contextmanager
@@ -219,16 +219,16 @@ def record_path(program: Path) -> Path:
     return program.with_suffix(".json")
 
 
-def load_record(made: BuiltProgram) -> BuiltProgram | None:
+def load_record(planned: BuiltProgram) -> BuiltProgram | None:
     """Return the program with its checksum if the cache has it undamaged, otherwise None."""
     try:
-        record = json.loads(record_path(made.path).read_text())
+        record = json.loads(record_path(planned.path).read_text())
         sha256 = record["sha256"]
-        if fetch.digest(made.path) != sha256:
+        if fetch.digest(planned.path) != sha256:
             return None
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return BuiltProgram(**(vars(made) | {"sha256": sha256}))
+    return BuiltProgram(**(vars(planned) | {"sha256": sha256}))
 
 
 def flags_of(recipe: Recipe, width: Width) -> tuple[str, ...]:
@@ -267,25 +267,25 @@ def source_hash(recipe: Recipe) -> str:
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
-def compile_sources(job: Job, tree: Path, product: Path, log: Path) -> Path:
+def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path:
     """Compile and link the recipe's sources in one call of the compiler."""
     recipe = job.benchmark.recipe
     work = tree / recipe.directory
     left_out = {path for pattern in recipe.exclude for path in work.glob(pattern)}
-    found = []
+    sources = []
     for pattern in recipe.sources:
         matching = sorted(path for path in work.glob(pattern) if path not in left_out)
         if not matching:
             raise BuildError(f"{job.benchmark.name}: no source matches {pattern}")
-        found += [str(path.relative_to(work)) for path in matching]
+        sources += [str(path.relative_to(work)) for path in matching]
     if recipe.constant_clock:
-        found.append(CLOCK)
+        sources.append(CLOCK)
     command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width)]
     command += mapped(tree)
     if recipe.language == "fortran":
         # Module files, which only the compiler reads; their place is not to stand in the program.
         command += ["-J", str(product.parent), "-gno-record-gcc-switches"]
-    toolchain.run([*command, "-o", str(product), *dict.fromkeys(found), "-lm"], work, log)
+    toolchain.run([*command, "-o", str(product), *dict.fromkeys(sources), "-lm"], work, log)
     return product
 
 
@@ -294,7 +294,7 @@ def mapped(tree: Path) -> list[str]:
     return [f"-ffile-prefix-map={tree}=."]
 
 
-def execute_commands(job: Job, tree: Path, copy: Path, log: Path) -> Path:
+def execute_commands(job: BuildJob, tree: Path, copy: Path, log: Path) -> Path:
     """Build with the recipe's commands in a copy of the tree; return the product."""
     recipe = job.benchmark.recipe
     shutil.copytree(tree, copy, symlinks=True)
@@ -322,7 +322,7 @@ def check_program(path: Path, width: Width) -> None:
         raise BuildError(f"{path.name}: not a {width}-bit SPARC program: another compiler made it")
 
 
-def committed_program(job: Job) -> BuiltProgram:
+def committed_program(job: BuildJob) -> BuiltProgram:
     """Describe a program that is committed, with the compiler that its directory's record names."""
     name, build_name = job.key
     directory = build_name.partition("-")[0]

@@ -87,8 +87,8 @@ def unpack(path: Path, target: Path, directory: str) -> None:
             tar.extractall(scratch, filter="data")
     except (tarfile.TarError, OSError) as error:
         raise BuildError(f"{path} cannot be unpacked: {error}") from None
-    found = sorted(each.name for each in scratch.iterdir())
-    if found != [directory]:
-        raise BuildError(f"{path} holds {', '.join(found)[:100]}, not {directory}: see the suite")
+    names = sorted(each.name for each in scratch.iterdir())
+    if names != [directory]:
+        raise BuildError(f"{path} holds {', '.join(names)[:100]}, not {directory}: see the suite")
     (scratch / directory).replace(target)
     scratch.rmdir()

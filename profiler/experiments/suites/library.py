@@ -14,9 +14,9 @@ from simulator.errors import UsageError
 
 def suite_names() -> tuple[str, ...]:
     """Return the names of the suites that simprof comes with, smallest first."""
-    found = {path.stem for path in places.suites_directory().glob("*.toml")}
-    first = [name for name in ("micro", "wcet", "spec-like") if name in found]
-    return (*first, *sorted(found.difference(first)))
+    shipped = {path.stem for path in places.suites_directory().glob("*.toml")}
+    first = [name for name in ("micro", "wcet", "spec-like") if name in shipped]
+    return (*first, *sorted(shipped.difference(first)))
 
 
 def load_suite(name: str) -> Suite:

@@ -17,7 +17,7 @@ from simulator.errors import UsageError
 
 Group = Literal["INT", "FP"]
 InputName = Literal["train", "ref"]
-State = Literal["fetching", "building", "built", "cached", "failed"]
+BuildState = Literal["fetching", "building", "built", "cached", "failed"]
 Width = Literal[64, 32]
 
 GROUPS: tuple[Group, ...] = ("INT", "FP")
@@ -220,7 +220,7 @@ class BuildProgress:
 
     benchmark: str
     build: str
-    state: State
+    state: BuildState
     done: int
     total: int
 

@@ -140,17 +140,17 @@ def read_suite(path: Path) -> Suite:
     title = fields.text("title")
     for name, table in fields.table("package").items():
         reader.packages[name] = _package(name, table, f"{path}: package {name}")
-    found = list(reader.benchmarks(fields, str(path)))
+    benchmarks = list(reader.benchmarks(fields, str(path)))
     for number, table in enumerate(fields.tables("manifest"), 1):
-        found += reader.listed(Fields(table, f"{path}: manifest {number}"))
+        benchmarks += reader.listed(Fields(table, f"{path}: manifest {number}"))
     fields.finish()
-    if not found:
+    if not benchmarks:
         raise UsageError(f"{path}: no [[benchmark]] in it")
-    names = [each.name for each in found]
+    names = [each.name for each in benchmarks]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{path}: two benchmarks are called {name}: rename one")
-    return Suite(path.stem, title, tuple(found), path)
+    return Suite(path.stem, title, tuple(benchmarks), path)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -205,16 +205,16 @@ class _Reader:
         self, name: str, table: dict[str, Any], directory: Path, committed: str | None
     ) -> dict[str, Any]:
         """A program's table in a manifest, as the table of a benchmark."""
-        found = table | {"name": name}
+        completed = table | {"name": name}
         if committed is not None:
             for key in ("sources", "flags"):
-                found.pop(key, None)
-            found["committed"] = committed.replace("{name}", name)
-            return found
+                completed.pop(key, None)
+            completed["committed"] = committed.replace("{name}", name)
+            return completed
         for key in ("sources", "copy"):
-            if isinstance(found.get(key), list):
-                found[key] = [_below(directory, self._base, each) for each in found[key]]
-        return found
+            if isinstance(completed.get(key), list):
+                completed[key] = [_below(directory, self._base, each) for each in completed[key]]
+        return completed
 
     def _with_output(
         self, fields: Fields, benchmark: str, given: Input, expected: str | None

@@ -108,9 +108,9 @@ def check(language: str, width: Width) -> None:
     """Raise BuildError unless programs of this language and width can be linked."""
     version(language)
     library = LIBRARIES[language]
-    found = run(
+    compiler_file = run(
         [COMPILERS[language], *WIDTH_FLAGS[width], f"-print-file-name={library}"], Path("/")
     ).strip()
     other = run([COMPILERS[language], f"-print-file-name={library}"], Path("/")).strip()
-    if not Path(found).is_absolute() or (width == 32 and found == other):
+    if not Path(compiler_file).is_absolute() or (width == 32 and compiler_file == other):
         raise BuildError(f"the {width}-bit {library} for SPARC is not installed: {INSTALL}")

@@ -26,6 +26,7 @@ from functools import cache
 
 from profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout
 from profiler.code.runtime.hash_routine import executed
+from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.schemes.cs6120.edge_log import LoggedEdge
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -42,7 +43,6 @@ SYMBOLS = (LOG_SOURCE, LOG_DESTINATION, LOG_DISRUPT)
 LAST = PAIR_TABLE
 OWNER, COUNT = 0, 4
 _NUMBER_SHIFT, _SLOT_SHIFT = 10, 3
-_MINIMUM_FRAME = {True: 176, False: 96}
 _NUMBER, _SLOT, _WORD, _OLD, _NEW = R.I0, R.L0, R.L1, R.L2, R.L3
 
 
@@ -67,10 +67,9 @@ def _setter(name: str) -> list[Item]:
 
 
 def _destination(machine: MachineKind) -> list[Item]:
-    frame = _MINIMUM_FRAME[machine is MachineKind.SPARCV9]
     return [
         Label(LOG_DESTINATION),
-        asm.arithmetic("save", R.SP, -frame, R.SP),
+        save_smallest_frame(machine),
         asm.sethi(PAIR_TABLE, _SLOT),
         asm.load("ld", _SLOT, 0, _WORD),
         asm.store("st", R.G0, _SLOT, 0),

@@ -126,12 +126,7 @@ def _count(writer: Writer, action: CountIterations) -> None:
 def _count_index(writer: Writer, accumulator: Register, constant: int) -> None:
     address, scaled = writer.temporary(1), writer.temporary(0)
     counter = writer.layout.path_base + COUNTER_SIZE * constant
-    writer.emit(
-        asm.sethi(counter, address),
-        asm.shift("sll", accumulator, 2, scaled),
-        asm.arithmetic("add", address, scaled, address),
-    )
-    writer.bump(address, counter & 0x3FF, scaled)
+    writer.bump_element(counter, accumulator, address, scaled)
 
 
 def next_iteration(writer: Writer, action: NextIteration) -> None:
@@ -186,8 +181,8 @@ def _itr(writer: Writer) -> int:
 
 
 def _count_needs(action: CountIterations, table: Table, machine: MachineKind) -> Needs:
-    hashing = count_needs(action, table, machine).clobbers
-    return Needs(True, hashing, machine is MachineKind.SPARCV8)
+    clobbers = count_needs(action, table, machine).clobbers
+    return Needs(True, clobbers, machine is MachineKind.SPARCV8)
 
 
 _PATH = Needs(path=True)

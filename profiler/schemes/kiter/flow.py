@@ -23,7 +23,7 @@ from profiler.schemes.kiter.loops import IteratedLoop
 from profiler.schemes.kiter.unrolled import Unrolled, UnrolledEdge
 
 
-def edge_counts(
+def unrolled_edge_counts(
     unrolled: Unrolled,
     forest: SpanningTree,
     paths: Iterable[tuple[Sequence[int], int]],

@@ -44,7 +44,7 @@ from profiler.plan.placement import choose_table, instrumentation
 from profiler.plan.plan import (
     Table,
 )
-from profiler.schemes.kiter.flow import edge_counts
+from profiler.schemes.kiter.flow import unrolled_edge_counts
 from profiler.schemes.kiter.limits import fit
 from profiler.schemes.kiter.loops import IteratedLoop, find_loops, with_iterations
 from profiler.schemes.kiter.numbering import IterationNumbering, number_iterations
@@ -147,7 +147,7 @@ class IterationPlan(PathCountingPlan):
         partial: Counter[PathRecord] = Counter()
         for path, count in unfinished.items():
             partial[self._record(path, partial=True)] += count
-        edges = edge_counts(
+        edges = unrolled_edge_counts(
             self.unrolled,
             self.removed_tree,
             [*finished, *unfinished.items()],

@@ -24,6 +24,7 @@ from functools import cache
 
 from profiler.code.layout import TRACE_BUFFER
 from profiler.code.runtime.hash_routine import executed
+from profiler.code.runtime.prologue import save_smallest_frame
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
@@ -40,7 +41,6 @@ DESCRIPTOR = 12
 
 _WRITE = 4
 _TRAP = {True: 0x6D, False: 0x10}
-_MINIMUM_FRAME = {True: 176, False: 96}
 _END, _FLAGS, _NUMBER, _AT, _LEFT = R.L0, R.L1, R.L2, R.L3, R.L4
 
 
@@ -57,7 +57,7 @@ def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
     flags = machine is not MachineKind.SPARCV8
     return (
         Label(name),
-        asm.arithmetic("save", R.SP, -_MINIMUM_FRAME[is64], R.SP),
+        save_smallest_frame(machine),
         *([asm.read_state("%ccr", _FLAGS)] if flags else []),
         asm.mov(R.G1, _NUMBER),
         asm.sethi(TRACE_END, _END),

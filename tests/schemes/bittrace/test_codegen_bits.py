@@ -17,7 +17,7 @@ from profiler.code.runtime.word_hash_routine import WORD_COUNTS, WordTable, key_
 from profiler.engine.lowering import hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.products import hash_operation
-from profiler.graphfiles.execution import hash_instructions
+from profiler.graphfiles.execution import instructions_of_hashing
 from profiler.plan.actions import PathIncrement
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.plan import Table
@@ -57,7 +57,7 @@ def run(machine: MachineKind, seed: int, table: Table | None) -> tuple[int, str 
         counters = lab.words(layout.path_base, plan.path_counters)
         assert {k: count for k, count in enumerate(counters) if count} == expected.paths
     costs = key_hash_costs(machine, plan.key_words)
-    inside = hash_instructions(plan, [walk], costs) if plan.table is Table.HASH else 0
+    inside = instructions_of_hashing(plan, [walk], costs) if plan.table is Table.HASH else 0
     priced = sum(generated.snippets[edge].cost for edge in walk.edges if edge in generated.snippets)
     assert executed == base[1] + priced + inside
     return plan.key_words, generated.path_register
@@ -110,5 +110,5 @@ def test_kernel_tables_have_the_costs_of_their_keys(machine: MachineKind) -> Non
         spent[at] += models[at].count(number, back)
     for at, table in enumerate(tables):
         assert memory.hashed_counts(table) == models[at].counts
-        assert memory.hashing(table) == (sum(models[at].counts.values()), spent[at])
+        assert memory.hash_work(table) == (sum(models[at].counts.values()), spent[at])
     assert max(max(pool) for pool in pools) >= 1 << 64

@@ -13,9 +13,9 @@ import pytest
 
 from simulator.cpu.guest import RunInterrupted
 from simulator.linux.files import Host, RecordingHost, ReplayHost
-from simulator.linux.outside import Access, FileStatus, HostCalls, ReplayMismatchError
+from simulator.linux.outside import FileAccess, FileStatus, HostCalls, ReplayMismatchError
 
-READ = Access.READ
+READ = FileAccess.READ
 
 
 @pytest.fixture
@@ -25,14 +25,14 @@ def host(tmp_path: Path) -> Iterator[Host]:
     made.dispose()
 
 
-def opened(host: HostCalls, path: bytes, access: Access = READ) -> int:
+def opened(host: HostCalls, path: bytes, access: FileAccess = READ) -> int:
     handle = host.open(None, path, access, 0o644)
     assert isinstance(handle, int)
     return handle
 
 
 def test_reading_and_writing(host: Host, tmp_path: Path) -> None:
-    handle = opened(host, b"a", Access.READ | Access.WRITE | Access.CREATE)
+    handle = opened(host, b"a", FileAccess.READ | FileAccess.WRITE | FileAccess.CREATE)
     assert host.write(handle, b"hello world") == 11
     assert host.seek(handle, 6, 0) == 6
     assert host.read(handle, 100) == b"world"
@@ -64,7 +64,7 @@ def test_what_stat_shows_does_not_depend_on_the_machine(host: Host, tmp_path: Pa
 def test_listings_are_sorted(host: Host, tmp_path: Path) -> None:
     for name in ("z", "a", "M"):
         (tmp_path / name).touch()
-    handle = opened(host, b".", READ | Access.DIRECTORY)
+    handle = opened(host, b".", READ | FileAccess.DIRECTORY)
     names = [entry.name for entry in host.list_directory(handle)]
     assert names == [b".", b"..", b"M", b"a", b"z"]
 
@@ -148,7 +148,7 @@ def test_an_interrupted_call_is_interrupted_again(tmp_path: Path) -> None:
 def converse(host: HostCalls) -> list[object]:
     """Make one call of most kinds; collect what comes back."""
     answers: list[object] = [host.read(0, 5), host.write(1, b"out\n"), host.path_of(None)]
-    handle = opened(host, b"made", Access.WRITE | Access.CREATE)
+    handle = opened(host, b"made", FileAccess.WRITE | FileAccess.CREATE)
     answers += [handle, host.write(handle, b"abc"), host.status(handle)]
     host.close(handle)
     try:
@@ -156,7 +156,7 @@ def converse(host: HostCalls) -> list[object]:
     except OSError as error:
         answers.append(error.errno)
     answers.append(host.status_of(None, b"made", True))
-    directory = opened(host, b".", READ | Access.DIRECTORY)
+    directory = opened(host, b".", READ | FileAccess.DIRECTORY)
     answers.append(host.list_directory(directory))
     host.remove(None, b"made", False)
     return answers

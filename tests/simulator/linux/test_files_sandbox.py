@@ -12,10 +12,10 @@ import pytest
 
 from simulator.errors import UsageError
 from simulator.linux.files import Host
-from simulator.linux.outside import Access, FileStatus, Special
+from simulator.linux.outside import FileAccess, FileStatus, Special
 
-READ = Access.READ
-CREATE = Access.WRITE | Access.CREATE
+READ = FileAccess.READ
+CREATE = FileAccess.WRITE | FileAccess.CREATE
 SECRET = b"secret"
 
 
@@ -139,7 +139,7 @@ def test_nothing_outside_the_writable_directory_is_created(
     parent = os.fsencode(tree / "root" / "out")
     calls: list[Callable[[], object]] = [
         lambda: host.open(None, path, CREATE, 0o644),
-        lambda: host.open(None, path, CREATE | Access.EXCLUSIVE, 0o644),
+        lambda: host.open(None, path, CREATE | FileAccess.EXCLUSIVE, 0o644),
         lambda: host.make_directory(None, path, 0o755),
         lambda: host.make_link(b"x", None, path),
         lambda: host.link(None, parent + b"/to_file", None, path, False),
@@ -172,9 +172,9 @@ def test_files_outside_the_writable_directory_keep_their_content(
 ) -> None:
     before = snapshot(tree)
     for call in (
-        lambda: host.open(None, path, Access.WRITE, 0),
-        lambda: host.open(None, path, Access.READ | Access.WRITE, 0),
-        lambda: host.open(None, path, Access.READ | Access.TRUNCATE, 0),
+        lambda: host.open(None, path, FileAccess.WRITE, 0),
+        lambda: host.open(None, path, FileAccess.READ | FileAccess.WRITE, 0),
+        lambda: host.open(None, path, FileAccess.READ | FileAccess.TRUNCATE, 0),
         lambda: host.change_mode(None, path, 0o777, True),
         lambda: host.change_times(None, path, 0, 0, True),
         lambda: host.check_access(None, path, os.W_OK),
@@ -203,8 +203,10 @@ def test_a_read_only_open_file_cannot_be_changed(host: Host, tree: Path) -> None
 
 def test_hard_links_made_before_are_not_written_through(host: Host, tree: Path) -> None:
     os.link(tree / "outside" / "secret", tree / "root" / "out" / "hard")
-    fails_with(errno.EACCES, lambda: host.open(None, b"out/hard", Access.WRITE, 0))
-    fails_with(errno.EACCES, lambda: host.open(None, b"out/hard", Access.READ | Access.TRUNCATE, 0))
+    fails_with(errno.EACCES, lambda: host.open(None, b"out/hard", FileAccess.WRITE, 0))
+    fails_with(
+        errno.EACCES, lambda: host.open(None, b"out/hard", FileAccess.READ | FileAccess.TRUNCATE, 0)
+    )
     fails_with(errno.EACCES, lambda: host.change_mode(None, b"out/hard", 0o777, True))
     assert (tree / "outside" / "secret").read_bytes() == SECRET
 
@@ -213,14 +215,14 @@ def test_own_hard_links_work(host: Host, tree: Path) -> None:
     handle = host.open(None, b"out/a", CREATE, 0o644)
     assert isinstance(handle, int)
     host.link(None, b"out/a", None, b"out/b", False)
-    again = host.open(None, b"out/b", Access.WRITE, 0)
+    again = host.open(None, b"out/b", FileAccess.WRITE, 0)
     assert isinstance(again, int)
     assert host.write(again, b"both") == 4
     assert (tree / "root" / "out" / "a").read_bytes() == b"both"
 
 
 def test_a_directory_handle_does_not_lead_out(host: Host) -> None:
-    handle = host.open(None, b"out", READ | Access.DIRECTORY, 0)
+    handle = host.open(None, b"out", READ | FileAccess.DIRECTORY, 0)
     assert isinstance(handle, int)
     assert read_file(host, b"out/../file") == b"hello"
     for path in (b"../../outside/secret", b"up/secret", b"../../../etc/passwd"):
@@ -234,7 +236,7 @@ def test_a_renamed_directory_stays_inside(host: Host, tree: Path) -> None:
     """`..` from a directory that was moved leads to its new parent, still inside."""
     host.make_directory(None, b"out/a", 0o755)
     host.make_directory(None, b"out/a/b", 0o755)
-    handle = host.open(None, b"out/a/b", READ | Access.DIRECTORY, 0)
+    handle = host.open(None, b"out/a/b", READ | FileAccess.DIRECTORY, 0)
     assert isinstance(handle, int)
     host.rename(None, b"out/a/b", None, b"out/b", True)
     assert host.path_of(handle) == os.fsencode(tree / "root" / "out" / "b")
@@ -247,7 +249,7 @@ def test_a_renamed_directory_stays_inside(host: Host, tree: Path) -> None:
 
 def test_a_directory_swapped_for_a_link_is_not_followed(host: Host, tree: Path) -> None:
     """The walk opens each component itself: what the path meant earlier does not matter."""
-    handle = host.open(None, b"out", READ | Access.DIRECTORY, 0)
+    handle = host.open(None, b"out", READ | FileAccess.DIRECTORY, 0)
     assert isinstance(handle, int)
     (tree / "root" / "out").rename(tree / "root" / "was_out")
     (tree / "root" / "out").symlink_to(tree / "outside")
@@ -261,7 +263,7 @@ def test_a_directory_swapped_for_a_link_is_not_followed(host: Host, tree: Path) 
 def test_devices_pipes_and_sockets_of_the_host_stay_closed(host: Host, tree: Path) -> None:
     os.mkfifo(tree / "root" / "out" / "fifo")
     fails_with(errno.EACCES, lambda: host.open(None, b"out/fifo", READ, 0))
-    fails_with(errno.EACCES, lambda: host.open(None, b"out/fifo", Access.WRITE, 0))
+    fails_with(errno.EACCES, lambda: host.open(None, b"out/fifo", FileAccess.WRITE, 0))
     status = host.status_of(None, b"out/fifo", True)
     assert isinstance(status, FileStatus)
     assert stat.S_ISFIFO(status.mode)
@@ -287,7 +289,7 @@ def test_the_program_itself_can_be_opened(tree: Path) -> None:
     try:
         assert read_file(host, b"/proc/self/exe") == SECRET
         assert host.read_link(None, b"/proc/self/exe") == os.fsencode(program)
-        fails_with(errno.ETXTBSY, lambda: host.open(None, b"/proc/self/exe", Access.WRITE, 0))
+        fails_with(errno.ETXTBSY, lambda: host.open(None, b"/proc/self/exe", FileAccess.WRITE, 0))
         with pytest.raises(OSError):
             host.open(None, os.fsencode(program), READ, 0)
     finally:
@@ -301,7 +303,7 @@ def test_the_way_down_to_root_can_be_walked(host: Host, tree: Path) -> None:
     assert isinstance(status, FileStatus)
     assert stat.S_ISDIR(status.mode)
     fails_with(errno.EINVAL, lambda: host.read_link(None, parent))
-    handle = host.open(None, b"..", READ | Access.DIRECTORY, 0)
+    handle = host.open(None, b"..", READ | FileAccess.DIRECTORY, 0)
     assert isinstance(handle, int)
     assert host.path_of(handle) == parent
     assert [entry.name for entry in host.list_directory(handle)] == [b".", b"..", b"root"]
@@ -310,7 +312,7 @@ def test_the_way_down_to_root_can_be_walked(host: Host, tree: Path) -> None:
 
 def test_link_loops_and_long_names(host: Host) -> None:
     fails_with(errno.ELOOP, lambda: host.open(None, b"loop", READ, 0))
-    fails_with(errno.ELOOP, lambda: host.open(None, b"inside", READ | Access.NO_FOLLOW, 0))
+    fails_with(errno.ELOOP, lambda: host.open(None, b"inside", READ | FileAccess.NO_FOLLOW, 0))
     fails_with(errno.ENAMETOOLONG, lambda: host.open(None, b"a" * 300, READ, 0))
     fails_with(errno.ENAMETOOLONG, lambda: host.open(None, b"a/" * 3000, READ, 0))
     fails_with(errno.ENOENT, lambda: host.open(None, b"", READ, 0))

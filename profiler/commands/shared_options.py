@@ -1,0 +1,97 @@
+"""Options that several commands have: written once, with the words that differ as parameters.
+
+Each function returns the decorator that adds its option to a command. Help texts differ where
+commands do: some run one program ("the program"), others any of several ("a program").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from profiler.commands import options
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+Decorator = Callable[[Command], Command]
+
+
+def routine_option(verb: str) -> Decorator[Any]:
+    """Return `--routine`; `verb` says what is done with the routines that match."""
+    return click.option(
+        "--routine",
+        "routines",
+        multiple=True,
+        metavar="GLOB",
+        help=f"{verb} only routines whose name matches; repeatable.",
+    )
+
+
+def json_option(text: str) -> Decorator[Any]:
+    """Return `--json`, whose help is `text`."""
+    return click.option("--json", "json_file", type=options.PATH, metavar="FILE", help=text)
+
+
+def stdin_option(text: str) -> Decorator[Any]:
+    """Return `--stdin`, whose help is `text`."""
+    return click.option("--stdin", "stdin_file", type=options.PATH, metavar="FILE", help=text)
+
+
+def env_option(programs: str) -> Decorator[Any]:
+    """Return `--env` for `programs`: "the program, which inherits none"."""
+    return click.option(
+        "--env",
+        "environment",
+        type=options.variable,
+        metavar="NAME=VALUE",
+        multiple=True,
+        help=f"Set a variable for {programs}; repeatable.",
+    )
+
+
+def max_instructions_option(stopped: str) -> Decorator[Any]:
+    """Return `--max-instructions`; `stopped` is "Stop" or says what is stopped, too."""
+    return click.option(
+        "--max-instructions",
+        type=options.COUNT,
+        metavar="N",
+        help=f"{stopped} after N instructions.",
+    )
+
+
+def timeout_option(text: str) -> Decorator[Any]:
+    """Return `--timeout`, whose help is `text`."""
+    return click.option("--timeout", type=options.seconds, metavar="SECONDS", help=text)
+
+
+def memory_limit_option(program: str) -> Decorator[Any]:
+    """Return `--memory-limit` for `program`: "the program"."""
+    return click.option(
+        "--memory-limit",
+        type=options.size,
+        default="2G",
+        show_default=True,
+        metavar="SIZE",
+        help=f"Memory that {program} may use: bytes, or 64K, 512M, 2G.",
+    )
+
+
+def stack_size_option(program: str, remark: str = "") -> Decorator[Any]:
+    """Return `--stack-size` for `program`: "the program"; `remark` ends the sentence."""
+    return click.option(
+        "--stack-size",
+        type=options.stack_size,
+        default="64M",
+        show_default=True,
+        metavar="SIZE",
+        help=f"Stack of {program}, at most 256M and a quarter of its memory{remark}.",
+    )
+
+
+def progress_option(default: str = "") -> Decorator[Any]:
+    """Return `--progress/--no-progress`; `default` says when a bar is shown without it."""
+    shown = f"  [default: {default}]" if default else ""
+    return click.option(
+        "--progress/--no-progress", default=None, help=f"Show a progress bar.{shown}"
+    )
