@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import chdir
+from textwrap import fill
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.pricing import Pricer
@@ -130,9 +131,8 @@ def plan_stage(example: Example) -> Iterator[str]:
     plan = example.plan.plan
     yield (
         "**5. The scheme makes an `InstrumentationPlan`** (`profiler/plan/placement.py`): actions "
-        f"on {len(plan.actions)} of {len(example.cfg.edges)} edges. There are "
-        f"{plan.path_counters} counters in an {plan.table}, and the register is used by "
-        f"{plan.addressing}."
+        f"on {len(plan.actions)} of {len(example.cfg.edges)} edges. The {plan.path_counters} path "
+        f"counters are an {plan.table}, and the register names one by {plan.addressing}."
     )
     rows = (
         (edge, example.edge_name(edge), f"`{'; '.join(map(str, actions))}`")
@@ -226,7 +226,7 @@ def reading_stage(example: Example) -> Iterator[str]:
     assert reading.edges == example.edges
     yield (
         "**9. The scheme reads its counters** (`PathPlan.read`): paths by number, and from them, "
-        "alone, a count for each edge. `check_reading` in `session/counters.py` compares these "
+        "alone, a count for each edge. `check_reading` in `profiler/session/counters.py` compares these "
         "with what the automaton saw: a difference would be a defect of simprof, and an error."
     )
     rows = []
@@ -276,8 +276,11 @@ def section() -> str:
             *reading_stage(example),
             *measurement_stage(example, code),
         ]
-    lines = "\n".join(parts).replace("\n\n\n", "\n\n")
-    return f"\n{lines.strip()}\n\n"
+    lines = "\n".join(
+        part if part.startswith((" ", "|")) or not part else fill(part, 100) for part in parts
+    )
+    single = lines.replace("\n\n\n", "\n\n").strip()
+    return f"\n{single}\n\n"
 
 
 def main(arguments: Sequence[str]) -> int:
