@@ -226,8 +226,8 @@ def reading_stage(example: Example) -> Iterator[str]:
     assert reading.edges == example.edges
     yield (
         "**9. The scheme reads its counters** (`PathPlan.read`): paths by number, and from them, "
-        "alone, a count for each edge. `check_reading` in `profiler/session/counters.py` compares these "
-        "with what the automaton saw: a difference would be a defect of simprof, and an error."
+        "alone, a count for each edge. `check_reading` in `profiler/session/counters.py` compares "
+        "these with what the automaton saw: a difference is a defect of simprof, and an error."
     )
     rows = []
     for path, count in reading.paths.items():
