@@ -4,6 +4,7 @@
 # make long   all tests, the long ones too
 # make bench  speed, as a table
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing)
+# make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make format, make fixtures, make clean
 
@@ -18,7 +19,7 @@ SUITE ?= spec-like
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long bench results baselines format fixtures clean toolchain
+.PHONY: run test check long bench results structure baselines format fixtures clean toolchain
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -40,6 +41,11 @@ results: $(VENV)/.installed-dev toolchain
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py
+
+structure: $(VENV)/.installed-dev
+	$(BIN)/python tools/structure.py --dot docs/layers.dot
+	$(BIN)/python tools/structure.py --svg docs/layers.svg
+	$(BIN)/python tools/structure.py
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py

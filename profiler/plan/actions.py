@@ -1,9 +1,9 @@
 """Actions: what instrumentation does at one place, and what it does it to.
 
-An action has three readings: `execute` does to an activation's registers and counters what its
-code does, `code.codegen` prices it as SPARC instructions, the reports show it: `str(action)` is
-in the papers' notation. Those here count acyclic paths and events, or write traces; schemes have
-others of their own.
+An action has four readings: `execute` does to an activation's registers and counters what its
+code does, `code.codegen` prices it as SPARC instructions, `code.emission` puts these in their
+place in the routine, the reports show it: `str(action)` is in the papers' notation. Those here
+count acyclic paths and events, or write traces; schemes have others of their own.
 
 Actions are executed once for each path segment that a program executes in each register state,
 and the kernel counts how often that is (see `engine.segments`).

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -130,6 +133,35 @@ def test_baselines_of_it(simprof: Simprof, installed: Path, tmp_path: Path) -> N
     assert gone.returncode == 125
     assert "heads" in gone.stderr
     assert len(gone.stderr.splitlines()) == 1
+
+
+# docs/SCHEMES.md
+
+PAGE = (ROOT / "docs" / "SCHEMES.md").read_text()
+SESSIONS = "".join(re.findall(r"```console\n(.*?)```", PAGE, re.DOTALL))
+
+
+@pytest.mark.parametrize("kind", ["python", "toml"])
+def test_the_page_quotes_the_example(kind: str) -> None:
+    source = "".join(path.read_text() for path in EXAMPLE.iterdir() if path.is_file())
+    quoted = re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
+    assert quoted
+    for passage in quoted:
+        assert passage in source
+
+
+def test_the_page_shows_what_is_printed(simprof: Simprof, tmp_path: Path) -> None:
+    (tmp_path / "fixtures").symlink_to(FIXTURES)
+    (graph,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)
+    (tmp_path / "loop.json").write_text(graph)
+    shown = re.split(r"^\$ simprof (.*)\n", SESSIONS, flags=re.MULTILINE)[1:]
+    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+    assert len(shown) >= 2 * 7
+    for command, expected in zip(shown[::2], shown[1::2], strict=True):
+        done = simprof(*shlex.split(command))
+        texts = (done.stdout, done.stderr)
+        checked = (doctest.OutputChecker().check_output(expected, text, flags) for text in texts)
+        assert any(checked), (command, texts)
 
 
 # Broken distributions

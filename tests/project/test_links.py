@@ -1,0 +1,82 @@
+"""What documents point to exists: relative links, paths in code spans, modules in tables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for folder in (".", "docs", "fixtures", "tests")
+    for path in ((ROOT / folder).glob("*.md") if folder == "." else (ROOT / folder).rglob("*.md"))
+)
+CODE_SPAN = re.compile(r"`([^`\n]+)`")
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+PATH = re.compile(r"[\w.*-]+(?:/[\w.*-]+)+/?")
+SCHEMA = re.compile(r"simprof/\w+/\d+")
+IN_WHEELS = {"profiler/data/"}
+TOP = {path.name for path in ROOT.iterdir()}
+
+
+def prose(document: str) -> str:
+    """A document's text without its blocks of code and its generated part."""
+    text = (ROOT / document).read_text()
+    text = re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+    return re.sub(r"^    .*$", "", text, flags=re.MULTILINE)
+
+
+def mentioned_paths(text: str) -> Iterator[str]:
+    """Paths in code spans: below a directory of the repository, or to a Python file."""
+    for span in CODE_SPAN.findall(text):
+        is_path = PATH.fullmatch(span) and not SCHEMA.fullmatch(span) and span not in IN_WHEELS
+        if is_path and (span.split("/")[0] in TOP or span.endswith(".py")):
+            yield span
+
+
+def exists(path: str, folder: Path) -> bool:
+    """Whether something has this path, which may be a pattern, from a folder or from the root."""
+    return any(next(start.glob(path.rstrip("/")), None) is not None for start in (folder, ROOT))
+
+
+def test_documents_are_found() -> None:
+    assert {"README.md", "docs/ARCHITECTURE.md", "fixtures/suites/README.md"} <= set(DOCUMENTS)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_relative_links_lead_somewhere(document: str) -> None:
+    folder = (ROOT / document).parent
+    for target in LINK.findall(prose(document)):
+        if not re.match(r"[a-z]+:", target):
+            assert (folder / target.split("#")[0]).exists(), target
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_mentioned_paths_exist(document: str) -> None:
+    folder = (ROOT / document).parent
+    missing = [path for path in mentioned_paths(prose(document)) if not exists(path, folder)]
+    assert not missing
+
+
+def test_tables_of_the_architecture_name_modules() -> None:
+    """The second column names modules of the packages in the section's title."""
+    packages: list[str] = []
+    checked = 0
+    for line in (ROOT / "docs" / "ARCHITECTURE.md").read_text().splitlines():
+        if line.startswith("##"):
+            packages = [
+                span.removesuffix(".py").removesuffix("/cli") for span in CODE_SPAN.findall(line)
+            ]
+            packages = [*packages, "profiler"] if len(packages) > 1 else packages
+        elif line.startswith("| ") and packages and line.count("|") == 4:
+            for name in CODE_SPAN.findall(line.split("|")[2]):
+                starts = ["", *(f"{package}/" for package in packages)]
+                places = [ROOT / f"{start}{name}" for start in starts]
+                files = [*places, *(place.with_name(f"{place.name}.py") for place in places)]
+                assert any(file.exists() for file in files), line
+                checked += 1
+    assert checked > 80

@@ -1,0 +1,145 @@
+"""How the packages lean on each other: the committed drawing, and what tools/structure.py says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tools.structure import (
+    drawing,
+    levels,
+    main,
+    module_cycles,
+    package_cycles,
+    read_tree,
+    unit_imports,
+    upward_imports,
+)
+
+LAYERS = """
+[[tool.importlinter.contracts]]
+name = "Layers"
+type = "layers"
+containers = ["profiler"]
+layers = ["upper", "left | right", "(absent)", "lower"]
+"""
+
+
+def tree_of(directory: Path, sources: Mapping[str, str]) -> Path:
+    """Write modules by dotted name, and the `__init__` modules above them."""
+    (directory / "pyproject.toml").write_text(LAYERS)
+    for name, text in sources.items():
+        path = directory.joinpath(*name.split(".")).with_suffix(".py")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        for parent in path.relative_to(directory).parents[:-1]:
+            (directory / parent / "__init__.py").touch()
+    return directory
+
+
+SOUND = {
+    "profiler.upper.a": "import profiler.left.b\nfrom profiler.lower import d\n",
+    "profiler.left.b": "def late():\n    from profiler.lower.d import value\n",
+    "profiler.right.c": "",
+    "profiler.lower.d": "value = 1\n",
+}
+
+
+def test_the_repository_has_no_cycle_and_nothing_points_up(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main([]) == 0, capsys.readouterr().out
+
+
+def test_the_drawing_is_up_to_date() -> None:
+    committed = (ROOT / "docs" / "layers.dot").read_text()
+    assert committed == drawing(read_tree(ROOT)), "run `make structure`"
+
+
+def test_the_picture_is_of_the_drawing() -> None:
+    picture = (ROOT / "docs" / "layers.svg").read_text()
+    for unit in unit_imports(read_tree(ROOT)):
+        assert f">{unit}</text>" in picture, "run `make structure`"
+
+
+def test_levels_count_the_longest_way_down(tmp_path: Path) -> None:
+    graph = unit_imports(read_tree(tree_of(tmp_path, SOUND)))
+    assert graph == {
+        "profiler.upper": {"profiler.left", "profiler.lower"},
+        "profiler.left": {"profiler.lower"},
+        "profiler.right": set(),
+        "profiler.lower": set(),
+    }
+    assert levels(graph) == {
+        "profiler.upper": 2,
+        "profiler.left": 1,
+        "profiler.right": 0,
+        "profiler.lower": 0,
+    }
+
+
+def test_a_listing_of_a_sound_tree(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--root", str(tree_of(tmp_path, SOUND))]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["profiler.upper", "2", "2", "2", "2", "0"]
+    assert lines[-3:] == [
+        "0 import cycles between modules",
+        "0 import cycles between packages",
+        "0 imports that point up",
+    ]
+
+
+def test_a_drawing_leaves_out_arrows_that_a_longer_way_implies(tmp_path: Path) -> None:
+    text = drawing(read_tree(tree_of(tmp_path, SOUND)))
+    assert '"profiler.upper" -> "profiler.left"' in text
+    assert '"profiler.left" -> "profiler.lower"' in text
+    assert '"profiler.upper" -> "profiler.lower"' not in text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "from profiler.upper import a\n",
+        "from ..upper import a\n",
+        "def late():\n    import profiler.upper.a\n",
+        "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from profiler.upper.a import x\n",
+    ],
+)
+def test_an_upward_import_is_reported_wherever_it_stands(
+    tmp_path: Path, text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    root = tree_of(tmp_path, {**SOUND, "profiler.lower.d": text})
+    tree = read_tree(root)
+    assert upward_imports(tree, root) == ["profiler.lower.d imports profiler.upper.a"]
+    assert main(["--root", str(root)]) == 1
+    assert "profiler.lower.d imports profiler.upper.a" in capsys.readouterr().out
+
+
+def test_packages_may_be_in_a_cycle_though_no_modules_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sources = {**SOUND, "profiler.right.c": "import profiler.left.e", "profiler.left.e": ""}
+    sources["profiler.left.b"] = "import profiler.right.c"
+    tree = read_tree(tree_of(tmp_path, sources))
+    assert module_cycles(tree) == []
+    assert package_cycles(tree) == [["profiler.left", "profiler.right"]]
+    assert main(["--root", str(tmp_path)]) == 1
+    assert "1 import cycles between packages" in capsys.readouterr().out
+
+
+def test_cycles_inside_a_package_are_seen(tmp_path: Path) -> None:
+    sources = {
+        "profiler.left.one.a": "import profiler.left.two.b",
+        "profiler.left.one.c": "",
+        "profiler.left.two.b": "from ..one import c",
+    }
+    tree = read_tree(tree_of(tmp_path, sources))
+    assert package_cycles(tree) == [["profiler.left.one", "profiler.left.two"]]
+
+
+def test_neighbours_in_a_layer_do_not_point_up(tmp_path: Path) -> None:
+    root = tree_of(tmp_path, {**SOUND, "profiler.right.c": "import profiler.left.b"})
+    assert upward_imports(read_tree(root), root) == []

@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""Measure how the packages lean on each other, from the code itself.
+
+    tools/structure.py               list the packages with size, imports and level; the exit status
+                                     is 1 if there is an import cycle, or an import that points up
+    tools/structure.py --dot FILE    write the drawing of the layers in Graphviz's language
+    tools/structure.py --svg FILE    the same drawing as SVG, through Graphviz's `dot`
+    --root DIRECTORY                 of another tree than this repository
+
+Every import counts: at the top of a module, inside a function, and those for types only.
+
+Words
+-----
+unit
+    What stands right below `simulator` or `profiler` (`profiler.graphs`, `profiler.cli`) with
+    everything in it, and `simprof`.
+level
+    Length of the longest way down from a unit along imports; 0: it imports no other unit.
+sibling
+    What stands in the same package. Siblings are in a cycle between packages when they, or
+    modules in them, import each other all the way round.
+
+Steps -> functions
+    find modules, read their imports   `read_tree`
+    join modules to units              `unit_imports`, `levels`
+    look for cycles                    `module_cycles`, `package_cycles`
+    compare with the declared layers   `upward_imports`
+    write                              `listing`, `drawing`
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import graphviz
+import networkx as nx
+
+ROOT = Path(__file__).resolve().parent.parent
+CONTAINERS = ("profiler", "simulator")
+TOPS = ("simprof", *CONTAINERS)
+COLOURS = {"simprof": "#fdf2d0", "profiler": "#dce9f7", "simulator": "#e3f1dc"}
+
+Graph = Mapping[str, frozenset[str]]
+"""Who imports whom: name -> names."""
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The modules of a source tree.
+
+    Attributes
+    ----------
+    imports
+        Dotted name of a module -> the modules of the tree that it imports. A package's
+        `__init__` has the package's name.
+    lines
+        Dotted name of a module -> lines of its file.
+    packages
+        Which of the modules are packages.
+    """
+
+    imports: Graph
+    lines: Mapping[str, int]
+    packages: frozenset[str]
+
+
+def read_tree(root: Path, tops: Iterable[str] = TOPS) -> Tree:
+    """Read all modules below the top-level packages `tops` of the directory `root`."""
+    files: dict[str, Path] = {}
+    for top in tops:
+        for path in sorted((root / top).rglob("*.py")):
+            parts = path.relative_to(root).with_suffix("").parts
+            files[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    sources = {name: path.read_text() for name, path in files.items()}
+    return Tree(
+        imports={
+            name: frozenset(set(_imported(ast.parse(text), name, files)) - {name})
+            for name, text in sources.items()
+        },
+        lines={name: text.count("\n") for name, text in sources.items()},
+        packages=frozenset(name for name, path in files.items() if path.stem == "__init__"),
+    )
+
+
+def _imported(tree: ast.AST, importer: str, modules: Mapping[str, Path]) -> Iterator[str]:
+    """Yield the modules of the tree that a syntax tree imports anywhere."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in modules)
+        elif isinstance(node, ast.ImportFrom):
+            origin = _absolute(node, importer, modules)
+            for alias in node.names:
+                inner = f"{origin}.{alias.name}"
+                if inner in modules:
+                    yield inner
+                elif origin in modules:
+                    yield origin
+
+
+def _absolute(node: ast.ImportFrom, importer: str, modules: Mapping[str, Path]) -> str:
+    """Return the dotted name after `from`, with leading dots resolved."""
+    if not node.level:
+        return node.module or ""
+    is_package = modules[importer].stem == "__init__"
+    parts = importer.split(".")
+    parent = parts[: len(parts) - node.level + is_package]
+    return ".".join([*parent, *([node.module] if node.module else [])])
+
+
+def unit_of(module: str) -> str:
+    """Return the unit that holds a module."""
+    parts = module.split(".")
+    return ".".join(parts[:2]) if parts[0] in CONTAINERS else parts[0]
+
+
+def unit_imports(tree: Tree) -> Graph:
+    """Return which units import which others. Empty `__init__` modules at the top are none."""
+    joined: dict[str, set[str]] = {
+        unit_of(module): set() for module in tree.imports if module not in CONTAINERS
+    }
+    for module, imported in tree.imports.items():
+        if module not in CONTAINERS:
+            joined[unit_of(module)] |= {unit_of(other) for other in imported} & joined.keys()
+    return {unit: frozenset(others - {unit}) for unit, others in joined.items()}
+
+
+def levels(graph: Graph) -> dict[str, int]:
+    """Return the level of every unit. Units that import each other share one."""
+    joined = nx.condensation(nx.DiGraph(graph))
+    level: dict[int, int] = {}
+    for number in reversed(list(nx.topological_sort(joined))):
+        level[number] = max((level[below] + 1 for below in joined[number]), default=0)
+    return {name: level[number] for name, number in joined.graph["mapping"].items()}
+
+
+def cycles(graph: Graph) -> list[list[str]]:
+    """Return the sets of names that import each other, each sorted: strong components."""
+    components = nx.strongly_connected_components(nx.DiGraph(graph))
+    return sorted(sorted(component) for component in components if len(component) > 1)
+
+
+def module_cycles(tree: Tree) -> list[list[str]]:
+    """Return the cycles between modules."""
+    return cycles(tree.imports)
+
+
+def package_cycles(tree: Tree) -> list[list[str]]:
+    """Return the cycles between siblings, package by package, and between the top packages."""
+    return [
+        cycle
+        for package in ["", *sorted(tree.packages)]
+        for cycle in cycles(_siblings(tree, package))
+    ]
+
+
+def _siblings(tree: Tree, package: str) -> Graph:
+    """Return who imports whom among what stands right in a package; "" is the tree's root."""
+    depth = len(package.split(".")) + 1 if package else 1
+
+    def child(module: str) -> str | None:
+        inside = module.startswith(f"{package}.") if package else True
+        return ".".join(module.split(".")[:depth]) if inside else None
+
+    joined: dict[str, set[str]] = {}
+    for module, imported in tree.imports.items():
+        name = child(module)
+        if name is not None:
+            others = {child(other) for other in imported} - {None, name}
+            joined.setdefault(name, set()).update(other for other in others if other)
+    return {name: frozenset(others) for name, others in joined.items()}
+
+
+def declared_layers(root: Path) -> list[list[list[str]]]:
+    """Return the `layers` contracts of pyproject.toml: layers from the top, as dotted names.
+
+    Neighbours in a layer are not compared here; `lint-imports` does that.
+    """
+    settings = tomllib.loads((root / "pyproject.toml").read_text())
+    contracts = settings.get("tool", {}).get("importlinter", {}).get("contracts", [])
+    declared = []
+    for contract in contracts:
+        if contract["type"] != "layers":
+            continue
+        for container in contract.get("containers", [""]):
+            prefix = f"{container}." if container else ""
+            layers = [layer.replace(":", "|").split("|") for layer in contract["layers"]]
+            declared.append([[prefix + name.strip(" ()") for name in row] for row in layers])
+    return declared
+
+
+def upward_imports(tree: Tree, root: Path) -> list[str]:
+    """Return the imports that point up in a declared contract, as `importer imports module`."""
+    pointing_up = []
+    for layers in declared_layers(root):
+        heights = {name: -number for number, layer in enumerate(layers) for name in layer}
+        for module, imported in sorted(tree.imports.items()):
+            for other in sorted(imported):
+                own, theirs = _height(module, heights), _height(other, heights)
+                if own is not None and theirs is not None and theirs > own:
+                    pointing_up.append(f"{module} imports {other}")
+    return pointing_up
+
+
+def _height(module: str, heights: Mapping[str, int]) -> int | None:
+    """Return the height of the layer that holds a module; None where none does."""
+    parts = module.split(".")
+    prefixes = (".".join(parts[:length]) for length in range(len(parts), 0, -1))
+    return next((heights[name] for name in prefixes if name in heights), None)
+
+
+def listing(tree: Tree, root: Path) -> tuple[str, bool]:
+    """Return the listing, and whether the structure is sound."""
+    graph = unit_imports(tree)
+    problems = {
+        "import cycles between modules": [", ".join(cycle) for cycle in module_cycles(tree)],
+        "import cycles between packages": [", ".join(cycle) for cycle in package_cycles(tree)],
+        "imports that point up": upward_imports(tree, root),
+    }
+    height = levels(graph)
+    rows = [("unit", "level", "modules", "lines", "imports", "imported by")]
+    for unit in sorted(graph, key=lambda name: (-height[name], name)):
+        modules = [module for module in tree.imports if unit_of(module) == unit]
+        rows.append(
+            (
+                unit,
+                str(height[unit]),
+                str(len(modules)),
+                f"{sum(tree.lines[module] for module in modules):,}",
+                str(len(graph[unit])),
+                str(sum(unit in others for others in graph.values())),
+            )
+        )
+    edges = sum(len(others) for others in graph.values())
+    text = _columns(rows)
+    text += f"\n{len(graph)} units, {len(tree.imports)} modules, {edges} imports between units\n"
+    for what, lines in problems.items():
+        text += f"{len(lines)} {what}\n" + "".join(f"    {line}\n" for line in lines)
+    return text, not any(problems.values())
+
+
+def _columns(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for first, *numbers in rows:
+        cells = [text.rjust(width) for text, width in zip(numbers, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def drawing(tree: Tree) -> str:
+    """Return the drawing of the layers as DOT: an arrow goes from a unit to one that it imports.
+
+    Units of one level stand in one row. An arrow is left out where a longer way down says that
+    the one unit stands above the other.
+    """
+    graph = unit_imports(tree)
+    height = levels(graph)
+    dot = graphviz.Digraph("layers", graph_attr={"rankdir": "TB", "ranksep": "0.35"})
+    dot.attr("node", shape="box", style="rounded,filled", fontname="sans-serif", fontsize="11")
+    dot.attr("edge", color="#707070", arrowsize="0.6")
+    for number in sorted(set(height.values()), reverse=True):
+        with dot.subgraph(name=f"level_{number}", graph_attr={"rank": "same"}) as row:
+            for unit in sorted(name for name in graph if height[name] == number):
+                row.node(unit, fillcolor=COLOURS[unit.split(".")[0]])
+    arrows = nx.DiGraph(graph)
+    if nx.is_directed_acyclic_graph(arrows):
+        arrows = nx.transitive_reduction(arrows)
+    for source, target in sorted(arrows.edges):
+        dot.edge(source, target)
+    return str(dot.source)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit status."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
+    parser.add_argument("--root", type=Path, default=ROOT, metavar="DIRECTORY")
+    parser.add_argument("--dot", type=Path, metavar="FILE", help="write the drawing's source")
+    parser.add_argument("--svg", type=Path, metavar="FILE", help="write the drawing as SVG")
+    options = parser.parse_args(arguments)
+    tree = read_tree(options.root)
+    if options.dot is not None:
+        options.dot.write_text(drawing(tree))
+    if options.svg is not None:
+        options.svg.write_bytes(graphviz.Source(drawing(tree)).pipe("svg"))
+    if options.dot is not None or options.svg is not None:
+        return 0
+    text, sound = listing(tree, options.root)
+    sys.stdout.write(text)
+    return 0 if sound else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
