@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from profiler.commands import options, program_options
+from profiler.commands import options, program_options, streams
 from profiler.commands.scheme_options import collect, percentage, scheme_options
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import registry
@@ -48,7 +48,6 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @click.option(
     "--modes",
     type=modes,
-    default=registry.planned_modes(),
     metavar="MODE,MODE,...",
     help="Schemes to compare.  [default: all but edges]",
 )
@@ -66,7 +65,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 def compare_command(
     elf: str,
     arguments: tuple[str, ...],
-    modes: tuple[str, ...],
+    modes: tuple[str, ...] | None,
     settings: tuple[tuple[float, float], ...],
     weights: Weights | Path,
     **chosen: Any,
@@ -78,7 +77,7 @@ def compare_command(
     stderr, and its exit status is simprof's, as with `simprof run`.
     """
     scheme = collect(chosen, weights)
-    wanted = tuple(make_settings(modes, settings, scheme))
+    wanted = tuple(make_settings(modes or all_modes(), settings, scheme))
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
@@ -96,6 +95,14 @@ def compare_command(
         partial(compare_text.render, rows, comparison.emulations), chosen["report"]
     )
     return comparison.measurements[0].ending.code
+
+
+def all_modes() -> tuple[str, ...]:
+    """Return all modes that instrument and work; say on stderr which others are left out."""
+    working, failing = registry.tried_modes()
+    for scheme in failing:
+        streams.write(streams.STDERR, f"simprof: left out: {scheme.reason}\n")
+    return working
 
 
 def make_settings(

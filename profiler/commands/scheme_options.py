@@ -133,9 +133,12 @@ def _type(option: SchemeOption) -> Any:
     if issubclass(option.kind, StrEnum):
         return options.choice(*option.kind)
     if option.kind is int:
-        return click.IntRange(min=_whole(option.least), max=_whole(option.greatest))
+        bounds = (_whole(option.least), _whole(option.greatest))
+        return click.INT if bounds == (None, None) else click.IntRange(*bounds)
     if (option.least, option.greatest) == (0, 100):
         return percentage
+    if option.least is None and option.greatest is None:
+        return click.FLOAT
     return click.FloatRange(min=option.least, max=option.greatest)
 
 

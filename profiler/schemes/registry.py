@@ -8,7 +8,6 @@ wrong with one of them concerns its mode only.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
 from functools import cache
 from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
@@ -19,6 +18,7 @@ from profiler.schemes.bittrace import BITTRACE
 from profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from profiler.schemes.definition import PlanOrder, SchemeDefinition, SchemeOption
 from profiler.schemes.kiter import KITER
+from profiler.schemes.others import BrokenScheme, distribution_of, load, try_out
 from profiler.schemes.pp import PP
 from profiler.schemes.qpt import QPT, QPT2
 from profiler.schemes.tpp import TPP
@@ -42,65 +42,58 @@ OWN = (PP, QPT2, QPT, WITNESS, BITS, BITTRACE, TPP, KITER, NAIVE, CALLS, CALLS_O
 """simprof's own, in the order of reports."""
 
 
-@dataclass(frozen=True)
-class BrokenScheme:
-    """A mode that cannot be used, and why: one line that names the distribution."""
-
-    mode: str
-    reason: str
-
-
 @cache
 def schemes() -> Mapping[str, SchemeDefinition | BrokenScheme]:
     """Return all schemes by mode: simprof's own, then others by name."""
     known: dict[str, SchemeDefinition | BrokenScheme] = {own.mode: own for own in OWN}
-    brought: dict[str, str] = {}
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value)):
-        source = _distribution(entry)
+    owners = dict.fromkeys(known, "simprof")
+    taken = {option.name: option for own in OWN for option in own.options}
+    for entry in _entries():
+        source = distribution_of(entry)
         if entry.name in known:
-            rival = brought.get(entry.name, "simprof")
+            rival = owners[entry.name]
             reason = f"{source} names a mode that {rival} has already: remove one of them"
             known[entry.name] = BrokenScheme(entry.name, f"mode {entry.name}: {reason}")
             continue
-        brought[entry.name] = source
-        known[entry.name] = _load(entry, source)
+        owners[entry.name] = source
+        scheme = load(entry, taken)
+        known[entry.name] = scheme
+        if isinstance(scheme, SchemeDefinition):
+            taken |= {option.name: option for option in scheme.options}
     return MappingProxyType(known)
 
 
-def _distribution(entry: EntryPoint) -> str:
-    if entry.dist is None:
-        return f"the distribution of {entry.value}"
-    return f"distribution {entry.dist.name} {entry.dist.version}"
-
-
-def _load(entry: EntryPoint, source: str) -> SchemeDefinition | BrokenScheme:
-    def broken(why: str) -> BrokenScheme:
-        return BrokenScheme(
-            entry.name, f"mode {entry.name}: {source} {why}: mend or remove that distribution"
-        )
-
-    try:
-        definition = entry.load()
-    except Exception as error:  # whatever the distribution's code raises: it is not ours
-        what = " ".join(f"{type(error).__name__}: {error}".split())
-        return broken(f"cannot be imported ({what})")
-    lacking = [f.name for f in fields(SchemeDefinition) if not hasattr(definition, f.name)]
-    if lacking:
-        return broken(f"lacks {', '.join(lacking)} in {entry.value}")
-    if not isinstance(definition, SchemeDefinition):
-        return broken(f"brings no SchemeDefinition as {entry.value}")
-    if definition.mode != entry.name:
-        return broken(f"brings a scheme of mode {definition.mode} under another name")
-    return definition
+def _entries() -> list[EntryPoint]:
+    return sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 
 @cache
 def brought() -> tuple[str, ...]:
     """Return what tells the versions of other distributions' schemes apart, one text each."""
-    return tuple(
-        f"{entry.name} {entry.value} {_distribution(entry)}"
-        for entry in sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
-    )
+    return tuple(f"{entry.name} {entry.value} {distribution_of(entry)}" for entry in _entries())
+
+
+def broken() -> tuple[BrokenScheme, ...]:
+    """Return the modes that cannot be used."""
+    return tuple(each for each in schemes().values() if isinstance(each, BrokenScheme))
+
+
+def tried_modes() -> tuple[tuple[str, ...], tuple[BrokenScheme, ...]]:
+    """Return the modes that instrument, and those that turn out not to work when they are tried.
+
+    Schemes of other distributions plan a small graph for that: their planners may be imported
+    when they are first used.
+    """
+    own = {scheme.mode for scheme in OWN}
+    failing = list(broken())
+    working = []
+    for mode in planned_modes():
+        problem = None if mode in own else try_out(definition(mode))
+        if problem is None:
+            working.append(mode)
+        else:
+            failing.append(BrokenScheme(mode, problem))
+    return tuple(working), tuple(failing)
 
 
 def modes() -> tuple[str, ...]:

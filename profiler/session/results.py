@@ -22,7 +22,7 @@ from profiler.profiles.profile import (
 )
 from profiler.request.request import SchemeOptions
 from profiler.schemes import registry
-from profiler.schemes.definition import plain
+from profiler.schemes.definition import SchemeDefinition, plain
 from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Invocation, Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
@@ -87,7 +87,7 @@ def _measure(observation: Observation, scheme: SchemeRun, self_check: bool) -> M
         added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
         counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
         routines=routines,
-        warnings=tuple(_warnings(observation, unattributed, wrapped)),
+        warnings=tuple(_warnings(observation, definition, unattributed, wrapped)),
         partial=run.reason in ("budget", "interrupted"),
         lines=_lines(observation.program, routines),
         sizes=dict(sizes),
@@ -256,7 +256,10 @@ def _fault(observation: Observation, fault: Fault) -> FaultInfo:
 
 
 def _warnings(
-    observation: Observation, unattributed: Mapping[str, int], wrapped: Sequence[str]
+    observation: Observation,
+    definition: SchemeDefinition,
+    unattributed: Mapping[str, int],
+    wrapped: Sequence[str],
 ) -> Iterator[str]:
     if wrapped:
         yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
@@ -265,6 +268,9 @@ def _warnings(
             f"{unattributed['unattributed_transfers']} transfers and "
             f"{unattributed['unattributed_instructions']} instructions could not be attributed"
         )
+    judge = definition.judged_by
+    if judge is not None and judge not in observation.judges:
+        yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
     for address, reason in observation.irregular:
         yield f"irregular code at {address:#x} was executed: {reason}"
 

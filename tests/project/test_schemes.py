@@ -13,9 +13,16 @@ import textwrap
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import pytest
 
+from profiler.commands.cfg import cfg_command
+from profiler.commands.compare import compare_command
+from profiler.commands.graph import graph_command
+from profiler.commands.regress_record import record_command
+from profiler.commands.run import run_command
 from profiler.schemes import registry
+from profiler.schemes.others import RESERVED
 from tests.conftest import FIXTURES, ROOT
 
 EXAMPLE = FIXTURES / "example_scheme"
@@ -164,11 +171,51 @@ def test_the_page_shows_what_is_printed(simprof: Simprof, tmp_path: Path) -> Non
         assert any(checked), (command, texts)
 
 
+def test_reserved_options_are_those_of_the_commands() -> None:
+    """A scheme cannot declare an option that a command has for something else."""
+    own = {flag for option in registry.options() for flag in option.flags}
+    own |= {f"--{option.name.replace('_', '-')}" for option in registry.options()}
+    commands = (run_command, compare_command, graph_command, cfg_command, record_command)
+    flags = {
+        flag
+        for command in commands
+        for option in command.params
+        if isinstance(option, click.Option)
+        for flag in (*option.opts, *option.secondary_opts)
+    }
+    assert flags - own - {"-k", "--iterations"} == RESERVED - {"-h", "--help"}
+
+
 # Broken distributions
 
 METADATA = "Metadata-Version: 2.1\nName: {}\nVersion: {}\n"
 
+DEFINED = "from profiler.schemes.definition import *\nfrom profiler.schemes.registry import PP\n"
 BROKEN = {
+    "leaving": ("raise SystemExit(3)", "cannot be imported (SystemExit: 3)"),
+    "typed": (
+        DEFINED + "SCHEME = SchemeDefinition(mode='typed', description=None, plan=3, options=1)",
+        "has a value of a wrong type as description, plan, options",
+    ),
+    "reading": (
+        DEFINED + "SCHEME = SchemeDefinition(mode='reading', description='', plan=None, "
+        "reads=('cold',))",
+        "reads other options than path_limit, weights, table",
+    ),
+    "a_b": (
+        DEFINED + "SCHEME = SchemeDefinition(mode='a_b', description='', plan=None)",
+        "has a name that is not of small letters, digits and dashes",
+    ),
+    "clashing": (
+        DEFINED + "SCHEME = SchemeDefinition(mode='clashing', description='', plan=None, "
+        "options=(SchemeOption('cold', int, 3, 'mine', 'x'),))",
+        "declares option cold, which another scheme has",
+    ),
+    "taking": (
+        DEFINED + "SCHEME = SchemeDefinition(mode='taking', description='', plan=None, "
+        "options=(SchemeOption('json', int, 3, 'mine', 'x'),))",
+        "declares option --json, which simprof has",
+    ),
     "raising": ("raise RuntimeError('no\\nluck')", "cannot be imported (RuntimeError: no luck)"),
     "nothing": ("VALUE = 1", "cannot be imported (AttributeError: "),
     "lacking": ("class Scheme:\n    mode = 'lacking'\nSCHEME = Scheme()", "lacks description, "),
@@ -195,12 +242,13 @@ def broken(tmp_path: Path) -> Callable[[str, str], Simprof]:
 
     def install(mode: str, source: str) -> Simprof:
         site = tmp_path / "site"
+        module = "brought_" + re.sub(r"\W", "_", mode)
         info = site / f"simprof_{mode}-1.2.dist-info"
         info.mkdir(parents=True)
         (info / "METADATA").write_text(METADATA.format(f"simprof-{mode}", "1.2"))
-        entry = f"{mode} = brought_{mode}:SCHEME"
+        entry = f"{mode} = {module}:SCHEME"
         (info / "entry_points.txt").write_text(f"[{registry.GROUP}]\n{entry}\n")
-        (site / f"brought_{mode}.py").write_text(textwrap.dedent(source))
+        (site / f"{module}.py").write_text(textwrap.dedent(source))
         return started(site, tmp_path)
 
     return install
@@ -222,10 +270,70 @@ def test_a_broken_distribution_spoils_its_mode_only(
         assert done.returncode == 125, command
         (line,) = done.stderr.splitlines()
         assert f"mode {mode}: distribution simprof-{mode} 1.2 {reason}" in line
+    if mode == "pp":
+        judged = simprof("run", "--mode=tpp", LOOPS)
+        assert "nothing tells how much of the flow is definite: mode pp" in judged.stderr
+    compared = simprof("compare", "--report", os.devnull, LOOPS)
+    assert compared.returncode == 0
+    (line,) = compared.stderr.splitlines()
+    assert line.startswith(f"simprof: left out: mode {mode}: distribution ")
     other = "qpt2" if mode == "pp" else "pp"
     assert simprof("run", f"--mode={other}", "--report", os.devnull, LOOPS).returncode == 0
-    assert simprof("compare", "--report", os.devnull, LOOPS).returncode == 0
     assert simprof("run", "--help").returncode == 0
+
+
+LATE = {
+    "planless": (
+        "def plan(order):\n    import nowhere_to_be_found\n"
+        "SCHEME = SchemeDefinition(mode='planless', description='', plan=plan)",
+        "fails to plan (ModuleNotFoundError: No module named 'nowhere_to_be_found')",
+    ),
+    "codeless": (
+        "def code():\n    raise RuntimeError('no code')\n"
+        "SCHEME = replace(PP, mode='codeless', code=code)",
+        "fails to bring its code (RuntimeError: no code)",
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", LATE)
+def test_a_scheme_that_fails_when_it_is_used_spoils_its_mode_only(
+    mode: str, broken: Callable[[str, str], Simprof]
+) -> None:
+    source, reason = LATE[mode]
+    simprof = broken(mode, f"{DEFINED}from dataclasses import replace\n{source}")
+    done = simprof("run", f"--mode={mode}", LOOPS)
+    assert done.returncode == 125
+    assert done.stderr.splitlines()[-1].startswith(
+        f"simprof: mode {mode}: distribution simprof-{mode} 1.2 {reason}"
+    )
+    assert "Traceback" not in done.stderr
+    compared = simprof("compare", "--report", os.devnull, LOOPS)
+    assert compared.returncode == 0
+    assert f"simprof: left out: mode {mode}: " in compared.stderr
+    assert reason in compared.stderr
+
+
+@pytest.mark.parametrize("kind", ["PP", "BITTRACE", "TPP", "KITER", "WITNESS", "QPT", "CALLS"])
+def test_any_scheme_does_as_well_under_another_name(
+    kind: str, broken: Callable[[str, str], Simprof], tmp_path: Path
+) -> None:
+    """Nothing but its definition makes a scheme one that counts paths, traces, or is guided."""
+    simprof = broken(
+        "copied",
+        f"from dataclasses import replace\nfrom profiler.schemes.registry import {kind}\n"
+        f"SCHEME = replace({kind}, mode='copied')",
+    )
+    own = str(getattr(registry, kind).mode)
+    answers = []
+    for mode in (own, "copied"):
+        done = simprof("run", f"--mode={mode}", "--json", mode, "--top", "5", LOOPS)
+        assert done.returncode == 0, done.stderr
+        answer = json.loads((tmp_path / mode).read_text())
+        assert answer.pop("mode") == mode
+        report = [line for line in done.stderr.splitlines() if not line.startswith("mode ")]
+        answers.append((answer, report))
+    assert answers[0] == answers[1]
 
 
 def test_two_distributions_with_one_mode_name_each_other(

@@ -1,0 +1,185 @@
+"""Schemes that other distributions bring: loaded, checked, and kept from spoiling anything else.
+
+Whatever such a scheme does wrong becomes one line that names its distribution.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from importlib.metadata import EntryPoint
+from typing import ParamSpec, TypeVar
+
+from profiler.request.request import SchemeOptions
+from profiler.schemes.definition import (
+    PLANNING,
+    PlanOrder,
+    ProfileKind,
+    SchemeDefinition,
+    SchemeOption,
+)
+from simulator.errors import SimulatorError, UsageError
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+NAME = re.compile(r"[a-z][a-z0-9-]*")
+"""What a mode may be called: lists of modes and settings have commas and brackets."""
+
+OPTION_NAME = re.compile(r"[a-z][a-z0-9_]*")
+
+RESERVED = frozenset(
+    """
+    -h --help -o --output --mode --modes --weights --path-limit --table --edge-profile --routine
+    --top --json --report --stdin --root --writable --env --argv0 --max-instructions --timeout
+    --memory-limit --stack-size --progress --no-progress --self-check --trace --tpp --format --code
+    --enumerate --suite --width --input
+    """.split()
+)
+"""Options of the commands that take a scheme's options."""
+
+
+@dataclass(frozen=True)
+class BrokenScheme:
+    """A mode that cannot be used, and why: one line that names the distribution."""
+
+    mode: str
+    reason: str
+
+
+def distribution_of(entry: EntryPoint) -> str:
+    """Return what messages call the distribution of an entry point."""
+    if entry.dist is None or not entry.dist.name:
+        return f"the distribution of {entry.value}"
+    return f"distribution {entry.dist.name} {entry.dist.version}"
+
+
+def load(entry: EntryPoint, taken: Mapping[str, SchemeOption]) -> SchemeDefinition | BrokenScheme:
+    """Load the scheme of an entry point.
+
+    Parameters
+    ----------
+    entry
+        Of the group `simprof.schemes`, named as its mode.
+    taken
+        Options of other schemes by name. The same option may be declared again.
+    """
+    source = distribution_of(entry)
+    try:
+        definition = entry.load()
+    except (Exception, SystemExit) as error:  # whatever the code raises: it is not ours
+        reason = f"cannot be imported ({_words(error)})"
+    else:
+        reason = next(_faults(entry, definition, taken), "")
+    if reason:
+        text = f"mode {entry.name}: {source} {reason}: mend or remove that distribution"
+        return BrokenScheme(entry.name, text)
+    return _guarded(definition, f"mode {entry.name}: {source}")
+
+
+def _words(error: BaseException) -> str:
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _faults(
+    entry: EntryPoint, definition: object, taken: Mapping[str, SchemeOption]
+) -> Iterator[str]:
+    """Yield what is wrong with a definition."""
+    lacking = [f.name for f in fields(SchemeDefinition) if not hasattr(definition, f.name)]
+    if lacking:
+        yield f"lacks {', '.join(lacking)} in {entry.value}"
+        return
+    if not isinstance(definition, SchemeDefinition):
+        yield f"brings no SchemeDefinition as {entry.value}"
+        return
+    if definition.mode != entry.name:
+        yield f"brings a scheme of mode {definition.mode} under another name"
+    if not NAME.fullmatch(entry.name):
+        yield "has a name that is not of small letters, digits and dashes"
+    wrong = [name for name, fits in _TYPES.items() if not fits(getattr(definition, name))]
+    if wrong:
+        yield f"has a value of a wrong type as {', '.join(wrong)}"
+        return
+    if set(definition.reads) - set(PLANNING):
+        yield f"reads other options than {', '.join(PLANNING)}"
+    for option in definition.options:
+        yield from _option_faults(option, taken)
+
+
+def _option_faults(option: SchemeOption, taken: Mapping[str, SchemeOption]) -> Iterator[str]:
+    if not isinstance(option, SchemeOption) or not OPTION_NAME.fullmatch(option.name):
+        yield f"has an option that is none: {option!r}"
+        return
+    if taken.get(option.name, option) != option:
+        yield f"declares option {option.name}, which another scheme has"
+    flags = option.flags or (f"--{option.name.replace('_', '-')}",)
+    if clash := RESERVED.intersection(flags):
+        yield f"declares option {', '.join(sorted(clash))}, which simprof has"
+    kinds = (int, float, bool, StrEnum)
+    if not (isinstance(option.kind, type) and issubclass(option.kind, kinds)):
+        yield f"declares option {option.name} of a kind that options cannot have"
+    elif type(option.default) is not option.kind:
+        yield f"declares option {option.name} with a default of another kind"
+
+
+_TYPES: Mapping[str, Callable[[object], bool]] = {
+    "description": lambda value: isinstance(value, str),
+    "collects": lambda value: isinstance(value, ProfileKind) or callable(value),
+    "plan": lambda value: value is None or callable(value),
+    "reads": lambda value: isinstance(value, tuple),
+    "options": lambda value: isinstance(value, tuple),
+    "guided": lambda value: isinstance(value, bool),
+    "judged_by": lambda value: value is None or isinstance(value, str),
+    "code": callable,
+    "describe": callable,
+    "losses": lambda value: isinstance(value, tuple),
+    "setting_text": callable,
+}
+"""Field of a definition -> whether a value is of its type."""
+
+
+def _guarded(definition: SchemeDefinition, source: str) -> SchemeDefinition:
+    """Return a scheme whose functions fail in one line that names the distribution."""
+
+    def guard(work: Callable[P, T], doing: str) -> Callable[P, T]:
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+            try:
+                return work(*args, **kwargs)
+            except SimulatorError:
+                raise
+            except (Exception, SystemExit) as error:
+                raise UsageError(
+                    f"{source} fails {doing} ({_words(error)}): mend or remove that distribution"
+                ) from error
+
+        return guarded
+
+    return replace(
+        definition,
+        plan=None if definition.plan is None else guard(definition.plan, "to plan"),
+        code=guard(definition.code, "to bring its code"),
+        describe=guard(definition.describe, "to describe a plan"),
+        setting_text=guard(definition.setting_text, "to describe a setting"),
+    )
+
+
+def try_out(definition: SchemeDefinition) -> str | None:
+    """Plan a small graph under a scheme; return what goes wrong, None if nothing does."""
+    from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
+
+    blocks = tuple(Block(k, k, 1) for k in range(2))
+    edges = (
+        Edge(0, 2, 0, EdgeKind.ENTRY),
+        Edge(1, 0, 1, EdgeKind.FALL_THROUGH),
+        Edge(2, 1, 3, EdgeKind.EXIT),
+    )
+    cfg = ControlFlowGraph("trial", 0, 8, blocks, edges)
+    try:
+        definition.code()
+        if definition.plan is not None:
+            definition.plan(PlanOrder(cfg, SchemeOptions(), None, (1, 1, 1)))
+    except SimulatorError as error:
+        return str(error)
+    return None
