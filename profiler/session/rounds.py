@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from profiler.recovery.recovery import Discoveries, Known, recover
 from profiler.request.request import Phase, Progress, Setting
@@ -145,6 +146,23 @@ def settle(
         emulations=current.emulations,
     )
     return observation, current
+
+
+def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> None:
+    """Run once more, as the run did that `current` comes after, and write its trace.
+
+    Parameters
+    ----------
+    study, current
+        Of a run that has been settled.
+    setting
+        A scheme that writes a trace. All routines are traced, whatever the user selected.
+    path
+        Where the trace goes.
+    """
+    invocation = replace(study.invocation, routines=())
+    traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
+    _play(traced, current, traced.planners([setting]), ExecutionOptions(persistent=True))
 
 
 def _play(
