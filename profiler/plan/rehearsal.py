@@ -9,7 +9,8 @@ after the other (`interpret`), reads the counters, and compares.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.flow import block_counts
@@ -141,20 +142,26 @@ def rehearse(plan: RoutinePlan, decoder: PathDecoder | None, walks: Sequence[Exe
 
 
 def _check_paths(decoder: PathDecoder, walk: ExecutedWalk) -> None:
-    """Check that each path that an activation counts is a part of it (self-loops left out)."""
+    """Check that each path is counted no more often than it is a part of the activation.
+
+    Self-loops are no part of paths: they are left out of the activation, but for paths of one
+    block, which may lie between two crossings of a self-loop.
+    """
     cfg = decoder.cfg
-    counters = interpret.execute(cfg, decoder.plan, [walk])
     ends = [cfg.edges[edge] for edge in walk.edges]
     blocks = [edge.target for edge in ends if edge.source != edge.target]
-    places: dict[int, list[int]] = {}
+    visits = Counter(edge.target for edge in ends)
+    places: defaultdict[int, list[int]] = defaultdict(list)
     for place, block in enumerate(blocks):
-        places.setdefault(block, []).append(place)
-    for path_id in _numbers(counters.finished_paths):
-        path = list(decoder.decode(path_id).blocks)
-        parts = (blocks[at : at + len(path)] for at in places.get(path[0], ()))
-        assert path in parts, f"in a rehearsal path {path_id} is counted, which was not executed"
-
-
-def _numbers(counters: Iterable[int]) -> list[int]:
-    """The counters of paths that are told apart: the cold counter is none of them."""
-    return [counter for counter in counters if counter >= 0]
+        places[block].append(place)
+    counted: Counter[tuple[int, ...]] = Counter()
+    for path_id, count in interpret.execute(cfg, decoder.plan, [walk]).finished_paths.items():
+        if path_id != COLD_COUNTER:
+            counted[decoder.decode(path_id).blocks] += count
+    for path, count in counted.items():
+        times = sum(tuple(blocks[at : at + len(path)]) == path for at in places[path[0]])
+        most = walk.count * (visits[path[0]] if len(path) == 1 else times)
+        assert count <= most, (
+            f"in a rehearsal the path {' '.join(str(cfg.name_of(block)) for block in path)} "
+            f"counts {count} for {most} executions at most"
+        )

@@ -90,6 +90,11 @@ class Round:
         """The budget of the next run."""
         return self.world.guest.max_instructions
 
+    def untimed(self) -> Round:
+        """Return this round for a run that ends where an earlier one did, however long it takes."""
+        guest = replace(self.world.guest, timeout=None)
+        return replace(self, world=replace(self.world, guest=guest))
+
     def after(self, execution: Execution) -> Round:
         """Return what the round leaves in which this execution took place."""
         world, result = self.world, execution.result
@@ -159,10 +164,18 @@ def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> N
         A scheme that writes a trace. All routines are traced, whatever the user selected.
     path
         Where the trace goes.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user ends it: the trace then says nothing of the earlier run.
     """
     invocation = replace(study.invocation, routines=())
     traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
-    _play(traced, current, traced.planners([setting]), ExecutionOptions(persistent=True))
+    options = ExecutionOptions(persistent=True)
+    execution = _play(traced, current.untimed(), traced.planners([setting]), options)
+    if execution.result.reason == "interrupted":
+        raise KeyboardInterrupt
 
 
 def _play(
