@@ -123,13 +123,18 @@ class Dag:
         """
         position = {vertex: index for index, vertex in enumerate(self.topological)}
         for edge in self.edges:
-            assert position[edge.source] < position[edge.target], edge
+            assert position[edge.source] < position[edge.target], (
+                f"the acyclic graph has the back edge {edge.id}"
+            )
         for vertex in self.topological:
-            assert self.out_edges[vertex] or vertex == self.cfg.exit, f"{vertex} is a leaf"
+            assert self.out_edges[vertex] or vertex == self.cfg.exit, (
+                f"vertex {vertex} of the acyclic graph is a leaf"
+            )
         kept = set(self.real) | set(self.removed) | self.dfs.self_loops
         live = {edge.id for edge in self.cfg.edges if edge.source in self.dfs.reached}
-        assert kept == live
-        assert not set(self.real) & set(self.removed)
+        assert kept == live, f"the acyclic graph lost the edges {sorted(kept ^ live)}"
+        both = set(self.real) & set(self.removed)
+        assert not both, f"the edges {sorted(both)} are both kept and removed"
 
 
 def make_dag(

@@ -137,12 +137,18 @@ class PathNumbering:
         for vertex in self.dag.topological:
             covered = 0
             for edge in self.order[vertex]:
-                assert self.values[edge] == covered, f"value of dag edge {edge}"
+                assert self.values[edge] == covered, (
+                    f"the value of dag edge {edge} is not {covered}"
+                )
                 covered += self.num_paths[self.dag.edges[edge].target]
-            assert vertex == self.dag.cfg.exit or covered == self.num_paths[vertex]
+            assert vertex == self.dag.cfg.exit or covered == self.num_paths[vertex], (
+                f"NumPaths of vertex {vertex} is not {covered}"
+            )
         step = max(self.total // 64, 1)
         for path_id in chain(range(0, self.total, step), (self.total - 1,)):
-            assert self.encode(self.decode(path_id)) == path_id
+            assert self.encode(self.decode(path_id)) == path_id, (
+                f"path {path_id} is encoded as another number than it was decoded from"
+            )
 
 
 def number(dag: Dag) -> PathNumbering:

@@ -98,7 +98,39 @@ class SpanningTree:
         assert reached == vertices, "the tree does not span the graph"
         size = sum(self.in_tree) + (self.root_edge is not None)
         assert size == max(len(vertices) - 1, 0), "the tree has a cycle"
-        assert not any(self.in_tree[edge] for edge in self.excluded)
+        excluded = [edge for edge in self.excluded if self.in_tree[edge]]
+        assert not excluded, f"the excluded edges {sorted(excluded)} are in the tree"
+
+    def validate_maximum(self, weights: Sequence[float]) -> None:
+        """Check that no spanning tree, or forest, has a greater weight.
+
+        A forest is one of greatest weight if and only if every edge joins two vertices that tree
+        edges at least as heavy join already: none of them could be exchanged for it.
+
+        Parameters
+        ----------
+        weights
+            By edge: those that the tree was made with.
+
+        Raises
+        ------
+        AssertionError
+            Naming an edge that the tree lacks, or one that closes a cycle in it.
+        """
+        assert len(weights) == len(self.ends), "the tree has not one weight for each edge"
+        parent = list(range(self.vertex_count))
+        if self.root_edge is not None:
+            parent[self.root_edge[0]] = self.root_edge[1]
+        usable = (edge for edge in range(len(self.ends)) if edge not in self.excluded)
+        # Of equal weights the tree edges come first: they are as heavy as the chords.
+        for edge in sorted(usable, key=lambda e: (-weights[e], not self.in_tree[e])):
+            source, target = (_find(parent, vertex) for vertex in self.ends[edge])
+            if self.in_tree[edge]:
+                assert source != target, f"the tree's edge {edge} closes a cycle"
+                parent[source] = target
+            assert self.in_tree[edge] or source == target, (
+                f"the tree lacks edge {edge}, of weight {weights[edge]:g}, for lighter ones"
+            )
 
 
 @dataclass(frozen=True)
@@ -116,6 +148,23 @@ class ChordIncrements:
     def greatest(self) -> int:
         """The greatest absolute increment."""
         return max(map(abs, self.increments), default=0)
+
+    def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
+        """Check edge by edge what makes sums of increments and sums of values agree.
+
+        Parameters
+        ----------
+        tree
+            The tree that they were moved off, with its root edge.
+        values
+            The values by edge.
+
+        Raises
+        ------
+        AssertionError
+            Naming an edge whose increment does not reproduce its value.
+        """
+        check_increments(tree, values, self.increments, self.potential)
 
 
 def maximum_spanning_tree(
@@ -157,6 +206,22 @@ def _find(parent: list[int], vertex: int) -> int:
         parent[vertex] = parent[parent[vertex]]
         vertex = parent[vertex]
     return vertex
+
+
+def check_increments(
+    tree: SpanningTree,
+    values: Sequence[int],
+    increments: Sequence[int],
+    potential: Sequence[int],
+) -> None:
+    """Check that increments reproduce the values; see `ChordIncrements.validate`."""
+    assert tree.root_edge is not None, "increments without the edge EXIT -> ENTRY"
+    assert not any(potential[vertex] for vertex in tree.root_edge), "ENTRY or EXIT has a potential"
+    for edge, (source, target) in enumerate(tree.ends):
+        assert increments[edge] == values[edge] + potential[source] - potential[target], (
+            f"the increment of edge {edge} does not reproduce its value {values[edge]}"
+        )
+        assert not (tree.in_tree[edge] and increments[edge]), f"tree edge {edge} has an increment"
 
 
 def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncrements:

@@ -49,23 +49,32 @@ class PathCountingPlan(ABC):
     def read(self, counters: RoutineCounters) -> Reading:
         """Derive paths, unfinished paths and edge counts."""
 
-    def validate_counters(self) -> None:
+    def validate_counters(self, removed: Sequence[int]) -> None:
         """Check that actions are on edges of the graph, and each edge counter on its edge.
+
+        Parameters
+        ----------
+        removed
+            Ids of the edges that end paths, as `removed_tree` numbers them.
 
         Raises
         ------
         AssertionError
             If not.
         """
-        assert set(self.plan.actions) <= {edge.id for edge in self.cfg.edges}
+        beyond = set(self.plan.actions) - {edge.id for edge in self.cfg.edges}
+        assert not beyond, f"actions on the edges {sorted(beyond)}, which there are not"
         counters = [
             (action.counter, edge)
             for edge, actions in self.plan.actions.items()
             for action in actions
             if isinstance(action, CountEdge)
         ]
-        assert sorted(counters) == list(enumerate(self.edge_counters))
-        assert self.plan.edge_counters == len(self.edge_counters)
+        assert sorted(counters) == list(enumerate(self.edge_counters)), (
+            "the edge counters are not on the edges that they are to count"
+        )
+        assert self.plan.edge_counters == len(self.edge_counters), "wrong number of edge counters"
+        self.removed_tree.validate_maximum([self.weights[edge] for edge in removed])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
+from dataclasses import fields
 from pathlib import Path
 
 from profiler.profiles.codec import big_integers, decode, encode
@@ -47,6 +48,23 @@ def load(path: Path) -> Measurement:
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from error
     return from_bytes(data, str(path))
+
+
+def validate(measurement: Measurement) -> None:
+    """Check that a measurement, saved and loaded, is the same.
+
+    Raises
+    ------
+    AssertionError
+        Naming the first field that changes, or saying why it cannot be loaded.
+    """
+    try:
+        loaded = from_bytes(to_bytes(measurement), "saved and loaded, it")
+    except UsageError as error:
+        raise AssertionError(str(error)) from error
+    for each in fields(measurement):
+        before, after = getattr(measurement, each.name), getattr(loaded, each.name)
+        assert before == after, f"saved and loaded, its `{each.name}` is another"
 
 
 def to_bytes(measurement: Measurement) -> bytes:

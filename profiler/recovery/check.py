@@ -28,17 +28,26 @@ def validate(recovered: RecoveredProgram) -> None:
     """
     owned: Counter[int] = Counter()
     for position, graph in enumerate(recovered.routines):
-        _check_ids(graph)
-        _check_reachable(graph)
-        _check_blocks(recovered, graph)
+        try:
+            _check_graph(recovered, position, graph)
+        except RecoveryError as error:
+            raise RecoveryError(f"{graph.name}: {error}") from None
         for block in graph.blocks:
-            _check_end(recovered, graph, block)
             if not block.is_slot:
                 owned.update(_words(recovered, block))
-        _check_index(recovered, position, graph)
     doubled = [address for address, count in owned.items() if count > 1]
     _require(not doubled, "blocks overlap", min(doubled, default=0))
     _check_order(recovered)
+
+
+def _check_graph(recovered: RecoveredProgram, position: int, graph: ControlFlowGraph) -> None:
+    """Check one routine; its name is not in the message yet."""
+    _check_ids(graph)
+    _check_reachable(graph)
+    _check_blocks(recovered, graph)
+    for block in graph.blocks:
+        _check_end(recovered, graph, block)
+    _check_index(recovered, position, graph)
 
 
 def _words(recovered: RecoveredProgram, block: Block) -> range:
@@ -48,7 +57,10 @@ def _words(recovered: RecoveredProgram, block: Block) -> range:
 
 def _require(holds: bool, what: str, address: int) -> None:
     if not holds:
-        raise RecoveryError(f"recovered graph: {what} at {address:#x}; please report this program")
+        raise RecoveryError(
+            f"recovered graph: {what} at {address:#x}: this is a defect of simprof, please report "
+            "the program"
+        )
 
 
 def _kind(recovered: RecoveredProgram, address: int) -> TransferKind:

@@ -180,7 +180,7 @@ class RunRequest:
     progress
         Called now and then, at most some ten times a second; None: nobody watches.
     self_check
-        Validate every intermediate structure.
+        Run every validator there is (docs/SEMANTICS.md, what `--self-check` checks).
     trace
         Where to write the trace of a mode that makes one; None: nowhere.
     """

@@ -27,6 +27,7 @@ from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Invocation, Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
 from profiler.session.scheme_runs import SchemeRun
+from profiler.session.self_check import SelfCheck
 from simulator.binary.program import Program, SourceLine
 from simulator.machine.running import Fault, RunResult
 
@@ -39,16 +40,25 @@ def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[
     observation
         The run.
     self_check
-        Whether to validate every plan, too.
+        Whether to validate the graphs, every plan and every profile, too (see `self_check`).
 
     Raises
     ------
     CountError, FlowError
         Counts that contradict each other: defects of simprof.
+    RecoveryError, SelfCheckError
+        Structures that are not as they must be: defects of simprof.
     """
+    check = SelfCheck(observation) if self_check else None
+    if check is not None:
+        check.check_graphs()
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
-    return tuple(_measure(observation, scheme, self_check) for scheme in observation.schemes)
+    measurements = tuple(_measure(observation, scheme, check) for scheme in observation.schemes)
+    if check is not None:
+        for measurement in measurements:
+            check.check_profile(measurement)
+    return measurements
 
 
 @dataclass(frozen=True)
@@ -65,11 +75,11 @@ class _RoutineResult:
     wraps: bool
 
 
-def _measure(observation: Observation, scheme: SchemeRun, self_check: bool) -> Measurement:
+def _measure(observation: Observation, scheme: SchemeRun, check: SelfCheck | None) -> Measurement:
     definition, machine = scheme.definition, observation.program.machine
     pricer = Pricer(registry.generators(definition.mode))
     results = [
-        _measure_routine(observation, scheme, routine, pricer, self_check)
+        _measure_routine(observation, scheme, routine, pricer, check)
         for routine in observation.events
         if scheme.selects(routine)
     ]
@@ -96,9 +106,15 @@ def _measure(observation: Observation, scheme: SchemeRun, self_check: bool) -> M
 
 
 def _measure_routine(
-    observation: Observation, scheme: SchemeRun, number: int, pricer: Pricer, self_check: bool
+    observation: Observation,
+    scheme: SchemeRun,
+    number: int,
+    pricer: Pricer,
+    check: SelfCheck | None,
 ) -> _RoutineResult:
     """Read the counters of one routine, compare them with the run's, and price the code."""
+    if check is not None:
+        check.check_plan(scheme, number)
     events = observation.events[number]
     plan = scheme.routine_plan(number)
     counters = observation.counters.of(scheme, number)
@@ -113,16 +129,13 @@ def _measure_routine(
         counters.taken,
     )
     routine = RoutineReading(scheme.definition, plan, events, counters, reading, price)
-    result = _RoutineResult(
+    return _RoutineResult(
         profile=routine_profile(routine),
         counts=_counts(routine),
         sizes=_sizes(routine),
         lost={**_lost(routine), **_misjudged(observation, number, routine)},
         wraps=counters.largest >= WRAP,
     )
-    if self_check and plan is not None:
-        plan.validate()
-    return result
 
 
 def _total(parts: Iterable[Mapping[str, int]]) -> Counter[str]:

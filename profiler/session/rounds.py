@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 
 from profiler.recovery.recovery import Discoveries, Known, recover
 from profiler.request.request import Phase, Progress, Setting
@@ -90,6 +91,11 @@ class Round:
         """The budget of the next run."""
         return self.world.guest.max_instructions
 
+    def untimed(self) -> Round:
+        """Return this round for a run that ends where an earlier one did, however long it takes."""
+        guest = replace(self.world.guest, timeout=None)
+        return replace(self, world=replace(self.world, guest=guest))
+
     def after(self, execution: ProgramExecution) -> Round:
         """Return the round that follows this one, in which `execution` took place."""
         world, result = self.world, execution.result
@@ -146,6 +152,31 @@ def settle(
         emulations=current.emulations,
     )
     return observation, current
+
+
+def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> None:
+    """Run once more, as the run did that `current` comes after, and write its trace.
+
+    Parameters
+    ----------
+    study, current
+        Of a run that has been settled.
+    setting
+        A scheme that writes a trace. All routines are traced, whatever the user selected.
+    path
+        Where the trace goes.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If the user ends it: the trace then says nothing of the earlier run.
+    """
+    invocation = replace(study.invocation, routines=())
+    traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
+    options = ExecutionOptions(persistent=True)
+    execution = _play(traced, current.untimed(), traced.planners([setting]), options)
+    if execution.result.reason == "interrupted":
+        raise KeyboardInterrupt
 
 
 def _play(

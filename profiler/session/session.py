@@ -16,20 +16,25 @@ words of late code are looked for before the first round (`discover.late_words`)
 
 Schemes that need an edge profile first are replayed on what a run under the others has counted
 (`_replayed`); where that is not possible, everything runs once again, guided by that run.
+
+With `--self-check` traces are regenerated before the program's world is closed (`_check_traces`),
+and the rest is validated while it is measured (`self_check`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from profiler.profiles.profile import Measurement
 from profiler.request.request import Phase, RunRequest, Setting
-from profiler.schemes.registry import judges
+from profiler.schemes.registry import definition, judges
 from profiler.session.discover import late_words
 from profiler.session.observation import Comparison, Invocation, Observation
 from profiler.session.results import measure_all
-from profiler.session.rounds import Round, Study, settle, tell
+from profiler.session.rounds import Round, Study, settle, tell, write_trace
 from profiler.session.scheme_runs import (
     Graphs,
     Planner,
@@ -37,6 +42,7 @@ from profiler.session.scheme_runs import (
     SchemeRun,
     needs_first_run,
 )
+from profiler.session.self_check import check_trace
 from profiler.session.traces import TraceOrder
 from profiler.session.world import open_world
 from simulator.binary import elf
@@ -90,12 +96,16 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
     with open_world(program, request.arguments, guest) as world:
         first = Round(world, late_words(world))
         study = Study(invocation, SavedProfiles(program.sha256), trace, request.progress)
-        if needs_first_run(settings):
-            return _observe_guided(study, first, settings)
-        return settle(study, first, settings)[0]
+        run = _observe_guided if needs_first_run(settings) else settle
+        observation, after = run(study, first, settings)
+        if request.self_check:
+            _check_traces(study, after, settings, observation)
+    return observation
 
 
-def _observe_guided(study: Study, first: Round, settings: Sequence[Setting]) -> Observation:
+def _observe_guided(
+    study: Study, first: Round, settings: Sequence[Setting]
+) -> tuple[Observation, Round]:
     """Observe schemes of which some need an edge profile that nobody gave.
 
     A first run, under the other schemes, yields the edge profile. The schemes that wait for it are
@@ -106,7 +116,30 @@ def _observe_guided(study: Study, first: Round, settings: Sequence[Setting]) -> 
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
     replayed = _replayed(guide, settings, study.planners(settings, guide.edge_counts))
-    return replayed or settle(study, after, settings, guide.edge_counts)[0]
+    if replayed is not None:
+        return replayed, after
+    return settle(study, after, settings, guide.edge_counts)
+
+
+def _check_traces(
+    study: Study, after: Round, settings: Sequence[Setting], observation: Observation
+) -> None:
+    """Regenerate the trace of each scheme that writes one.
+
+    That is the trace which the user wanted, where it is in a file. Otherwise the program runs
+    once more, the same way, and the trace goes to a temporary file.
+    """
+    for position, setting in enumerate(settings):
+        if not definition(setting.mode).writes_trace:
+            continue
+        events = observation.events.values()
+        if position == 0 and study.trace is not None and study.trace.path.is_file():
+            check_trace(study.trace.path, setting.name, events)
+            continue
+        with TemporaryDirectory(prefix="simprof-self-check-") as directory:
+            path = Path(directory) / "trace"
+            write_trace(study, after, setting, path)
+            check_trace(path, setting.name, events)
 
 
 def _replayed(

@@ -21,7 +21,19 @@ _numba: Any = numba
 
 
 def _jit(function: Callable[P, T]) -> Callable[P, T]:
-    return cast(Callable[P, T], _numba.njit(cache=True, error_model="numpy")(function))
+    """Compile `function` on first use, cached on disk, without counting references.
+
+    It neither makes arrays nor keeps any: counting references to those of `Tables` with each use
+    would take more time than all the rest.
+    """
+    decorate = _numba.njit(cache=True, error_model="numpy", _nrt=False)
+    return cast(Callable[P, T], decorate(function))
+
+
+def _inline(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile `function` into each of its callers: a call passes the tables one by one."""
+    decorate = _numba.njit(error_model="numpy", _nrt=False, inline="always")
+    return cast(Callable[P, T], decorate(function))
 
 
 # Words of the state.
@@ -115,7 +127,7 @@ class Tables(NamedTuple):
     base: Array
 
 
-@_jit
+@_inline
 def read_bits(stream: Bytes, at: int, width: int) -> int:
     """The `width` bits at bit `at` of `stream`, which has them; at most 32."""
     last = at + width - 1
@@ -125,7 +137,7 @@ def read_bits(stream: Bytes, at: int, width: int) -> int:
     return int(value >> (7 - (last & 7))) & ((1 << width) - 1)
 
 
-@_jit
+@_inline
 def target_block(tables: Tables, low: int) -> int:
     """The block that starts at the address with this lower half, or -1."""
     base = tables.base[0]
@@ -133,7 +145,7 @@ def target_block(tables: Tables, low: int) -> int:
     return int(tables.block_at[word]) if 0 <= word < len(tables.block_at) else -1
 
 
-@_jit
+@_inline
 def decide(tables: Tables, block: int, token: int) -> int:
     """The edge that `token` decides for at predicate `block`, or -1."""
     low, high = tables.first[block], tables.first[block + 1]
@@ -148,7 +160,7 @@ def decide(tables: Tables, block: int, token: int) -> int:
     return -1
 
 
-@_jit
+@_inline
 def cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, edge: int) -> int:
     """Cross `edge`: read its token, note its target; return REACHED or what is wrong."""
     width = tables.width[edge]
@@ -173,7 +185,7 @@ def cross(tables: Tables, stream: Bytes, end: int, state: Array, output: Array, 
     return REACHED
 
 
-@_jit
+@_inline
 def pop(tables: Tables, state: Array, stack: Array) -> int:
     """The edge behind the call that waits, which is popped; -1 where none does."""
     depth = state[DEPTH]
@@ -183,7 +195,7 @@ def pop(tables: Tables, state: Array, stack: Array) -> int:
     return int(tables.only[stack[depth - 1]])
 
 
-@_jit
+@_inline
 def at_predicate(tables: Tables, stream: Bytes, end: int, state: Array) -> int:
     """The edge that the next token decides for, or -1 less why none does."""
     block, bits = state[PLACE], state[BITS]
@@ -196,7 +208,7 @@ def at_predicate(tables: Tables, stream: Bytes, end: int, state: Array) -> int:
     return edge if edge >= 0 else -WRONG - 1
 
 
-@_jit
+@_inline
 def by_target(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
     """The edge to the address that comes next in the trace, or -1 less why there is none."""
     bits, place = state[BITS], state[PLACE]
@@ -212,7 +224,7 @@ def by_target(tables: Tables, stream: Bytes, end: int, state: Array, stack: Arra
     return int(edge) if edge >= 0 else -STUCK - 1
 
 
-@_jit
+@_inline
 def next_edge(tables: Tables, stream: Bytes, end: int, state: Array, stack: Array) -> int:
     """The edge that comes next, or -1 less why none does.
 

@@ -1,4 +1,6 @@
+import itertools
 import random
+from dataclasses import replace
 
 import networkx as nx
 import pytest
@@ -6,7 +8,7 @@ import pytest
 from profiler.graphs.dag import make_dag
 from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
-from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
+from profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
 from tests.oracles.brute import random_graph
 from tests.support.figures import EPP_7_WEIGHTS, by_edge, edge, epp_1
 
@@ -102,3 +104,46 @@ def test_increments_need_the_root_edge() -> None:
     tree = maximum_spanning_tree(2, [(0, 1)], [1], None)
     with pytest.raises(ValueError, match="EXIT"):
         chord_increments(tree, [0])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_validate_maximum_accepts_the_forests_of_greatest_weight_and_no_others(seed: int) -> None:
+    rng = random.Random(seed)
+    count = rng.randint(2, 5)
+    ends = tuple((rng.randrange(count), rng.randrange(count)) for _ in range(rng.randint(1, 7)))
+    weights = [rng.choice((0.5, 1.0, 2.0)) for _ in ends]
+    root = (count - 1, 0) if seed % 2 else None
+    best = maximum_spanning_tree(count, ends, weights, root, excluded=[0])
+    best.validate_maximum(weights)
+    size, greatest = sum(best.in_tree), best.weight(weights)
+    for flags in itertools.product((False, True), repeat=len(ends)):
+        other = replace(best, in_tree=flags)
+        if flags[0]:
+            continue
+        if size == sum(flags) and greatest == other.weight(weights) and _is_forest(other):
+            other.validate_maximum(weights)
+        else:
+            with pytest.raises(AssertionError, match=r"closes a cycle|lacks edge"):
+                other.validate_maximum(weights)
+
+
+def _is_forest(tree: SpanningTree) -> bool:
+    graph = nx.MultiGraph(
+        [ends for ends, inside in zip(tree.ends, tree.in_tree, strict=True) if inside]
+    )
+    if tree.root_edge is not None:
+        graph.add_edge(*tree.root_edge)
+    return graph.number_of_edges() == 0 or bool(nx.is_forest(graph))
+
+
+def test_validate_sees_increments_that_do_not_reproduce_the_values() -> None:
+    tree = maximum_spanning_tree(2, [(0, 1), (0, 1)], [1, 1], (1, 0))
+    right = chord_increments(tree, [0, 1])
+    right.validate(tree, [0, 1])
+    with pytest.raises(AssertionError, match="edge 1 does not reproduce its value 2"):
+        right.validate(tree, [0, 2])
+    with pytest.raises(AssertionError, match="has a potential"):
+        replace(right, potential=(0, 1)).validate(tree, [0, 1])
+    bent = SpanningTree(2, tree.ends, (True, False), frozenset(), (1, 0))
+    with pytest.raises(AssertionError, match="tree edge 0 has an increment"):
+        replace(right, increments=(1, 1)).validate(bent, [1, 1])

@@ -163,15 +163,21 @@ class BranchCodes:
         """
         for vertex in self.dag.topological:
             count = len(self.order[vertex])
-            assert sorted(self.order[vertex]) == sorted(self.dag.out_edges[vertex])
+            assert sorted(self.order[vertex]) == sorted(self.dag.out_edges[vertex]), (
+                f"the codes of vertex {vertex} are not those of its edges"
+            )
             if vertex != self.dag.cfg.entry:
-                assert max(count, 1) <= 1 << self.widths[vertex] < max(2 * count, 2)
+                assert max(count, 1) <= 1 << self.widths[vertex] < max(2 * count, 2), (
+                    f"{self.widths[vertex]} bits for the {count} edges of vertex {vertex}"
+                )
         step = max(numbering.total // 64, 1)
         for number in (*range(0, numbering.total, step), numbering.total - 1):
             path = numbering.decode(number)
             words = self.encode(path)
-            assert all(word < 1 << WORD_BITS for word in words)
-            assert self.decode(words, self.dag.cfg.exit) == path
+            assert all(word < 1 << WORD_BITS for word in words), f"path {number} has a long word"
+            assert self.decode(words, self.dag.cfg.exit) == path, (
+                f"path {number} is decoded as another one than it was encoded from"
+            )
 
 
 def code_key(words: Sequence[int]) -> int:

@@ -94,8 +94,10 @@ class BitTracePlan(AcyclicPathPlan):
         self.dag.validate()
         self.numbering.validate()
         self.codes.validate(self.numbering)
-        self.validate_counters()
-        assert self.plan.registers == self.plan.key_words == self.codes.word_count
+        self.validate_counters(self.dag.removed)
+        words = self.codes.word_count
+        assert self.plan.registers == words, f"{words} words are not kept in as many registers"
+        assert self.plan.key_words == words, f"{words} words are not counted by as many"
 
 
 def plan_bittrace(

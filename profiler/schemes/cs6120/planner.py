@@ -66,10 +66,11 @@ class NaivePlan:
         AssertionError
             If not.
         """
-        assert set(self.counted) == live_edges(self.cfg, depth_first(self.cfg))
+        live = live_edges(self.cfg, depth_first(self.cfg))
+        assert set(self.counted) == live, "not all edges are counted, or dead ones are"
         expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.counted)}
-        assert dict(self.plan.actions) == expected
-        assert self.plan.edge_counters == len(expected)
+        assert dict(self.plan.actions) == expected, "the plan counts other edges"
+        assert self.plan.edge_counters == len(expected), "wrong number of counters"
 
 
 @dataclass(frozen=True)
@@ -114,31 +115,41 @@ class CallsPlan:
         live = live_edges(self.cfg, depth_first(self.cfg))
         edges = tuple(pair.edge for pair in self.logged)
         if self.tree is None:
-            assert set(edges) == live
-            assert not self.disrupted.blocks
+            assert set(edges) == live, "not all edges are logged, or dead ones are"
+            assert not self.disrupted.blocks, "logdisrupt is called though all edges are logged"
         else:
             self.tree.validate()
-            assert edges == self.tree.chords
-        assert self.plan.pair_edges == edges
+            self.tree.validate_maximum(self.weights)
+            assert edges == self.tree.chords, "other edges than the chords are logged"
+        assert self.plan.pair_edges == edges, "pairs are counted for other edges"
         slots = [pair.source + pair.destination for pair in self.logged]
-        assert len(set(slots)) == len(slots)
+        assert len(set(slots)) == len(slots), "two pairs share a counter"
         owners = {pair.destination: self.cfg.edges[pair.edge].target for pair in self.logged}
         assert all(owners[p.destination] == self.cfg.edges[p.edge].target for p in self.logged), (
             "two destinations share a number"
         )
-        assert log_span(self.plan) == (self.plan.log_sources, self.plan.log_destinations)
-        assert is_sound(self.cfg, self.logged, live, self.disrupted)
+        span = (self.plan.log_sources, self.plan.log_destinations)
+        assert log_span(self.plan) == span, "the log's table has another size than its numbers"
+        assert is_sound(self.cfg, self.logged, live, self.disrupted), (
+            "another way leads from a logged source to its destination"
+        )
         self._validate_calls()
 
     def _validate_calls(self) -> None:
         sources = {pair.source for pair in self.logged}
         calls = log_actions(self.plan)
-        assert {c.number for c in calls if isinstance(c, LogSource)} == sources
+        called = {c.number for c in calls if isinstance(c, LogSource)}
+        assert called == sources, "calls log other sources than the pairs have"
         destinations = {c.number for c in calls if isinstance(c, LogDestination)}
-        assert destinations == {pair.destination for pair in self.logged}
+        assert destinations == {pair.destination for pair in self.logged}, (
+            "calls log other destinations than the pairs have"
+        )
         breaks = [c.number for c in calls if isinstance(c, LogDisrupt)]
-        assert len(breaks) == len(self.disrupted.blocks) + len(self.disrupted.edges)
-        assert len(set(breaks)) == len(breaks) and not sources & set(breaks)
+        places = len(self.disrupted.blocks) + len(self.disrupted.edges)
+        assert len(breaks) == places, "logdisrupt is not called where it must be"
+        assert len(set(breaks)) == len(breaks) and not sources & set(breaks), (
+            "calls of logdisrupt share a number"
+        )
 
 
 def plan_naive(cfg: ControlFlowGraph) -> NaivePlan:

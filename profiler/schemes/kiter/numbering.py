@@ -203,11 +203,15 @@ class IterationNumbering:
         for vertex in self.unrolled.order:
             for compensated in (False, True):
                 choices = self._choices(vertex, compensated)
-                assert not choices.values or choices.values[0] == 0
-                assert list(choices.values) == sorted(set(choices.values))
+                ascending = list(choices.values) == sorted(set(choices.values))
+                assert ascending and not any(choices.values[:1]), (
+                    f"the values of the edges of vertex {vertex} do not ascend from 0"
+                )
         step = max(self.total // 64, 1)
         for path_id in chain(range(0, self.total, step), (self.total - 1,)):
-            assert self.encode(self.decode(path_id)) == path_id
+            assert self.encode(self.decode(path_id)) == path_id, (
+                f"path {path_id} is encoded as another number than it was decoded from"
+            )
 
 
 def _invalid_over(

@@ -15,7 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from profiler.graphs.spanning import SpanningTree, chord_increments, maximum_spanning_tree
+from profiler.graphs.spanning import (
+    SpanningTree,
+    check_increments,
+    chord_increments,
+    maximum_spanning_tree,
+)
 from profiler.plan.actions import Action, AddRegister, CountPath
 from profiler.plan.placement import Placement, choose_steps, with_edge_counters
 from profiler.schemes.kiter.actions import (
@@ -48,6 +53,23 @@ class IterationIncrements:
         pairs = zip(self.increments, self.compensation, strict=True)
         return max((max(abs(i), abs(c), abs(i - c)) for i, c in pairs), default=0)
 
+    def validate(self, tree: SpanningTree, values: Sequence[int]) -> None:
+        """Check that the increments reproduce `values`; see `ChordIncrements.validate`.
+
+        Parameters
+        ----------
+        tree
+            The tree that they were moved off.
+        values
+            `entry_values` of the numbering.
+
+        Raises
+        ------
+        AssertionError
+            Naming an edge whose increment does not reproduce its value.
+        """
+        check_increments(tree, values, self.increments, self.potential)
+
 
 def busy_tree(unrolled: Unrolled, weights: Sequence[float]) -> SpanningTree:
     """Return the maximum spanning tree: what it holds needs no increment."""
@@ -60,10 +82,38 @@ def dummy_tree(unrolled: Unrolled) -> SpanningTree:
     return _tree(unrolled, [0.0] * len(unrolled.edges), real)
 
 
+def tree_weights(
+    unrolled: Unrolled, tree: SpanningTree, weights: Sequence[float]
+) -> tuple[float, ...]:
+    """Return the weights, by edge of `unrolled`, by which `tree` is one of greatest weight.
+
+    Parameters
+    ----------
+    tree
+        A `busy_tree`, or a `dummy_tree`, for which one dummy edge is as good as another.
+    weights
+        By control-flow edge.
+    """
+    return (0.0,) * len(unrolled.edges) if tree.excluded else unrolled.edge_weights(weights)
+
+
 def _tree(unrolled: Unrolled, weights: Sequence[float], excluded: Sequence[int]) -> SpanningTree:
     ends = [(edge.source, edge.target) for edge in unrolled.edges]
     root = (unrolled.cfg.exit, unrolled.cfg.entry)
     return maximum_spanning_tree(len(unrolled.copies), ends, weights, root, excluded)
+
+
+def entry_values(numbering: IterationNumbering) -> list[int]:
+    """Return Val by edge of the unrolled graph, less what is compensated at ENTRY.
+
+    Whatever begins with an edge at ENTRY is compensated on it, always.
+    """
+    unrolled = numbering.unrolled
+    at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
+    return [
+        value - (numbering.compensation[edge] if edge in at_entry else 0)
+        for edge, value in enumerate(numbering.values)
+    ]
 
 
 def iteration_increments(
@@ -75,11 +125,7 @@ def iteration_increments(
     """
     unrolled = numbering.unrolled
     at_entry = frozenset(unrolled.out_edges[unrolled.cfg.entry])
-    # Whatever begins with an edge at ENTRY is compensated on it, always.
-    values = [
-        value - (numbering.compensation[edge] if edge in at_entry else 0)
-        for edge, value in enumerate(numbering.values)
-    ]
+    values = entry_values(numbering)
     potential = chord_increments(tree, values).potential
     increments = tuple(
         values[edge.id] + potential[edge.source] - potential[edge.target] for edge in unrolled.edges

@@ -52,8 +52,10 @@ from profiler.schemes.kiter.placement import (
     IterationIncrements,
     busy_tree,
     dummy_tree,
+    entry_values,
     iteration_increments,
     place_iterations,
+    tree_weights,
 )
 from profiler.schemes.kiter.unrolled import Unrolled
 from simulator.errors import UsageError
@@ -180,16 +182,16 @@ class IterationPlan(PathCountingPlan):
         self.unrolled.validate()
         self.numbering.validate()
         self.tree.validate()
-        potential = self.increments.potential
-        assert potential[self.cfg.entry] == 0 and potential[self.cfg.exit] == 0
-        for edge in self.unrolled.edges:
-            if self.tree.in_tree[edge.id]:
-                assert self.increments.increments[edge.id] == 0
-        self.validate_counters()
+        self.tree.validate_maximum(tree_weights(self.unrolled, self.tree, self.weights))
+        self.increments.validate(self.tree, entry_values(self.numbering))
+        self.validate_counters(self.unrolled.removed)
         regions = self.plan.counted_region | self.static_region
-        assert not regions - set(range(len(self.cfg.blocks))) - {self.cfg.entry, self.cfg.exit}
-        assert not regions & set(self.unrolled.loop_of)
-        assert not self.plan.counted_region & self.static_region
+        beyond = regions - set(range(self.cfg.vertex_count))
+        assert not beyond, f"the vertices {sorted(beyond)} are none of the routine"
+        inside = regions & set(self.unrolled.loop_of)
+        assert not inside, f"vertices {sorted(inside)} of iterated loops have no path register"
+        both = self.plan.counted_region & self.static_region
+        assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
 
 def plan_kiter(

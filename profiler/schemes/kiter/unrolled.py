@@ -197,14 +197,23 @@ class Unrolled:
         """
         position = {vertex: place for place, vertex in enumerate(self.order)}
         for edge in self.edges:
-            assert position[edge.source] > position[edge.target], edge
-            assert self.copies[edge.source].iteration == edge.iteration
+            assert position[edge.source] > position[edge.target], (
+                f"the unrolled graph has the back edge {edge.id}"
+            )
+            assert self.copies[edge.source].iteration == edge.iteration, (
+                f"edge {edge.id} is not of the iteration of its source"
+            )
         for vertex in self.order:
-            assert self.out_edges[vertex] or vertex == self.cfg.exit, f"{vertex} is a leaf"
+            assert self.out_edges[vertex] or vertex == self.cfg.exit, (
+                f"vertex {vertex} of the unrolled graph is a leaf"
+            )
         live = {edge.id for edge in self.cfg.edges if edge.source in self.dfs.reached}
-        assert set(self.by_cfg_edge) | set(self.removed) | self.dfs.self_loops == live
-        assert not set(self.by_cfg_edge) & set(self.removed)
-        assert len(self.loop_of) == sum(len(loop.body) for loop in self.loops)
+        kept = set(self.by_cfg_edge) | set(self.removed) | self.dfs.self_loops
+        assert kept == live, f"the unrolled graph lost the edges {sorted(kept ^ live)}"
+        both = set(self.by_cfg_edge) & set(self.removed)
+        assert not both, f"the edges {sorted(both)} are both kept and removed"
+        bodies = sum(len(loop.body) for loop in self.loops)
+        assert len(self.loop_of) == bodies, "a block is in two iterated loops"
 
 
 def unroll(

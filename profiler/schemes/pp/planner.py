@@ -105,19 +105,11 @@ class PathPlan(AcyclicPathPlan):
         self.dag.validate()
         self.numbering.validate()
         self.tree.validate()
-        self._validate_increments()
-        self.validate_counters()
-        assert not self.plan.counted_region & self.static_region
-
-    def _validate_increments(self) -> None:
-        """Check edge by edge what makes sums of increments and sums of values agree."""
-        potential = self.increments.potential
-        assert potential[self.cfg.entry] == 0 and potential[self.cfg.exit] == 0
-        for edge in self.dag.edges:
-            moved = self.numbering.values[edge.id] + potential[edge.source]
-            assert self.increments.increments[edge.id] == moved - potential[edge.target]
-            if self.tree.in_tree[edge.id]:
-                assert self.increments.increments[edge.id] == 0
+        self.tree.validate_maximum(self.dag.edge_weights(self.weights))
+        self.increments.validate(self.tree, self.numbering.values)
+        self.validate_counters(self.dag.removed)
+        both = self.plan.counted_region & self.static_region
+        assert not both, f"vertices {sorted(both)} are before the path register and behind it"
 
 
 def plan_pp(

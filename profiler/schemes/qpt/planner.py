@@ -25,7 +25,13 @@ from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.qpt.vertex_counts import VertexFlow, edges_from_blocks, removable, vertex_flow
+from profiler.schemes.qpt.vertex_counts import (
+    VertexFlow,
+    block_weights,
+    edges_from_blocks,
+    removable,
+    vertex_flow,
+)
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,8 @@ class EdgePlan:
             If not.
         """
         self.tree.validate()
-        expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.tree.chords)}
-        assert dict(self.plan.actions) == expected
-        assert self.plan.edge_counters == len(expected)
+        self.tree.validate_maximum(self.weights)
+        _validate_counters(self.plan, self.tree.chords)
 
 
 def plan_qpt2(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> EdgePlan:
@@ -136,11 +141,12 @@ class VertexPlan:
         """
         if self.flow is not None:
             self.flow.tree.validate()
-            assert self.counted == self.flow.counted
+            self.flow.tree.validate_maximum(block_weights(self.cfg, self.weights))
+            assert self.counted == self.flow.counted, "the counted blocks are not the chords"
         expected = {block: (CountEdge(k),) for k, block in enumerate(self.counted)}
-        assert dict(self.plan.blocks) == expected
-        assert not self.plan.actions and not self.plan.block_ends
-        assert self.plan.edge_counters == len(expected)
+        assert dict(self.plan.blocks) == expected, "the plan counts other blocks"
+        assert not self.plan.actions and not self.plan.block_ends, "counters outside of blocks"
+        assert self.plan.edge_counters == len(expected), "wrong number of counters"
 
 
 @dataclass(frozen=True)
@@ -189,10 +195,9 @@ class EdgeHeuristicPlan:
             If not.
         """
         self.tree.validate()
-        assert set(self.removed) <= set(self.tree.chords)
-        expected = {edge: (CountEdge(k),) for k, edge in enumerate(self.counted)}
-        assert dict(self.plan.actions) == expected
-        assert self.plan.edge_counters == len(expected)
+        self.tree.validate_maximum(self.weights)
+        assert set(self.removed) <= set(self.tree.chords), "tree edges are taken for chords"
+        _validate_counters(self.plan, self.counted)
 
 
 def plan_qpt(
@@ -227,6 +232,13 @@ def plan_qpt(
         return VertexPlan(cfg, plan, edge_weights, flow.counted, flow)
     every = tuple(block.id for block in cfg.blocks if block.id in dfs.reached)
     return VertexPlan(cfg, _counter_plan(blocks=every), edge_weights, every, None)
+
+
+def _validate_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> None:
+    """Check that the plan counts these edges, in order, and nothing else."""
+    expected = {edge: (CountEdge(k),) for k, edge in enumerate(edges)}
+    assert dict(plan.actions) == expected, "the plan counts other edges than the chords"
+    assert plan.edge_counters == len(expected), "wrong number of counters"
 
 
 def _without(chords: Sequence[int], removed: Sequence[int]) -> tuple[int, ...]:

@@ -88,10 +88,14 @@ class ObviousPaths:
         for edge in self.dag.edges:
             ways = before[edge.source] * after[edge.target]
             assert ways > 0, f"dag edge {edge.id} is on no path"
-            assert self.defining[edge.id] == (ways == 1), f"defining edge {edge.id}"
+            assert self.defining[edge.id] == (ways == 1), (
+                f"dag edge {edge.id} is on {ways} paths, which its mark denies"
+            )
         for edge in self.dag.edges:
             if edge.id in self.kept:
-                assert set(self.dag.in_edges[edge.source]) <= self.kept
+                assert set(self.dag.in_edges[edge.source]) <= self.kept, (
+                    f"dag edge {edge.id} is kept, and a way to it is not"
+                )
 
 
 def find_obvious(dag: Dag, early: frozenset[int] = frozenset()) -> ObviousPaths:

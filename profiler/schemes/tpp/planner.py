@@ -272,14 +272,17 @@ class TppPlan:
         if self.numbering.total:
             self.numbering.validate()
         self.tree.validate()
-        assert {edge.cfg_edge for edge in self.dag.edges} <= {
-            edge.cfg_edge for edge in self.graphs.hot.edges
-        }
+        self.tree.validate_maximum(self.dag.edge_weights(self.weights))
+        self.increments.validate(self.tree, self.numbering.values)
+        hot = {edge.cfg_edge for edge in self.graphs.hot.edges}
+        assert {edge.cfg_edge for edge in self.dag.edges} <= hot, "cold edges are instrumented"
         groups = self.plan.actions.values()
         for action in chain.from_iterable(groups):
-            assert not isinstance(action, CountHotPath) or self.plan.has_cold_counter
+            assert not isinstance(action, CountHotPath) or self.plan.has_cold_counter, (
+                "cold paths have no counter"
+            )
         for edge in self.dag.dfs.self_loops:
-            assert edge not in self.plan.actions, f"self-loop {edge}"
+            assert edge not in self.plan.actions, f"the self-loop {edge} is instrumented"
         if self.obvious.dag.edges and not self.obvious.kept:
             assert not self.plan.actions, "code for obvious paths only"
 

@@ -11,7 +11,8 @@ other edges follow by the flow law.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
@@ -106,17 +107,37 @@ class TracePlan:
         live = live_edges(self.cfg, depth_first(self.cfg))
         blocking = blockers(self.cfg, {self.cfg.exit, *call_blocks(self.cfg)}, live)
         assert blocking <= self.tokens.keys(), "the blocking property does not hold"
+        outcomes: set[int] = set()
         for predicate in predicates(self.cfg, live):
+            outcomes.update(self.cfg.out_edges[predicate])
             if self.witnesses:
                 decisions(self.cfg, self.tokens, predicate)
             else:
                 edges = self.cfg.out_edges[predicate]
-                assert [self.tokens[e].value for e in edges] == list(range(len(edges)))
+                values = [self.tokens[edge].value for edge in edges]
+                assert values == list(range(len(edges))), (
+                    f"the outcomes of block {predicate} are not told apart"
+                )
         if self.witnesses:
             values = [token.value for token in self.tokens.values()]
             assert values == list(range(len(values))), "witnesses are not unique"
-        for token in self.tokens.values():
-            assert 0 <= token.value < 1 << token.width
+        for edge, token in self.tokens.items():
+            assert 0 <= token.value < 1 << token.width, (
+                f"the token of edge {edge} has more than {token.width} bits"
+            )
+        self._validate_forest(blocking if self.witnesses else outcomes)
+
+    def _validate_forest(self, needed: AbstractSet[int]) -> None:
+        """Check that what writes for the sake of counts alone is the cheapest.
+
+        Parameters
+        ----------
+        needed
+            The edges that write in any case.
+        """
+        barred = {*needed, *self.tree.excluded, *self.cfg.out_edges[self.cfg.entry]}
+        forest = replace(self.tree, excluded=frozenset(barred), root_edge=None)
+        forest.validate_maximum(self.weights)
 
 
 def plan_witness(cfg: ControlFlowGraph, *, weights: Sequence[float] | None = None) -> TracePlan:

@@ -1,0 +1,70 @@
+"""Plans tried out: the activations cross everything, right plans pass, wrong ones do not."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first, live_edges
+from profiler.plan.actions import CountPath
+from profiler.plan.rehearsal import MOST_WALKS, activations, rehearse
+from profiler.schemes.pp.planner import plan_pp
+from profiler.schemes.qpt.planner import plan_qpt2
+from tests.oracles.brute import random_graph
+from tests.support.figures import edge, named
+
+
+def crossed(cfg: ControlFlowGraph) -> set[int]:
+    return {edge for walk in activations(cfg) for edge in walk.edges}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_activations_cross_every_edge_and_are_ways_from_entry(seed: int) -> None:
+    cfg = random_graph(random.Random(seed), 8)
+    assert crossed(cfg) == live_edges(cfg, depth_first(cfg))
+    for walk in activations(cfg):
+        ends = [cfg.edges[edge] for edge in walk.edges]
+        assert ends[0].source == cfg.entry
+        assert all(before.target == after.source for before, after in pairwise(ends))
+
+
+def test_there_are_only_so_many_activations() -> None:
+    names = [f"N{k}" for k in range(100)]
+    cfg = named(" ".join(f"A>{name} {name}>Z" for name in names), "A", "Z")
+    walks = activations(cfg)
+    assert len(walks) == 2 * MOST_WALKS
+    assert [walk.count for walk in walks] == list(range(1, 1 + len(walks)))
+
+
+def test_a_loop_that_is_never_left_ends_early() -> None:
+    cfg = named("A>B B>B A>C", "A", "C")
+    assert crossed(cfg) == {each.id for each in cfg.edges}
+    rehearse(plan_qpt2(cfg), None, activations(cfg))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_right_plans_pass(seed: int) -> None:
+    cfg = random_graph(random.Random(seed), 8)
+    walks = activations(cfg)
+    plan = plan_pp(cfg)
+    rehearse(plan, plan, walks)
+    rehearse(plan_qpt2(cfg), None, walks)
+
+
+def test_wrong_paths_and_wrong_counts_are_seen() -> None:
+    cfg = named("A>B A>C B>D C>D D>A", "A", "D")
+    plan, walks = plan_pp(cfg), activations(cfg)
+    rehearse(plan, plan, walks)
+    leaving = edge(cfg, "D>EXIT")
+    (count,) = plan.plan.actions[leaving]
+    assert isinstance(count, CountPath)
+    actions = {**plan.plan.actions, leaving: (replace(count, constant=count.constant ^ 1),)}
+    wrong = replace(plan, plan=replace(plan.plan, actions=actions))
+    with pytest.raises(AssertionError, match=r"the path A . D counts . for . executions at most"):
+        rehearse(wrong, wrong, walks)
+    with pytest.raises(AssertionError, match=r"edge A -> . counts . for . crossings"):
+        rehearse(wrong, None, walks)
