@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -159,12 +160,18 @@ def compare(
     """
     from profiler.commands.compare import compare_command, make_settings
     from profiler.commands.scheme_options import collect
+    from profiler.schemes.registry import tried_modes
     from profiler.session.session import compare_program
 
     wanted = modes if modes is None or isinstance(modes, str) else ",".join(modes)
     chosen = parse(compare_command, [elf, *arguments], {"modes": wanted, "tpp": tpp, **options})
     scheme = collect(chosen, chosen["weights"])
-    settings = tuple(make_settings(chosen["modes"], chosen["settings"], scheme))
+    compared = chosen["modes"]
+    if compared is None:
+        compared, failing = tried_modes()
+        for broken in failing:
+            warnings.warn(f"left out: {broken.reason}", stacklevel=2)
+    settings = tuple(make_settings(compared, chosen["settings"], scheme))
     with _request(chosen, scheme, stdout, stderr) as request:
         comparison = compare_program(request, settings)
     names = [setting.name for setting in settings]

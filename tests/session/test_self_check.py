@@ -515,6 +515,8 @@ def test_a_failure_is_one_line_and_status_125(
         raise AssertionError("the tree\nis no tree")
 
     monkeypatch.setattr(SpanningTree, "validate", fail)
+    own = MappingProxyType({scheme.mode: scheme for scheme in registry.OWN})
+    monkeypatch.setattr(registry, "schemes", lambda: own)  # the command knows no other options
     program = REPOSITORY / "fixtures" / "bin" / "v9" / "loops.elf"
     command = ["run", "--report", os.devnull, "--stdin", os.devnull, str(program)]
     assert cli.run(command) == 0
