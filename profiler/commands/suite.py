@@ -200,7 +200,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
 
 
 def processors() -> int:
-    """How many programs are built or run at once where nobody says."""
+    """Return how many programs are built or run at once unless the user says."""
     return len(os.sched_getaffinity(0))
 
 

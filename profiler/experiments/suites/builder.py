@@ -151,7 +151,7 @@ class Builder:
         return known
 
     def _described(self, job: BuildJob) -> BuiltProgram:
-        """The program as it will be, its own checksum left out."""
+        """Return the record of a program that is not built yet; only its checksum is missing."""
         recipe = job.benchmark.recipe
         compiler, flags = toolchain.version(recipe.language), flags_of(recipe, job.width)
         source = source_hash(recipe)

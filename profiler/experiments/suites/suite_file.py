@@ -219,7 +219,7 @@ class _Reader:
     def _with_output(
         self, fields: Fields, benchmark: str, given: Input, expected: str | None
     ) -> Input:
-        """The input with the recorded output that `expected` is the template of."""
+        """Return the input with its recorded output, whose file name follows from `expected`."""
         if expected is None:
             return given
         name = expected.replace("{name}", benchmark).replace("{input}", given.name)
@@ -337,5 +337,5 @@ def _below(directory: Path, base: Path, name: object) -> str:
 
 
 def _own(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
-    """The recipe of a program whose sources are committed: copied, then compiled by name."""
+    """Return the recipe of a program whose sources are committed: copied, compiled by name."""
     return replace(recipe, files=files, sources=tuple(path.name for path in files))
