@@ -38,7 +38,7 @@ def stack_size(value: str | int) -> int:
 
 def weights(value: str | Path) -> Weights | Path:
     """Return a source of weights: `heuristic`, `uniform`, or a saved profile."""
-    if value in [each.value for each in Weights]:
+    if value in [member.value for member in Weights]:
         return Weights(str(value))
     if not value or not possible_path(str(value)).is_file():
         raise click.BadParameter(f"{value!r} is neither heuristic, uniform nor a profile file")
@@ -130,7 +130,7 @@ def profiles(scheme: SchemeOptions) -> tuple[Path | None, ...]:
 
 def choice(*values: StrEnum) -> click.Choice[str]:
     """Return the option type for some members of an enum, written as their values."""
-    return click.Choice([each.value for each in values])
+    return click.Choice([member.value for member in values])
 
 
 def check_outputs(*paths: Path | None, inputs: Iterable[Path | None] = ()) -> None:

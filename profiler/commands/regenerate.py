@@ -72,7 +72,7 @@ def regenerate_command(
 
 @contextmanager
 def _lines(output: Path | None) -> Iterator[BlockSink | None]:
-    """Where the blocks go, as lines."""
+    """Yield what writes the regenerated blocks as lines; None where nobody wants them."""
     from profiler.trace.regenerate import BlockLines
 
     if output is None:

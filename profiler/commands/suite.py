@@ -89,7 +89,7 @@ def build_command(
     from profiler.reports import suite_text
 
     suite = chosen_suite(name, patterns)
-    wanted = tuple(cast("Width", int(each)) for each in dict.fromkeys(widths)) or WIDTHS
+    wanted = tuple(cast("Width", int(width)) for width in dict.fromkeys(widths)) or WIDTHS
     with cell_bar(progress) as bar:
         report = build_suite(suite, widths=wanted, jobs=jobs or processors(), progress=bar.building)
     streams.write(streams.STDOUT, suite_text.render_build(report, program_options.terminal_width()))
@@ -151,8 +151,8 @@ def run_command(
     wanted = [setting(mode) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
     build = BUILDS[cast("Width", int(width))]
     cells = [
-        Cell(each.name, scheme, input_name, build=build)
-        for each in suite.benchmarks
+        Cell(benchmark.name, scheme, input_name, build=build)
+        for benchmark in suite.benchmarks
         for scheme in wanted
     ]
     with cell_bar(progress) as bar, Store(default_store_path()) as store:
@@ -189,7 +189,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
     suite = load_suite(name)
     if not patterns:
         return suite
-    names = [each.name for each in suite.benchmarks]
+    names = [benchmark.name for benchmark in suite.benchmarks]
     for pattern in patterns:
         if not any(fnmatchcase(each, pattern) for each in names):
             raise UsageError(
@@ -200,7 +200,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
 
 
 def processors() -> int:
-    """How many programs are built or run at once where nobody says."""
+    """Return how many programs are built or run at once unless the user says."""
     return len(os.sched_getaffinity(0))
 
 

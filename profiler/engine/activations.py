@@ -178,7 +178,7 @@ class Activations:
         self._tally.early[EarlyEnd(block, register, segments)] += 1
 
     def _end_caller_early(self, frame: int) -> None:
-        """The caller of the activation at `frame` ends where it waits."""
+        """End the caller of the activation at `frame` in the block where it waits."""
         if frame == 0 or self._return_address(frame) & ENDED_BIT:
             return
         caller, block = frame - kernels.STRIDE, self._waiting_block(frame)
@@ -229,7 +229,7 @@ class Activations:
         self.enter(address)
 
     def _return_unseen(self, address: int, frame: int) -> None:
-        """The activation at `frame` returned to a place where the graphs have no return."""
+        """Follow the activation at `frame` to a place where the graphs have no return."""
         if self._return_address(frame) & ENDED_BIT:
             self._on_missing(MissingReturn(address - 8))
         self.current = frame - kernels.STRIDE
@@ -312,7 +312,7 @@ class Activations:
 
 
 def too_deep(address: int) -> UnsupportedError:
-    """The error for more frames than there is room for."""
+    """Return the error to raise when there is no room for another frame."""
     return UnsupportedError(
         f"more than {MAXIMUM_DEPTH} nested calls at {address:#x}: "
         "the program recurses without end, or calls without returning"

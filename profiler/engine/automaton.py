@@ -399,7 +399,7 @@ class Automaton:
         self._await(lambda address: land(address, block, returned=False))
 
     def _end_by_trap(self, steps: Sequence[Step], context: WalkContext) -> None:
-        """The current activation ends with the trap at the end of `steps`."""
+        """End the current activation with the trap to which `steps` lead."""
         frame = self._activations.current
         self._activations.apply(steps, frame)
         self._activations.end_early(frame, self._leave_by_trap(context))

@@ -49,7 +49,7 @@ class HashModel:
     shift: int = HASH_SHIFT
 
     def words(self) -> Array:
-        """The kernel's cost words, one row for each number of words of a key."""
+        """Return the kernel's cost words: one row for each number of words that a key may have."""
         return np.concatenate([self._row(costs) for costs in (self.costs, *self.word_costs)])
 
     def _row(self, costs: HashCosts) -> Array:
@@ -115,7 +115,7 @@ class Lowering:
         self._tables: dict[tuple[int, int], int] = {}
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
-        """What the kernel does on `edge`, all schemes together."""
+        """Return what the kernel does on `edge` for all schemes together."""
         if not self._planners:
             return ()
         routine = int(np.searchsorted(self._first_edge, edge, "right")) - 1
@@ -130,7 +130,7 @@ class Lowering:
         return HashWork(0, 0) if table < 0 else self.memory.hash_work(table)
 
     def hashed_counts(self, routine: int, slot: int) -> dict[int, int] | None:
-        """What a routine's hash table of a scheme holds; None where it has none."""
+        """Return path number -> count in a routine's hash table; None if the scheme has none."""
         table = self._tables.get((routine, slot), -1)
         return None if table < 0 else self.memory.hashed_counts(table)
 

@@ -189,7 +189,7 @@ class EngineMemory:
         self.state.segments[at : at + kernels.SUCCESSOR] = successor
 
     def segment_successors(self, state: int) -> list[Successor]:
-        """The successors in a segment state's table; spilled ones are not among them."""
+        """Return the successors in a segment state's table; spilled ones are missing."""
         start, places = self._table_of(state)
         if start == 0:
             return []

@@ -22,15 +22,15 @@ class ProfilingObserver:
         )
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
-        """The next event is the handler's entry."""
+        """Note that a signal's handler is entered next."""
         self._tell(lambda: self._automaton.signal_delivered(interrupted_pc, stack_pointer))
 
     def signal_returned(self, resumed_pc: int) -> None:
-        """The next event is at `resumed_pc`."""
+        """Note that the program goes on at `resumed_pc`, behind a signal's handler."""
         self._tell(lambda: self._automaton.signal_returned(resumed_pc))
 
     def context_replaced(self, pc: int) -> None:
-        """The next event is at `pc`."""
+        """Note that the program goes on at `pc`, in another context."""
         self._tell(lambda: self._automaton.context_replaced(pc))
 
     def _tell(self, action: Callable[[], None]) -> None:

@@ -344,11 +344,11 @@ class Products:
         return segments
 
     def history(self, state: int) -> tuple[int, ...]:
-        """The history of state number `state`."""
+        """Return the history of state number `state` (see `SegmentState`)."""
         return self._states[state].history
 
     def product(self, routine: int) -> RoutineProduct | None:
-        """The schemes of a routine with its segments; None where it has none."""
+        """Return the schemes of a routine with its segments; None if no scheme counts its paths."""
         return self._routines.get(routine)
 
     def totals(self) -> dict[tuple[int, int], Totals]:
@@ -373,7 +373,7 @@ class Products:
         return totals
 
     def _times(self) -> list[int]:
-        """How often each transition was taken."""
+        """Return how often each transition was taken, in the order of `_sources`."""
         counts = self._memory.spilled_counts()
         for state in self._states:
             for key, count, *_ in self._memory.segment_successors(state):
@@ -425,6 +425,6 @@ class Products:
 
 
 def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int]:
-    """Code and key of the kernel's operation for a count in hash table `table`."""
+    """Return code and key of the kernel's operation that counts in hash table `table`."""
     variant = kernels.HASH_BACK_EDGE if count.on_back_edge else 0
     return kernels.HASH | variant | table << kernels.TABLE_SHIFT, key

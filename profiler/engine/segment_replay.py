@@ -81,7 +81,7 @@ class SegmentReplay:
         return not self._by_start
 
     def _behind(self, vertex: int, edges: Sequence[int]) -> PathState:
-        """The state behind `edges`, which begin at `vertex`."""
+        """Return the state behind `edges`, which begin at `vertex`."""
         return self._player.execute(self._states[vertex], edges, ends=False).after
 
     @property
@@ -90,7 +90,7 @@ class SegmentReplay:
         return self._totals
 
     def unfinished(self, history: Sequence[int], register: int, block: int) -> Stretch | None:
-        """What an activation did in the segment that it left unfinished in `block`.
+        """Return what an activation did in the segment that it left unfinished in `block`.
 
         None where no segment begins where that one did.
         """

@@ -62,7 +62,7 @@ class States:
         return self._states[number]
 
     def number(self, state: BlockState) -> int:
-        """Number of a state, which is added if it is new."""
+        """Return the number of a state, which is added if it is new."""
         number = self._numbers.get(state)
         if number is None:
             number = self._memory.new_state()
@@ -70,7 +70,7 @@ class States:
         return number
 
     def landing(self, address: int, size: int) -> int:
-        """Number of the state for a block that control simply arrives at."""
+        """Return the number of a block's state when control arrives from just anywhere."""
         return self.number(BlockState(address, size, self._walker.land(address)))
 
     def inside(self, number: int) -> tuple[tuple[Step, ...], WalkContext]:
@@ -98,7 +98,7 @@ class States:
         return self._walker.step(self.inside(number)[1], address)
 
     def entered_block(self, number: int) -> int:
-        """The block of the graphs in which state `number` begins, or UNKNOWN."""
+        """Return the block of the graphs in which state `number` begins, or UNKNOWN."""
         return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
 
     def covers(self, address: int) -> bool:

@@ -19,7 +19,7 @@ class TraceSink(Protocol):
     """Writes a trace of one run. Edges and blocks have their program-wide numbers."""
 
     def operations(self, steps: Sequence[Step], place: int) -> list[Operation]:
-        """What the kernel is to do for the trace at `steps[place]`."""
+        """Return what the kernel does for the trace when the program takes `steps[place]`."""
         ...
 
     def drain(self) -> None:
@@ -42,9 +42,9 @@ class TraceSink(Protocol):
         ...
 
     def end_event(self, frame: int, block: int) -> None:
-        """The kernel goes on with the activation at `frame`, in `block`."""
+        """Note that the kernel goes on with the activation at `frame`, in `block`."""
         ...
 
     def end(self) -> None:
-        """The run is over."""
+        """Note that the run is over."""
         ...

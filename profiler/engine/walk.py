@@ -172,7 +172,7 @@ class GraphIndex:
                 self.return_edges.setdefault(target, []).append((source, name))
 
     def routine(self, block: int) -> int:
-        """Number of the routine that `block` belongs to."""
+        """Return the number of the routine that `block` belongs to."""
         return int(self.routine_of_block[block])
 
     def starts_routine(self, block: int) -> bool:
@@ -203,12 +203,12 @@ class GraphIndex:
         return kinds.get(kind, next(iter(kinds.values())))
 
     def block_at(self, address: int) -> int:
-        """The block that starts at `address`, or UNKNOWN."""
+        """Return the block that starts at `address`, or UNKNOWN."""
         word = (address - self.recovered.code.base) >> 2
         return self._block_at[word] if 0 <= word < len(self._block_at) else UNKNOWN
 
     def call_block(self, return_address: int) -> int:
-        """The block that ends with the call that returns to `return_address`, or UNKNOWN."""
+        """Return the block whose last call returns to `return_address`, or UNKNOWN."""
         block = self._call_blocks.get(return_address, UNKNOWN)
         return self._call_blocks.get(return_address - 4, UNKNOWN) if block == UNKNOWN else block
 

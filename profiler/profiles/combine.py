@@ -95,7 +95,7 @@ def merge(measurements: Sequence[Measurement]) -> Measurement:
         routines=merge_all_routines(measurements),
         warnings=tuple(dict.fromkeys(line for each in measurements for line in each.warnings)),
         partial=any(each.partial for each in measurements),
-        lines={at: line for each in measurements for at, line in each.lines.items()},
+        lines={at: line for measurement in measurements for at, line in measurement.lines.items()},
         runs=sum(each.runs for each in measurements),
     )
 
@@ -142,14 +142,14 @@ def check_comparable(first: Measurement, other: Measurement) -> None:
 def merge_programs(programs: Sequence[ProgramInfo]) -> ProgramInfo:
     """Keep the arguments only where all runs had the same."""
     first = programs[0]
-    if all(each.arguments == first.arguments for each in programs):
+    if all(program.arguments == first.arguments for program in programs):
         return first
     return replace(first, arguments=())
 
 
 def merge_endings(endings: Sequence[Ending]) -> Ending:
     """Return the first ending that is not success, else the first."""
-    return next((each for each in endings if each.code != 0), endings[0])
+    return next((ending for ending in endings if ending.code != 0), endings[0])
 
 
 def add_counts(tables: Iterable[Mapping[Key, int]]) -> dict[Key, int]:
@@ -176,7 +176,7 @@ def merge_routine(profiles: Sequence[RoutineProfile]) -> RoutineProfile:
     edges = merge_edges(profiles)
     return replace(
         largest,
-        activations=sum(each.activations for each in profiles),
+        activations=sum(profile.activations for profile in profiles),
         added=sum(each.added for each in profiles),
         instructions=sum(each.instructions for each in profiles),
         edge_counts=tuple(edges.values()),

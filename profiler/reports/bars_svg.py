@@ -64,7 +64,7 @@ def render(table: ReportTable) -> str | None:
     rows = [row for row in table.rows if row.kind != "failed"]
     names = [str(row.values[0]) for row in rows]
     series = _series(table, bars)
-    numbers = [value for each in series for value in each.values if value is not None]
+    numbers = [value for group in series for value in group.values if value is not None]
     if not numbers:
         return None
     axis = _axis(numbers, bars)
@@ -184,7 +184,7 @@ def _legend(series: Sequence[Series]) -> Iterator[str]:
 
 def _legend_places(series: Sequence[Series]) -> list[int]:
     """Return where each entry of the legend begins."""
-    widths = [28 + 7 * len(each.title) for each in series]
+    widths = [28 + 7 * len(group.title) for group in series]
     return [LEFT + sum(widths[:position]) for position in range(len(series))]
 
 

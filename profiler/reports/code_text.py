@@ -112,7 +112,7 @@ class _Listing:
             yield f"  event counters: {plan.edge_counters} at {layout.edge_base:#x}"
 
     def _at(self, address: int, block: Block) -> Iterator[str]:
-        """Code before an instruction of `block`, which may be another block's delay slot too."""
+        """Yield the code before an instruction, which may be another block's delay slot, too."""
         emission = self._shown.emission
         if address == block.start:
             for piece in emission.before_label.get(address, ()):
@@ -188,7 +188,7 @@ class _Listing:
         return frozenset(f"block.{block.id}" for block in self._cfg.blocks)
 
     def _outer_target(self, edge: int) -> int | None:
-        """Where an EXIT edge of a direct transfer leads."""
+        """Return where an EXIT edge of a direct transfer leads."""
         inner = target_of(self._cfg, edge)
         if inner is not None:
             return inner

@@ -7,22 +7,20 @@ from collections.abc import Sequence
 
 from profiler.profiles.codec import big_integers
 from profiler.profiles.profile import Measurement
+from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.run_json import ending_object, program_object, to_object
 
 SCHEMA = "simprof/compare/2"
 LEFT_OUT = ("edges", "paths", "blocks")
 
-Row = tuple[str, Measurement]
-"""The name of a setting, and what it measured."""
 
-
-def render(rows: Sequence[Row], emulations: int) -> str:
+def render(rows: Sequence[NamedMeasurement], emulations: int) -> str:
     """Return the comparison as one line of JSON; parameters as those of `to_compare_object`."""
     with big_integers():
         return json.dumps(to_compare_object(rows, emulations)) + "\n"
 
 
-def to_compare_object(rows: Sequence[Row], emulations: int) -> dict[str, object]:
+def to_compare_object(rows: Sequence[NamedMeasurement], emulations: int) -> dict[str, object]:
     """Return the comparison as Python values.
 
     Parameters

@@ -11,18 +11,17 @@ from collections.abc import Iterable, Sequence
 from rich.table import Table
 from rich.text import Text
 
-from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
+from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.mode_text import lost
 from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import columns, grid, natural_width, print_parts, section
 from profiler.reports.text import ending_rows, program_text
 
-Row = tuple[str, Measurement]
-"""The name of a setting, and what it measured."""
 
-
-def render(rows: Sequence[Row], emulations: int, width: int = 100, color: bool = False) -> str:
+def render(
+    rows: Sequence[NamedMeasurement], emulations: int, width: int = 100, color: bool = False
+) -> str:
     """Return the report.
 
     Parameters
@@ -47,7 +46,7 @@ def render(rows: Sequence[Row], emulations: int, width: int = 100, color: bool =
     return print_parts(parts, max(width, natural_width(table)), color)
 
 
-def summary(rows: Sequence[Row], emulations: int) -> Table:
+def summary(rows: Sequence[NamedMeasurement], emulations: int) -> Table:
     """Say what ran, how it ended, and how often it was emulated."""
     _, first = rows[0]
     table = grid()
@@ -60,7 +59,7 @@ def summary(rows: Sequence[Row], emulations: int) -> Table:
     return table
 
 
-def costs(rows: Sequence[Row]) -> Table:
+def costs(rows: Sequence[NamedMeasurement]) -> Table:
     """List what each mode costs, in time and in memory."""
     table = columns(
         ("mode", False),
@@ -94,7 +93,7 @@ def costs(rows: Sequence[Row]) -> Table:
     return table
 
 
-def traces(rows: Sequence[Row]) -> Table:
+def traces(rows: Sequence[NamedMeasurement]) -> Table:
     """List the sizes of traces: as written, and with tokens of as few bits as possible."""
     table = columns(
         ("mode", False),
@@ -118,7 +117,7 @@ def traces(rows: Sequence[Row]) -> Table:
     return table
 
 
-def losses(rows: Sequence[Row]) -> Table:
+def losses(rows: Sequence[NamedMeasurement]) -> Table:
     """Say what modes lose; those that are not named tell their profile exactly."""
     table = Table.grid(padding=(0, 2))
     for _ in range(3):
@@ -129,7 +128,7 @@ def losses(rows: Sequence[Row]) -> Table:
     return table
 
 
-def warnings(rows: Sequence[Row]) -> Iterable[Text]:
+def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Text]:
     """Yield each warning once, with the modes that it is about unless it is about all."""
     modes: dict[str, list[str]] = defaultdict(list)
     for name, measurement in rows:

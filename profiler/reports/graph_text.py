@@ -17,7 +17,7 @@ def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
 
 
 def _notes(recovered: RecoveredProgram) -> dict[int, str]:
-    """What to say beside instructions."""
+    """Return the remarks that stand beside a block's instructions."""
     notes = dict.fromkeys(recovered.no_return_calls, "does not return")
     notes |= dict.fromkeys(recovered.unresolved_jumps, "targets unknown")
     notes |= dict.fromkeys(recovered.call_aliases, "reads the program counter")

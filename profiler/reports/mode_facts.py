@@ -18,6 +18,9 @@ from profiler.schemes.registry import find
 INSTRUCTION_BYTES = 4
 """Every SPARC instruction is a word."""
 
+NamedMeasurement = tuple[str, Measurement]
+"""The name of a setting, and what it measured: a row of a comparison."""
+
 
 @dataclass(frozen=True)
 class AttributionShares:

@@ -39,7 +39,7 @@ def _run(run: RunCheck) -> dict[str, Any]:
         "error": run.error,
         "ending": _differences(run.ending),
         "causes": _causes(run.causes),
-        "settings": [_setting(each) for each in run.settings],
+        "settings": [_setting(setting) for setting in run.settings],
     }
 
 
@@ -49,7 +49,7 @@ def _setting(check: SettingCheck) -> dict[str, Any]:
         "state": check.state,
         "differences": _differences(check.differences),
         "causes": _causes(check.causes),
-        "routines": [_routine(each) for each in check.routines],
+        "routines": [_routine(routine) for routine in check.routines],
     }
 
 

@@ -73,7 +73,7 @@ def _fail(
     causes: Iterable[Cause],
 ) -> None:
     differences, causes = tuple(differences), tuple(causes)
-    beyond = [each for each in differences if each.exceeded]
+    beyond = [difference for difference in differences if difference.exceeded]
     first = beyond[0] if beyond else None
     kinds = ", ".join(dict.fromkeys(cause.kind for cause in causes))
     message = "counts differ" if first is None else _moved(first)
@@ -94,7 +94,7 @@ def _lines(
     causes: Iterable[Cause],
     role: str = "why",
 ) -> list[str]:
-    lines = [_moved(each) for each in differences]
+    lines = [_moved(difference) for difference in differences]
     for cause in causes:
         lines.append(f"{role}: {cause.kind}: {cause.text}")
         lines += [f"  {detail}" for detail in cause.details]

@@ -76,8 +76,8 @@ def _title(name: str, state: str) -> Text:
 def _table(differences: Iterable[Difference]) -> RenderableType:
     titles = words.COLUMNS
     table = columns(*((title, title in ("baseline", "now", "change")) for title in titles))
-    for each in differences:
-        table.add_row(*map(Text, words.row(each)))
+    for difference in differences:
+        table.add_row(*map(Text, words.row(difference)))
     return Padding(table, (0, 0, 0, 2))
 
 

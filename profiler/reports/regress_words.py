@@ -92,7 +92,7 @@ def routines(setting_check: SettingCheck) -> Iterator[tuple[str, str]]:
 
 def summary(check: Check) -> str:
     """Return the outcome of everything in one sentence."""
-    states = Counter(each.state for run in check.runs for each in run.settings)
+    states = Counter(setting.state for run in check.runs for setting in run.settings)
     ended = sum(bool(run.ending) for run in check.runs)
     errors = sum(run.error is not None for run in check.runs)
     wording: dict[State, str] = {

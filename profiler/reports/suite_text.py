@@ -22,7 +22,7 @@ def render_suites(suites: Sequence[Suite], width: int) -> str:
     """Return the list of all suites."""
     table = columns(("suite", False), ("INT", True), ("FP", True), ("what", False))
     for suite in suites:
-        groups = [each.group for each in suite.benchmarks]
+        groups = [benchmark.group for benchmark in suite.benchmarks]
         table.add_row(suite.name, str(groups.count("INT")), str(groups.count("FP")), suite.title)
     return _printed(table, width)
 
@@ -33,8 +33,10 @@ def render_suite(suite: Suite, width: int) -> str:
         ("benchmark", False), ("group", False), ("stands for", False), ("from", False),
         ("why", False),
     )  # fmt: skip
-    for each in suite.benchmarks:
-        table.add_row(each.name, each.group, each.stands_for, origin(each), each.why)
+    for benchmark in suite.benchmarks:
+        table.add_row(
+            benchmark.name, benchmark.group, benchmark.stands_for, origin(benchmark), benchmark.why
+        )
     return _printed(table, width)
 
 
@@ -69,7 +71,7 @@ def render_runs(
         ("failed", False),
     )  # fmt: skip
     for benchmark, results in rows:
-        good = [each for each in results if not each.failed]
+        good = [result for result in results if not result.failed]
         base = group_digits(good[0].base) if good else "-"
         costs = [cell for each in results for cell in _costs(each)]
         errors = [each.error for each in results if each.error is not None]

@@ -24,7 +24,7 @@ def render_table(table: ReportTable) -> str:
     """Return one table."""
     target = StringIO()
     writer = csv.writer(target, lineterminator="\n")
-    writer.writerow(("table", "kind", "group", *(each.key for each in table.columns), "error"))
+    writer.writerow(("table", "kind", "group", *(column.key for column in table.columns), "error"))
     writer.writerows(_rows(table))
     return target.getvalue()
 

@@ -108,17 +108,17 @@ def definitions() -> tuple[SchemeDefinition, ...]:
 
 def planned_modes() -> tuple[str, ...]:
     """Return the modes that instrument and can be used."""
-    return tuple(each.mode for each in definitions() if each.instruments)
+    return tuple(scheme.mode for scheme in definitions() if scheme.instruments)
 
 
 def path_modes() -> tuple[str, ...]:
     """Return the modes whose plans count paths."""
-    return tuple(each.mode for each in definitions() if each.counts_paths)
+    return tuple(scheme.mode for scheme in definitions() if scheme.counts_paths)
 
 
 def trace_modes() -> tuple[str, ...]:
     """Return the modes that write a trace."""
-    return tuple(each.mode for each in definitions() if each.writes_trace)
+    return tuple(scheme.mode for scheme in definitions() if scheme.writes_trace)
 
 
 def find(mode: str) -> SchemeDefinition | None:
@@ -145,13 +145,13 @@ def definition(mode: str) -> SchemeDefinition:
 
 def options() -> tuple[SchemeOption, ...]:
     """Return the options that schemes declare, each once."""
-    named = {option.name: option for each in definitions() for option in each.options}
+    named = {option.name: option for scheme in definitions() for option in scheme.options}
     return tuple(named.values())
 
 
 def users(option: SchemeOption) -> tuple[str, ...]:
     """Return the modes that read a scheme's option."""
-    return tuple(each.mode for each in definitions() if option in each.options)
+    return tuple(scheme.mode for scheme in definitions() if option in scheme.options)
 
 
 def needs_edge_profile(mode: str) -> bool:

@@ -64,6 +64,6 @@ def collect(
 
 
 def _unattributed(counts: RunCounts, instructions: int) -> Unattributed:
-    """What no graph explains of a run of so many instructions."""
+    """Return how much of a run of so many instructions is in no graph."""
     attributed = counts.attributed_instructions()
     return Unattributed(counts.unattributed_transfers(), instructions - attributed)

@@ -124,7 +124,7 @@ class Counters:
         return self._lowering.products.segments()
 
     def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
-        """What the counters of `scheme` for routine number `routine` hold."""
+        """Return what the counters of `scheme` for routine number `routine` hold."""
         events = self._events[routine]
         plan = scheme.plan(routine)
         values: tuple[int, ...] = ()

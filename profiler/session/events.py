@@ -86,7 +86,7 @@ class RoutineEvents:
 def collect_events(
     index: GraphIndex, edge_counts: NDArray[np.int64], early: Mapping[EarlyEnd, int]
 ) -> dict[int, RoutineEvents]:
-    """What the run counted, by number of every routine that was entered.
+    """Return what the run counted, by number of every routine that was entered.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ from simulator.machine.running import Fault, RunResult
 
 
 def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
-    """What each scheme measured in an observed run.
+    """Return what each scheme measured in an observed run.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def _measure_routine(
 
 
 def _total(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
-    """The sum of numbers by name; 0 for other names."""
+    """Add up numbers by name; names that no part has give 0."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
@@ -152,7 +152,7 @@ _NO_COUNTS = dict.fromkeys(
 
 
 def _counts(routine: RoutineReading) -> dict[str, int]:
-    """How often things happened in one routine."""
+    """Return how often things happened in one routine, by name."""
     events, counters = routine.events, routine.counters
     counts = {
         "path_increments": counters.path_increments,
@@ -172,7 +172,7 @@ def _counts(routine: RoutineReading) -> dict[str, int]:
 
 
 def _lost(routine: RoutineReading) -> dict[str, int]:
-    """What the scheme lost, and how many edges' counts its counters leave open.
+    """Return what the scheme lost, by name, and how many edges its counters leave without a count.
 
     Of a scheme that an edge profile guides, edge counts are no loss but an input.
     """
@@ -213,7 +213,7 @@ def _misjudged(observation: Observation, number: int, routine: RoutineReading) -
 
 
 def _sizes(routine: RoutineReading) -> dict[str, int]:
-    """How much counters, code and trace take for one routine."""
+    """Return how much counters, code and trace take for one routine, by name."""
     plan, code = routine.plan, routine.price.code
     if plan is None:
         return {}

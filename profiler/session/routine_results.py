@@ -61,7 +61,7 @@ def routine_profile(routine: RoutineReading) -> RoutineProfile:
 
 
 def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
-    """The edges of the graph, then those that activations which ended early went to EXIT by."""
+    """Yield the counts of the graph's edges, then those of early ends as edges to EXIT."""
     events = routine.events
     cfg = events.cfg
     plan = None if routine.plan is None else routine.plan.plan

@@ -203,7 +203,7 @@ class SchemeRun:
         return self._graphs(routine) is not None
 
     def routine_plan(self, routine: int) -> RoutinePlan | None:
-        """The plan of a routine with its decoder; None where there is none."""
+        """Return a routine's plan with its decoder; None if it is not instrumented."""
         if routine not in self._plans:
             cfg = None if self._make is None else self._graphs(routine)
             plan = None if cfg is None or self._make is None else self._make(cfg)
@@ -211,7 +211,7 @@ class SchemeRun:
         return self._plans[routine]
 
     def plan(self, routine: int) -> InstrumentationPlan | None:
-        """The plan of a routine; None where there is none."""
+        """Return the plan of a routine; None if the routine is not instrumented."""
         routine_plan = self.routine_plan(routine)
         return None if routine_plan is None else routine_plan.plan
 

@@ -51,7 +51,7 @@ class Callees:
         return block - int(self._index.first_block[number]) in cfg.indirect
 
     def entry(self, address: int) -> int:
-        """The ENTRY edge to the block at `address`, or UNKNOWN."""
+        """Return the ENTRY edge to the block at `address`, or UNKNOWN."""
         return self._index.entry_edge.get(self._index.block_at(address), UNKNOWN)
 
     def returns(self, block: int, target: int) -> bool:
@@ -62,12 +62,12 @@ class Callees:
         return target in index.return_edges
 
     def _callee(self, block: int) -> int:
-        """The ENTRY edge that the call at the end of `block` leads to; UNKNOWN if none does."""
+        """Return the ENTRY edge that the call at the end of `block` leads to, or UNKNOWN."""
         transfer, kind = self._transfer(block)
         return self.entry(self._target(transfer)) if kind == _K.CALL else UNKNOWN
 
     def _exit(self, edge: int) -> tuple[Exit, int]:
-        """How control leaves by an EXIT edge, and the ENTRY edge that follows or UNKNOWN."""
+        """Return how control leaves by an EXIT edge, and the ENTRY edge that follows or UNKNOWN."""
         block = self.source[edge]
         transfer, kind = self._transfer(block)
         if kind in (_K.RETURN, _K.RETURN_JUMP):
@@ -81,7 +81,7 @@ class Callees:
         return (Exit.UNKNOWN if entry == UNKNOWN else Exit.ENTER), entry
 
     def _leaving_target(self, block: int, transfer: int, kind: int) -> int:
-        """Where a block leads outside of its routine without a call or jump; -1 if nowhere."""
+        """Return where a block leaves its routine for without a call or jump; -1 if nowhere."""
         described = self._block(block)
         if described.is_slot or kind == _K.BRANCH_ALWAYS:
             return self._target(transfer)

@@ -105,7 +105,7 @@ def _recover(path: Path, header: TraceHeader, file: Path) -> RecoveredProgram:
 
 def _discoveries(path: Path, header: TraceHeader) -> Discoveries:
     def frozen(items: list[Any]) -> frozenset[Any]:
-        return frozenset(tuple(each) if isinstance(each, list) else each for each in items)
+        return frozenset(tuple(item) if isinstance(item, list) else item for item in items)
 
     try:
         return Discoveries(**{name: frozen(items) for name, items in header.discoveries.items()})

@@ -344,15 +344,15 @@ class AddressSpace:
         return None
 
     def _last_mapped(self, start: int, end: int) -> int | None:
-        """End of the last mapped page in [start, end), or None."""
-        last = None
+        """Return the end of the last mapped page in [start, end), or None."""
+        last_end = None
         for region, first, last in self._pieces(start, end - start):
             if region is None:
                 continue
             mapped = np.flatnonzero(self._slice(region, first, last) & MAPPED)
             if len(mapped):
-                last = first + (int(mapped[-1]) + 1) * PAGE_SIZE
-        return last
+                last_end = first + (int(mapped[-1]) + 1) * PAGE_SIZE
+        return last_end
 
     def _first_mapped(self, start: int, end: int) -> int | None:
         """Start of the first mapped page in [start, end), or None."""

@@ -549,7 +549,9 @@ def _find_fault_address(cpu: Cpu) -> int:
             if cpu.run(_TEST_CODE, _TEST_CODE + 4) is not Stop.FAULT:
                 raise _refuse("a bad access makes no fault")
             candidates = {
-                each for each in candidates if ctypes.c_uint64.from_address(each).value == address
+                candidate
+                for candidate in candidates
+                if ctypes.c_uint64.from_address(candidate).value == address
             }
     if len(candidates) != 1:
         raise _refuse("the faulting address is not kept")

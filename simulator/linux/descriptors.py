@@ -75,7 +75,7 @@ class OpenFile:
         raise failure(errno.EINVAL)
 
     def status(self) -> FileStatus:
-        """What fstat tells."""
+        """Return what fstat reports."""
         raise failure(errno.EBADF)
 
     def ready(self, for_writing: bool) -> bool:

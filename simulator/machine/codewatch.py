@@ -122,4 +122,4 @@ class CodeWatch:
 
 
 def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:
-    return any(each.start <= start and end <= each.end for each in ranges)
+    return any(span.start <= start and end <= span.end for span in ranges)

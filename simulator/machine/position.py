@@ -57,7 +57,7 @@ class Position:
         return self.block_start + int(self._clock[ClockWord.BLOCK_SIZE])
 
     def instruction(self, pc: int) -> int:
-        """The word at `pc`."""
+        """Return the instruction word at `pc`."""
         return int.from_bytes(self._space.peek(pc, 4), "big")
 
     # -- leaving a block in its middle
@@ -84,7 +84,7 @@ class Position:
         state.pc, state.npc = following, (following + 4) & self._cpu.address_mask
 
     def saved(self) -> tuple[int, ...]:
-        """What `restore` needs to go on here after a signal's handler."""
+        """Return what `restore` needs to go on here after a signal's handler."""
         return tuple(int(value) for value in self._clock[_SAVED_WORDS])
 
     def restore(self, interrupted: Interrupted, pc: int) -> None:
@@ -101,7 +101,7 @@ class Position:
     # -- how the program came here
 
     def note_redirection(self) -> None:
-        """The program was sent elsewhere, and not by a jump of its own."""
+        """Note that the program goes on elsewhere, though not by a jump of its own."""
         self._redirected_at = self.instructions
 
     def last_jump(self) -> int | None:

@@ -41,7 +41,7 @@ class Observer(Protocol):
     hook: NativeHook
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
-        """The next block event is the handler's entry.
+        """Note that a signal's handler is entered next.
 
         `stack_pointer` is the interrupted %sp, bias included.
         """

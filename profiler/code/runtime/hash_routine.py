@@ -136,7 +136,7 @@ def _remembered(machine: MachineKind, name: str) -> list[Item]:
 
 
 def head_address(machine: MachineKind, key: Register) -> list[Item]:
-    """Code that leaves in %l0 the address of the table in %i1 plus the offset of `key`'s head.
+    """Return code that leaves in %l0 the table's address in %i1 plus the offset of `key`'s head.
 
     `HEADS` is still to be added. Step 2; it uses %l3 and, on V9 and V8+, %o0.
     """

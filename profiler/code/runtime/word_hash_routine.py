@@ -147,7 +147,7 @@ def word_hash_routine(machine: MachineKind, words: int, on_back_edge: bool) -> t
 
 
 def _difference(words: int) -> list[Item]:
-    """Code that leaves in the value register whether the node has another key: 0 if not."""
+    """Return code that leaves 0 in the value register if, and only if, the node has the key."""
     code: list[Item] = [
         asm.load("ld", _NODE, 0, _VALUE),
         asm.arithmetic("xor", _VALUE, _KEY, _VALUE),

@@ -139,7 +139,7 @@ def _build(
 ) -> BuildReport:
     """Build what the cells need and no more."""
     names = {suite.benchmark(cell.benchmark).name for cell in cells}
-    needed = tuple(each for each in suite.benchmarks if each.name in names)
+    needed = tuple(benchmark for benchmark in suite.benchmarks if benchmark.name in names)
     widths = _widths({cell.build for cell in cells})
     if not needed:
         return BuildReport(suite.name)

@@ -222,7 +222,7 @@ def make_order(grid: Grid, *, building: Callable[[BuildProgress], None] | None =
 
 
 def _suite_cells(grid: Grid, suite: Suite, settings: Sequence[CellSetting]) -> Iterator[Cell]:
-    names = [each.name for each in suite.benchmarks]
+    names = [benchmark.name for benchmark in suite.benchmarks]
     for pattern in grid.benchmarks:
         if not fnmatch.filter(names, pattern):
             raise UsageError(f"suite {suite.name} has no benchmark {pattern!r}: see `suite list`")

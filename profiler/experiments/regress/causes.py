@@ -150,7 +150,11 @@ def _plan_cause(plans: Sequence[RoutineChange], given: bool) -> Cause:
     if given:
         return Cause("plans", f"other plans follow in {count}", _names(plans))
     details = tuple(
-        _limited(f"{each.name}: {plan_text(each.plan)}" for each in plans if each.plan is not None)
+        _limited(
+            f"{change.name}: {plan_text(change.plan)}"
+            for change in plans
+            if change.plan is not None
+        )
     )
     return Cause("algorithm", f"same program and setting, other plans in {count}", details)
 

@@ -81,9 +81,9 @@ class Limits:
     def ceiling(self, names: Sequence[str]) -> Fraction | None:
         """Return the least ceiling of the metric with these names."""
         ceilings = [
-            each.value
-            for each in self.ceilings
-            if any(fnmatchcase(name, each.pattern) for name in names)
+            ceiling.value
+            for ceiling in self.ceilings
+            if any(fnmatchcase(name, ceiling.pattern) for name in names)
         ]
         return min(ceilings, default=None)
 
@@ -181,7 +181,7 @@ class RunCheck:
             return "error"
         if self.ending or any(each.failed for each in self.settings):
             return "changed"
-        moved = any(each.state != "same" for each in self.settings)
+        moved = any(setting.state != "same" for setting in self.settings)
         return "within limits" if moved else "same"
 
 
@@ -251,7 +251,7 @@ def _compare_setting(
     if moved and not all_causes:
         all_causes = (unexplained(),)
     failed = (
-        any(each.exceeded for each in differences)
+        any(difference.exceeded for difference in differences)
         or (limits.exact and any(routine.counts_differ for routine in routines))
         or (limits.strict and bool(all_causes))
     )
@@ -306,8 +306,8 @@ def check_patterns(baseline: Baseline, limits: Limits) -> None:
         Naming a pattern that matches no metric of the baseline.
     """
     names = set(_all_names(baseline.runs))
-    patterns = [each.pattern for each in limits.limits]
-    patterns += [each.pattern for each in limits.ceilings]
+    patterns = [limit.pattern for limit in limits.limits]
+    patterns += [ceiling.pattern for ceiling in limits.ceilings]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             raise UsageError(

@@ -83,7 +83,7 @@ def record(
     UsageError
         If there is nothing to record.
     """
-    described = {each.name: describe(each, directory) for each in settings}
+    described = {setting.name: describe(setting, directory) for setting in settings}
     context = MeasuringContext(tuple(settings), directory, timeout, show)
     runs, failures = _measure_all(targets, context)
     warnings = tuple(
@@ -164,7 +164,7 @@ def check(
     settings = tuple(restore(name, facts, directory) for name, facts in old.settings.items())
     if options.weights is not None:
         settings = tuple(_weighted(each, options.weights) for each in settings)
-    described = {each.name: describe(each, directory) for each in settings}
+    described = {setting.name: describe(setting, directory) for setting in settings}
     targets, missing = recorded_targets(old.runs, directory, watch)
     context = MeasuringContext(settings, directory, options.timeout, show)
     runs, failures = _measure_all(targets, context)

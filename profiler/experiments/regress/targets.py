@@ -134,8 +134,8 @@ def suite_targets(
             built = report.programs.get((benchmark.name, BUILDS[width]))
             if built is None:
                 continue
-            for each in dict.fromkeys(inputs):
-                targets.append(_suite_target(label, built, benchmark.inputs[each], model))
+            for input_name in dict.fromkeys(inputs):
+                targets.append(_suite_target(label, built, benchmark.inputs[input_name], model))
     return tuple(targets), _failures(report)
 
 

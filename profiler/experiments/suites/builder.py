@@ -65,7 +65,7 @@ def build(
 ) -> BuildReport:
     """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
     builder = Builder(cache or places.suite_cache())
-    wanted = [BuildJob(each, width) for each in suite.benchmarks for width in widths]
+    wanted = [BuildJob(benchmark, width) for benchmark in suite.benchmarks for width in widths]
     programs: dict[tuple[str, str], BuiltProgram] = {}
     failures: dict[tuple[str, str], str] = {}
     teller = _Teller(progress, len(wanted))
@@ -151,7 +151,7 @@ class Builder:
         return known
 
     def _described(self, job: BuildJob) -> BuiltProgram:
-        """The program as it will be, its own checksum left out."""
+        """Return the record of a program that is not built yet; only its checksum is missing."""
         recipe = job.benchmark.recipe
         compiler, flags = toolchain.version(recipe.language), flags_of(recipe, job.width)
         source = source_hash(recipe)

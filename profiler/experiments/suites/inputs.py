@@ -31,11 +31,11 @@ def prepare(benchmark: Benchmark, tree: Callable[[], Path]) -> None:
     BuildError
         If the source cannot be had.
     """
-    for each in benchmark.inputs.values():
-        for file in each.files:
-            assert each.root is not None
-            mark = each.root.with_name(f"{each.root.name}.made") / file.name
-            _write(file, each.root / file.name, mark, tree)
+    for given in benchmark.inputs.values():
+        for file in given.files:
+            assert given.root is not None
+            mark = given.root.with_name(f"{given.root.name}.made") / file.name
+            _write(file, given.root / file.name, mark, tree)
 
 
 def _write(file: InputFile, target: Path, mark: Path, tree: Callable[[], Path]) -> None:
@@ -80,7 +80,7 @@ def digest(given: Input) -> str:
         If a file is not there: build the suite first.
     """
     total = hashlib.sha256(repr((given.arguments, given.environment)).encode())
-    paths = [given.root / each.name for each in given.files if given.root is not None]
+    paths = [given.root / file.name for file in given.files if given.root is not None]
     for path in [*paths, *([] if given.stdin is None else [given.stdin])]:
         try:
             total.update(f"{path.name} ".encode() + hashlib.sha256(path.read_bytes()).digest())

@@ -181,9 +181,9 @@ class Suite:
         UsageError
             If there is none of that name.
         """
-        for each in self.benchmarks:
-            if each.name == name:
-                return each
+        for benchmark in self.benchmarks:
+            if benchmark.name == name:
+                return benchmark
         raise UsageError(f"suite {self.name} has no benchmark {name}: see simprof suite list")
 
 

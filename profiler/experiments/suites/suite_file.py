@@ -146,7 +146,7 @@ def read_suite(path: Path) -> Suite:
     fields.finish()
     if not benchmarks:
         raise UsageError(f"{path}: no [[benchmark]] in it")
-    names = [each.name for each in benchmarks]
+    names = [benchmark.name for benchmark in benchmarks]
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{path}: two benchmarks are called {name}: rename one")
@@ -219,7 +219,7 @@ class _Reader:
     def _with_output(
         self, fields: Fields, benchmark: str, given: Input, expected: str | None
     ) -> Input:
-        """The input with the recorded output that `expected` is the template of."""
+        """Return the input with its recorded output, whose file name follows from `expected`."""
         if expected is None:
             return given
         name = expected.replace("{name}", benchmark).replace("{input}", given.name)
@@ -287,7 +287,7 @@ class _Reader:
         files = tuple(self._input_file(fields, each) for each in fields.tables("files"))
         root = places.input_directory(self._path, benchmark, name)
         stdin = fields.optional("stdin")
-        if stdin is not None and stdin not in [each.name for each in files]:
+        if stdin is not None and stdin not in [file.name for file in files]:
             raise fields.fail(f"stdin {stdin!r} is none of its files")
         expected = fields.optional("expected")
         environment = Fields(fields.table("environment"), f"{fields.where}: environment")
@@ -337,5 +337,5 @@ def _below(directory: Path, base: Path, name: object) -> str:
 
 
 def _own(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
-    """The recipe of a program whose sources are committed: copied, then compiled by name."""
+    """Return the recipe of a program whose sources are committed: copied, compiled by name."""
     return replace(recipe, files=files, sources=tuple(path.name for path in files))
