@@ -239,6 +239,18 @@ def test_what_is_no_measurement_is_not_saved(fixture_elf: Find, tmp_path: Path) 
         simprof.save(measurement, None)  # type: ignore[arg-type]
 
 
+def test_values_are_shown_in_one_line(fixture_elf: Find) -> None:
+    elf = fixture_elf("calls")
+    measurement = simprof.run(elf)
+    shown = f"program={str(elf)!r}, mode='pp', base=127977, added=52034"
+    assert repr(measurement) == f"Measurement({shown})"
+    assert repr(simprof.compare(elf, ["pp"]).measurements) == f"{{'pp': {measurement!r}}}"
+    recovered = simprof.recover(elf)
+    routines, blocks = len(recovered.routines), recovered.block_count
+    shown = f"program={str(elf)!r}, routines={routines}, blocks={blocks}"
+    assert repr(recovered) == f"RecoveredProgram({shown})"
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["--version"]) == 0
     assert capsys.readouterr().out == f"simprof {simprof.__version__}\n"
