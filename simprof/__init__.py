@@ -17,6 +17,8 @@ The command line's options are keyword arguments, with `_` for `-`; `docs/API.md
 they check is what the command line checks, with the same messages: every error that simprof
 raises on purpose is a `SimprofError` whose text is one line.
 
+`simprof.__version__` is the version that is installed.
+
 The packages `profiler` and `simulator`, and the modules of this one, are private: their names may
 change in any version. The fields of the values that the functions return are public.
 
@@ -34,6 +36,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
     from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
     from profiler.recovery.recovery import RecoveredProgram
@@ -98,6 +101,10 @@ _PLACES["SimprofError"] = ("simulator.errors", "SimulatorError")
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: importing simprof alone takes no time."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("simprof")
     if name not in _PLACES:
         raise AttributeError(f"module 'simprof' has no attribute {name!r}")
     module, original = _PLACES[name]

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from simprof._arguments import parse
+from simprof._checks import check_networkx, check_weights, file_path, wrong
+from simulator.errors import UsageError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -195,7 +197,7 @@ def recover(elf: StrPath) -> RecoveredProgram:
     from profiler.recovery import recovery
     from simulator.binary.elf import load
 
-    return recovery.recover(load(Path(elf)))
+    return recovery.recover(load(file_path(elf, "elf")))
 
 
 def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
@@ -215,7 +217,10 @@ def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
     ['is_even']
     """
     from profiler.recovery import call_graph as module
+    from profiler.recovery.recovery import RecoveredProgram
 
+    if not isinstance(recovered, RecoveredProgram):
+        raise wrong("recovered", "what simprof.recover gives", recovered)
     return module.call_graph(recovered)
 
 
@@ -230,6 +235,11 @@ def to_networkx(
         A control-flow graph, or a graph file's content (whose weights and runs are kept).
     weights
         Of a control-flow graph: the edges' attribute `weight`, by edge id.
+
+    Raises
+    ------
+    SimprofError
+        If `graph` is none of these, or `weights` does not have one item for each edge.
 
     Examples
     --------
@@ -249,7 +259,11 @@ def to_networkx(
 
         return files.to_networkx(parse_document(graph, "graph"))
     from profiler.graphs import interchange
+    from profiler.graphs.cfg import ControlFlowGraph
 
+    if not isinstance(graph, ControlFlowGraph):
+        raise wrong("graph", "a routine of simprof.recover or a graph file's content", graph)
+    check_weights(graph, weights)
     return interchange.to_networkx(graph, weights)
 
 
@@ -271,6 +285,7 @@ def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     >>> simprof.plan(simprof.from_networkx(graph)).potential_paths
     2
     """
+    check_networkx(graph, "a graph of networkx")
     if "entry" in graph.graph:
         from profiler.graphfiles import interchange as files
 
@@ -280,12 +295,13 @@ def from_networkx(graph: nx.MultiDiGraph) -> ControlFlowGraph:
     return interchange.from_networkx(graph)
 
 
-def _document(graph: object) -> GraphDocument:
+def _document(graph: Any) -> GraphDocument:
     """Return a graph in any of its forms as the content of a graph file."""
     from profiler.graphfiles.formats import load
     from profiler.graphfiles.interchange import from_networkx as from_graph
     from profiler.graphfiles.reader import GraphDocument, parse
     from profiler.graphs.cfg import ControlFlowGraph
+    from profiler.recovery.recovery import RecoveredProgram
 
     if isinstance(graph, ControlFlowGraph):
         return GraphDocument(graph.name, "", graph, weights=(), walks=())
@@ -293,4 +309,12 @@ def _document(graph: object) -> GraphDocument:
         return load(Path(graph))
     if isinstance(graph, Mapping):
         return parse(graph, "graph")
+    if isinstance(graph, RecoveredProgram):
+        raise UsageError(
+            "graph is a whole program: plan takes one routine, as recovered.routines[0]"
+        )
+    check_networkx(
+        graph,
+        "a routine of simprof.recover, a graph of networkx, or a graph file's content or name",
+    )
     return from_graph(graph)

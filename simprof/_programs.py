@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
 
 from simprof._arguments import parse
+from simprof._checks import file_path, program, words, wrong
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def run(
     from profiler.commands.scheme_options import collect
     from profiler.session.session import run_program
 
-    chosen = parse(run_command, [elf, *arguments], {"mode": mode, **options})
+    chosen = parse(run_command, program(elf, arguments), {"mode": mode, **options})
     scheme = collect(chosen, chosen["weights"])
     with _request(chosen, scheme, stdout, stderr) as request:
         return run_program(replace(request, mode=chosen["mode"], scheme=scheme))
@@ -163,8 +164,9 @@ def compare(
     from profiler.schemes.registry import tried_modes
     from profiler.session.session import compare_program
 
-    wanted = modes if modes is None or isinstance(modes, str) else ",".join(modes)
-    chosen = parse(compare_command, [elf, *arguments], {"modes": wanted, "tpp": tpp, **options})
+    given = program(elf, arguments)
+    wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
+    chosen = parse(compare_command, given, {"modes": wanted, "tpp": tpp, **options})
     scheme = collect(chosen, chosen["weights"])
     compared = chosen["modes"]
     if compared is None:
@@ -189,7 +191,7 @@ def load(profile: StrPath) -> Measurement:
     """
     from profiler.profiles import storage
 
-    return storage.load(Path(profile))
+    return storage.load(file_path(profile, "profile"))
 
 
 def save(measurement: Measurement, profile: StrPath) -> None:
@@ -198,7 +200,7 @@ def save(measurement: Measurement, profile: StrPath) -> None:
     Raises
     ------
     SimprofError
-        If the file cannot be written.
+        If the file cannot be written, or `measurement` is none; no file is touched then.
 
     Examples
     --------
@@ -210,8 +212,11 @@ def save(measurement: Measurement, profile: StrPath) -> None:
     True
     """
     from profiler.profiles import storage
+    from profiler.profiles.profile import Measurement
 
-    storage.save(measurement, Path(profile))
+    if not isinstance(measurement, Measurement):
+        raise wrong("measurement", "a Measurement, as run, compare and load give", measurement)
+    storage.save(measurement, file_path(profile, "profile"))
 
 
 @contextmanager

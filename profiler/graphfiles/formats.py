@@ -2,10 +2,11 @@
 
 Steps
 -----
-1. `load` chooses by the file's name: `.graphml`, `.gml`, and JSON otherwise. JSON with `nodes`, and
-   `links` or `edges` that are objects, is node-link data; all other JSON is `reader`'s.
-2. `_check_xml` lets no document type pass (its entities can grow to any size), nor what networkx
-   would merge or leave out without a word.
+1. `load` chooses by the file's name: `.graphml`, `.gml`, and JSON otherwise, or where the file
+   begins with a brace. JSON with `nodes`, and `links` or `edges` that are objects, is node-link
+   data, unless it has what our own format has; all other JSON is `reader`'s.
+2. `form_checks` lets no document type pass (its entities can grow to any size), nor what networkx
+   would merge, invent or leave out without a word.
 3. networkx reads the file; `interchange.from_networkx` says which attributes count.
 
 networkx is imported for its own formats only.
@@ -15,19 +16,21 @@ from __future__ import annotations
 
 import hashlib
 import io
+import re
 import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from xml.parsers import expat
 
+from profiler.graphfiles.form_checks import FormError, check_gml, check_graphml, check_node_link
 from profiler.graphfiles.reader import GraphDocument, GraphFileError, parse, parse_json, read_file
 
 if TYPE_CHECKING:
     import networkx as nx
 
-DEEPEST_ELEMENT = 100
-"""XML elements within each other; GraphML needs five."""
+OBJECT = re.compile(rb"(\xef\xbb\xbf)?\s*\{")
+"""How a JSON object begins, and no other format."""
 
 
 def load(path: Path) -> GraphDocument:
@@ -41,8 +44,10 @@ def load(path: Path) -> GraphDocument:
     data = read_file(path)
     sha256 = hashlib.sha256(data).hexdigest()
     suffix = path.suffix.lower()
+    if OBJECT.match(data):
+        suffix = ".json"
     if suffix == ".graphml":
-        graph = _library(lambda: _read_graphml(data, path), path, "GraphML")
+        graph = _library(lambda: _read_graphml(data), path, "GraphML")
     elif suffix == ".gml":
         graph = _library(lambda: _read_gml(data), path, "GML")
     else:
@@ -59,8 +64,20 @@ def is_node_link(document: object) -> bool:
     """Whether a JSON document is node-link data, and no graph file of our own."""
     if not isinstance(document, Mapping) or not isinstance(document.get("nodes"), list):
         return False
+    if _has_our_keys(document):
+        return False
     edges = document.get("links", document.get("edges"))
     return isinstance(edges, list) and all(isinstance(edge, Mapping) for edge in edges)
+
+
+def _has_our_keys(document: Mapping[str, Any]) -> bool:
+    """Whether a document has blocks or an entry, and edges as our own format has them."""
+    edges = document.get("edges")
+    return (
+        ("entry" in document or "blocks" in document)
+        and isinstance(edges, list)
+        and not any(isinstance(edge, Mapping) for edge in edges)
+    )
 
 
 def _library(read: Callable[[], nx.MultiDiGraph], path: Path, what: str) -> nx.MultiDiGraph:
@@ -69,8 +86,10 @@ def _library(read: Callable[[], nx.MultiDiGraph], path: Path, what: str) -> nx.M
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             graph = read()
-    except (MemoryError, GraphFileError):
+    except MemoryError:
         raise
+    except FormError as error:
+        raise GraphFileError(f"{path}: {error}") from error
     except expat.ExpatError as error:
         where = f"line {error.lineno}, column {error.offset + 1}"
         reason = expat.ErrorString(error.code)
@@ -83,61 +102,37 @@ def _library(read: Callable[[], nx.MultiDiGraph], path: Path, what: str) -> nx.M
     return graph
 
 
-def _read_graphml(data: bytes, path: Path) -> nx.MultiDiGraph:
+def _read_graphml(data: bytes) -> nx.MultiDiGraph:
     import networkx as nx
 
-    edges = _check_xml(data, path)
+    edges = check_graphml(data)
     graph = nx.read_graphml(io.BytesIO(data), force_multigraph=True)
     if graph.number_of_edges() != edges:
         raise ValueError("two edges between the same nodes have the same id")
+    roles = [data.get("role") for _, data in graph.nodes(data=True) if "routine" in data]
+    if (routines := roles.count("entry")) > 1:
+        raise FormError(
+            f"holds {routines} routines; "
+            "write one with `simprof cfg --routine NAME --format graphml`"
+        )
     return graph
-
-
-def _check_xml(data: bytes, path: Path) -> int:
-    """Refuse XML that is hostile, or that networkx would not read whole; return its edges."""
-    counts = {"graph": 0, "edge": 0}
-    nodes: set[str | None] = set()
-    depth = 0
-
-    def refuse(*_: object) -> None:
-        raise GraphFileError(f"{path}: has a document type (<!DOCTYPE), which is not read: drop it")
-
-    def start(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal depth
-        depth += 1
-        if depth > DEEPEST_ELEMENT:
-            raise GraphFileError(f"{path}: nested too deeply for GraphML")
-        kind = tag.rpartition(":")[2]
-        if kind in counts:
-            counts[kind] += 1
-        elif kind == "node":
-            if (name := attributes.get("id")) in nodes:
-                raise GraphFileError(f"{path}: the node {name!r:.60} is given twice")
-            nodes.add(name)
-
-    def end(_: str) -> None:
-        nonlocal depth
-        depth -= 1
-
-    parser = expat.ParserCreate()
-    parser.StartDoctypeDeclHandler = refuse
-    parser.StartElementHandler = start
-    parser.EndElementHandler = end
-    parser.Parse(data, True)
-    if counts["graph"] > 1:
-        raise GraphFileError(f"{path}: holds {counts['graph']} graphs: give each its own file")
-    return counts["edge"]
 
 
 def _read_gml(data: bytes) -> nx.MultiDiGraph:
     """Read GML; nodes are named by their labels, or where one has none by their ids."""
     import networkx as nx
 
+    check_gml(data)
     try:
         return nx.read_gml(io.BytesIO(data), label="label")
     except nx.NetworkXError as error:
         if "has no 'label' attribute" not in str(error):
             raise
+    except TypeError as error:  # a list where networkx needs a key of a dictionary
+        raise FormError(
+            "the names that nodes and edges have ('id', 'label', 'source', 'target', 'key') "
+            "must be text or numbers, and no lists"
+        ) from error
     return nx.read_gml(io.BytesIO(data), label="id")
 
 
@@ -147,6 +142,7 @@ def _read_node_link(document: Mapping[str, Any]) -> nx.MultiDiGraph:
 
     key = "links" if "links" in document else "edges"
     edges = document[key]
+    check_node_link(document, edges)
     if not any("id" in edge for edge in edges):
         edges = [{**edge, "id": place} for place, edge in enumerate(edges)]
     graph = nx.node_link_graph({**document, key: edges}, directed=True, edges=key)

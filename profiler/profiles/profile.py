@@ -211,6 +211,13 @@ class Measurement:
     sizes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        """Return what the run was and what it cost: all counts would fill a screen many times."""
+        return (
+            f"Measurement(program={self.program.file!r}, mode={self.mode!r}, "
+            f"base={self.base}, added={self.added})"
+        )
+
     @property
     def overhead(self) -> float:
         """Added instructions per instruction of the uninstrumented run."""

@@ -107,6 +107,13 @@ class RecoveredProgram:
     call_aliases: frozenset[int]
     irregular: tuple[tuple[int, str], ...]
 
+    def __repr__(self) -> str:
+        """Return which program it is and how large: all graphs would fill a screen many times."""
+        return (
+            f"RecoveredProgram(program={str(self.program.path)!r}, "
+            f"routines={len(self.routines)}, blocks={self.block_count})"
+        )
+
     @property
     def knows_late_words(self) -> bool:
         """Whether the words of all late code are known."""

@@ -127,6 +127,7 @@ KEYS = (
 )
 ENDS = '<data key="entry">a</data><data key="exit">b</data>'
 EDGE = '<edge source="a" target="b"/>'
+NODES = '<node id="a"/><node id="b"/>'
 BOMB = (
     '<?xml version="1.0"?><!DOCTYPE graphml [<!ENTITY a "aaaaaaaaaa">'
     + "".join(
@@ -140,6 +141,7 @@ BOMB = (
 def test_graphml_by_hand(tmp_path: Path) -> None:
     path = tmp_path / "hand.graphml"
     body = f'{ENDS}<node id="b"/>{EDGE}<edge source="a" target="b"><data key="w">2</data></edge>'
+    body += '<node id="a"/>'
     path.write_text(minimal(f'{KEYS}<graph edgedefault="directed">{body}</graph>'))
     document = load(path)
     assert document.cfg.name == "hand"
@@ -167,27 +169,41 @@ GML_HEAD = "graph [ directed 1 multigraph 1 "
     [
         ("a.graphml", "", "line 1, column 1: not XML: no element found"),
         ("a.graphml", "<graphml>\n<a></b>", "line 2, column 6: not XML: mismatched tag"),
-        ("a.graphml", "{}", "line 1, column 1: not XML"),
+        ("a.graphml", "[]", "line 1, column 1: not XML"),
+        ("a.graphml", "{}", "edges: must be a list of [source, target]"),
+        ("a.gml", " {", "line 1, column 3: not JSON"),
         ("a.graphml", BOMB, "has a document type"),
         ("a.graphml", "<a>" * 200 + "</a>" * 200, "nested too deeply"),
         ("a.graphml", "<html/>", "not GraphML: file not successfully read as graphml"),
-        ("a.graphml", directed(EDGE), "the graph has no attribute 'entry', and no node has"),
+        (
+            "a.graphml",
+            directed(NODES + EDGE),
+            "the graph has no attribute 'entry', and no node has",
+        ),
         ("a.graphml", directed(ENDS), "entry: block 'a' is not in blocks or edges"),
         ("a.graphml", directed(ENDS + EDGE) + "x", "not XML: junk after document element"),
         ("a.graphml", directed(f'{ENDS}<node id="a"/><node id="a"/>{EDGE}'), "'a' is given twice"),
-        ("a.graphml", directed(f'{ENDS}<edge id="1" source="a" target="b"/>' * 2), "the same id"),
+        (
+            "a.graphml",
+            directed(f"{ENDS}{NODES}" + '<edge id="1" source="a" target="b"/>' * 2),
+            "two edges between the same nodes have the same id",
+        ),
         ("a.graphml", directed(f"{ENDS}{EDGE}<graph/>"), "holds 2 graphs"),
         ("a.graphml", minimal('<graph edgedefault="undirected"/>'), "is not directed"),
-        ("a.graphml", directed(f'{ENDS}{EDGE}<data key="no">1</data>'), "Bad GraphML data: no key"),
+        (
+            "a.graphml",
+            directed(f'{ENDS}{NODES}{EDGE}<data key="no">1</data>'),
+            "Bad GraphML data: no key",
+        ),
         ("a.graphml", directed(f'{ENDS}<node id="a"><data key="n">x</data></node>'), "not GraphML"),
         (
             "a.graphml",
-            directed(f'{ENDS}<node id="a"><data key="n">-1</data></node>{EDGE}'),
+            directed(f'{ENDS}<node id="a"><data key="n">-1</data></node><node id="b"/>{EDGE}'),
             "blocks: 'a': instructions must be a whole number, not -1",
         ),
         (
             "a.graphml",
-            directed(f'{ENDS}<edge source="a" target="b"><data key="w">nan</data></edge>'),
+            directed(f'{ENDS}{NODES}<edge source="a" target="b"><data key="w">nan</data></edge>'),
             "edge 0: a weight is a number from 0",
         ),
         ("a.gml", "", "not GML: input contains no graph"),
@@ -202,14 +218,59 @@ GML_HEAD = "graph [ directed 1 multigraph 1 "
         ("a.json", '{"nodes": [], "links": []}', "the graph has no attribute 'entry'"),
         ("a.json", '{"nodes": [], "links": [], "graph": 1}', "'graph' must hold an object"),
         ("a.json", '{"nodes": [{"id": "a"}, {"id": "a"}], "edges": []}', "two nodes have the same"),
-        ("a.json", '{"nodes": [1], "edges": []}', "not node-link data"),
-        ("a.json", '{"nodes": [{"id": {}}], "edges": []}', "not node-link data"),
-        ("a.json", '{"nodes": [], "edges": [{"source": "a"}]}', "not node-link data: 'target'"),
+        ("a.json", '{"nodes": [1], "edges": []}', "node 0: must be an object with an 'id', not 1"),
+        ("a.json", '{"nodes": [{"id": {}}], "edges": []}', "node 0: 'id' must be text or a number"),
+        (
+            "a.json",
+            '{"nodes": [{"id": "A"}], "links": [{"source": ["A"], "target": "A"}]}',
+            "edge 0: 'source' must be text or a number, not ['A']",
+        ),
+        (
+            "a.json",
+            '{"nodes": [{"id": "A"}], "links": [{"source": "A", "target": "A", "key": []}]}',
+            "edge 0: 'key' must be text or a number, not []",
+        ),
+        (
+            "a.json",
+            '{"nodes": [], "links": [], "directed": "no"}',
+            "'directed' must be true or false, not 'no'",
+        ),
+        (
+            "a.json",
+            '{"nodes": [], "links": [], "multigraph": 1}',
+            "'multigraph' must be true or false, not 1",
+        ),
+        (
+            "a.gml",
+            'graph [\n# graph 1\nname "node 1\nedge 2"\ndirected "no" ]',
+            "line 5: 'directed' must be 1",
+        ),
+        (
+            "a.gml",
+            GML_HEAD + "node [ id 1 label [ a 1 ] ] ]",
+            "the names that nodes and edges have ('id', 'label', 'source', 'target', 'key') must",
+        ),
+        ("a.gml", "graph 1", "line 1: 'graph' must hold a list in [ ]"),
+        ("a.gml", 'graph [\nnode "a" ]', "line 2: 'node' must hold a list in [ ]"),
+        (
+            "a.graphml",
+            directed(f"{ENDS}{NODES}\n<edge source='a' target='c'/>"),
+            "line 2: the edge from 'a' to 'c': there is no node 'c'",
+        ),
+        ("a.graphml", directed(f"{ENDS}\n<node/>"), "line 2: this node has no attribute 'id'"),
+        ("a.graphml", directed(f"{NODES}<edge source='a'/>"), "edge has no attribute 'target'"),
+        (
+            "a.json",
+            '{"nodes": [], "edges": [{"source": "a"}]}',
+            "edge 0: 'source': there is no node 'a'",
+        ),
+        ("a.json", '{"nodes": [{"id": "a"}], "edges": [{"source": "a"}]}', "0: has no 'target'"),
+        ("a.json", '{"nodes": [{"id": "a"}], "edges": [{"target": "a"}]}', "0: has no 'source'"),
         ("a.json", '{"nodes": [], "edges": [], "directed": false}', "is not directed"),
         (
             "a.json",
-            '{"multigraph": false, "nodes": [], "links": [{"source": 1, "target": 2}, '
-            '{"source": 1, "target": 2}]}',
+            '{"multigraph": false, "nodes": [{"id": 1}, {"id": 2}], '
+            '"links": [{"source": 1, "target": 2}, {"source": 1, "target": 2}]}',
             "parallel edges of a graph that is no multigraph",
         ),
         (
@@ -257,6 +318,28 @@ def test_our_own_json_is_still_ours(tmp_path: Path) -> None:
     document = load(path)
     assert isinstance(document, GraphDocument)
     assert len(document.walks) == 4
+
+
+@pytest.mark.parametrize("name", ["own.json", "own.graphml", "own.GML"])
+@pytest.mark.parametrize("graph", [EPP_1, {"entry": "A", "exit": "A", "edges": []}])
+def test_our_own_json_may_have_keys_and_names_of_others(
+    tmp_path: Path, name: str, graph: dict[str, Any]
+) -> None:
+    path = tmp_path / name
+    path.write_text("\n " + json.dumps(graph | {"nodes": [], "links": []}))
+    assert load(path).cfg.edges == parse(graph, "figure").cfg.edges
+
+
+def test_a_program_is_no_graph(
+    fixture_elf: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program, output = fixture_elf("calls"), tmp_path / "calls.graphml"
+    assert simprof(["cfg", "--format", "graphml", "-o", str(output), str(program)]) == 0
+    routines = len(recover(elf.load(program)).routines)
+    assert simprof(["graph", str(output)]) == 125
+    advice = "write one with `simprof cfg --routine NAME --format graphml`"
+    expected = f"simprof: {output}: holds {routines} routines; {advice}\n"
+    assert capsys.readouterr().err == expected
 
 
 @pytest.mark.parametrize(("name", "loaded"), [("own.json", False), ("figure.gml", True)])

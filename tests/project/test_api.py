@@ -183,6 +183,79 @@ def test_errors_are_the_commands(fixture_elf: Find, options: dict[str, Any], mes
     assert "\n" not in str(caught.value)
 
 
+UNCHECKED: Any = simprof
+"""The functions for callers that check no types."""
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda elf: UNCHECKED.plan(None),
+            "graph must be a routine of simprof.recover, a graph of",
+        ),
+        (lambda elf: UNCHECKED.plan([1]), "or a graph file's content or name, not [1]"),
+        (lambda elf: UNCHECKED.plan(simprof.recover(elf)), "plan takes one routine, as recovered."),
+        (lambda elf: UNCHECKED.to_networkx("x"), "or a graph file's content, not 'x'"),
+        (lambda elf: UNCHECKED.to_networkx(simprof.recover(elf)), "graph must be a routine of"),
+        (lambda elf: UNCHECKED.from_networkx("x"), "graph must be a graph of networkx, not 'x'"),
+        (lambda elf: UNCHECKED.call_graph(elf), "recovered must be what simprof.recover gives"),
+        (lambda elf: UNCHECKED.recover(None), "elf must be the name of a file, not None"),
+        (lambda elf: UNCHECKED.load(3), "profile must be the name of a file, not 3"),
+        (lambda elf: UNCHECKED.run(None), "elf must be the name of a program file, not None"),
+        (lambda elf: UNCHECKED.run(elf, arguments="abc"), "['abc'], not 'abc'"),
+        (lambda elf: UNCHECKED.run(elf, arguments=b"abc"), "[b'abc'], not b'abc'"),
+        (lambda elf: UNCHECKED.run(elf, arguments=None), "arguments must be a list, not None"),
+        (lambda elf: UNCHECKED.compare(3), "elf must be the name of a program file, not 3"),
+        (lambda elf: UNCHECKED.compare(elf, arguments="a"), "arguments must be a list, with each"),
+        (lambda elf: UNCHECKED.compare(elf, 3), "modes must be a list, not 3"),
+    ],
+)
+def test_wrong_arguments_are_said_in_one_line(
+    fixture_elf: Find, call: Callable[[Path], object], message: str
+) -> None:
+    with pytest.raises(simprof.UsageError) as caught:
+        call(fixture_elf("calls"))
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_weights_are_one_for_each_edge(fixture_elf: Find) -> None:
+    cfg = simprof.recover(fixture_elf("calls")).routines[0]
+    wanted = f"None or a list of {len(cfg.edges)} weights, one for each edge of main"
+    weights: Any
+    for weights in ([1], range(len(cfg.edges) + 1), {0: 1}, 3, "x" * len(cfg.edges)):
+        with pytest.raises(simprof.UsageError, match=wanted):
+            simprof.to_networkx(cfg, weights)
+
+
+def test_what_is_no_measurement_is_not_saved(fixture_elf: Find, tmp_path: Path) -> None:
+    path = tmp_path / "profile"
+    with pytest.raises(simprof.UsageError, match=r"measurement must be a Measurement, .* not 3"):
+        simprof.save(3, path)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+    measurement = simprof.run(fixture_elf("calls"))
+    with pytest.raises(simprof.UsageError, match="profile must be the name of a file, not None"):
+        simprof.save(measurement, None)  # type: ignore[arg-type]
+
+
+def test_values_are_shown_in_one_line(fixture_elf: Find) -> None:
+    elf = fixture_elf("calls")
+    measurement = simprof.run(elf)
+    shown = f"program={str(elf)!r}, mode='pp', base=127977, added=52034"
+    assert repr(measurement) == f"Measurement({shown})"
+    assert repr(simprof.compare(elf, ["pp"]).measurements) == f"{{'pp': {measurement!r}}}"
+    recovered = simprof.recover(elf)
+    routines, blocks = len(recovered.routines), recovered.block_count
+    shown = f"program={str(elf)!r}, routines={routines}, blocks={blocks}"
+    assert repr(recovered) == f"RecoveredProgram({shown})"
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["--version"]) == 0
+    assert capsys.readouterr().out == f"simprof {simprof.__version__}\n"
+
+
 def test_what_is_no_program(tmp_path: Path) -> None:
     for function in (simprof.run, simprof.compare, simprof.recover, simprof.load):
         with pytest.raises(simprof.SimprofError, match="nosuch"):
