@@ -204,7 +204,6 @@ def place(
     increments: Sequence[int],
     counted_edges: Sequence[int] = (),
     detours: Detours = NO_DETOURS,
-    self_loops: bool = True,
 ) -> Placement:
     """Place instrumentation as EPP figure 8 does.
 
@@ -213,11 +212,10 @@ def place(
     dag, tree, increments
         The acyclic graph, a spanning tree of it, and the chords' increments, by dag edge.
     counted_edges
-        Control-flow edges that get a counter of their own.
+        Control-flow edges that get a counter of their own. Self-loops get one in any case (EPP
+        4.1), unless they are removed edges of the dag.
     detours
         Ways around the dag, where it lacks edges that control can take.
-    self_loops
-        Whether self-loops get counters of their own (EPP 4.1).
     """
     steps = choose_steps(dag, tree, increments, detours.joins, detours.leaves)
     actions: dict[int, list[Action]] = {}
@@ -234,7 +232,7 @@ def place(
             if dummy is not None
             for action in steps.on(dummy, on_back_edge)
         ]
-    counters = tuple(sorted({*counted_edges, *(dag.dfs.self_loops if self_loops else ())}))
+    counters = tuple(sorted({*counted_edges, *(dag.dfs.self_loops - set(dag.removed))}))
     return Placement(
         with_edge_counters(actions, counters), steps.static_region, steps.counted_region, counters
     )

@@ -1,7 +1,8 @@
 """TPP by walking: which paths are hot, and which parts of a walk are what (TPP section 4).
 
 Nothing of `cold`, `obvious`, `disconnection` or `poisoning` is used. What a plan is asked for is
-where it ends paths (`cut_edges`, `split_edges`) and which edges it took for cold.
+where it ends paths (`cut_edges`, `split_edges`), the blocks of the loops that it disconnected, and
+whether it left cold edges out at all.
 """
 
 from __future__ import annotations
@@ -17,20 +18,50 @@ from tests.oracles.brute import back_edges, reachable
 Key = tuple[tuple[int, ...], tuple[int, ...]]
 
 
-def locally_cold(cfg: ControlFlowGraph, counts: Sequence[int], percent: Fraction) -> set[int]:
-    """Edges with less than `percent` of the executions of their source; self-loops are not."""
-    found = set()
-    for edge in cfg.edges:
+def locally_cold(
+    cfg: ControlFlowGraph,
+    counts: Sequence[int],
+    percent: Fraction,
+    disconnected: Iterable[Collection[int]] = (),
+) -> set[int]:
+    """Edges that are cold by themselves (TPP 4.1, 4.1.1): all but those that must be hot.
+
+    An edge is hot by itself if control took it, on a way from ENTRY that it took, at least
+    `percent` as often as the block before it (for an exit of `disconnected` loops, given by their
+    blocks: as often as the loop was left). Self-loops are on no path. At 0 % no edge is cold.
+    """
+    live = {e.id for e in cfg.edges if e.source in reachable(cfg) and e.source != e.target}
+    if percent == 0:
+        return set()
+    taken = [e for e in cfg.edges if counts[e.id] > 0]
+    came_by = {cfg.entry}
+    for _ in cfg.edges:
+        came_by |= {e.target for e in taken if e.source in came_by}
+    hot = set()
+    for edge in taken:
         around = cfg.out_edges if edge.source == cfg.entry else cfg.in_edges
-        executions = sum(counts[e] for e in around[edge.source])
-        is_loop = edge.source == edge.target
-        if (
-            edge.source in reachable(cfg)
-            and not is_loop
-            and counts[edge.id] < percent / 100 * (executions)
-        ):
-            found.add(edge.id)
-    return found
+        executions = [sum(counts[e] for e in around[edge.source])]
+        leaving = [
+            sum(counts[e.id] for e in cfg.edges if e.source in body and e.target not in body)
+            for body in disconnected
+            if edge.source in body and edge.target not in body
+        ]
+        if edge.source in came_by and counts[edge.id] * 100 >= percent * min(leaving or executions):
+            hot.add(edge.id)
+    return live - hot
+
+
+def self_loop_counts(
+    cfg: ControlFlowGraph, walks: Iterable[Sequence[int]], disconnected: Iterable[Collection[int]]
+) -> tuple[int, ...]:
+    """What the counters of self-loops hold: none has one where its block is a disconnected loop.
+
+    Such a loop is obvious then (TPP figure 7f), and in no other case (figure 7b).
+    """
+    cut = {next(iter(body)) for body in disconnected if len(body) == 1}
+    turns = Counter(step for steps in walks for step in steps)
+    blocks = reachable(cfg) - cut
+    return tuple(turns[e.id] for e in cfg.edges if e.source == e.target and e.source in blocks)
 
 
 def ending(cfg: ControlFlowGraph, cut: Collection[int], turns: Collection[int]) -> set[int]:

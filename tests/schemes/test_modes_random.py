@@ -36,6 +36,7 @@ from tests.oracles.brute import (
     graph,
     random_graph,
     random_walk,
+    reachable,
     regenerate,
     split,
     split_iterations,
@@ -248,6 +249,10 @@ def check_targeted(case: Case) -> None:
     assert told <= unfinished, case.seed
     unknown = case.reading.lost.get("unknown_unfinished", 0)
     assert told.total() + unknown == unfinished.total(), case.seed
+    turns = [e.id for e in case.cfg.edges if e.source == e.target and e.id not in plan.split_edges]
+    live = reachable(case.cfg)
+    turns = [turn for turn in turns if case.cfg.edges[turn].source in live]
+    assert case.counters.events == tuple(case.edges[turn] for turn in turns), case.seed
     cold = case.reading.lost.get("cold_paths", 0)
     if not plan.obvious.first_edges:
         assert hot.total() + cold == expected.total(), case.seed

@@ -3,7 +3,8 @@
 Terms
 -----
 cold edge
-    One that executes less than i % as often as its source (the *local* criterion, 4.1.1).
+    One that executes less than i % as often as its source (the *local* criterion, 4.1.1), or
+    one that control never takes: "unexecuted paths need not be allocated a counter" (4.1).
 hot
     On a path of the acyclic graph from ENTRY to EXIT without cold edges. What is not hot is cold
     *transitively*.
@@ -12,11 +13,13 @@ cold back edge
     paths cannot end with it, or none starts behind it. A dummy edge with one hot removed edge
     stands for the cold ones too (figure 6b, footnote 2).
 
-A loop that turns hot keeps its entry dummy and so is hot even where control enters it over a
-cold edge. The exit edges of a disconnected loop are measured against all its exits, not against
-the block that they leave: that block's executions are those of the loop, which the cut separates
-from what comes after it; the paper does not treat that case, and its own example (figure 7)
-would lose all code behind a loop of 100,000 iterations.
+A back edge that is hot by the local criterion keeps its dummy edges, and so a loop that iterates
+is hot even where control enters it over a cold edge alone: the first path through it is cold, the
+others start at the entry dummy (figure 6b). Only a loop that control never enters, or none of
+whose back edges is hot, is cold as a whole (figure 6c). The exit edges of a disconnected loop are
+measured against all its exits, not against the block that they leave: that block's executions are
+those of the loop, which the cut separates from what comes after it; the paper does not treat that
+case, and its own example (figure 7) would lose all code behind a loop of 100,000 iterations.
 """
 
 from __future__ import annotations
@@ -44,14 +47,17 @@ def cold_edges(
     counts
         Edge profile, by edge id.
     percent
-        i of TPP(i, j), 0..100; at 0 nothing is cold.
+        i of TPP(i, j), 0..100; at 0 nothing is cold, not even what control never takes.
     exit_flow
         Exit edges of disconnected loops -> what they are measured against.
 
     Notes
     -----
-    Self-loops are on no path and never cold. Edges of blocks that never execute are not either.
+    Self-loops are on no path and never cold.
     """
+    if not percent:
+        return frozenset()
+    entered = _entered(cfg, counts)
     flow = dict(enumerate(block_counts(cfg, counts)))
     share, part = percent.numerator, 100 * percent.denominator
     flow[cfg.entry] = sum(counts[edge] for edge in cfg.out_edges[cfg.entry])
@@ -60,8 +66,25 @@ def cold_edges(
         for edge in cfg.edges
         if edge.source in dfs.reached
         and edge.id not in dfs.self_loops
-        and part * counts[edge.id] < share * exit_flow.get(edge.id, flow[edge.source])
+        and (
+            counts[edge.id] == 0
+            or edge.source not in entered
+            or part * counts[edge.id] < share * exit_flow.get(edge.id, flow[edge.source])
+        )
     )
+
+
+def _entered(cfg: ControlFlowGraph, counts: Sequence[int]) -> frozenset[int]:
+    """Vertices that control reaches from ENTRY: over edges that the profile says it took."""
+    entered = {cfg.entry}
+    work = [cfg.entry]
+    while work:
+        for edge in cfg.out_edges[work.pop()]:
+            target = cfg.edges[edge].target
+            if counts[edge] and target not in entered:
+                entered.add(target)
+                work.append(target)
+    return frozenset(entered)
 
 
 def remove_cold(dag: Dag, cold: Collection[int]) -> Dag:

@@ -20,8 +20,14 @@ from profiler.graphs.spanning import (
     SpanningTree,
     chord_increments,
 )
-from profiler.plan.actions import Action
-from profiler.plan.placement import choose_table, place, uses_register
+from profiler.plan.actions import Action, CountEdge
+from profiler.plan.placement import (
+    Placement,
+    choose_table,
+    place,
+    uses_register,
+    with_edge_counters,
+)
 from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from profiler.schemes.tpp.actions import POISON, CountColdPath, CountHotPath
 from profiler.schemes.tpp.cold import remove_cold
@@ -117,15 +123,16 @@ def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
     numbering = number(kept)
     tree = dag_tree(kept, inputs.weights)
     increments = chord_increments(tree, numbering.values)
-    placement = place(kept, tree, increments.increments, (), graphs.detours, self_loops=False)
-    # Where every path is obvious nothing is instrumented, cold edges included (4.2.2).
-    actions = graphs.actions(placement) if kept.edges or not hot.edges else {}
+    placement = place(kept, tree, increments.increments, (), graphs.detours)
+    # Where every path is obvious no path is instrumented, cold ones included (4.2.2).
+    obvious_only = bool(hot.edges) and not kept.edges
+    actions = _self_loop_counts(placement) if obvious_only else graphs.actions(placement)
     natural, _ = choose_table(increments.greatest)
     table, addressing = choose_table(increments.greatest, inputs.table)
-    if not actions:
+    if not _has_path_code(actions):
         natural, table, addressing = Table.NONE, Table.NONE, None
     return Draft(
-        _instrumentation(actions, table, addressing, numbering.total, placement.counted_region),
+        _instrumentation(actions, table, addressing, numbering.total, placement),
         cold,
         graphs,
         obvious,
@@ -148,12 +155,22 @@ def _hot_graph(inputs: DraftInputs, cold: frozenset[int]) -> Dag:
     return remove_cold(make_dag(inputs.cfg, inputs.dfs, cuts | frozenset(more), merged), cold)
 
 
+def _self_loop_counts(placement: Placement) -> dict[int, tuple[Action, ...]]:
+    return with_edge_counters({}, placement.edge_counters)
+
+
+def _has_path_code(actions: Mapping[int, tuple[Action, ...]]) -> bool:
+    """Whether any path is instrumented: there is more than counters of self-loops."""
+    everything = chain.from_iterable(actions.values())
+    return any(not isinstance(action, CountEdge) for action in everything)
+
+
 def _instrumentation(
     actions: Mapping[int, tuple[Action, ...]],
     table: Table,
     addressing: Addressing | None,
     total: int,
-    counted_region: frozenset[int],
+    placement: Placement,
 ) -> InstrumentationPlan:
     hashed = table is Table.HASH
     placed = {
@@ -167,8 +184,8 @@ def _instrumentation(
         table=table,
         path_counters=total if table is Table.ARRAY else 0,
         addressing=addressing,
-        edge_counters=0,
-        counted_region=counted_region,
+        edge_counters=len(placement.edge_counters),
+        counted_region=placement.counted_region,
         has_cold_counter=any(isinstance(a, CountHotPath | CountColdPath) for a in everything),
     )
 

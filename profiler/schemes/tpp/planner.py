@@ -14,8 +14,12 @@ EPP's path profiling, made cheaper by an edge profile. Steps, as the paper numbe
 Counted paths are exact: no cold path is ever counted as a hot one. Obvious paths are exact
 unless cold paths share their defining edges (4.3); their counts come from the edge profile that
 the plan was made from. Where that has blocks in which activations end early, the edges before them
-define no path. TPP has no edge counters of its own,
-not even on self-loops: the edge profile is its input.
+define no path.
+
+A self-loop ends no path and has a counter of its own, as under `pp` (EPP 4.1): a loop of one block
+is not obvious (figure 7b). Where its loop is disconnected, the self-loop ends paths as any back
+edge, the block is an obvious path (figure 7f), and the counter is gone. There are no other edge
+counters: the edge profile is TPP's input.
 """
 
 from __future__ import annotations
@@ -36,7 +40,7 @@ from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
 from profiler.graphs.paths import PathRecord, path_record
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 from profiler.graphs.weights import heuristic, measured
-from profiler.plan.actions import COLD_COUNTER
+from profiler.plan.actions import COLD_COUNTER, CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.schemes.tpp.actions import CountHotPath
@@ -256,7 +260,7 @@ class TppPlan:
             rest[path[-1]] -= inferred[path_id]
         left = [count for point, count in rest.items() if point not in self.obvious.kept]
         cold = sum(count for count in left if count > 0)
-        if not self.plan.actions:
+        if self.plan.table is Table.NONE:
             cold += sum(int(edge_counts[edge]) for edge in self.graphs.cold_ends)
         return ObviousCounts(inferred, cold, -sum(count for count in left if count < 0))
 
@@ -281,10 +285,18 @@ class TppPlan:
             assert not isinstance(action, CountHotPath) or self.plan.has_cold_counter, (
                 "cold paths have no counter"
             )
-        for edge in self.dag.dfs.self_loops:
-            assert edge not in self.plan.actions, f"the self-loop {edge} is instrumented"
+        self._validate_self_loops()
         if self.obvious.dag.edges and not self.obvious.kept:
-            assert not self.plan.actions, "code for obvious paths only"
+            assert set(self.plan.actions) <= self.dag.dfs.self_loops, "code for obvious paths only"
+
+    def _validate_self_loops(self) -> None:
+        counted = {
+            edge
+            for edge, group in self.plan.actions.items()
+            if any(isinstance(action, CountEdge) for action in group)
+        }
+        assert counted == self.dag.dfs.self_loops - set(self.dag.removed), "self-loop counters"
+        assert len(counted) == self.plan.edge_counters
 
 
 def plan_tpp(

@@ -58,7 +58,7 @@ class HotGraphs:
     def _left_out(self) -> Iterator[tuple[Edge, bool]]:
         """Yield the control-flow edges that the kept graph lacks, though control can take them.
 
-        Self-loops are left out unless paths end at them: they change nothing.
+        Self-loops are left out unless paths end at them: their counters change no path.
 
         Yields
         ------

@@ -1,8 +1,9 @@
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.actions import Execution
+from profiler.plan.actions import CountEdge, Execution
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
@@ -24,7 +25,8 @@ from profiler.schemes.tpp.disconnection import disconnect
 from profiler.schemes.tpp.drafts import DraftInputs, draft
 from profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
-from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, tally
+from tests.oracles.exact import simulate
+from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, self_loop_counts, tally
 from tests.support.figures import by_edge, edge, letters, named, walk
 
 
@@ -48,6 +50,7 @@ def counted(plan: TppPlan, walks: Sequence[Sequence[int]], garbage: int) -> Coun
 def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[int]]) -> None:
     """Everything that the plan's counters say against what the walks did."""
     plan.validate()
+    disconnected = [loop.body for loop in plan.disconnection.loops]
     ended = ending(cfg, plan.cut_edges, plan.split_edges)
     whole, partial = tally(cfg, walks, ended)
     hot = hot_paths(cfg, ended, plan.cold)
@@ -57,6 +60,7 @@ def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[in
     assert set(keys) == hot, "the hot paths have the numbers"
     assert len(set(keys)) == len(keys)
     counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk)) for walk in walks])
+    assert counters.events == self_loop_counts(cfg, walks, disconnected)
     assert counters.paths == counted(plan, walks, 123456789)
     reading = plan.read(counters)
     found = {keys[path]: count for path, count in reading.paths.items()}
@@ -67,12 +71,28 @@ def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[in
         check_obvious(plan, whole, partial, obvious_keys, found)
         excess = reading.lost.get("overcounted_paths", 0)
         assert sum(found.values()) + cold - excess == whole.total()
+        check_unexecuted(plan, walks, hot)
     if not obvious_keys:
         assert cold == sum(count for key, count in whole.items() if key not in hot)
     known = Counter({(r.blocks, r.edges): n for r, n in reading.partial.items()})
     assert known <= partial
     unknown = reading.lost.get("unknown_unfinished", 0)
     assert known.total() + unknown == partial.total()
+
+
+def check_unexecuted(plan: TppPlan, walks: Sequence[Sequence[int]], hot: set[Key]) -> None:
+    """Where cold paths are left out, those that hold anything unexecuted are (TPP 4.1)."""
+    if plan.cold:
+        taken = {step for walk in walks for step in walk}
+        visited = {plan.cfg.edges[step].target for step in taken}
+        assert all(visited.issuperset(blocks) and taken.issuperset(e) for blocks, e in hot)
+
+
+def check_cold(plan: TppPlan, cold: float, always: bool) -> None:
+    """The edges left out, if any are, are those that the oracle takes for cold."""
+    bodies = [loop.body for loop in plan.disconnection.loops]
+    expected = locally_cold(plan.cfg, plan.edge_profile, Fraction(cold), bodies)
+    assert plan.cold == expected or (not always and not plan.cold)
 
 
 def check_obvious(
@@ -106,7 +126,10 @@ def check_random(seed: int) -> None:
     counts = crossings(cfg, walks)
     if rng.random() < 0.25:
         counts = [rng.choice([0, 1, 5, 100]) for _ in cfg.edges]
-    check_plan(cfg, plan_tpp(cfg, counts, **settings(rng)), walks)
+    given = settings(rng)
+    plan = plan_tpp(cfg, counts, **given)
+    check_cold(plan, given["cold"], given["cold_always"])
+    check_plan(cfg, plan, walks)
 
 
 @pytest.mark.parametrize("seed", range(100))
@@ -165,11 +188,14 @@ def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
     weights = dag.edge_weights(inputs.weights)
     tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry))
     found = chord_increments(tree, numbering.values).increments
-    whole = replace(pruned.plan, actions=place(dag, tree, found, self_loops=False).actions)
+    whole = replace(pruned.plan, actions=place(dag, tree, found).actions)
     fewer, more = execute(cfg, pruned.plan, executed), execute(cfg, whole, executed)
     assert fewer.path_increments <= more.path_increments
     if not pruned.graphs.kept.edges:
-        assert not pruned.plan.actions
+        assert {a for group in pruned.plan.actions.values() for a in group} == {
+            CountEdge(counter) for counter in range(pruned.plan.edge_counters)
+        }
+        assert set(pruned.plan.actions) == dag.dfs.self_loops - set(dag.removed)
 
 
 # -- the paper's figures
@@ -230,10 +256,27 @@ def test_figure_7_loop_of_one_block() -> None:
     assert plan.plan.actions == {}
     assert plan.split_edges == {edge(cfg, "A>B"), edge(cfg, "B>C"), turn}
     assert by_letters(plan, []) == {"A": 100, "B": 100_100, "C": 100}
-    # Not disconnected, the self-loop ends no path, as in pp (EPP 4.1), and is not counted again.
+    # Not disconnected, it is not obvious (figure 7b): the self-loop keeps its counter of pp, though
+    # it ends no path (EPP 4.1).
     whole = plan_tpp(cfg, list(map(int, counts)), cold=5, loop=0)
-    assert whole.plan.actions == {}
+    whole.validate()
+    assert whole.plan.actions == {turn: (CountEdge(0),)}
+    assert whole.plan.table is Table.NONE
     assert by_letters(whole, []) == {"ABC": 100}
+    for tpp, turns in ((plan, ()), (whole, (7,))):
+        assert (
+            execute(cfg, tpp.plan, [ExecutedWalk(tuple(walk(cfg, "ABBBBBBBBC")))]).events == turns
+        )
+
+
+def test_self_loop_in_a_larger_disconnected_loop_keeps_its_counter() -> None:
+    """Only where the block is a disconnected loop of its own are its turns obvious."""
+    cfg = named("A>B B>C C>C C>B C>D", "A", "D")
+    counts = by_edge(cfg, {"A>B": 10, "B>C": 1000, "C>C": 500, "C>B": 990, "C>D": 10}, rest=10)
+    plan = plan_tpp(cfg, list(map(int, counts)), cold=0, loop=15)
+    plan.validate()
+    assert [loop.body for loop in plan.disconnection.loops] == [{1, 2}]
+    assert plan.plan.actions == {edge(cfg, "C>C"): (CountEdge(0),)}
 
 
 @pytest.mark.parametrize(("loop", "cut"), [(9.9, False), (10, False), (10.1, True)])
@@ -443,6 +486,87 @@ def test_hot_loop_behind_a_cold_edge_stays_hot() -> None:
     assert {"BCE", "BDE"} <= found
     rng = random.Random(1)
     check_plan(plan.cfg, plan, [random_walk(rng, plan.cfg) for _ in range(50)])
+
+
+HOT_LOOP_NEVER_ENTERED = "A>B A>H H>P H>Q P>T Q>T T>H T>U U>V U>W V>X W>X B>X"
+
+
+def test_what_never_executes_is_cold() -> None:
+    """Neither the loop H..T, by its own entry dummy, nor what follows it has a number (4.1)."""
+    cfg = named(HOT_LOOP_NEVER_ENTERED, "A", "X")
+    path = walk(cfg, "ABX")
+    plan = plan_tpp(cfg, by_walks(cfg, [ExecutedWalk(tuple(path), 1000)]), cold=5, loop=15)
+    assert plan.num_paths == plan_pp(cfg).num_paths == 13  # an array does: cold edges stay
+    never = plan_tpp(cfg, list(plan.edge_profile), cold=0.001, loop=0, cold_always=True)
+    never.validate()
+    assert [letters(cfg, record.blocks) for record in never.all_paths()] == ["ABX"]
+    assert never.cold == {e.id for e in cfg.edges} - set(path)
+    rare = [walk(cfg, blocks) for blocks in ("AHPTHQTUVX", "AHQTUWX", "ABX", "AHPTHQTUVX")]
+    check_plan(cfg, never, [*rare[:3], rare[3][:-4]])
+    assert plan_tpp(cfg, list(plan.edge_profile), cold=0, loop=0, cold_always=True).cold == set()
+
+
+def test_figure_6c_loop_that_never_executes_leaves_the_register() -> None:
+    """Where the profile shows nothing, no back edge is hot; a way into the loop poisons."""
+    edges = HOT_LOOP_NEVER_ENTERED + " B>C B>D C>X D>X X>Y X>Z Y>E Z>E"
+    cfg = named(edges, "A", "E")
+    executed = [ExecutedWalk(tuple(walk(cfg, f"AB{a}X{b}E")), 9) for a in "CD" for b in "YZ"]
+    plan = plan_tpp(cfg, by_walks(cfg, executed), cold=1, loop=0, cold_always=True)
+    assert {letters(cfg, record.blocks) for record in plan.all_paths()} == {
+        "ABCXYE",
+        "ABCXZE",
+        "ABDXYE",
+        "ABDXZE",
+    }
+    assert actions_on(plan, "A>H") == (Poison(),)
+    assert actions_on(plan, "T>H") == (CountColdPath(),)
+    rng = random.Random(1)
+    check_plan(cfg, plan, [random_walk(rng, cfg) for _ in range(50)])
+
+
+def test_figure_6b_hot_loop_behind_a_cold_edge_resets() -> None:
+    """Its back edge is hot, so its dummy edges are there: only the first turn's path is cold."""
+    cfg = named("A>B A>H H>P H>Q P>R Q>R R>S R>T S>U T>U U>H U>X B>X", "A", "X")
+    turns = "HPRSU" + "HQRTU" * 2 + "HPRTU"
+    executed = [
+        ExecutedWalk(tuple(walk(cfg, "ABX")), 990),
+        ExecutedWalk(tuple(walk(cfg, "A" + turns * 25 + "X")), 10),
+    ]
+    plan = plan_tpp(cfg, by_walks(cfg, executed), cold=5, loop=0, cold_always=True)
+    assert plan.cold == {edge(cfg, "A>H"), edge(cfg, "U>X")}
+    assert actions_on(plan, "A>H") == (Poison(),)
+    count, *reset = actions_on(plan, "U>H")
+    assert isinstance(count, CountHotPath) and Poison() not in reset
+    assert plan.num_paths == 1 + 4
+    # Of the first turn of each activation the path is cold, and so is that of the last one.
+    assert by_letters(plan, executed) == {"ABX": 990, "HPRSU": 240, "HQRTU": 500, "HPRTU": 240}
+    assert plan.read(execute(cfg, plan.plan, executed)).lost["cold_paths"] == 20
+
+
+def test_profile_of_a_loop_that_nothing_enters() -> None:
+    """Counts that no run gives: what control does not reach from ENTRY never executed."""
+    cfg = named(HOT_LOOP_NEVER_ENTERED, "A", "X")
+    executed = dict.fromkeys(("ENTRY>A", "A>B", "B>X", "X>EXIT"), 9.0)
+    loop = {"H>P": 50.0, "H>Q": 50.0, "P>T": 50.0, "Q>T": 50.0, "T>H": 100.0}
+    plan = plan_tpp(
+        cfg, list(map(int, by_edge(cfg, executed | loop))), cold=5, loop=0, cold_always=True
+    )
+    assert [letters(cfg, record.blocks) for record in plan.all_paths()] == ["ABX"]
+
+
+@pytest.mark.toolchain
+def test_routine_of_a_library_that_is_hardly_executed(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """80 million million potential paths, entered once: without what never executes, a dozen."""
+    hello = '#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n'
+    run = simulate(compile_c(hello), modes=("tpp",), directory=tmp_path)
+    plans = (run.observation.schemes[0].routine_plan(n) for n in run.observation.events)
+    (plan,) = (each for each in plans if each and each.cfg.name == "_dl_non_dynamic_init")
+    assert isinstance(plan, TppPlan)
+    assert graph_facts(plan.cfg).potential_paths > 10**13
+    assert plan.plan.table is Table.ARRAY
+    assert 5 <= plan.num_paths <= 20 and not plan.cut_edges
 
 
 def test_all_cold() -> None:
