@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from profiler.graphfiles import inputs as graph_inputs
-from profiler.graphfiles import static as graph_static
+from profiler.graphfiles import inputs, static
 from profiler.graphfiles.answer import GraphRun, path_object, run_object
 from profiler.graphfiles.execution import execute
 from profiler.graphfiles.formats import load
@@ -93,7 +92,7 @@ def analyse(document: GraphDocument, options: GraphOptions = DEFAULT_OPTIONS) ->
     """
     run = _run(document, options)
     answer = run_object(document, run, _options(options))
-    answer["static"] = graph_static.describe(run)
+    answer["static"] = static.describe(run)
     if options.enumerate:
         answer["all_paths"] = _all_paths(document, cast(PathDecoder, run.plan))
     return answer
@@ -108,7 +107,7 @@ def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
     definition = registry.definition(options.mode)
     prices = price(cfg, plan.plan, registry.generators(options.mode))
     counters = execute(cfg, plan.plan, document.walks, prices.hash_costs)
-    crossed = graph_inputs.crossings(document)
+    crossed = inputs.crossings(document)
     reading = plan.read(counters)
     _check(document, options, reading, crossed)
     flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
@@ -138,10 +137,10 @@ def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
         raise UsageError(f"simprof graph has no mode {options.mode}; use one of {modes}")
-    weights = graph_inputs.edge_weights(document, options.weights)
+    weights = inputs.edge_weights(document, options.weights)
     profile = None
     if definition.guided:
-        profile = graph_inputs.edge_profile(document, options.scheme.edge_profile)
+        profile = inputs.edge_profile(document, options.scheme.edge_profile)
     return registry.make_plan(document.cfg, options.mode, options.scheme, weights, profile)
 
 
