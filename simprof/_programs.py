@@ -46,6 +46,7 @@ class ProgramOptions(TypedDict, total=False):
     timeout: float
     memory_limit: int | str
     stack_size: int | str
+    strict: bool
     self_check: bool
 
 

@@ -55,6 +55,11 @@ _TABLE = [
     shared_options.memory_limit_option("the program"),
     shared_options.stack_size_option("the program", "; Linux gives 8M"),
     shared_options.progress_option("if stderr is a terminal and the program's stdout none"),
+    click.option(
+        "--strict",
+        is_flag=True,
+        help="End the run at the first refused system call, with the profile so far (status 125).",
+    ),
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
 ]
 
@@ -102,6 +107,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         timeout=chosen["timeout"],
         memory_limit=chosen["memory_limit"],
         stack_size=chosen["stack_size"],
+        strict=chosen["strict"],
     )
     return RunRequest(
         program=Path(elf),

@@ -19,6 +19,7 @@ from profiler.profiles.profile import (
     Measurement,
     PathCount,
     ProgramInfo,
+    RefusedCalls,
     RoutineProfile,
 )
 from simulator.errors import UsageError
@@ -97,7 +98,17 @@ def merge(measurements: Sequence[Measurement]) -> Measurement:
         partial=any(each.partial for each in measurements),
         lines={at: line for measurement in measurements for at, line in measurement.lines.items()},
         runs=sum(each.runs for each in measurements),
+        refused_calls=add_refused_calls(measurements),
     )
+
+
+def add_refused_calls(measurements: Sequence[Measurement]) -> tuple[RefusedCalls, ...]:
+    """Add up how often each system call was refused."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for measurement in measurements:
+        for call in measurement.refused_calls:
+            counts[call.name, call.error] += call.count
+    return tuple(RefusedCalls(*call, count) for call, count in sorted(counts.items()))
 
 
 def diff(before: Measurement, after: Measurement) -> ProfileDiff:

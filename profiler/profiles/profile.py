@@ -15,13 +15,15 @@ from typing import Literal
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from profiler.plan.plan import Addressing, Table
 from simulator.binary.program import MachineKind, SourceLine
+from simulator.errors import SimulatorError
 
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
+Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused"]
 Option = str | int | float | bool | None | tuple[str, ...]
 RUN_SCHEMA = "simprof/run/2"
 """The schema of run objects in JSON: what `simprof run` and `simprof graph` answer."""
 SIGINT = 2
 BUDGET_STATUS = 124
+REFUSED_STATUS = SimulatorError.exit_status
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,29 @@ class FaultInfo:
 
 
 @dataclass(frozen=True)
+class RefusedCalls:
+    """A system call that was refused because simprof lacks the service.
+
+    `error` names the errno that answered it, `count` says how often.
+    """
+
+    name: str
+    error: str
+    count: int
+
+
+@dataclass(frozen=True)
+class RefusalInfo:
+    """The refused system call that ended a run (`--strict`), and where it was made."""
+
+    name: str
+    pc: int
+    routine: str | None = None
+    offset: int = 0
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True)
 class Ending:
     """How a run ended. `status` is the program's own exit status, 0 where it has none."""
 
@@ -135,6 +160,7 @@ class Ending:
     reason: Reason
     signal: int | None = None
     fault: FaultInfo | None = None
+    refusal: RefusalInfo | None = None
 
     @property
     def code(self) -> int:
@@ -146,6 +172,8 @@ class Ending:
                 return BUDGET_STATUS
             case "interrupted":
                 return 128 + SIGINT
+            case "refused":
+                return REFUSED_STATUS
             case "signal" | "fault":
                 return 128 + (self.signal or 0)
 
@@ -194,6 +222,8 @@ class Measurement:
         What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and
         where a path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
         `undercounted_blocks` (`accuracy.Attribution`).
+    refused_calls
+        System calls that were refused because simprof lacks the service, by name.
     """
 
     program: ProgramInfo
@@ -210,6 +240,7 @@ class Measurement:
     runs: int = 1
     sizes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
+    refused_calls: tuple[RefusedCalls, ...] = ()
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""

@@ -8,7 +8,12 @@ from collections.abc import Sequence
 from profiler.profiles.codec import big_integers
 from profiler.profiles.profile import Measurement
 from profiler.reports.mode_facts import NamedMeasurement
-from profiler.reports.run_json import ending_object, program_object, to_object
+from profiler.reports.run_json import (
+    ending_object,
+    program_object,
+    refused_call_objects,
+    to_object,
+)
 
 SCHEMA = "simprof/compare/2"
 LEFT_OUT = ("edges", "paths", "blocks")
@@ -38,6 +43,7 @@ def to_compare_object(rows: Sequence[NamedMeasurement], emulations: int) -> dict
         "partial": first.partial,
         "instructions": {"base": first.base},
         "emulations": emulations,
+        "refused_calls": refused_call_objects(first),
         "modes": {name: _mode(measurement) for name, measurement in rows},
     }
 

@@ -16,7 +16,7 @@ from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.mode_text import lost
 from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import columns, grid, natural_width, print_parts, section
-from profiler.reports.text import ending_rows, program_text
+from profiler.reports.text import REFUSED_TITLE, ending_rows, program_text, refused_calls
 
 
 def render(
@@ -41,6 +41,7 @@ def render(
         *section("Costs (sizes in bytes)", table),
         *section("Traces", traces(rows)),
         *section("What is lost", losses(rows)),
+        *section(REFUSED_TITLE, refused_calls(rows[0][1])),
         *warnings(rows),
     ]
     return print_parts(parts, max(width, natural_width(table)), color)

@@ -20,6 +20,7 @@ from profiler.profiles.profile import (
     Measurement,
     PathCount,
     ProgramInfo,
+    RefusalInfo,
     RoutineProfile,
 )
 from profiler.reports import mode_facts
@@ -50,6 +51,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         "counts": dict(measurement.counts),
         "sizes": mode_facts.sizes(measurement),
         "lost": dict(measurement.lost),
+        "refused_calls": refused_call_objects(measurement),
         "routines": [routine_object(routine) for routine in measurement.routines],
         "edges": [
             edge_object(routine.name, edge)
@@ -97,19 +99,40 @@ def ending_object(ending: Ending) -> dict[str, object]:
         result["signal"] = ending.code - 128
     if ending.fault is not None:
         result["fault"] = fault_object(ending.fault)
+    if ending.refusal is not None:
+        result["refusal"] = refusal_object(ending.refusal)
     return result
+
+
+def refused_call_objects(measurement: Measurement) -> list[dict[str, object]]:
+    """Return `refused_calls`."""
+    return [
+        {"name": call.name, "error": call.error, "count": call.count}
+        for call in measurement.refused_calls
+    ]
+
+
+def refusal_object(refusal: RefusalInfo) -> dict[str, object]:
+    """Return the refused system call that ended a run, and where it was made."""
+    return {"name": refusal.name, "pc": refusal.pc, **_place(refusal)}
 
 
 def fault_object(fault: FaultInfo) -> dict[str, object]:
     """Return what is known of a fault."""
-    source = fault.source
     return {
         "name": fault.name,
         "pc": fault.pc,
         "address": fault.address,
         "description": fault.description,
-        "routine": fault.routine,
-        "offset": fault.offset,
+        **_place(fault),
+    }
+
+
+def _place(stop: FaultInfo | RefusalInfo) -> dict[str, object]:
+    source = stop.source
+    return {
+        "routine": stop.routine,
+        "offset": stop.offset,
         "file": None if source is None else source.file,
         "line": None if source is None else source.line,
     }

@@ -1,7 +1,8 @@
 """The report for people: what `simprof run` prints on stderr.
 
 Sections: how the run ended and what profiling it costs; totals; how paths are known; sizes; what
-the scheme loses; the routines where it spends most; hot paths; hot edges or blocks; warnings.
+the scheme loses; the routines where it spends most; hot paths; hot edges or blocks; refused system
+calls; warnings.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from profiler.profiles.profile import (
     FaultInfo,
     Measurement,
     PathCount,
+    RefusalInfo,
     RoutineProfile,
 )
 from profiler.reports import mode_facts
@@ -29,6 +31,7 @@ from profiler.reports.tables import columns, grid, print_parts, section
 from simulator.isa.sparc import SIGNALS
 
 SHOWN_BLOCKS = 12
+REFUSED_TITLE = "Refused system calls (simprof lacks the service)"
 COUNT_NAMES = {
     "path_increments": "path counter increments",
     "hashed_increments": "of them through a hash table",
@@ -76,6 +79,7 @@ def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
             yield from section("Hot blocks", hot_blocks(measurement, top))
         else:
             yield from section("Hot edges", hot_edges(measurement, top))
+    yield from section(REFUSED_TITLE, refused_calls(measurement))
     for warning in measurement.warnings:
         yield Text(f"warning: {warning}", style="yellow")
 
@@ -122,16 +126,36 @@ def ending_text(ending: Ending) -> str:
         case "fault":
             detail = "" if ending.fault is None else f": {fault_text(ending.fault)}"
             return f"killed by signal {ending.signal}{detail}"
+        case "refused":
+            detail = "" if ending.refusal is None else f" {refusal_text(ending.refusal)}"
+            return f"stopped at a refused system call (--strict):{detail}"
 
 
 def fault_text(fault: FaultInfo) -> str:
     """Describe a fault in one line: what, at which instruction, in which routine and line."""
-    text = f"{fault.name}, {fault.description}, at {fault.pc:#x}"
-    if fault.routine is not None:
-        text += f" in {fault.routine}+{fault.offset:#x}"
-    if fault.source is not None:
-        text += f" ({fault.source.file}:{fault.source.line})"
+    return f"{fault.name}, {fault.description}, {_place_text(fault)}"
+
+
+def refusal_text(refusal: RefusalInfo) -> str:
+    """Describe in one line the refused system call that ended a run."""
+    return f"{refusal.name} {_place_text(refusal)}"
+
+
+def _place_text(stop: FaultInfo | RefusalInfo) -> str:
+    text = f"at {stop.pc:#x}"
+    if stop.routine is not None:
+        text += f" in {stop.routine}+{stop.offset:#x}"
+    if stop.source is not None:
+        text += f" ({stop.source.file}:{stop.source.line})"
     return text
+
+
+def refused_calls(measurement: Measurement) -> Table:
+    """List the system calls that were refused, and how they were answered."""
+    table = columns(("times", True), ("answer", False), ("system call", False))
+    for call in measurement.refused_calls:
+        table.add_row(group_digits(call.count), call.error, Text(call.name))
+    return table
 
 
 def totals(measurement: Measurement) -> Table:

@@ -150,6 +150,8 @@ class GuestOptions:
         Bytes of memory it may map.
     stack_size
         Bytes of stack; at most a quarter of `memory_limit`.
+    strict
+        Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
     """
 
     root: Path
@@ -163,6 +165,7 @@ class GuestOptions:
     timeout: float | None = None
     memory_limit: int = DEFAULT_MEMORY_LIMIT
     stack_size: int = DEFAULT_STACK_SIZE
+    strict: bool = False
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from profiler.profiles.profile import (
     Measurement,
     Option,
     ProgramInfo,
+    RefusalInfo,
+    RefusedCalls,
     RoutineProfile,
 )
 from profiler.request.request import SchemeOptions
@@ -29,7 +31,7 @@ from profiler.session.routine_results import RoutineReading, routine_profile
 from profiler.session.scheme_runs import SchemeRun
 from profiler.session.self_check import SelfCheck
 from simulator.binary.program import Program, SourceLine
-from simulator.machine.running import Fault, RunResult
+from simulator.machine.running import Fault, Refusal, RunResult
 
 
 def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
@@ -98,10 +100,14 @@ def _measure(observation: Observation, scheme: SchemeRun, check: SelfCheck | Non
         counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
         routines=routines,
         warnings=tuple(_warnings(observation, definition, unattributed, wrapped)),
-        partial=run.reason in ("budget", "interrupted"),
+        partial=run.reason in ("budget", "interrupted", "refused"),
         lines=_lines(observation.program, routines),
         sizes=dict(sizes),
         lost=dict(_total(result.lost for result in results)),
+        refused_calls=tuple(
+            RefusedCalls(call.name, call.error, count)
+            for call, count in sorted(run.refused_calls.items())
+        ),
     )
 
 
@@ -247,25 +253,37 @@ def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]
 
 
 def _ending(observation: Observation, result: RunResult) -> Ending:
-    fault = None
-    if result.fault is not None:
-        fault = _fault(observation, result.fault)
-    return Ending(result.status, result.reason, result.signal, fault)
+    fault = None if result.fault is None else _fault(observation, result.fault)
+    refusal = None if result.refusal is None else _refusal(observation, result.refusal)
+    return Ending(result.status, result.reason, result.signal, fault, refusal)
 
 
 def _fault(observation: Observation, fault: Fault) -> FaultInfo:
     pc = fault.pc if fault.origin is None else fault.origin
-    number_ = observation.recovered.routine_at(pc)
-    routine = observation.recovered.routines[number_] if number_ >= 0 else None
+    routine, offset = _place(observation, pc)
     return FaultInfo(
         name=fault.name,
         pc=pc,
         address=fault.address,
         description=fault.description,
-        routine=None if routine is None else routine.name,
-        offset=0 if routine is None else pc - routine.address,
+        routine=routine,
+        offset=offset,
         source=observation.program.lines.find(pc),
     )
+
+
+def _refusal(observation: Observation, refusal: Refusal) -> RefusalInfo:
+    source = observation.program.lines.find(refusal.pc)
+    return RefusalInfo(refusal.call.name, refusal.pc, *_place(observation, refusal.pc), source)
+
+
+def _place(observation: Observation, pc: int) -> tuple[str | None, int]:
+    """Return the routine that `pc` is in, and how many bytes behind its start."""
+    number = observation.recovered.routine_at(pc)
+    if number < 0:
+        return None, 0
+    routine = observation.recovered.routines[number]
+    return routine.name, pc - routine.address
 
 
 def _warnings(

@@ -64,6 +64,7 @@ class World:
             on_late_code=on_late_code,
             argv0=guest.argv0,
             windows=WINDOWS,
+            strict=guest.strict,
         )
 
     def ending_after(self, instructions: int) -> World:

@@ -22,6 +22,7 @@ ends the run at that call.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Protocol
@@ -235,11 +236,26 @@ class Returned:
     second: int | None = None
 
 
+@dataclass(frozen=True, order=True)
+class RefusedCall:
+    """A system call whose service simprof lacks: its name, and the error that answers it."""
+
+    name: str
+    error: str
+
+
 @dataclass(frozen=True)
 class Failed:
     """The call failed with a SPARC errno number."""
 
     errno: int
+
+
+@dataclass(frozen=True)
+class Refused:
+    """The call asks for a service that simprof lacks, and the run is to end there."""
+
+    call: RefusedCall
 
 
 @dataclass(frozen=True)
@@ -254,7 +270,7 @@ class Replaced:
     """Registers, mask and pc are already set (sigreturn)."""
 
 
-Outcome = Returned | Failed | Exited | Replaced
+Outcome = Returned | Failed | Refused | Exited | Replaced
 
 
 class SystemCallHandler(Protocol):
@@ -271,7 +287,12 @@ class SystemCallHandler(Protocol):
         ...
 
     def call(self, number: int, arguments: tuple[int, ...]) -> Outcome:
-        """Perform system call `number`. Raises `UnsupportedError` for what is not emulated."""
+        """Perform system call `number`. Raises `UnsupportedError` where it waits for ever."""
+        ...
+
+    @property
+    def refused(self) -> MappingOf[RefusedCall, int]:
+        """How often each call was refused, because simprof lacks the service."""
         ...
 
     def finish(self) -> None:

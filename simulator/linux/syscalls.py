@@ -1,8 +1,9 @@
 """Linux system calls: number -> name -> the method that performs it.
 
 Each group of calls is a class with a table of handlers by name; names and numbers are data
-(`sparc`). What no group knows answers ENOSYS and is remembered for the report; threads,
-processes, sockets and tracing end the run with an error that names them.
+(`sparc`). What no group knows answers ENOSYS. Such calls, and those for services that are missing
+here (sockets, threads, new processes), fail as on a Linux without the service; they are counted
+for the report, and with `strict` the first of them ends the run.
 """
 
 from __future__ import annotations
@@ -10,41 +11,31 @@ from __future__ import annotations
 import errno
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from simulator.binary.program import Program
-from simulator.cpu.guest import Exited, Failed, Guest, GuestFault, Outcome, OutOfMemory, Returned
+from simulator.cpu.guest import (
+    Exited,
+    Failed,
+    Guest,
+    GuestFault,
+    Outcome,
+    OutOfMemory,
+    Refused,
+    RefusedCall,
+    Returned,
+)
 from simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
 from simulator.linux.descriptors import WouldWait
 from simulator.linux.outside import USER, HostCalls
 from simulator.linux.sandbox import PROCESS_ID
 from simulator.linux.syscalls_files import DescriptorCalls
 from simulator.linux.syscalls_memory import MemoryCalls
+from simulator.linux.syscalls_missing import MissingServices
 from simulator.linux.syscalls_paths import PathCalls
 from simulator.linux.syscalls_process import ProcessCalls, TimeCalls
 from simulator.linux.syscalls_signals import SignalCalls
-from simulator.linux.task import Arguments, Handler, Task
-
-_THREADS = "threads and new processes are"
-_PROGRAMS = "starting programs is"
-_SOCKETS = "sockets are"
-_TRACING = "tracing is"
-
-NOT_SUPPORTED: Mapping[str, str] = {
-    **dict.fromkeys(("fork", "vfork", "clone", "clone3"), _THREADS),
-    **dict.fromkeys(("execve", "execveat", "execv"), _PROGRAMS),
-    **dict.fromkeys(
-        (
-            "socket", "socketpair", "socketcall", "bind", "connect", "listen", "accept",
-            "accept4", "getsockname", "getpeername", "getsockopt", "setsockopt", "send",
-            "sendto", "sendmsg", "sendmmsg", "recv", "recvfrom", "recvmsg", "recvmmsg",
-            "recvmmsg_time64", "shutdown",
-        ),
-        _SOCKETS,
-    ),
-    **dict.fromkeys(("ptrace", "process_vm_readv", "process_vm_writev"), _TRACING),
-}  # fmt: skip
-"""Calls that end the run, and why."""
+from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 
 
 class SystemCalls:
@@ -64,11 +55,13 @@ class SystemCalls:
         What getrlimit and sysinfo answer, in bytes.
     seed
         Of everything random.
+    strict
+        Whether a refused call ends the run; it fails otherwise.
 
     Attributes
     ----------
-    unknown
-        How often each call that is not emulated was made (it answered ENOSYS), by name.
+    refused
+        How often each call was refused.
     """
 
     def __init__(
@@ -81,6 +74,7 @@ class SystemCalls:
         stack_size: int = 8 << 20,
         memory_limit: int = 4 << 30,
         seed: int = 0,
+        strict: bool = False,
     ) -> None:
         task = Task(
             guest,
@@ -101,8 +95,10 @@ class SystemCalls:
             **ProcessCalls(task).handlers(),
             **TimeCalls(task).handlers(),
             **SignalCalls(task).handlers(),
+            **MissingServices(task).handlers(),
         }
-        self.unknown: Counter[str] = Counter()
+        self._strict = strict
+        self.refused: Counter[RefusedCall] = Counter()
 
     @property
     def process_id(self) -> int:
@@ -132,18 +128,15 @@ class SystemCalls:
         Raises
         ------
         UnsupportedError
-            The call is one that simprof does not emulate, or waits for ever.
+            The call waits for ever.
         RunInterrupted
             It waited, and the run was told to stop.
         """
         name = self._names.get(number, f"number {number}")
         self._task.call_name = name
-        if name in NOT_SUPPORTED:
-            raise self._task.unsupported(NOT_SUPPORTED[name])
         handler = self._handlers.get(name)
         if handler is None:
-            self.unknown[name] += 1
-            return Failed(ERRNO["ENOSYS"])
+            return self._refuse("ENOSYS")
         outcome = self._perform(handler, arguments)
         if isinstance(outcome, Exited):
             self.finish()
@@ -158,6 +151,8 @@ class SystemCalls:
             result = handler(arguments)
         except WouldWait:
             raise self._task.deadlock() from None
+        except ServiceMissingError as missing:
+            return self._refuse(missing.error)
         except GuestFault:
             return Failed(ERRNO["EFAULT"])
         except OutOfMemory:
@@ -165,3 +160,9 @@ class SystemCalls:
         except OSError as error:
             return Failed(guest_errno(error.errno or errno.EIO))
         return Returned(result) if isinstance(result, int) else result
+
+    def _refuse(self, error: str) -> Outcome:
+        """Count the call at hand as refused and let it fail, or end the run there."""
+        call = RefusedCall(self._task.call_name, error)
+        self.refused[call] += 1
+        return Refused(call) if self._strict else Failed(ERRNO[error])

@@ -21,7 +21,7 @@ from simulator.isa.sparc import (
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile
 from simulator.linux.process import page_up
 from simulator.linux.sandbox import failure
-from simulator.linux.task import Arguments, Handler, Task
+from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 
 _MAP_SHARED_VALIDATE = 3
 _MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
@@ -223,7 +223,7 @@ class MemoryCalls:
         if not self._memory.is_mapped(old, old_size):
             raise failure(errno.EFAULT)
         if any(m.address < old + old_size and old < m.address + m.size for m in self._shared):
-            raise self._task.unsupported("moving a shared file mapping")
+            raise ServiceMissingError("ENOMEM")
         if flags & MREMAP_FIXED:
             return self._move_fixed(old, old_size, new_size, flags, fixed)
         if new_size <= old_size:

@@ -12,7 +12,7 @@ from simulator.linux.descriptors import MAX_DESCRIPTORS
 from simulator.linux.outside import USER
 from simulator.linux.process import CLOCK_TICKS, PARENT_ID
 from simulator.linux.sandbox import PROCESS_ID, failure
-from simulator.linux.task import Arguments, Handler, Task
+from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 
 _INFINITY_64 = (1 << 64) - 1
 _INFINITY_32 = 0x7FFFFFFF
@@ -385,7 +385,7 @@ class TimeCalls:
 
     def _alarm(self, arguments: Arguments) -> int:
         if arguments[0]:
-            raise self._task.unsupported("timer signals are")
+            raise ServiceMissingError("ENOSYS")
         return 0
 
     def _getitimer(self, arguments: Arguments) -> int:
@@ -397,7 +397,7 @@ class TimeCalls:
         if arguments[1]:
             data = self._guest.read(arguments[1], 2 * size)
             if structures.parse_timeval(data[size:], self._task.is64) != (0, 0):
-                raise self._task.unsupported("timer signals are")
+                raise ServiceMissingError("ENOSYS")
         if arguments[2]:
             self._guest.write(arguments[2], bytes(2 * size))
         return 0

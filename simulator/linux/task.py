@@ -31,6 +31,20 @@ MAX_IO = 0x7FFF_E000
 """Most bytes that one read or write moves, as on Linux."""
 
 
+class ServiceMissingError(Exception):
+    """A system call asks for what simprof does not have; `error` is how Linux says so.
+
+    Parameters
+    ----------
+    error
+        Name of the errno.
+    """
+
+    def __init__(self, error: str) -> None:
+        super().__init__(error)
+        self.error = error
+
+
 class Task:
     """State of the one process.
 
@@ -147,13 +161,6 @@ class Task:
         if not isinstance(file, HostFile) or file.handle <= 2:
             raise failure(errno.ENOTDIR)
         return file.handle
-
-    def unsupported(self, what: str) -> UnsupportedError:
-        """Return the error for what simprof does not emulate."""
-        return UnsupportedError(
-            f"system call {self.call_name} at {self.guest.pc:#x}: {what} not supported; "
-            "use a program without"
-        )
 
     def deadlock(self) -> UnsupportedError:
         """Return the error for a wait that nothing can end."""

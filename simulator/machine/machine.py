@@ -28,6 +28,7 @@ from simulator.cpu.guest import (
     GuestFault,
     Memory,
     Outcome,
+    Refused,
     Returned,
     RunInterrupted,
     Signals,
@@ -40,7 +41,7 @@ from simulator.cpu.traps import (
     Interruption,
     TrapWord,
 )
-from simulator.errors import EngineError
+from simulator.errors import EngineError, SimulatorError
 from simulator.isa.sparc import SIGNALS
 from simulator.linux.contexts import Contexts
 from simulator.linux.outside import HostCalls
@@ -59,7 +60,14 @@ from simulator.machine.faults import (
 from simulator.machine.hooks import NO_LIMIT, Hooks
 from simulator.machine.interruption import stop_after, stop_on_interrupt
 from simulator.machine.position import Position
-from simulator.machine.running import Ending, Fault, Limits, Observer, RunResult
+from simulator.machine.running import (
+    Ending,
+    Fault,
+    Limits,
+    Observer,
+    Refusal,
+    RunResult,
+)
 from simulator.machine.trapping import (
     Trap,
     effective_address,
@@ -70,6 +78,7 @@ from simulator.machine.trapping import (
 )
 
 STATUS_BUDGET: Final = 124
+STATUS_REFUSED: Final = SimulatorError.exit_status
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
 
@@ -99,6 +108,8 @@ class Machine:
         Register windows of the processor (3..32).
     on_late_code
         Called when late code (`Program.late_code`) is about to be executed for the first time.
+    strict
+        Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
     """
 
     def __init__(
@@ -114,6 +125,7 @@ class Machine:
         seed: int = 0,
         windows: int = 32,
         on_late_code: Callable[[], None] | None = None,
+        strict: bool = False,
     ) -> None:
         self.program = program
         self.is64 = program.is64
@@ -145,6 +157,7 @@ class Machine:
             stack_size=start.stack.size,
             memory_limit=self.limits.memory,
             seed=seed,
+            strict=strict,
         )
         self.cpu.window()[6] = start.stack_pointer
         self.cpu.state.pc, self.cpu.state.npc = start.entry, start.entry + 4
@@ -197,7 +210,7 @@ class Machine:
         Raises
         ------
         UnsupportedError
-            The program asks for what is not emulated, or runs code that is not in its file.
+            The program waits for ever, or runs code that is not in its file.
         EngineError
             The emulator failed.
         """
@@ -226,6 +239,8 @@ class Machine:
             seconds=seconds,
             cpu_seconds=cpu,
             last_pc=int(self.cpu.state.pc),
+            refusal=self._ending.refusal,
+            refused_calls=dict(self.calls.refused),
         )
 
     def _loop(self, bare: bool) -> None:
@@ -451,6 +466,9 @@ class Machine:
         window, mask = self.cpu.window(), self.cpu.address_mask
         if isinstance(outcome, Exited):
             self._ending = Ending(outcome.status & 0xFF, "exit")
+        elif isinstance(outcome, Refused):
+            refusal = Refusal(outcome.call, self.pc)
+            self._ending = Ending(STATUS_REFUSED, "refused", refusal=refusal)
         elif isinstance(outcome, Returned):
             window[0] = outcome.value & mask
             if outcome.second is not None:

@@ -6,11 +6,14 @@ the machine.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+
+from simulator.cpu.guest import RefusedCall
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class Limits:
     stack: int = 64 << 20
 
 
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted"]
+Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused"]
 
 
 @dataclass(frozen=True)
@@ -89,12 +92,21 @@ class Fault:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """The refused system call that ended a run, and the address of its trap."""
+
+    call: RefusedCall
+    pc: int
+
+
+@dataclass(frozen=True)
 class RunResult:
     """How a run ended and what it took.
 
     `status` is a shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for
-    Ctrl-C. `spills` and `fills` are register windows moved by traps. `last_pc` is the faulting
-    instruction, or the next one that would have been executed.
+    Ctrl-C, 125 for a refused system call. `refusal` is that call; `refused_calls` are all that
+    were refused, with how often each was. `spills` and `fills` are register windows moved by
+    traps. `last_pc` is the faulting instruction, or the next one that would have been executed.
     """
 
     status: int
@@ -108,6 +120,8 @@ class RunResult:
     seconds: float
     cpu_seconds: float
     last_pc: int
+    refusal: Refusal | None = None
+    refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -118,3 +132,4 @@ class Ending:
     reason: Reason
     signal: int | None = None
     fault: Fault | None = None
+    refusal: Refusal | None = None

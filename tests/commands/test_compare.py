@@ -158,7 +158,7 @@ def test_budgets_cut_both_runs_alike(fixture_elf: Find, quiet: int, limit: int) 
 
 MODE_FIELDS = {
     "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
-    "overhead", "counts", "sizes", "lost", "routines",
+    "overhead", "counts", "sizes", "lost", "refused_calls", "routines",
 }  # fmt: skip
 
 
@@ -176,7 +176,8 @@ def rows(found: Comparison) -> list[tuple[str, Measurement]]:
 def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
     data = json.loads(compare_json.render(rows(loops), loops.emulations))
     assert data.keys() == {
-        "schema", "program", "exit", "partial", "instructions", "emulations", "modes"
+        "schema", "program", "exit", "partial", "instructions", "emulations",
+        "refused_calls", "modes"
     }  # fmt: skip
     assert data["schema"] == "simprof/compare/2"
     assert data["emulations"] == 1

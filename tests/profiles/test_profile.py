@@ -14,10 +14,10 @@ from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind, VertexN
 from profiler.profiles.codec import decode, encode
 from profiler.profiles.combine import diff, merge
 from profiler.profiles.output import check_writable, write_atomically
-from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount
+from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount, RefusedCalls
 from profiler.profiles.storage import MAGIC, from_bytes, load, save, to_bytes
 from simulator.errors import UsageError
-from tests.support.samples import BODY, FAULT, HEAD, TAIL, measurement, routine
+from tests.support.samples import BODY, FAULT, HEAD, REFUSAL, TAIL, measurement, routine
 
 # --- endings
 
@@ -29,6 +29,7 @@ from tests.support.samples import BODY, FAULT, HEAD, TAIL, measurement, routine
         (Ending(77, "exit"), 77),
         (Ending(0, "budget"), BUDGET_STATUS),
         (Ending(0, "interrupted"), 130),
+        (Ending(125, "refused", refusal=REFUSAL), 125),
         (Ending(0, "signal", 6), 134),
         (Ending(0, "fault", 11, FAULT), 139),
     ],
@@ -58,7 +59,7 @@ def test_the_same_measurement_gives_the_same_bytes() -> None:
 def test_file_describes_itself() -> None:
     data = to_bytes(measurement())
     header, body = data.split(b"\n", 1)
-    assert header == b"simprof-profile 2"
+    assert header == b"simprof-profile 3"
     assert json.loads(gzip.decompress(body))["mode"] == "pp"
 
 
@@ -67,12 +68,12 @@ def test_file_describes_itself() -> None:
     [
         (b"", "is not a simprof profile"),
         (b"\x7fELF" + bytes(100), "is not a simprof profile"),
-        (MAGIC + b"3\n", "of version 3"),
-        (MAGIC + b"2\nnonsense", "is a damaged profile"),
+        (MAGIC + b"4\n", "of version 4"),
+        (MAGIC + b"3\nnonsense", "is a damaged profile"),
         (to_bytes(measurement())[:-9], "cut short"),
         (to_bytes(measurement()) + b"x", "after its end"),
-        (MAGIC + b"2\n" + gzip.compress(b"[]", mtime=0), "is a damaged profile"),
-        (MAGIC + b"2\n" + gzip.compress(b"{}", mtime=0), "lacks or does not know"),
+        (MAGIC + b"3\n" + gzip.compress(b"[]", mtime=0), "is a damaged profile"),
+        (MAGIC + b"3\n" + gzip.compress(b"{}", mtime=0), "lacks or does not know"),
     ],
 )
 def test_bad_files_are_refused(data: bytes, message: str) -> None:
@@ -207,6 +208,16 @@ def test_merge_with_a_larger_graph() -> None:
     for path in total.path_counts:
         ends = [total.edge_counts[edge] for edge in path.edges]
         assert all(a.target == b.source for a, b in itertools.pairwise(ends))
+
+
+def test_merge_adds_up_refused_calls() -> None:
+    first = measurement(refused_calls=(RefusedCalls("fork", "EAGAIN", 2),))
+    calls = (RefusedCalls("fork", "EAGAIN", 1), RefusedCalls("socket", "EAFNOSUPPORT", 4))
+    total = merge([first, measurement(refused_calls=calls), measurement()])
+    assert total.refused_calls == (
+        RefusedCalls("fork", "EAGAIN", 3),
+        RefusedCalls("socket", "EAFNOSUPPORT", 4),
+    )
 
 
 def test_merge_keeps_the_first_bad_ending() -> None:

@@ -11,7 +11,7 @@ from profiler.profiles.profile import Ending, PathCount
 from profiler.reports import doctor, graph_run, mode_facts, numbers, run_json, text
 from profiler.reports.doctor import Diagnosis, SystemCheck
 from profiler.schemes import registry
-from tests.support.samples import FAULT, measurement, routine
+from tests.support.samples import FAULT, REFUSAL, measurement, routine
 
 # --- numbers
 
@@ -52,7 +52,7 @@ def test_a_share_is_all_only_if_it_is() -> None:
 
 RUN_FIELDS = {
     "schema", "program", "mode", "options", "exit", "partial", "warnings", "instructions",
-    "overhead", "counts", "sizes", "lost", "routines", "edges", "paths",
+    "overhead", "counts", "sizes", "lost", "refused_calls", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
     "name", "address", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
@@ -145,6 +145,7 @@ def test_json_of_blocks() -> None:
     [
         (Ending(0, "budget"), 124, "budget", None),
         (Ending(0, "interrupted"), 130, "signal", 2),
+        (Ending(125, "refused", refusal=REFUSAL), 125, "refused", None),
         (Ending(0, "signal", 6), 134, "signal", 6),
         (Ending(0, "fault", 11, FAULT), 139, "fault", 11),
     ],
@@ -154,6 +155,15 @@ def test_json_endings(ending: Ending, status: int, reason: str, signal: int | No
     assert (found["status"], found["reason"], found.get("signal")) == (status, reason, signal)
     if ending.fault:
         assert (found["fault"]["routine"], found["fault"]["line"]) == ("main", 5)
+    if ending.refusal:
+        assert found["refusal"] == {
+            "name": "socket",
+            "pc": 0x1014,
+            "routine": "main",
+            "offset": 0x14,
+            "file": "loop.c",
+            "line": 5,
+        }
 
 
 def test_json_integers_are_exact() -> None:
@@ -269,6 +279,11 @@ def test_text_of_a_fault() -> None:
     report = text.render(measurement(ending=Ending(0, "fault", 11, FAULT), partial=True), width=160)
     assert "SIGSEGV, bad address 0x8, at 0x1014 in main+0x14 (loop.c:5)" in report
     assert "PARTIAL" in report
+
+
+def test_text_of_a_refused_system_call() -> None:
+    report = text.render(measurement(ending=Ending(125, "refused", refusal=REFUSAL)), width=160)
+    assert "(--strict): socket at 0x1014 in main+0x14 (loop.c:5)" in report
 
 
 def test_text_shows_warnings_and_cut_edges() -> None:

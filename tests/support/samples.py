@@ -13,6 +13,7 @@ from profiler.profiles.profile import (
     Measurement,
     PathCount,
     ProgramInfo,
+    RefusalInfo,
     RoutineProfile,
 )
 from simulator.binary.program import MachineKind, SourceLine
@@ -86,3 +87,4 @@ def measurement(**changes: object) -> Measurement:
 
 
 FAULT = FaultInfo("SIGSEGV", 0x1014, 0x8, "bad address 0x8", "main", 0x14, SourceLine("loop.c", 5))
+REFUSAL = RefusalInfo("socket", 0x1014, "main", 0x14, SourceLine("loop.c", 5))

@@ -16,6 +16,8 @@ from simulator.cpu.guest import (
     Memory,
     Outcome,
     Protection,
+    Refused,
+    RefusedCall,
     Replaced,
     Returned,
     Signals,
@@ -25,7 +27,7 @@ from simulator.isa import sparc
 from simulator.linux.files import Host
 from simulator.linux.process import RandomBytes
 from simulator.linux.signals import SignalState
-from simulator.linux.syscalls import NOT_SUPPORTED, SystemCalls
+from simulator.linux.syscalls import SystemCalls
 
 DATA = 0x200000
 SIZE = 0x100000
@@ -73,7 +75,7 @@ class PlainGuest:
 class Kernel:
     """System calls by name; bytes arguments are put into memory and passed by address."""
 
-    def __init__(self, root: Path, is64: bool, seed: int = 0) -> None:
+    def __init__(self, root: Path, is64: bool, seed: int = 0, strict: bool = False) -> None:
         self.guest = PlainGuest(is64)
         self.output = bytearray()
         self.host = Host(
@@ -87,7 +89,7 @@ class Kernel:
             root / "program", "", MachineKind.SPARCV9 if is64 else MachineKind.SPARCV8PLUS,
             0, (), (), (), (), 0, 0, 0, 0, False, NoLines(),
         )  # fmt: skip
-        self.calls = SystemCalls(self.guest, self.host, program, seed=seed)
+        self.calls = SystemCalls(self.guest, self.host, program, seed=seed, strict=strict)
         names = sparc.SYSTEM_CALLS_64 if is64 else sparc.SYSTEM_CALLS_32
         self.numbers = {name: number for number, name in names.items()}
         self.word = "Q" if is64 else "I"
@@ -470,27 +472,102 @@ def test_futex(kernel: Kernel) -> None:
     assert kernel.unpack(layout)[0] == 1767225603
 
 
-@pytest.mark.parametrize("name", sorted(NOT_SUPPORTED))
-def test_what_is_not_supported_says_so(kernel: Kernel, name: str) -> None:
-    if name not in kernel.numbers:
-        return  # not a call of this width
-    with pytest.raises(UnsupportedError, match=f"system call {name} at 0x1234: .*not supported"):
-        kernel(name)
+MISSING_SERVICES = [
+    ("EAFNOSUPPORT", "socket"),
+    ("EAFNOSUPPORT", "socketpair"),
+    ("EAGAIN", "fork"),
+    ("EAGAIN", "vfork"),
+    ("EAGAIN", "clone"),
+    ("ENOSYS", "ptrace"),
+    ("ENOSYS", "process_vm_readv"),
+    ("ENOSYS", "process_vm_writev"),
+    ("ENOSYS", "epoll_create1"),
+]
+"""What Linux answers where it lacks the service: errors(3), socket(2), fork(2), clone(2)."""
+
+
+@pytest.mark.parametrize(("error", "name"), MISSING_SERVICES)
+def test_a_missing_service_answers_as_linux_does_without_it(
+    kernel: Kernel, error: str, name: str
+) -> None:
+    kernel.fails(error, name, 1, 1, 1, DATA)
+    kernel.fails(error, name, 1, 1, 1, DATA)
+    assert kernel.calls.refused == {RefusedCall(name, error): 2}
+
+
+SOCKET_CALLS = [
+    "bind", "connect", "listen", "accept", "accept4", "getsockname", "getpeername", "getsockopt",
+    "setsockopt", "sendto", "sendmsg", "sendmmsg", "recvfrom", "recvmsg", "recvmmsg", "shutdown",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOCKET_CALLS)
+def test_socket_calls_find_no_socket_and_are_not_refused(kernel: Kernel, name: str) -> None:
+    kernel.fails("EBADF", name, 99, DATA, 16)
+    kernel.fails("ENOTSOCK", name, 0, DATA, 16)
+    assert not kernel.calls.refused
+
+
+def test_socketcall_leads_to_the_same_answers(kernel: Kernel) -> None:
+    layout = ">3Q" if kernel.guest.is64 else ">3I"
+    arguments = kernel.put(struct.pack(layout, 99, 1, 0))
+    kernel.fails("EAFNOSUPPORT", "socketcall", 1, arguments)
+    kernel.fails("EAFNOSUPPORT", "socketcall", 8, arguments)
+    kernel.fails("EBADF", "socketcall", 3, arguments)
+    kernel.guest.write(arguments, bytes(24))
+    kernel.fails("ENOTSOCK", "socketcall", 20, arguments)
+    kernel.fails("EINVAL", "socketcall", 0, arguments)
+    kernel.fails("EINVAL", "socketcall", 21, arguments)
+    kernel.fails("EFAULT", "socketcall", 1, kernel.mask)
+    assert kernel.calls.refused == {
+        RefusedCall("socket", "EAFNOSUPPORT"): 1,
+        RefusedCall("socketpair", "EAFNOSUPPORT"): 1,
+    }
+
+
+def test_a_program_that_is_not_there_cannot_be_started_anyway(
+    kernel: Kernel, tmp_path: Path
+) -> None:
+    tool = tmp_path / "tool"
+    tool.write_bytes(b"#!/bin/sh\n")
+    kernel.fails("ENOENT", "execve", b"missing", 0, 0)
+    kernel.fails("EACCES", "execve", b"tool", 0, 0)  # may not be executed
+    assert not kernel.calls.refused
+    tool.chmod(0o755)
+    kernel.fails("EACCES", "execve", b"tool", 0, 0)
+    kernel.fails("EACCES", "execveat", -100, b"tool", 0, 0, 0)
+    kernel.fails("EINVAL", "execveat", -100, b"tool", 0, 0, 1)
+    assert kernel.calls.refused == {
+        RefusedCall("execve", "EACCES"): 1,
+        RefusedCall("execveat", "EACCES"): 1,
+    }
 
 
 def test_timers_are_refused_not_ignored(kernel: Kernel) -> None:
     assert kernel.value("alarm", 0) == 0
-    with pytest.raises(UnsupportedError, match="timer signals are not supported"):
-        kernel("alarm", 5)
+    kernel.fails("ENOSYS", "alarm", 5)
+    layout = ">4q" if kernel.guest.is64 else ">4i"
+    kernel.fails("ENOSYS", "setitimer", 0, kernel.put(struct.pack(layout, 0, 0, 1, 0)), 0)
+    assert kernel.value("setitimer", 0, kernel.put(struct.pack(layout, 1, 0, 0, 0)), 0) == 0
+    assert kernel.calls.refused == {
+        RefusedCall("alarm", "ENOSYS"): 1,
+        RefusedCall("setitimer", "ENOSYS"): 1,
+    }
 
 
 def test_unknown_calls_are_remembered(kernel: Kernel) -> None:
-    kernel.fails("ENOSYS", "epoll_create1", 0)
-    kernel.fails("ENOSYS", "epoll_create1", 0)
     assert kernel.calls.call(4321, (0,) * 6) == Failed(90)
-    assert kernel.calls.unknown == {"epoll_create1": 2, "number 4321": 1}
-    kernel.fails("ENOSYS", "set_robust_list", DATA, 24)
-    assert "set_robust_list" not in kernel.calls.unknown
+    assert kernel.calls.refused == {RefusedCall("number 4321", "ENOSYS"): 1}
+    kernel.fails("ENOSYS", "set_robust_list", DATA, 24)  # as under qemu-user
+    assert kernel.calls.refused.total() == 1
+
+
+def test_a_strict_kernel_ends_the_run_at_the_first(kernel: Kernel, tmp_path: Path) -> None:
+    strict = Kernel(tmp_path, kernel.guest.is64, strict=True)
+    call = RefusedCall("socket", "EAFNOSUPPORT")
+    assert strict("socket", 1, 1, 0) == Refused(call)
+    assert strict.calls.refused == {call: 1}
+    strict.fails("ENOTSOCK", "listen", 0, 1)
 
 
 def test_special_files(kernel: Kernel, tmp_path: Path) -> None:
