@@ -9,13 +9,24 @@ from profiler.experiments.cells.cells import TREES, CellResult
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.tables.bl94 import PAPER
 from profiler.experiments.tables.claims import (
+    ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    Member,
+    beside,
+    count_of,
+    differs,
     extremes,
     judge,
-    number,
+    mean_is,
+    member,
+    most,
+    ordered,
     pairs,
-    share_of,
-    top,
+    programs,
     untestable,
+    value,
+    value_is,
 )
 from profiler.experiments.tables.epp import QPT2
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
@@ -53,28 +64,29 @@ def profiling(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_profiling(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claims about graph 1."""
-    both = pairs(table, "redundant", "optimal")
-    lower, count = share_of(two <= one for _, one, two in both)
+    both = [row for row in pairs(table, "redundant", "optimal") if row[1] > 1]
+    left = [(name, (two - 1) / (one - 1)) for name, one, two in both]
     before = extremes((100 * (one - 1) for _, one, _ in both), " %")
     after = extremes((100 * (two - 1) for _, _, two in both), " %")
+    lower = ordered(
+        ((name, two, one) for name, one, two in both), AT_MOST, ("optimal", "redundant")
+    )
     yield judge(
         "Optimal profiling reduces overhead dramatically, from 10-225 % to 5-91 %.",
-        fmean((two - 1) / (one - 1) for _, one, two in both if one > 1) <= 0.75 and lower == count
-        if any(one > 1 for _, one, _ in both)
-        else None,
-        f"from {before} to {after}; lower in {lower} of {count} programs; rule: in all, by a "
-        "quarter on average",
-        lambda: "least reduced: " + _least_reduced(both),
+        value_is(
+            "mean of optimal by redundant overhead",
+            fmean(part for _, part in left) if left else None,
+            AT_MOST,
+            0.75,
+            remark=f"overheads of {before} become {after}",
+            parts=[member(name, part, AT_MOST, 0.75) for name, part in left],
+        ),
+        count_of(lower, "programs have no more overhead", len(lower)),
     )
     yield untestable(
         "Pixie, with 6 instructions a block, lies between the two.",
         "pixie rewrites MIPS programs; it is no scheme of simprof",
     )
-
-
-def _least_reduced(both: list[tuple[str, float, float]]) -> str:
-    rows = sorted((row for row in both if row[1] > 1), key=lambda row: (1 - row[2]) / (row[1] - 1))
-    return "; ".join(f"{name} {number(one)} to {number(two)}" for name, one, two in rows[:3])
 
 
 GRAPH1 = TableSpec(
@@ -117,28 +129,20 @@ def reductions(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_reductions(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claims about graph 2."""
-    both = pairs(table, "increments", "instructions")
-    below, count = share_of(two <= one for _, one, two in both)
+    below = ordered(
+        pairs(table, "instructions", "increments"), AT_MOST, ("instructions", "increments")
+    )
     yield judge(
         "The reduction in instructions is in general less than in increments, for edges may need "
         "jumps.",
-        2 * below > count if both else None,
-        f"in {below} of {count} programs; rule: most",
-        lambda: (
-            "counters need few jumps where reductions agree: "
-            + top(table, "instructions", ("increments",))
-        ),
+        count_of(below, "programs reduce instructions no more than increments", most(len(below))),
     )
-    one, two = table.mean("increments", "INT"), table.mean("instructions", "INT")
+    means = {key: f"mean reduction of {key} (INT)" for key in ("increments", "instructions")}
     yield judge(
         "For the four C programs increments are reduced by a factor of 3-4, instructions by 2-3.",
-        None if one is None or two is None else one >= 2 and two >= 1.5,
-        f"INT means {number(one)} and {number(two)}; rule: at least 2 and 1.5"
-        if one is not None
-        else "",
-        lambda: (
-            "instructions a block and reductions: "
-            + top(table, "increments", ("instructions", "block"))
+        *(
+            mean_is(table, key, AT_LEAST, bound, what=means[key], group="INT", others=("block",))
+            for key, bound in (("increments", 2), ("instructions", 1.5))
         ),
     )
     yield _judge_greatest(table)
@@ -147,16 +151,24 @@ def judge_reductions(table: ReportTable) -> Iterator[Claim]:
 def _judge_greatest(table: ReportTable) -> Claim:
     rows = sorted(pairs(table, "redundant", "increments"), key=lambda row: row[1])
     half = len(rows) // 2
-    low = median(row[2] for row in rows[:half]) if half else None
-    high = median(row[2] for row in rows[-half:]) if half else None
+    less, more = rows[:half], rows[len(rows) - half :]
+    low = median(row[2] for row in less) if half else None
+    high = median(row[2] for row in more) if half else None
+    parts = [
+        member(name, reduction, relation, bound)
+        for part, relation, bound in ((more, AT_LEAST, low), (less, AT_MOST, high))
+        for name, _, reduction in part
+        if bound is not None
+    ]
     return judge(
         "The greatest improvements are in programs whose profiling overhead is largest.",
-        None if low is None or high is None else high >= low,
-        f"median reduction of increments: {number(high)} in the half with more overhead, "
-        f"{number(low)} in the other"
-        if half
-        else "fewer than two programs",
-        lambda: "greatest reductions: " + top(table, "increments", ("redundant", "block")),
+        differs(
+            ("median reduction of increments in the half with more overhead", high),
+            AT_LEAST,
+            ("in the half with less", low),
+            parts=parts,
+        ),
+        absent="fewer than two programs",
     )
 
 
@@ -192,26 +204,27 @@ def placements(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_placements(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.1's claims about graph 3."""
-    both = pairs(table, "edge", "vertex")
-    better, count = share_of(one >= two for _, one, two in both)
+    better = ordered(pairs(table, "edge", "vertex"), AT_LEAST, ("Eprof(Ecnt)", "Vprof(Vcnt)"))
     yield judge(
         "Eprof(Ecnt) is superior to Vprof(Vcnt) for all programs.",
-        better == count if both else None,
-        f"in {better} of {count}",
-        lambda: (
-            "counters in blocks need no jump; where they win (edge, vertex): "
-            + "; ".join(
-                f"{name} {number(one)}, {number(two)}" for name, one, two in both if one < two
-            )
-        ),
+        count_of(better, "programs", len(better)),
     )
-    gains = [two / one - 1 for _, one, two in pairs(table, "edge", "edge_heuristic") if one]
+    gains = [
+        (name, 100 * (two - one) / one)
+        for name, one, two in pairs(table, "edge", "edge_heuristic")
+        if one
+    ]
     yield judge(
         "The heuristic for Vprof(Ecnt) yields almost no improvement over Eprof(Ecnt).",
-        fmean(gains) <= 0.05 if gains else None,
-        f"mean {number(100 * fmean(gains)) if gains else '-'} % "
-        f"({extremes((100 * gain for gain in gains), ' %')}); rule: at most 5 %",
-        lambda: "most: " + top(table, "edge_heuristic", ("edge",)),
+        value_is(
+            "mean improvement",
+            fmean(gain for _, gain in gains) if gains else None,
+            AT_MOST,
+            5,
+            " %",
+            remark=extremes((gain for _, gain in gains), " %"),
+            parts=[member(name, gain, AT_MOST, 5, " %") for name, gain in gains],
+        ),
     )
 
 
@@ -249,54 +262,63 @@ def trees(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_trees(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.4's claims about graph 4."""
-    both = pairs(table, "heuristic-max", "heuristic-min")
-    better, count = share_of(one > two for _, one, two in both)
+    better = ordered(
+        pairs(table, "heuristic-max", "heuristic-min"), ABOVE, ("Heuristic-Max", "Heuristic-Min")
+    )
     yield judge(
         "Heuristic-Max always produces a greater reduction than Heuristic-Min.",
-        better == count if both else None,
-        f"in {better} of {count} programs",
-        lambda: (
-            "elsewhere: "
-            + "; ".join(
-                f"{name} {number(one)} and {number(two)}" for name, one, two in both if one <= two
-            )
-        ),
+        count_of(better, "programs", len(better)),
     )
-    lost = [100 * (1 - two / one) for _, one, two in pairs(table, "exact-max", "heuristic-max")]
+    lost = [
+        (name, 100 * (1 - two / one))
+        for name, one, two in pairs(table, "exact-max", "heuristic-max")
+    ]
     yield judge(
         "Heuristic weights reduce increments usually little less than exact ones (1-34 %).",
-        median(lost) <= 34 if lost else None,
-        f"median {number(median(lost)) if lost else '-'} % less ({extremes(lost, ' %')}); rule: "
-        "median at most 34 %",
-        lambda: (
-            "branches are biased, and the heuristic takes both ways as equally likely; most "
-            "to gain: " + top(table, "exact-max", ("heuristic-max",))
+        value_is(
+            "median of what is reduced less",
+            median(part for _, part in lost) if lost else None,
+            AT_MOST,
+            34,
+            " %",
+            remark=extremes((part for _, part in lost), " %"),
+            parts=[member(name, part, AT_MOST, 34, " %") for name, part in lost],
         ),
     )
-    spread = pairs(table, "exact-max", "exact-min")
-    factors = [one / two for _, one, two in spread if two]
+    factors = [
+        (name, one / two) for name, one, two in pairs(table, "exact-max", "exact-min") if two
+    ]
+    between = _between(table)
     yield judge(
         "The reduction varies greatly with the spanning tree: Exact-Min is the worst, Exact-Max "
         "the best.",
-        _is_ordered(table) and median(factors) >= 1.5 if factors else None,
-        f"Exact-Max is {extremes(factors)} times Exact-Min, and all others lie between; rule: "
-        "median at least 1.5",
-        lambda: (
-            "programs whose time goes into straight loops leave no choice: "
-            + top(table, "exact-min", ("exact-max",))
+        value_is(
+            "median of Exact-Max by Exact-Min",
+            median(factor for _, factor in factors) if factors else None,
+            AT_LEAST,
+            1.5,
+            remark=extremes(factor for _, factor in factors),
+            parts=[member(name, factor, AT_LEAST, 1.5) for name, factor in factors],
         ),
+        count_of(between, "programs have all others between the two", len(between)),
     )
 
 
-def _is_ordered(table: ReportTable) -> bool:
-    close = 1e-9
-    return all(
-        low <= value + close and value <= high + close
-        for key in ("heuristic-max", "heuristic-min")
-        for (_, high, value), (_, low, _) in zip(
-            pairs(table, "exact-max", key), pairs(table, "exact-min", key), strict=True
+def _between(table: ReportTable) -> list[Member]:
+    """Return whether each program's heuristic trees lie between Exact-Min and Exact-Max."""
+    made = []
+    for row in programs(table):
+        worst, best, *others = (
+            value(table, row, key)
+            for key in ("exact-min", "exact-max", "heuristic-max", "heuristic-min")
         )
-    )
+        if worst is None or best is None:
+            continue
+        known = [each for each in others if each is not None]
+        outside = max(max(known, default=best) - best, worst - min(known, default=worst))
+        keys = ("exact-min", "heuristic-min", "heuristic-max", "exact-max")
+        made.append(Member(str(row.values[0]), beside(table, row, keys), outside <= 0, outside))
+    return made
 
 
 GRAPH4 = TableSpec(
@@ -328,16 +350,10 @@ def weightings(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_weightings(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6.4's claims about graph 5."""
-    both = pairs(table, "heuristic", "exact")
-    below, count = share_of(two <= one for _, one, two in both)
+    below = ordered(pairs(table, "exact", "heuristic"), AT_MOST, ("exact", "heuristic"))
     yield judge(
         "With exact weights programs run as fast or faster, but one (fpppp).",
-        below >= count - 1 if both else None,
-        f"in {below} of {count} programs; rule: all but one",
-        lambda: (
-            "weights rank increments, not the jumps that code on an edge may need: "
-            + "; ".join(f"{name} {number(a)} to {number(b)}" for name, a, b in both if b > a)
-        ),
+        count_of(below, "programs", max(1, len(below) - 1)),
     )
     yield untestable(
         "Exceptions are due to cache behaviour.",

@@ -6,9 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.tables.bl94_graphs import normalised
-from profiler.experiments.tables.claims import extremes, judge, number, pairs, share_of, top
+from profiler.experiments.tables.claims import (
+    AT_LEAST,
+    BELOW,
+    differs,
+    judge,
+    mean_is,
+    number,
+    ordered,
+    pairs,
+    within,
+)
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
-from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value
+from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value, ratio
 
 NEEDS = {
     "calls": Need(setting("calls")),
@@ -25,37 +35,45 @@ def bars(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_bars(table: ReportTable) -> Iterator[Claim]:
     """Judge what the post concludes from its bars."""
-    calls, optimal = table.mean("calls"), table.mean("calls_optimal")
+    calls, optimal, maximum = (
+        table.mean(key) for key in ("calls", "calls_optimal", "calls_maximum")
+    )
     yield judge(
         "Logging every edge makes programs take several times as long (5 times on average).",
-        None if calls is None else calls >= 2,
-        f"mean {number(calls)} ({extremes(table.values('calls'))}); rule: at least 2",
-        lambda: "most: " + top(table, "calls", ("calls_optimal",)),
+        mean_is(table, "calls", AT_LEAST, 2, others=("calls_optimal",)),
     )
-    both = pairs(table, "calls", "calls_optimal")
-    lower, count = share_of(two <= one for _, one, two in both)
+    both = pairs(table, "calls_optimal", "calls")
+    names = ("optimal", "every edge")
     yield judge(
         "Optimal placement is faster (4.8 times).",
-        None if calls is None or optimal is None else optimal < calls,
-        f"mean {number(optimal)}; faster in {lower} of {count} programs; rule: on average",
-        lambda: "dearest: " + top(table, "calls_optimal", ("calls",)),
-    )
-    left = None if not calls or optimal is None else optimal / calls
-    yield judge(
-        "... but only by a little (4 %).",
-        None if left is None else 0.9 <= left <= 1,
-        f"optimal by every edge {number(left)}; rule: 0.9 to 1",
-        lambda: (
-            "a logging call costs its instructions here and nothing else, so that cost falls with "
-            "the edges logged: " + top(table, "calls", ("calls_optimal", "calls_maximum"))
+        differs(
+            ("mean of optimal placement", optimal),
+            BELOW,
+            ("mean of every edge", calls),
+            parts=ordered(both, BELOW, names),
         ),
     )
-    maximum = table.mean("calls_maximum")
+    left = ratio(optimal, calls)
+    yield judge(
+        "... but only by a little (4 %).",
+        within(
+            "optimal by every edge",
+            left,
+            0.9,
+            1,
+            remark=f"means {number(optimal)} and {number(calls)}",
+            parts=[(name, one / two, "") for name, one, two in both if two],
+        ),
+    )
+    trees = pairs(table, "calls_maximum", "calls_optimal")
     yield judge(
         "A maximum spanning tree of estimated weights would be faster still (named as next step).",
-        None if maximum is None or optimal is None else maximum < optimal,
-        f"arbitrary tree {number(optimal)}, maximum tree by BL94's heuristic {number(maximum)}",
-        lambda: "dearest: " + top(table, "calls_maximum", ("calls_optimal",)),
+        differs(
+            ("mean of BL94's maximum tree", maximum),
+            BELOW,
+            ("mean of an arbitrary tree", optimal),
+            parts=ordered(trees, BELOW, ("maximum", "arbitrary")),
+        ),
     )
 
 

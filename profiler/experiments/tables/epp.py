@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean, median
+from statistics import median
 
 from profiler.experiments.cells.cells import (
     CellResult,
@@ -14,15 +14,24 @@ from profiler.experiments.cells.cells import (
 )
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.tables.claims import (
-    bottom,
+    ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    BELOW,
     compare_groups,
+    count_of,
+    differs,
+    each_is,
     extremes,
     judge,
+    mean_is,
+    member,
+    members,
     number,
+    ordered,
     pairs,
-    share_of,
-    top,
     untestable,
+    value_is,
 )
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
 from profiler.experiments.tables.table import (
@@ -44,6 +53,7 @@ LITTLE, CONSIDERABLE = 2.0, 20.0
 "considerable" for its tomcatv, fpppp and wave5."""
 COMPARABLE = 1.5
 """PP/QPT2 up to which overheads are called comparable."""
+POTENTIAL = ("paths", "potential")
 
 
 def overhead(result: CellResult) -> float | None:
@@ -90,33 +100,21 @@ def costs(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_costs(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 1."""
-    mean = table.mean("pp_qpt2")
-    ratios = table.values("pp_qpt2")
-
-    def why() -> str:
-        return "greatest ratios: " + top(table, "pp_qpt2", ("pp", "qpt2", "hashed", "spacing"))
-
     yield judge(
         "PP's overhead averages 2.8 times QPT2's (0.7-14.5): less than 3 times on average.",
-        None if mean is None else mean < 3,
-        f"mean PP/QPT2 {number(mean)} ({extremes(ratios)}); rule: below 3",
-        why,
+        mean_is(table, "pp_qpt2", BELOW, 3, what="mean PP/QPT2", others=("pp", "qpt2", "hashed")),
     )
     yield compare_groups(
         "PP's overhead is higher for integer programs (44.8 %) than for FP programs (19.8 %).",
         table,
         "pp",
         " %",
-        lambda: "highest overheads: " + top(table, "pp", ("spacing", "hashed")),
     )
     yield from _judge_hashing(table)
-    fewer = table.mean("edge_ratio")
     yield judge(
         "Path profiling executes fewer increments than edge profiling (1.3 edge increments to a "
         "path increment).",
-        None if fewer is None else fewer > 1,
-        f"mean {number(fewer)}; rule: above 1",
-        lambda: "fewest: " + bottom(table, "edge_ratio", ("hashed", "spacing")),
+        mean_is(table, "edge_ratio", ABOVE, 1),
     )
     yield untestable(
         "Part of the overhead is interference in the caches.",
@@ -126,34 +124,34 @@ def judge_costs(table: ReportTable) -> Iterator[Claim]:
 
 def _judge_hashing(table: ReportTable) -> Iterator[Claim]:
     hashed = pairs(table, "hashed", "pp_qpt2")
-    little = [quotient for _, share, quotient in hashed if share < LITTLE]
-    middle = median(little) if little else None
+    little = [(name, quotient) for name, share, quotient in hashed if share < LITTLE]
     yield judge(
         "Programs with little hashing have PP overhead comparable to QPT2's or lower.",
-        None if middle is None else middle <= COMPARABLE,
-        f"{len(little)} programs with less than {number(LITTLE)} % hashed: median PP/QPT2 "
-        f"{number(middle)} ({extremes(little)}); rule: at most {number(COMPARABLE)}",
-        lambda: (
-            "PP pays for every path, QPT2 for chords that are executed; greatest ratios: "
-            + top(table, "pp_qpt2", ("edge_ratio", "hashed", "spacing"))
+        value_is(
+            f"median PP/QPT2 of {len(little)} programs with less than {number(LITTLE)} % hashed",
+            median(each for _, each in little) if little else None,
+            AT_MOST,
+            COMPARABLE,
+            remark=extremes(each for _, each in little),
+            parts=[member(name, each, AT_MOST, COMPARABLE) for name, each in little],
         ),
     )
-    many = [
-        (name, cost)
-        for (name, share, cost) in pairs(table, "hashed", "pp")
-        if share >= CONSIDERABLE
-    ]
     mean = table.mean("pp")
-    below, all_of = share_of(mean is not None and cost < mean for _, cost in many)
+    many = [
+        member(name, cost, BELOW, mean, " %")
+        for (name, share, cost) in pairs(table, "hashed", "pp")
+        if share >= CONSIDERABLE and mean is not None
+    ]
     yield judge(
         "Programs with considerable hashing can still have low overhead, where path increments "
         "are rare.",
-        None if not many else below > 0,
-        f"{below} of {all_of} programs with at least {number(CONSIDERABLE)} % hashed are below the "
-        f"mean overhead of {number(mean)} %"
-        if many
-        else f"no program hashes {number(CONSIDERABLE)} % of its increments",
-        lambda: "those programs: " + "; ".join(f"{name} {number(cost)} %" for name, cost in many),
+        count_of(
+            many,
+            f"programs with at least {number(CONSIDERABLE)} % hashed are below the mean overhead "
+            f"of {number(mean)} %",
+            1,
+        ),
+        absent=f"no program hashes {number(CONSIDERABLE)} % of its increments",
     )
 
 
@@ -226,20 +224,28 @@ def _lengths(facts: PathFacts, predicted: PredictedPaths) -> tuple[Value, ...]:
 
 def judge_characteristics(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 2."""
-    shares = [100 * paths / potential for _, paths, potential in pairs(table, "paths", "potential")]
+    shares = [
+        (name, 100 * paths / potential) for name, paths, potential in pairs(table, *POTENTIAL)
+    ]
+    numbers = [share for _, share in shares]
     yield judge(
         "Few paths are executed, and they are dwarfed by the potential paths.",
-        max(shares) < 50 and median(shares) < 1 if shares else None,
-        f"executed paths are {extremes(shares)} % of the potential ones of the routines executed; "
-        "rule: median below 1 %, each below 50 %",
-        lambda: (
-            "programs of small routines have few potential paths: executed / potential "
-            + "; ".join(
-                f"{name} {number(paths)} / {number(potential)}"
-                for name, paths, potential in sorted(
-                    pairs(table, "paths", "potential"), key=lambda each: -each[1] / max(each[2], 1)
-                )[:3]
-            )
+        value_is(
+            "executed paths by the potential ones of the routines executed: median",
+            median(numbers) if numbers else None,
+            BELOW,
+            1,
+            " %",
+            remark=extremes(numbers, " %", 1),
+            parts=[member(name, share, BELOW, 1, " %") for name, share in shares],
+        ),
+        value_is(
+            "highest",
+            max(numbers, default=None),
+            BELOW,
+            50,
+            " %",
+            parts=[member(name, share, BELOW, 50, " %") for name, share in shares],
         ),
     )
     yield compare_groups(
@@ -248,43 +254,44 @@ def judge_characteristics(table: ReportTable) -> Iterator[Claim]:
         table,
         "average_instructions",
         " instructions",
-        lambda: "longest: " + top(table, "average_instructions", ("average_edges",)),
         higher="FP",
     )
     yield from _judge_predictions(table)
 
 
 def _judge_predictions(table: ReportTable) -> Iterator[Claim]:
-    correct = table.mean("correct")
     yield judge(
         "Edge profiles predict a minority of paths completely: 37.9 % on average (4.3-57.1 %).",
-        None if correct is None else correct < 50,
-        f"mean {number(correct)} % ({extremes(table.values('correct'), ' %')}); rule: below 50 %",
-        lambda: (
-            "programs that execute few paths a routine are predicted best: "
-            + top(table, "correct", ("average_paths", "paths"))
-        ),
+        mean_is(table, "correct", BELOW, 50, " %", others=("average_paths",)),
     )
-    edges = ratio(table.mean("predicted_edges"), table.mean("average_edges"))
-    code = ratio(table.mean("predicted_instructions"), table.mean("average_instructions"))
+    edges = percentage(table.mean("predicted_edges"), table.mean("average_edges"))
+    code = percentage(table.mean("predicted_instructions"), table.mean("average_instructions"))
     yield judge(
         "Predicted paths are nearly as long as measured ones in edges (5.1 of 6.9), but hold "
         "significantly fewer instructions (33.6 of 88.4).",
-        None if edges is None or code is None else edges >= 0.6 and code < edges,
-        f"edges {number(edges and 100 * edges)} %, instructions {number(code and 100 * code)} % of "
-        "measured paths; rule: edges at least 60 %, instructions a smaller share",
-        lambda: (
-            "mispredicted soonest: "
-            + bottom(table, "predicted_edges", ("average_edges", "correct", "average_paths"))
+        value_is("predicted edges by measured ones", edges, AT_LEAST, 60, " %"),
+        differs(
+            ("predicted instructions by measured ones", code),
+            BELOW,
+            ("predicted edges by measured ones", edges),
+            " %",
+            parts=ordered(_predicted_shares(table), BELOW, ("instructions", "edges"), " %"),
         ),
     )
-    few = table.values("average_paths")
     yield judge(
         "Routines execute few paths: 7.7 on average (2.6-60.0).",
-        fmean(few) <= 20 if few else None,
-        f"mean {number(fmean(few) if few else None)} ({extremes(few)}); rule: at most 20",
-        lambda: "most: " + top(table, "average_paths", ("paths", "routines")),
+        mean_is(table, "average_paths", AT_MOST, 20, others=("paths", "routines")),
     )
+
+
+def _predicted_shares(table: ReportTable) -> list[tuple[str, float, float]]:
+    """Return (program, share of instructions, share of edges) of predicted by measured paths."""
+    edges = pairs(table, "predicted_edges", "average_edges")
+    code = pairs(table, "predicted_instructions", "average_instructions")
+    whole = {name: 100 * one / two for name, one, two in edges if two}
+    return [
+        (name, 100 * one / two, whole[name]) for name, one, two in code if name in whole and two
+    ]
 
 
 EPP2 = TableSpec(
@@ -338,35 +345,27 @@ def common(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_common(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 3."""
-    integer, floating = table.values("static", "INT"), table.values("static", "FP")
     yield judge(
         "For integer programs train finds 41.8-96.0 % of the paths of ref.",
-        min(integer) >= 41.8 if integer else None,
-        f"{extremes(integer, ' %')}; rule: at least 41.8 % in each" if integer else "",
-        lambda: "lowest: " + bottom(table, "static", ("common", "dynamic")),
+        each_is(table, "static", AT_LEAST, 41.8, " %", group="INT", others=("dynamic",)),
     )
-    dynamic = table.values("dynamic")
     yield judge(
         "The common paths are the important ones: 71.9-100 % of path executions.",
-        min(dynamic) >= 70 if dynamic else None,
-        f"{extremes(dynamic, ' %')}; rule: at least 70 % in each",
-        lambda: "lowest: " + bottom(table, "dynamic", ("static", "instructions_share")),
+        each_is(table, "dynamic", AT_LEAST, 70, " %", others=("static",)),
     )
     yield judge(
         "For FP programs train finds at least 87.5 % of the paths of ref.",
-        min(floating) >= 87.5 if floating else None,
-        f"{extremes(floating, ' %')}; rule: at least 87.5 % in each" if floating else "",
-        lambda: "lowest: " + bottom(table, "static", ("common", "dynamic")),
+        each_is(table, "static", AT_LEAST, 87.5, " %", group="FP", others=("dynamic",)),
     )
-    shares = table.values("instructions_share", "FP")
-    most, count = share_of(share >= 95 for share in shares)
+    parts = members(table, "instructions_share", AT_LEAST, 95, " %", "FP", ("static", "dynamic"))
     yield judge(
         "In FP programs the common paths account for 99 % and more of instructions, but in one.",
-        most >= count - 1 if shares else None,
-        f"{most} of {count} at 95 % or more ({extremes(shares, ' %')}); rule: all but one"
-        if shares
-        else "",
-        lambda: "lowest: " + bottom(table, "instructions_share", ("static", "dynamic")),
+        count_of(
+            parts,
+            "FP programs at 95 % or more",
+            max(1, len(parts) - 1),
+            extremes(table.values("instructions_share", "FP"), " %", 95),
+        ),
     )
 
 

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
+from statistics import fmean
 
 from profiler.experiments.cells.cells import CellResult, Kind
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.tables.claims import (
+    ABOVE,
+    AT_MOST,
+    BELOW,
+    Member,
+    beside,
+    count_of,
+    differs,
     extremes,
+    fraction,
     judge,
-    number,
-    pairs,
+    member,
+    members,
+    most,
     programs,
-    share_of,
-    top,
     untestable,
     value,
+    value_is,
 )
 from profiler.experiments.tables.epp import PP, increments, overhead
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
@@ -26,6 +35,7 @@ from profiler.experiments.tables.table import (
     Column,
     Form,
     ReportTable,
+    Row,
     Value,
     percentage,
     ratio,
@@ -76,14 +86,16 @@ def _hashed(result: CellResult) -> float | None:
 def judge_slowdowns(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claims about table 3."""
     for key, k, published in (("k2", 2, "8 of 9"), ("k3", 3, "6 of 8")):
-        factors = table.values(key)
-        small, count = share_of(factor <= 2 for factor in factors)
+        parts = members(table, key, AT_MOST, 2, others=("hash1", f"hash{k}"))
         yield judge(
             f"For most programs {k}-iteration profiling costs little more than acyclic profiling "
             f"({published} below twice).",
-            small > count / 2 if factors else None,
-            f"{small} of {count} at most 2 ({extremes(factors)}); rule: most",
-            lambda key=key: "greatest: " + top(table, key, (f"hash{key[1:]}",)),  # type: ignore[misc]
+            count_of(
+                parts,
+                "programs take at most 2 times as many instructions",
+                most(len(parts)),
+                extremes(table.values(key), bound=2),
+            ),
         )
     yield _judge_hashing(table)
     yield untestable(
@@ -94,24 +106,31 @@ def judge_slowdowns(table: ReportTable) -> Iterator[Claim]:
 
 def _judge_hashing(table: ReportTable) -> Claim:
     text = "Large slowdowns come with the change from arrays to hash tables."
-    changed: list[float] = []
-    others: list[float] = []
+    changed: list[tuple[str, float]] = []
+    others: list[tuple[str, float]] = []
     for row in programs(table):
         before = value(table, row, "hash1") or 0
         for key in ("k2", "k3"):
             factor = value(table, row, key)
             after = value(table, row, f"hash{key[1:]}") or 0
             if factor is not None:
-                (changed if after > before + 1 else others).append(factor)
-    if not changed:
-        return untestable(text, "no program changes to hash tables for k = 2 or 3")
-    high, low = sum(changed) / len(changed), sum(others) / len(others) if others else None
+                named = f"{row.values[0]} (k = {key[1:]})", factor
+                (changed if after > before + 1 else others).append(named)
+    if not changed or not others:
+        which = "no" if not changed else "every"
+        return untestable(text, f"{which} program changes to hash tables for k = 2 or 3")
+    high, low = (fmean(factor for _, factor in part) for part in (changed, others))
     return judge(
         text,
-        low is None or high > low,
-        f"mean factor {number(high)} where more paths are hashed than under PP, {number(low)} "
-        "elsewhere",
-        lambda: "greatest: " + top(table, "k3", ("hash1", "hash3")),
+        differs(
+            ("mean factor where more paths are hashed than under PP", high),
+            ABOVE,
+            ("elsewhere", low),
+            parts=[
+                *(member(name, factor, ABOVE, low) for name, factor in changed),
+                *(member(name, factor, BELOW, high) for name, factor in others),
+            ],
+        ),
     )
 
 
@@ -174,32 +193,51 @@ def _is_kernel(program: Program) -> bool:
 
 def judge_static_paths(table: ReportTable) -> Iterator[Claim]:
     """Judge section 6's claim about table 4 (and figure-free statement of growth)."""
-    counts = [[value(table, row, f"k{k}") for k in ITERATIONS] for row in programs(table)]
-    known = [[count for count in row if count is not None] for row in counts]
-    grown, count = share_of(
-        all(low < high for low, high in pairwise(row))
-        for row in known
-        if len(row) == len(ITERATIONS)
-    )
+    growing = [each for row in programs(table) if (each := _growth(table, row)) is not None]
     yield judge(
         "Static paths grow with every k.",
-        grown >= 0.75 * count if count else None,
-        f"in {grown} of {count} routines; rule: three quarters"
-        if count
-        else "no routine has a loop",
-        lambda: (
-            "the limit on paths lowered k in the others (see EPP 5.3, `--path-limit`): "
-            + top(table, "k5", ("k1", "k4"))
-        ),
+        count_of(growing, "routines", fraction(3, 4, len(growing))),
+        absent="no routine has a loop",
     )
-    factors = [two / one for _, one, two in pairs(table, "k1", "k2") if one]
-    later = [two / one for _, one, two in pairs(table, "k2", "k3") if one]
+    factors = _factors(table, "k1", "k2")
+    later = extremes(factor for _, factor in _factors(table, "k2", "k3"))
     yield judge(
         "They grow by a factor with each iteration (1.5-33 from k = 1 to 2, 1.5-7.5 to 3).",
-        sum(factors) / len(factors) > 1.5 if factors else None,
-        f"from k = 1 to 2 by {extremes(factors)}, to 3 by {extremes(later)}; rule: mean above 1.5",
-        lambda: "most paths: " + top(table, "k2", ("k1", "k3")),
+        value_is(
+            "mean factor from k = 1 to 2",
+            fmean(factor for _, factor in factors) if factors else None,
+            ABOVE,
+            1.5,
+            remark=f"{extremes(factor for _, factor in factors)}; from 2 to 3 {later}",
+            parts=[member(name, factor, ABOVE, 1.5) for name, factor in factors],
+        ),
+        absent="no routine has a loop",
     )
+
+
+def _growth(table: ReportTable, row: Row) -> Member | None:
+    """Return whether a routine's paths grow with every k; None where a count is absent."""
+    counts = [value(table, row, f"k{k}") for k in ITERATIONS]
+    known = [count for count in counts if count is not None]
+    if len(known) < len(counts):
+        return None
+    stuck = sum(low >= high for low, high in pairwise(known))
+    keys = [f"k{k}" for k in ITERATIONS]
+    return Member(_routine(row), beside(table, row, keys), not stuck, stuck)
+
+
+def _factors(table: ReportTable, low: str, high: str) -> list[tuple[str, float]]:
+    """Return by which factor the paths of each routine grow."""
+    found = []
+    for row in programs(table):
+        one, two = value(table, row, low), value(table, row, high)
+        if one and two is not None:
+            found.append((_routine(row), two / one))
+    return found
+
+
+def _routine(row: Row) -> str:
+    return f"{row.values[0]}, {row.values[1]}:"
 
 
 TABLE4 = TableSpec(

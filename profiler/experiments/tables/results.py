@@ -129,7 +129,10 @@ def _description(suite: str) -> tuple[str, Mapping[str, str]]:
 def _has_any(
     spec: TableSpec, programs: Sequence[Program], results: Mapping[Cell, CellResult], view: View
 ) -> bool:
-    return any(all(cell in results for cell in spec.cells([program], view)) for program in programs)
+    return any(
+        spec.includes(program) and all(cell in results for cell in spec.cells([program], view))
+        for program in programs
+    )
 
 
 def _matching(programs: Sequence[Program], only: Sequence[str]) -> tuple[Program, ...]:

@@ -6,6 +6,7 @@ one that failed, averages, the paper's numbers, and the verdicts on its claims.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -27,6 +28,8 @@ from profiler.experiments.tables.table import (
 MAELARDALEN = "Mälardalen"
 """The benchmarks of worst-case execution times that KITER uses."""
 
+RELEASE = re.compile(r"\((SPEC\d+)\)")
+
 
 @dataclass(frozen=True)
 class Program:
@@ -41,6 +44,11 @@ class Program:
     name: str
     group: str = ""
     stands_for: str = ""
+
+    @property
+    def releases(self) -> frozenset[str]:
+        """SPEC's releases whose programs it stands in for: "SPEC95", "SPEC2000"."""
+        return frozenset(RELEASE.findall(self.stands_for))
 
     def partners(self, family: str) -> tuple[str, ...]:
         """Return the names of a family's programs that it stands in for.
@@ -79,6 +87,10 @@ Rows = Callable[[Program, Found], Iterable[Sequence[Value]]]
 Claims = Callable[[ReportTable], Iterable[Claim]]
 
 
+def _any(program: Program) -> bool:
+    return True
+
+
 @dataclass(frozen=True)
 class TableSpec:
     """What `make` makes a table of. Names are as in `ReportTable`.
@@ -93,6 +105,8 @@ class TableSpec:
         Judge the paper's claims by the finished table.
     averaged
         Whether rows of averages are added.
+    includes
+        Whether a program has a row in it.
     """
 
     name: str
@@ -107,10 +121,11 @@ class TableSpec:
     bars: Bars | None = None
     compared: tuple[str, ...] = ()
     averaged: bool = True
+    includes: Callable[[Program], bool] = _any
 
     def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
         """Yield the cells that it needs."""
-        for program in programs:
+        for program in filter(self.includes, programs):
             for need in self.needs.values():
                 yield view.cell(need, program.name)
 
@@ -141,6 +156,7 @@ def make(
     view: View,
 ) -> ReportTable:
     """Make a table of results; a cell that is missing among them is a failure of its program."""
+    programs = [program for program in programs if spec.includes(program)]
     rows = [row for program in programs for row in _rows(spec, program, results, view)]
     table = ReportTable(
         spec.name,

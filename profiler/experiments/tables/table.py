@@ -14,6 +14,8 @@ from enum import StrEnum
 from statistics import fmean
 from typing import Literal
 
+from profiler.experiments.tables.conditions import Condition
+
 Value = int | float | str | None
 """None: there is no such number (nothing to divide by, not in the paper)."""
 
@@ -94,13 +96,16 @@ class Claim:
         Our number behind the verdict and the rule that it was judged by; where nothing can be
         said, why not.
     why
-        Where our shape differs: what in the data makes it differ. "" where nothing is to be said.
+        Of a claim that fails: by how much, and the rows that decide it. "" of others.
+    conditions
+        What it was judged by; verdict, figure and why are made of these. () where nothing was.
     """
 
     text: str
     verdict: Verdict
     figure: str
     why: str = ""
+    conditions: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)

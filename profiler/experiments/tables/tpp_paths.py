@@ -6,13 +6,23 @@ from collections.abc import Iterator, Sequence
 
 from profiler.experiments.cells.cells import CellResult
 from profiler.experiments.tables.claims import (
+    ABOVE,
+    AT_LEAST,
+    BELOW,
+    Condition,
+    Relation,
     compare_groups,
+    count_of,
+    each_is,
     extremes,
+    fraction,
     judge,
+    mean_is,
+    member,
+    members,
     number,
     pairs,
-    share_of,
-    top,
+    value_is,
 )
 from profiler.experiments.tables.epp import PP, increments
 from profiler.experiments.tables.spec import Found, Program, TableSpec
@@ -24,7 +34,6 @@ from profiler.experiments.tables.table import (
     ReportTable,
     Value,
     percentage,
-    ratio,
 )
 from profiler.experiments.tables.tpp import PAPER, THRESHOLDS, TITLES, TPP
 from profiler.plan.plan import Table
@@ -47,29 +56,23 @@ def enumerated(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 def judge_enumerated(table: ReportTable) -> Iterator[Claim]:
     """Judge section 5.1's claims about table 4."""
     left = table.values("s515")
-    most, count = share_of(share < 1 for share in left)
-    yield judge(
-        "More than 99 % of static paths are removed in all but four of fifteen programs.",
-        most >= 11 / 15 * count if left else None,
-        f"{most} of {count} programs keep less than 1 % ({extremes(left, ' %')}); rule: 11 of 15",
-        lambda: _few_paths(table),
-    )
-    tiny, _ = share_of(share < 0.01 for share in left)
-    yield judge(
-        "In eight of fifteen programs more than 99.99 % are removed.",
-        tiny >= 8 / 15 * count if left else None,
-        f"{tiny} of {count} programs keep less than 0.01 %; rule: 8 of 15",
-        lambda: _few_paths(table),
-    )
-
-
-def _few_paths(table: ReportTable) -> str:
-    rows = sorted(pairs(table, "s515", "pp"), key=lambda each: -each[1])
-    return (
-        "cold edges are removed only where that makes a hash table an array, and these programs "
-        "have few paths to begin with: kept of PP's thousands "
-        + "; ".join(f"{name} {number(kept)} % of {number(base)}" for name, kept, base in rows[:3])
-    )
+    for text, bound, needed in (
+        (
+            "More than 99 % of static paths are removed in all but four of fifteen programs.",
+            1.0,
+            11,
+        ),
+        ("In eight of fifteen programs more than 99.99 % are removed.", 0.01, 8),
+    ):
+        yield judge(
+            text,
+            count_of(
+                members(table, "s515", BELOW, bound, " %", others=("pp", "t515")),
+                f"programs keep less than {number(bound)} %",
+                fraction(needed, 15, len(left)),
+                extremes(left, " %", bound),
+            ),
+        )
 
 
 def _enumerated_columns() -> tuple[Column, ...]:
@@ -109,20 +112,15 @@ def obvious(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_obvious(table: ReportTable) -> Iterator[Claim]:
     """Judge section 2.2's claims about figure 3."""
-    mean = table.mean("obvious")
     yield judge(
         "A large share of path executions are of obvious paths: about 25 % (INT) and 50 % (FP).",
-        None if mean is None else mean >= 20,
-        f"mean {number(mean)} % (INT {number(table.mean('obvious', 'INT'))} %, FP "
-        f"{number(table.mean('obvious', 'FP'))} %); rule: at least 20 %",
-        lambda: "most: " + top(table, "obvious", ("inferred", "counted")),
+        mean_is(table, "obvious", AT_LEAST, 20, " %", others=("inferred", "counted")),
     )
     yield compare_groups(
         "Obvious paths are less frequent in integer than in FP programs.",
         table,
         "obvious",
         " %",
-        lambda: "most: " + top(table, "obvious", ("inferred", "counted")),
         higher="FP",
     )
 
@@ -158,48 +156,65 @@ def hashed_routines(program: Program, found: Found) -> Iterator[Sequence[Value]]
 
 def judge_hashed_routines(table: ReportTable) -> Iterator[Claim]:
     """Judge section 5.1's claims about figure 9, and EPP 5.3's about most routines."""
-    shares = table.values("pp")
     yield judge(
         "Most routines have few paths and an array of counters (EPP 5.2).",
-        max(shares) < 50 if shares else None,
-        f"hash tables in {extremes(shares, ' %')} of the routines entered; rule: below 50 %",
-        lambda: "most: " + top(table, "pp", ("routines",)),
+        each_is(table, "pp", BELOW, 50, " %", what="share of the routines with hash tables:"),
     )
-    reductions = {group: _reduction(table, group) for group in ("", "INT")}
     yield judge(
         "Hashed routines are reduced by two thirds on average.",
-        None if reductions[""] is None else reductions[""] >= 60,
-        f"TPP(5,5) has {number(reductions[''])} % fewer than PP; rule: at least 60 %"
-        if reductions[""] is not None
-        else "no program has a routine with a hash table under PP",
-        lambda: "shares under PP: " + top(table, "pp", ("t1", "t5", "t10")),
+        _reduction(table, "", AT_LEAST, 60),
+        absent=NOTHING_HASHED,
     )
     yield judge(
         "For integer programs the reduction exceeds 80 %.",
-        None if reductions["INT"] is None else reductions["INT"] > 80,
-        f"{number(reductions['INT'])} %"
-        if reductions["INT"] is not None
-        else "no integer program has a routine with a hash table under PP",
-        lambda: "shares under PP: " + top(table, "pp", ("t1", "t5", "t10")),
+        _reduction(table, "INT", ABOVE, 80),
+        absent=NOTHING_HASHED,
     )
     pp, one, ten = (table.mean(key) for key in ("pp", "t1", "t10"))
-    gained = None if pp is None or one is None or ten is None else ratio(pp - one, pp - ten)
+    gained = None if pp is None or one is None or ten is None else percentage(pp - one, pp - ten)
     yield judge(
         "Most of the benefit is there at the lowest threshold.",
-        None if gained is None else gained >= 0.5,
-        f"TPP(1,1) has {number(gained and 100 * gained)} % of TPP(10,10)'s reduction; rule: half"
-        if gained is not None
-        else "no program has a routine with a hash table under PP",
-        lambda: "shares under PP: " + top(table, "pp", ("t1", "t5", "t10")),
+        value_is(
+            "TPP(1,1)'s part of TPP(10,10)'s reduction",
+            gained,
+            AT_LEAST,
+            50,
+            " %",
+            remark=f"means: PP {number(pp)} %, TPP(1,1) {number(one)} %, TPP(10,10) "
+            f"{number(ten)} %",
+        ),
+        absent=NOTHING_HASHED,
     )
 
 
-def _reduction(table: ReportTable, group: str) -> float | None:
-    """Percent by which the mean share of hashed routines falls from PP to TPP(5,5)."""
+def _reduction(
+    table: ReportTable, group: str, relation: Relation, bound: float
+) -> Condition | None:
+    """Bound the percent by which the mean share of hashed routines falls from PP to TPP(5,5)."""
     before, after = table.mean("pp", group), table.mean("t5", group)
-    return None if not before or after is None else 100 * (before - after) / before
+    return value_is(
+        "reduction from PP to TPP(5,5)",
+        None if before is None or after is None else percentage(before - after, before),
+        relation,
+        bound,
+        " %",
+        remark=f"mean shares {number(before)} % and {number(after)} %",
+        parts=[
+            member(
+                name,
+                100 * (one - two) / one,
+                relation,
+                bound,
+                " %",
+                f"{number(one)} % to {number(two)} %",
+            )
+            for name, one, two in pairs(table, "pp", "t5", group)
+            if one
+        ],
+    )
 
 
+NOTHING_HASHED = "no program of the kind has a routine with a hash table under PP"
 FIGURE9 = TableSpec(
     "tpp-fig9",
     "TPP figure 9: routines that need hash tables",

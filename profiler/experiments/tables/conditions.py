@@ -1,0 +1,254 @@
+"""What a claim is judged by: a measured number, the bound that it must keep, who decides it.
+
+A verdict, the figure and the rule printed with it and the reason of a failure all come from the
+same `Condition`, so that none can contradict another.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from profiler.experiments.tables.written import apart, number
+
+SHOWN_MEMBERS = 3
+"""How many of the rows that decide a failure a reason names."""
+
+
+class Relation(StrEnum):
+    """How a number must stand to its bound, as a rule says it."""
+
+    ABOVE = "above"
+    AT_LEAST = "at least"
+    BELOW = "below"
+    AT_MOST = "at most"
+
+    def holds(self, value: float, bound: float) -> bool:
+        """Whether `value` keeps the bound."""
+        return _COMPARED[self](value, bound)
+
+    def miss(self, value: float, bound: float) -> float:
+        """Return how far `value` is beyond the bound; negative on the right side of it."""
+        return bound - value if self.wants_more else value - bound
+
+    @property
+    def wants_more(self) -> bool:
+        """Whether greater numbers keep the bound."""
+        return self in (Relation.ABOVE, Relation.AT_LEAST)
+
+
+_COMPARED: dict[Relation, Callable[[float, float], bool]] = {
+    Relation.ABOVE: operator.gt,
+    Relation.AT_LEAST: operator.ge,
+    Relation.BELOW: operator.lt,
+    Relation.AT_MOST: operator.le,
+}
+
+
+@dataclass(frozen=True)
+class Member:
+    """A row that a condition is made of.
+
+    Attributes
+    ----------
+    name
+        The program, or the program and its routine.
+    text
+        Its number, with further ones that belong to it.
+    keeps
+        Whether it is by itself as the condition wants it.
+    miss
+        How far it is from that; orders the members that a reason names.
+    """
+
+    name: str
+    text: str
+    keeps: bool
+    miss: float
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.text}"
+
+
+def member(
+    name: str, value: float, relation: Relation, bound: float, unit: str = "", more: str = ""
+) -> Member:
+    """Return a row's part in a condition; `more`: further numbers of it."""
+    text = f"{apart(value, bound)[0]}{unit}{f' ({more})' if more else ''}"
+    return Member(name, text, relation.holds(value, bound), relation.miss(value, bound))
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One comparison that must hold for a claim to hold.
+
+    Attributes
+    ----------
+    what
+        What was measured: "mean overhead".
+    value, bound
+        The number and its bound, in `unit`.
+    unit
+        What follows a number: " %", " instructions", "".
+    against
+        What the bound is, where it was measured as well: "FP". "": a bound of our choice.
+    remark
+        What else the figure says, in brackets.
+    scope
+        What else the rule says: "in each".
+    members
+        The rows behind the number.
+    """
+
+    what: str
+    value: float
+    relation: Relation
+    bound: float
+    unit: str = ""
+    against: str = ""
+    remark: str = ""
+    scope: str = ""
+    members: tuple[Member, ...] = ()
+
+    @property
+    def holds(self) -> bool:
+        """Whether the number keeps its bound."""
+        return self.relation.holds(self.value, self.bound)
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The number and the bound, as printed."""
+        return apart(self.value, self.bound)
+
+    @property
+    def figure(self) -> str:
+        """What was measured."""
+        value, bound = self.texts
+        text = f"{self.what} {value}{self.unit}"
+        if self.against:
+            text += f", {self.against} {bound}{self.unit}"
+        return f"{text} ({self.remark})" if self.remark else text
+
+    @property
+    def rule(self) -> str:
+        """What it must keep."""
+        if self.against:
+            return f"{self.what} {self.relation.value} {self.against}"
+        scope = f" {self.scope}" if self.scope else ""
+        return f"{self.relation.value} {self.texts[1]}{self.unit}{scope}"
+
+    @property
+    def named_rule(self) -> str:
+        """The rule with what it is about, where a claim has several."""
+        return self.rule if self.against else f"{self.what} {self.rule}"
+
+    @property
+    def reason(self) -> str:
+        """By how much the bound is missed, and which rows are on the wrong side of it."""
+        return "; ".join(part for part in (self._distance(), deciding(self.members)) if part)
+
+    def _distance(self) -> str:
+        if self.value == self.bound:
+            return f"{self.what} is {self.against or 'the bound'} exactly"
+        unit = " percentage points" if self.unit.strip() == "%" else self.unit
+        distance = number(abs(self.value - self.bound))
+        return f"{self.what} misses {self.against or 'the bound'} by {distance}{unit}"
+
+
+@dataclass(frozen=True)
+class CountCondition(Condition):
+    """So many rows at least must be as the claim says: `value` of all `members`."""
+
+    @property
+    def figure(self) -> str:
+        """How many are as they should be."""
+        text = f"{self.value:.0f} of {len(self.members)} {self.what}"
+        return f"{text} ({self.remark})" if self.remark else text
+
+    @property
+    def rule(self) -> str:
+        """How many must be."""
+        if self.bound == len(self.members):
+            return "all"
+        return f"at least {self.bound:.0f}"
+
+    @property
+    def named_rule(self) -> str:
+        """The rule, and of what."""
+        return f"{self.rule} of the {len(self.members)} {self.what}"
+
+    def _distance(self) -> str:
+        return f"{self.bound - self.value:.0f} too few"
+
+
+@dataclass(frozen=True)
+class RangeCondition(Condition):
+    """A number must lie in a range; `bound` is that end of it that is nearer to the number."""
+
+    low: float = 0.0
+    high: float = 0.0
+
+    @property
+    def rule(self) -> str:
+        """The range."""
+        return f"from {number(self.low)} to {number(self.high)}{self.unit}"
+
+
+def within(
+    what: str,
+    value: float | None,
+    low: float,
+    high: float,
+    unit: str = "",
+    *,
+    remark: str = "",
+    parts: Iterable[tuple[str, float, str]] = (),
+) -> RangeCondition | None:
+    """Require that a number lies in a range, its ends included; None where there is no number.
+
+    Parameters
+    ----------
+    parts
+        (program, its number, further ones) of each row behind the number.
+    """
+    if value is None:
+        return None
+    relation, bound = _nearer(value, low, high)
+    members = tuple(
+        member(name, each, *_nearer(each, low, high), unit, more) for name, each, more in parts
+    )
+    return RangeCondition(
+        what, value, relation, bound, unit, remark=remark, members=members, low=low, high=high
+    )
+
+
+def _nearer(value: float, low: float, high: float) -> tuple[Relation, float]:
+    if value - low < high - value:
+        return Relation.AT_LEAST, low
+    return Relation.AT_MOST, high
+
+
+def count_of(
+    members: Sequence[Member], what: str, least: int, remark: str = ""
+) -> CountCondition | None:
+    """Require that at least `least` of some rows are as the claim says; None: there are no rows."""
+    if not members:
+        return None
+    kept = sum(each.keeps for each in members)
+    return CountCondition(
+        what, kept, Relation.AT_LEAST, least, remark=remark, members=tuple(members)
+    )
+
+
+def deciding(members: Iterable[Member]) -> str:
+    """Return the rows on the wrong side, those furthest from the right one first."""
+    found = list(members)
+    wrong = sorted((each for each in found if not each.keeps), key=lambda each: -each.miss)
+    if not wrong:
+        return ""
+    few = len(wrong) <= SHOWN_MEMBERS
+    start = "" if few else ", furthest"
+    shown = "; ".join(map(str, wrong[:SHOWN_MEMBERS]))
+    return f"on the wrong side are {len(wrong)} of {len(found)}{start}: {shown}"
