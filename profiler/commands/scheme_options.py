@@ -88,7 +88,7 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
             default=DEFAULT_PATH_LIMIT,
             show_default=True,
             metavar="N",
-            help="Truncate the paths of routines with more potential paths.",
+            help="The most paths of a routine: where there are more, edges are cut, at which paths end.",
         ),
         click.option(
             "--table",

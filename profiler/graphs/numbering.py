@@ -18,11 +18,12 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
+from typing import NamedTuple
 
 from profiler.graphs.dag import Dag
 
 PATH_LIMIT = 100_000_000
-"""Paths from one vertex beyond which its outgoing edges are cut (EPP 5.3)."""
+"""Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex."""
 
 TOTAL_LIMIT = 2**31 - 1
 """Greatest number of paths of a routine whose numbers fit a signed 32-bit register."""
@@ -175,43 +176,87 @@ def number(dag: Dag) -> PathNumbering:
 def find_cut_edges(
     dag: Dag, path_limit: int | None = PATH_LIMIT, total_limit: int | None = TOTAL_LIMIT
 ) -> tuple[int, ...]:
-    """Choose the edges to cut so that path numbers stay small (EPP 5.3).
+    """Choose the edges to cut so that a routine has few enough paths (EPP 5.3).
+
+    EPP's limit is a *threshold* for each vertex (`truncate`). As every cut adds dummy edges at
+    ENTRY, a routine may be left with many times that. So the limit is the first threshold, and
+    while it leaves the routine more paths than the limit, the threshold is lowered, no further
+    than that takes.
 
     Parameters
     ----------
     dag
         Without cut edges.
     path_limit
-        A vertex from which more paths than this lead has all its outgoing edges cut, except
-        those to EXIT, which end a path anyway. None never cuts.
+        The most paths that the routine may have. None never cuts.
     total_limit
-        Every cut adds dummy edges at ENTRY, which itself cannot be cut. While ENTRY has more
-        paths than this, `path_limit` is halved and the choice made again.
+        A second limit: whichever is less holds.
 
     Returns
     -------
     tuple[int, ...]
+        Control-flow edge ids, ascending; none if the routine is within the limit as it is. The
+        next higher threshold would leave it beyond the limit. Where no threshold that was tried
+        brings it within, which takes a limit of about the number of its branches or less, the
+        cuts are those that leave the fewest paths.
+    """
+    if path_limit is None:
+        return ()
+    if path_limit < 1:
+        raise ValueError(f"path limit {path_limit} is less than 1")
+    limit = path_limit if total_limit is None else min(path_limit, total_limit)
+    best = within = truncate(dag, limit)
+    beyond = limit  # a threshold that leaves too many
+    while within.paths > limit and within.threshold > 1:
+        beyond = within.threshold
+        within = truncate(dag, beyond // 2)
+        best = min(best, within, key=lambda each: each.paths)
+    if within.paths > limit:
+        return best.cut_edges
+    while beyond - within.threshold > 1:
+        middle = truncate(dag, (within.threshold + beyond) // 2)
+        if middle.paths <= limit:
+            within = middle
+        else:
+            beyond = middle.threshold
+    return within.cut_edges
+
+
+class Truncation(NamedTuple):
+    """What a threshold does to a routine.
+
+    Attributes
+    ----------
+    threshold
+        Paths from one vertex beyond which its outgoing edges are cut.
+    cut_edges
         Control-flow edge ids, ascending.
+    paths
+        How many paths the routine has then.
+    """
+
+    threshold: int
+    cut_edges: tuple[int, ...]
+    paths: int
+
+
+def truncate(dag: Dag, threshold: int) -> Truncation:
+    """Cut all outgoing edges of each vertex from which too many paths lead (EPP 5.3).
+
+    Edges to EXIT, which end a path anyway, are not cut, nor those of ENTRY.
+
+    Parameters
+    ----------
+    dag
+        Without cut edges.
+    threshold
+        The most paths that may lead from a vertex.
 
     Notes
     -----
     A cut changes NumPaths of its vertex and of those before it only, so one pass in reverse
     topological order, cutting as it goes, equals a fresh run after every cut.
     """
-    if path_limit is None:
-        return ()
-    if path_limit < 1:
-        raise ValueError(f"path limit {path_limit} is less than 1")
-    limit = path_limit
-    while True:
-        cuts, total = _cut(dag, limit)
-        if total_limit is None or total <= total_limit or limit == 1:
-            return cuts
-        limit = max(limit // 2, 1)
-
-
-def _cut(dag: Dag, limit: int) -> tuple[tuple[int, ...], int]:
-    """Return the edges cut at this limit, and the number of paths at ENTRY that this leaves."""
     entry, exit_vertex = dag.cfg.entry, dag.cfg.exit
     num_paths = [0] * dag.cfg.vertex_count
     num_paths[exit_vertex] = 1
@@ -219,7 +264,7 @@ def _cut(dag: Dag, limit: int) -> tuple[tuple[int, ...], int]:
     for vertex in reversed(dag.topological[:-1]):
         targets = [dag.edges[edge].target for edge in dag.out_edges[vertex]]
         total = sum(num_paths[target] for target in targets)
-        if total > limit and vertex != entry:
+        if total > threshold and vertex != entry:
             chosen = [
                 edge.cfg_edge
                 for edge in map(dag.edges.__getitem__, dag.out_edges[vertex])
@@ -235,4 +280,5 @@ def _cut(dag: Dag, limit: int) -> tuple[tuple[int, ...], int]:
     starts = set(dag.entry_dummy) | {dag.cfg.edges[edge].target for edge in cuts}
     real = [edge for edge in dag.out_edges[entry] if dag.edges[edge].cfg_edge is not None]
     total = sum(num_paths[dag.edges[edge].target] for edge in real)
-    return tuple(sorted(cuts)), total + sum(num_paths[vertex] for vertex in starts)
+    paths = total + sum(num_paths[vertex] for vertex in starts)
+    return Truncation(threshold, tuple(sorted(cuts)), paths)

@@ -39,6 +39,36 @@ INDEXING_REACH = 4095
 """Greatest increment that fits an immediate field unscaled (EPP 5.2)."""
 
 
+SMALL_ARRAY = 4096
+"""Counters of an array that is never too large: 16 KB, EPP's space of a routine (EPP 5.3)."""
+
+SPARSE_FACTOR = 2
+"""How many counters a path an array may have at most: what EPP expects of bit tracing (EPP 2)."""
+
+
+@dataclass(frozen=True)
+class SparseCounters:
+    """The array that a scheme needs whose names of paths are not 0 .. paths - 1.
+
+    Attributes
+    ----------
+    counters
+        How many counters it would have; None: no word can index it.
+    paths
+        How many of them are used: the number of paths.
+    """
+
+    counters: int | None
+    paths: int
+
+    @property
+    def waste_space(self) -> bool:
+        """Whether it takes more than EPP's 16 KB and more than two counters a path."""
+        if self.counters is None:
+            return True
+        return self.counters > max(SMALL_ARRAY, SPARSE_FACTOR * self.paths)
+
+
 @dataclass(frozen=True)
 class Placement:
     """Path instrumentation of a routine.
@@ -251,20 +281,32 @@ def with_edge_counters(
     return {edge: tuple(placed[edge]) for edge in sorted(placed) if placed[edge]}
 
 
-def choose_table(greatest: int, forced: Table | None = None) -> tuple[Table, Addressing | None]:
-    """Choose how path counters are kept (EPP 5.2, 5.3).
+def choose_table(
+    greatest: int, forced: Table | None = None, sparse: SparseCounters | None = None
+) -> tuple[Table, Addressing | None]:
+    """Choose how path counters are kept: the one rule of all path schemes (EPP 5.2, 5.3).
+
+    EPP's rule is about increments, not about the number of paths: a routine gets a hash table if
+    an increment of its path numbering does not fit an immediate field. For schemes that name the
+    same paths otherwise it is still that numbering which decides, so that a routine's table is
+    the same for all of them, unless their names waste space (`SparseCounters.waste_space`).
 
     Parameters
     ----------
     greatest
-        The greatest absolute constant that is added to the path register.
+        The greatest absolute increment that numbering the scheme's paths takes.
     forced
         Overrides the choice between array and hash table.
+    sparse
+        For a scheme that names paths otherwise than by their numbers: its counters, which are
+        indexed, never addressed. None: the numbers of the paths name the counters.
     """
-    table = forced or (Table.ARRAY if greatest <= INDEXING_REACH else Table.HASH)
+    fits = greatest <= INDEXING_REACH and not (sparse is not None and sparse.waste_space)
+    table = forced or (Table.ARRAY if fits else Table.HASH)
     if table is not Table.ARRAY:
         return table, None
-    return table, Addressing.ADDRESS if greatest <= ADDRESSING_REACH else Addressing.INDEX
+    addressed = greatest <= ADDRESSING_REACH and sparse is None
+    return table, Addressing.ADDRESS if addressed else Addressing.INDEX
 
 
 def uses_register(actions: Mapping[int, Sequence[Action]]) -> bool:

@@ -5,7 +5,7 @@ import pytest
 
 from profiler.graphs.dag import make_dag
 from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PathNumbering, find_cut_edges, number
+from profiler.graphs.numbering import PathNumbering, find_cut_edges, number, truncate
 from tests.oracles.brute import Path, all_paths, graph, random_graph
 from tests.support.figures import EPP_2_ENCODING, by_edge, edge, epp_1, epp_10, letters, named
 
@@ -112,7 +112,7 @@ def test_truncation_cuts_where_the_limit_is_passed() -> None:
     cfg = graph(10, diamonds(3))
     dag = make_dag(cfg, depth_first(cfg))
     # From the last diamond's top lead 2 paths, from the next 4: too many.
-    cuts = find_cut_edges(dag, path_limit=3)
+    cuts = truncate(dag, threshold=3).cut_edges
     assert [cfg.edges[cut].source for cut in cuts] == [3, 3]
     numbering = numbered(cfg, cuts)
     # Top: two ways to the cut. The cut vertex: none but to EXIT. Two cut edges start 2 each.
@@ -125,7 +125,7 @@ def test_truncation_cuts_where_the_limit_is_passed() -> None:
 def test_edges_to_exit_are_not_cut() -> None:
     cfg = graph(3, [(0, 1), (0, 2), (1, 2)], exits=(0, 2))
     dag = make_dag(cfg, depth_first(cfg))
-    cuts = find_cut_edges(dag, path_limit=2)
+    cuts = truncate(dag, threshold=2).cut_edges
     assert {cfg.edges[cut].target for cut in cuts} == {1, 2}
     assert {cfg.edges[cut].source for cut in cuts} == {0}
 
@@ -133,9 +133,9 @@ def test_edges_to_exit_are_not_cut() -> None:
 def test_total_limit_lowers_the_threshold() -> None:
     cfg = graph(61, diamonds(20))
     dag = make_dag(cfg, depth_first(cfg))
-    generous = numbered(cfg, find_cut_edges(dag, 16, None))
-    strict = numbered(cfg, find_cut_edges(dag, 16, 60))
-    assert generous.total > 60 >= strict.total
+    generous = numbered(cfg, find_cut_edges(dag, 100, None))
+    strict = numbered(cfg, find_cut_edges(dag, 100, 80))
+    assert 100 >= generous.total > 80 >= strict.total
 
 
 def test_truncation_one_at_a_time_gives_the_same_cuts() -> None:
@@ -158,7 +158,39 @@ def test_truncation_one_at_a_time_gives_the_same_cuts() -> None:
             if not over:
                 break
             cuts |= set(over[0])
-        assert set(find_cut_edges(make_dag(cfg, dfs), limit, None)) == cuts
+        found = truncate(make_dag(cfg, dfs), limit)
+        assert set(found.cut_edges) == cuts
+        assert found.paths == number(make_dag(cfg, dfs, cuts)).total
+
+
+def test_limit_of_a_vertex_leaves_a_routine_more() -> None:
+    """EPP 5.3's threshold is for each vertex: starts at cut edges add up."""
+    dag = make_dag(cfg := graph(61, diamonds(20)), depth_first(cfg))
+    assert truncate(dag, 100).paths > 100
+    assert numbered(cfg, find_cut_edges(dag, 100)).total <= 100
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_no_routine_has_more_paths_than_the_limit(seed: int) -> None:
+    """The limit holds where any threshold can keep it, with the highest that does so nearby."""
+    rng = random.Random(seed)
+    cfg = random_graph(rng, rng.choice((6, 10, 20)))
+    dag = make_dag(cfg, depth_first(cfg))
+    whole = number(dag).total
+    limit = rng.choice((1, 5, 12, 20, 40, max(whole - 1, 1), whole, whole + 1))
+    cuts = find_cut_edges(dag, limit)
+    paths = numbered(cfg, cuts).total
+    assert not cuts or whole > limit
+    by_threshold = [truncate(dag, threshold) for threshold in range(1, limit + 1)]
+    least = min(each.paths for each in by_threshold)
+    if paths > limit:  # no halved threshold keeps it
+        halves = {limit >> bits for bits in range(limit.bit_length())}
+        assert paths == min(truncate(dag, half).paths for half in halves) >= least
+        return
+    assert paths <= limit
+    chosen = max(each.threshold for each in by_threshold if each.cut_edges == cuts)
+    if chosen < limit:
+        assert truncate(dag, chosen + 1).paths > limit, "a finer truncation keeps the limit, too"
 
 
 def test_limit_must_be_positive() -> None:

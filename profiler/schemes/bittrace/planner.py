@@ -4,8 +4,9 @@ Every predicate appends its outcome to a register, whose contents name the count
 ends. Paths are those of `pp`: the same graph without back edges, the same edges cut for the same
 limit. Codes: see `branch_codes`. Nothing is saved by a spanning tree: every outcome is written.
 
-Counters are an array where the codes span no more than `pp`'s arrays may (EPP 5.3: 4096 counters),
-else a hash table. Arrays are indexed: what is shifted cannot be an address (EPP 5.2).
+Counters are an array where those of `pp` are (`placement.choose_table`: EPP 5.3's rule, applied to
+the increments that numbering these paths takes), unless the codes are too sparse for one. Arrays
+are indexed: what is shifted cannot be an address (EPP 5.2).
 
 Codes longer than a word are kept in as many path registers as they have words, and counted in a
 hash table by a run-time routine for keys of several words (`word_hash_routine`). Where a path
@@ -24,15 +25,17 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from profiler.graphs.paths import (
     PathRecord,
+    dag_tree,
     path_record,
     removed_forest,
     truncated_dag,
 )
+from profiler.graphs.spanning import chord_increments
 from profiler.graphs.weights import heuristic
 from profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
 from profiler.plan.decoders import UnfinishedPath
 from profiler.plan.path_plan import AcyclicPathPlan
-from profiler.plan.placement import INDEXING_REACH, with_edge_counters
+from profiler.plan.placement import SparseCounters, choose_table, with_edge_counters
 from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from profiler.schemes.bittrace.branch_codes import (
@@ -53,7 +56,7 @@ class BitTracePlan(AcyclicPathPlan):
     Attributes
     ----------
     weights
-        They choose removed edges with counters, nothing else.
+        They choose removed edges with counters, and the increments that `choose_table` judges.
     codes
         The codes of the paths.
     """
@@ -122,13 +125,13 @@ def plan_bittrace(
     open_edges = {dag.removed[chord] for chord in removed_tree.chords}
     edge_counters = tuple(sorted(open_edges | dfs.self_loops))
     actions = _actions(codes, edge_counters)
-    chosen = _choose_table(codes, table)
+    chosen, addressing = _choose_table(codes, numbering, edge_weights, table)
     plan = InstrumentationPlan(
         actions=actions,
         uses_register=not _is_constant(codes),
         table=chosen,
         path_counters=(codes.largest or 0) + 1 if chosen is Table.ARRAY else 0,
-        addressing=Addressing.INDEX if chosen is Table.ARRAY else None,
+        addressing=addressing,
         edge_counters=len(edge_counters),
         registers=codes.word_count,
         key_words=codes.word_count,
@@ -163,14 +166,18 @@ def _coded(dag: Dag) -> tuple[Dag, PathNumbering, BranchCodes]:
         dag = make_dag(dag.cfg, dag.dfs, cuts.union(dag.cut_edges))
 
 
-def _choose_table(codes: BranchCodes, forced: Table | None) -> Table:
+def _choose_table(
+    codes: BranchCodes, numbering: PathNumbering, weights: Sequence[float], forced: Table | None
+) -> tuple[Table, Addressing | None]:
     if codes.largest is None and forced is Table.ARRAY:
         raise UsageError(
             f"{codes.dag.cfg.name}: branch outcomes of {codes.word_count} words cannot index an "
             "array: leave --table at its default, or give a smaller --path-limit"
         )
-    fits = codes.largest is not None and codes.largest <= INDEXING_REACH
-    return forced or (Table.ARRAY if fits else Table.HASH)
+    increments = chord_increments(dag_tree(codes.dag, weights), numbering.values)
+    counters = None if codes.largest is None else codes.largest + 1
+    sparse = SparseCounters(counters, numbering.total)
+    return choose_table(increments.greatest, forced, sparse)
 
 
 def _is_constant(codes: BranchCodes) -> bool:

@@ -1,9 +1,10 @@
 """How many iterations, and which cuts, keep the number of k-iteration paths in bounds.
 
 KITER gives up on routines with too many paths. Here each loop gets the greatest k, up to the one
-asked for, with which no more than `path_limit` paths lead from any of its vertices; a loop with
-k = 1 is acyclic, and vertices outside of iterated loops are cut as EPP 5.3 does. While the routine
-still has more than `total_limit` paths, the limit is halved and the choice made again.
+asked for, with which no more paths than a threshold lead from any of its vertices; a loop with
+k = 1 is acyclic, and vertices outside of iterated loops are cut as EPP 5.3 does. The limit on the
+routine's paths is the first threshold. While it leaves the routine more, the threshold is halved
+and the choice made again; where no loop is left with k > 1, edges are cut as `pp` cuts them.
 """
 
 from __future__ import annotations
@@ -26,41 +27,47 @@ def fit(
     path_limit: int | None,
     total_limit: int | None,
 ) -> Unrolled:
-    """Return the unrolled graph within the limits (None: no limit).
+    """Return the unrolled graph within the limits.
 
     Parameters
     ----------
     loops
         The loops to iterate, with the k asked for.
+    path_limit, total_limit
+        See `numbering.find_cut_edges`; None for `path_limit`: no limit.
     """
     if path_limit is not None and path_limit < 1:
         raise ValueError(f"path limit {path_limit} is less than 1")
-    limit = path_limit
+    limits = [each for each in (path_limit, total_limit) if each is not None]
+    limit = min(limits) if path_limit is not None else None
+    threshold = limit
     while True:
-        unrolled = _within(cfg, dfs, loops, limit, total_limit)
-        if limit is None or limit == 1 or total_limit is None or not unrolled.loops:
+        unrolled = _within(cfg, dfs, loops, threshold)
+        if unrolled is None:
+            return unroll(cfg, dfs, (), find_cut_edges(make_dag(cfg, dfs), path_limit, total_limit))
+        if limit is None or threshold is None or number_iterations(unrolled).total <= limit:
             return unrolled
-        if number_iterations(unrolled).total <= total_limit:
-            return unrolled
-        limit = max(limit // 2, 1)
+        if threshold == 1:
+            loops = ()
+        threshold = max(threshold // 2, 1)
 
 
 def _within(
-    cfg: ControlFlowGraph,
-    dfs: DepthFirst,
-    loops: Sequence[IteratedLoop],
-    limit: int | None,
-    total_limit: int | None,
-) -> Unrolled:
-    """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous."""
+    cfg: ControlFlowGraph, dfs: DepthFirst, loops: Sequence[IteratedLoop], threshold: int | None
+) -> Unrolled | None:
+    """Fit every vertex, leaving acyclic the loops whose paths would be ambiguous.
+
+    Returns
+    -------
+    Unrolled | None
+        None if no loop is left with k > 1.
+    """
     left: set[int] = set()
     while True:
         usable = [loop for loop in loops if loop.head not in left and loop.iterations > 1]
-        if usable:
-            chosen, cuts = _Fitter(cfg, dfs, usable, limit).fit()
-        if not usable or not chosen:
-            cuts = find_cut_edges(make_dag(cfg, dfs), limit, total_limit)
-            return unroll(cfg, dfs, (), cuts)
+        chosen, cuts = _Fitter(cfg, dfs, usable, threshold).fit() if usable else ((), ())
+        if not chosen:
+            return None
         unrolled = unroll(cfg, dfs, chosen, cuts)
         if not unrolled.ambiguous_loops:
             return unrolled

@@ -11,6 +11,7 @@ from profiler.graphs.paths import PathEnd, PathRecord, PathStart
 from profiler.plan.actions import CountPath
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.placement import SparseCounters, choose_table
 from profiler.plan.plan import Addressing, Table
 from profiler.schemes.bittrace import branch_codes
 from profiler.schemes.bittrace.actions import ShiftBits
@@ -79,6 +80,18 @@ def forks(count: int, switch: int = 2) -> ControlFlowGraph:
         for way in range(1, switch + 1):
             edges += [(top, top + way), (top + way, bottom)]
     return graph(count * (switch + 1) + 1, edges)
+
+
+def forks_and_switch(count: int, ways: int) -> ControlFlowGraph:
+    """Return a chain of `count` conditionals, then a switch of so many ways."""
+    edges = [edge for fork in range(count) for edge in _fork(3 * fork, 2)]
+    return graph(3 * count + ways + 2, [*edges, *_fork(3 * count, ways)])
+
+
+def _fork(top: int, ways: int) -> list[tuple[int, int]]:
+    bottom = top + ways + 1
+    arms = range(top + 1, bottom)
+    return [(top, arm) for arm in arms] + [(arm, bottom) for arm in arms]
 
 
 def ways_out(count: int) -> ControlFlowGraph:
@@ -172,11 +185,36 @@ def test_loop_paths_from_both_starts_have_their_own_codes() -> None:
 # -- tables
 
 
-def test_array_as_far_as_the_codes_span_4096_counters() -> None:
+def test_chains_of_conditionals_have_the_table_of_pp() -> None:
     small, large = plan_bittrace(forks(12)).plan, plan_bittrace(forks(13)).plan
     assert (small.table, small.path_counters) == (Table.ARRAY, 4096)
     assert small.addressing is Addressing.INDEX
     assert (large.table, large.path_counters, large.addressing) == (Table.HASH, 0, None)
+    assert plan_pp(forks(12)).plan.table is Table.ARRAY
+    assert plan_pp(forks(13)).plan.table is Table.HASH
+
+
+def test_five_thousand_paths_are_an_array_as_for_pp() -> None:
+    """EPP 5.3 is about increments: more than 4096 paths may have an array."""
+    cfg = forks_and_switch(10, ways=5)
+    reference, plan = plan_pp(cfg), plan_bittrace(cfg)
+    assert reference.num_paths == plan.num_paths == 5120
+    assert reference.increments.greatest <= 4095
+    assert reference.plan.table is plan.plan.table is Table.ARRAY
+    assert (reference.plan.path_counters, plan.plan.path_counters) == (5120, 8189)
+
+
+@pytest.mark.parametrize(
+    ("counters", "paths", "wasted"),
+    [(4096, 1, False), (4097, 1, True), (8190, 4095, False), (8191, 4095, True), (None, 1, True)],
+)
+def test_sparse_codes_waste_an_array(counters: int | None, paths: int, wasted: bool) -> None:
+    sparse = SparseCounters(counters, paths)
+    assert sparse.waste_space is wasted
+    natural = (Table.HASH, None) if wasted else (Table.ARRAY, Addressing.INDEX)
+    assert choose_table(7, None, sparse) == natural
+    assert choose_table(7, Table.ARRAY, sparse) == (Table.ARRAY, Addressing.INDEX)
+    assert choose_table(4096, None, sparse) == (Table.HASH, None)
 
 
 def test_table_can_be_forced() -> None:
@@ -354,6 +392,8 @@ def check_random_graph(seed: int) -> None:
         assert found == all_paths(cfg, plan.cut_edges)
     walks = [random_walk(rng, cfg, rng.choice((3, 40))) for _ in range(25)]
     assert_exact(cfg, plan, walks)
+    if table is None and plan.codes.largest is not None and plan.codes.largest < 4096:
+        assert plan.plan.table is reference.plan.table
     mine, theirs = read(plan, walks), read(reference, walks)
     assert profile(plan, mine) == profile(reference, theirs)
     assert mine.edges == theirs.edges

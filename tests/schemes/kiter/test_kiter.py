@@ -415,10 +415,10 @@ def test_path_limit_lowers_k_by_loop() -> None:
     cfg = graph(7, [(0, 1)] + [(1, 2)] * 4 + [(2, 1), (2, 3), (3, 4), (4, 3), (4, 5), (5, 6)])
     full = plan_kiter(cfg, iterations=4, path_limit=None)
     assert [loop.iterations for loop in full.loops] == [4, 4]
-    less = plan_kiter(cfg, iterations=4, path_limit=200)
+    less = plan_kiter(cfg, iterations=4, path_limit=300)
     less.validate()
     assert [loop.iterations for loop in less.loops] == [2, 4]
-    assert max(less.numbering.num_paths[:-1][: len(cfg.blocks)]) <= 200
+    assert 200 < less.num_paths <= 300  # no vertex has more than 200
     only = plan_kiter(cfg, iterations=4, path_limit=1)
     assert not only.loops
     assert only.plan == plan_pp(cfg, path_limit=1).plan
