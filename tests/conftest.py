@@ -83,6 +83,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.skip(reason=reason))
 
 
+@pytest.fixture(autouse=True, scope="session")
+def width_of_reports() -> None:
+    """Reports in pipes and files are as wide as they are where nobody asks for a width."""
+    os.environ.pop("COLUMNS", None)
+
+
 @pytest.fixture(scope="session")
 def fixture_elf() -> Callable[..., Path]:
     """`fixture_elf(name, width="v9")`: path of a committed ELF; widths "v9", "v8plus", "v8"."""

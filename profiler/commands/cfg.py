@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -75,11 +76,16 @@ def cfg_command(
     from simulator.binary.elf import load
 
     recovered = recover(load(elf))
+    from profiler.reports.display import UNFOLDED
+
+    on_stdout = output is None or output == STANDARD_STREAM
+    width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)
     selected = select(recovered.routines, routines)
     if code is None:
-        text = render(recovered, selected, form)
+        text = render(recovered, selected, form, width)
     else:
-        text = render_code(recovered, selected, code, collect(scheme, scheme["weights"]))
+        options_ = collect(scheme, scheme["weights"])
+        text = render_code(recovered, selected, code, options_, width)
     if output is None or output == STANDARD_STREAM:
         streams.write(streams.STDOUT, text)
     else:
@@ -88,7 +94,11 @@ def cfg_command(
 
 
 def render_code(
-    recovered: RecoveredProgram, selected: Sequence[int], mode: str, scheme: SchemeOptions
+    recovered: RecoveredProgram,
+    selected: Sequence[int],
+    mode: str,
+    scheme: SchemeOptions,
+    width: int,
 ) -> str:
     """Return the routines at positions `selected` with their instrumentation code in place."""
     from profiler.code.context import ProgramContexts
@@ -108,7 +118,7 @@ def render_code(
         code = pricer.code(cfg, plan, context)
         emission = emit(cfg, context, code)
         shown.append(code_text.InstrumentedRoutine(number, plan, code, emission))
-    return code_text.render(recovered, mode, shown)
+    return code_text.render(recovered, mode, shown, width)
 
 
 def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:
@@ -129,12 +139,15 @@ def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[
     ]
 
 
-def render(recovered: RecoveredProgram, selected: Sequence[int], form: str) -> str:
-    """Return the graphs of the routines at positions `selected` in one of the formats."""
+def render(recovered: RecoveredProgram, selected: Sequence[int], form: str, width: int) -> str:
+    """Return the graphs of the routines at positions `selected` in one of the formats.
+
+    `width`: cells of a line of text.
+    """
     from profiler.reports import graph_dot, graph_json, graph_text, graphml
 
-    renderers = {
-        "text": graph_text.render,
+    renderers: dict[str, Callable[[RecoveredProgram, Sequence[int]], str]] = {
+        "text": partial(graph_text.render, width=width),
         "dot": graph_dot.render,
         "graphml": graphml.render,
         "json": graph_json.render,

@@ -92,7 +92,8 @@ def check_dependencies() -> Iterator[SystemCheck]:
         try:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
-            yield SystemCheck(name, False, True, f"not installed, needs {wanted}", REINSTALL)
+            required = ";" not in requirement  # others are for some machines only
+            yield SystemCheck(name, False, required, f"not installed, needs {wanted}", REINSTALL)
             continue
         fits = satisfies(version, wanted)
         detail = version if fits else f"{version}, tested with {wanted}"

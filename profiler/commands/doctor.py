@@ -25,7 +25,7 @@ def doctor_command(json_file: Path | None) -> int:
     if json_file == STANDARD_STREAM:
         streams.write(streams.STDOUT, doctor.render_json(diagnosis))
     else:
-        streams.write(streams.STDOUT, doctor.render_text(diagnosis))
+        streams.write(streams.STDOUT, doctor.render_text(diagnosis, streams.width(streams.STDOUT)))
         if json_file is not None:
             write_atomically(json_file, doctor.render_json(diagnosis).encode())
     return 0 if diagnosis.ok else 125

@@ -81,7 +81,11 @@ def write_answers(
         streams.write(streams.STDOUT, lines)
     elif json_file is not None:
         write_atomically(json_file, lines.encode())
-    if report is not None:
-        write_atomically(report, "\n".join(map(render, answers)).encode(errors="backslashreplace"))
-    elif json_file is None:
-        streams.write(streams.STDOUT, "\n".join(map(render, answers)))
+    if report is None and json_file is not None:
+        return
+    width = streams.width(streams.STDOUT if report is None else None)
+    text = "\n".join(render(answer, width) for answer in answers)
+    if report is None:
+        streams.write(streams.STDOUT, text)
+    else:
+        write_atomically(report, text.encode(errors="backslashreplace"))

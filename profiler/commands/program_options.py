@@ -150,18 +150,7 @@ def write_report(render: Callable[[int, bool], str], file: Path | None) -> None:
     from profiler.profiles.output import write_atomically
 
     if file is not None:
-        write_atomically(file, render(PLAIN_WIDTH, False).encode(errors="backslashreplace"))
+        text = render(streams.width(None), False)
+        write_atomically(file, text.encode(errors="backslashreplace"))
         return
-    streams.write(streams.STDERR, render(terminal_width(), sys.stderr.isatty()))
-
-
-PLAIN_WIDTH = 100
-NARROWEST = 60
-
-
-def terminal_width() -> int:
-    """Columns of the terminal on stderr; 100 where it is none."""
-    try:
-        return max(os.get_terminal_size(streams.STDERR).columns, NARROWEST)
-    except OSError:
-        return PLAIN_WIDTH
+    streams.write(streams.STDERR, render(streams.width(streams.STDERR), sys.stderr.isatty()))

@@ -173,5 +173,5 @@ def _report(checked: Check, chosen: dict[str, Any]) -> None:
     program_options.write_json(partial(regress_json.render, checked), chosen["json_file"])
     stream = streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT
     target = sys.stderr if stream == streams.STDERR else sys.stdout
-    width, color = program_options.terminal_width(), target.isatty()
+    width, color = streams.width(stream), target.isatty()
     streams.write(stream, regress_text.render(checked, width, color))

@@ -10,6 +10,8 @@ from simulator.errors import UsageError
 
 STDIN, STDOUT, STDERR = 0, 1, 2
 NAMES = {STDOUT: "stdout", STDERR: "stderr"}
+PLAIN_WIDTH = 100
+NARROWEST = 40
 
 
 def prepare() -> None:
@@ -60,6 +62,29 @@ def write(descriptor: int, text: str) -> None:
         raise UsageError(
             f"{NAMES[descriptor]} cannot be written ({reason}): send it somewhere else"
         ) from None
+
+
+def width(descriptor: int | None, plain: int = PLAIN_WIDTH) -> int:
+    """Return how wide the lines of a report may be, at least 40 cells.
+
+    Parameters
+    ----------
+    descriptor
+        Where it goes: 1, 2, or None for a file.
+    plain
+        What it is where neither the user nor a terminal says.
+
+    Returns
+    -------
+    int
+        What the variable COLUMNS says, else what the terminal says, else `plain`.
+    """
+    wanted = os.environ.get("COLUMNS", "")
+    columns = int(wanted) if wanted.isascii() and wanted.isdigit() and len(wanted) < 10 else 0
+    if not columns and descriptor is not None:
+        with suppress(OSError):
+            columns = os.get_terminal_size(descriptor).columns
+    return max(columns or plain, NARROWEST)
 
 
 def abandon(descriptor: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import click
 
-from profiler.commands import program_options, shared_options, streams
+from profiler.commands import shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.scheme_options import mode_choice
 from simulator.errors import UsageError
@@ -53,7 +53,7 @@ def list_command(name: str | None) -> int:
     from profiler.experiments.suites.library import load_suite, suite_names
     from profiler.reports import suite_text
 
-    width = program_options.terminal_width()
+    width = streams.width(streams.STDOUT)
     if name is None:
         text = suite_text.render_suites([load_suite(each) for each in suite_names()], width)
     else:
@@ -92,7 +92,7 @@ def build_command(
     wanted = tuple(cast("Width", int(width)) for width in dict.fromkeys(widths)) or WIDTHS
     with cell_bar(progress) as bar:
         report = build_suite(suite, widths=wanted, jobs=jobs or processors(), progress=bar.building)
-    streams.write(streams.STDOUT, suite_text.render_build(report, program_options.terminal_width()))
+    streams.write(streams.STDOUT, suite_text.render_build(report, streams.width(streams.STDOUT)))
     return finish(report.failures)
 
 
@@ -169,7 +169,7 @@ def run_command(
         (b, [results[cell] for cell in cells if cell.benchmark == b.name]) for b in suite.benchmarks
     ]
     streams.write(
-        streams.STDOUT, suite_text.render_runs(rows, names, program_options.terminal_width())
+        streams.STDOUT, suite_text.render_runs(rows, names, streams.width(streams.STDOUT))
     )
     return finish(
         {(b.name, input_name): r.error for b, found in rows for r in found if r.error is not None}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from simulator.errors import UsageError
 
@@ -93,10 +93,11 @@ def table_command(
     from profiler.experiments.tables.catalogue import TABLES, find, tables
 
     if listed:
-        known = tables()
-        width = max(map(len, known))
-        lines = (f"{name:{width}}  {spec.title}" for name, spec in known.items())
-        streams.write(streams.STDOUT, "\n".join(lines) + "\n")
+        from profiler.reports import table_text
+
+        titles = {name: spec.title for name, spec in tables().items()}
+        listing = table_text.render_names(titles, streams.width(streams.STDOUT))
+        streams.write(streams.STDOUT, listing)
         return 0
     if everything == bool(names):
         raise UsageError("name tables, or give --all: `simprof table --list` names them")
@@ -179,8 +180,9 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
             return table_markdown.render(report)
         case "html":
             return table_html.render(report)
-    color = output is None and sys.stdout.isatty()
-    return table_text.render(report, program_options.terminal_width(), color)
+    on_stdout = output is None or output == options.STANDARD_STREAM
+    width = streams.width(streams.STDOUT if on_stdout else None)
+    return table_text.render(report, width, color=on_stdout and sys.stdout.isatty())
 
 
 def _write(text: str, output: Path | None) -> None:

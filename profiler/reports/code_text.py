@@ -23,6 +23,8 @@ from profiler.code.runtime.word_hash_routine import key_hash_costs, key_routine_
 from profiler.graphs.cfg import Block, ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.reports.display import UNFOLDED, fold_lines
+from profiler.reports.names import HEADING, brief
 from simulator.binary.program import MachineKind
 from simulator.isa.decode import HAS_DELAY_SLOT
 from simulator.isa.disassembly import disassemble
@@ -54,15 +56,24 @@ class InstrumentedRoutine:
     emission: Emission
 
 
-def render(recovered: RecoveredProgram, mode: str, routines: list[InstrumentedRoutine]) -> str:
+def render(
+    recovered: RecoveredProgram,
+    mode: str,
+    routines: list[InstrumentedRoutine],
+    width: int = UNFOLDED,
+) -> str:
     """Return the listings of `routines`, one paragraph each."""
-    return "\n".join("\n".join(_Listing(recovered, mode, r).lines()) + "\n" for r in routines)
+    listings = (_Listing(recovered, mode, routine, width).lines() for routine in routines)
+    return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in listings)
 
 
 class _Listing:
     """Makes the lines of one routine."""
 
-    def __init__(self, recovered: RecoveredProgram, mode: str, shown: InstrumentedRoutine) -> None:
+    def __init__(
+        self, recovered: RecoveredProgram, mode: str, shown: InstrumentedRoutine, width: int
+    ) -> None:
+        self._width = width
         self._recovered = recovered
         self._mode = mode
         self._shown = shown
@@ -94,8 +105,9 @@ class _Listing:
 
     def _head(self) -> Iterator[str]:
         code, plan, layout = self._shown.code, self._shown.plan, self._shown.code.layout
+        name = brief(self._cfg.name, self._width - HEADING)
         yield (
-            f"{self._cfg.name} at {self._cfg.address:#x}: mode {self._mode}, "
+            f"{name} at {self._cfg.address:#x}: mode {self._mode}, "
             f"{_count(code.count, 'snippet')}, {_count(code.static_instructions, 'instruction')}, "
             f"{code.code_bytes} bytes"
         )

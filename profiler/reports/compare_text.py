@@ -8,14 +8,22 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from rich.table import Table
-from rich.text import Text
-
 from profiler.reports import mode_facts
+from profiler.reports.layout import Kind
 from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.mode_text import lost
-from profiler.reports.numbers import group_digits, percent, plural
-from profiler.reports.tables import columns, grid, natural_width, print_parts, section
+from profiler.reports.numbers import percent, plural
+from profiler.reports.tables import (
+    Paragraph,
+    Table,
+    columns,
+    grid,
+    number,
+    paragraph,
+    print_parts,
+    section,
+    text,
+)
 from profiler.reports.text import REFUSED_TITLE, ending_rows, program_text, refused_calls
 
 
@@ -31,20 +39,19 @@ def render(
     emulations
         Whole runs of the program that this took.
     width
-        Columns of the terminal. Rows that need more take more.
+        Columns of the terminal.
     color
         Whether to use terminal colours.
     """
-    table = costs(rows)
     parts = [
         summary(rows, emulations),
-        *section("Costs (sizes in bytes)", table),
+        *section("Costs (sizes in bytes)", costs(rows)),
         *section("Traces", traces(rows)),
         *section("What is lost", losses(rows)),
         *section(REFUSED_TITLE, refused_calls(rows[0][1])),
         *warnings(rows),
     ]
-    return print_parts(parts, max(width, natural_width(table)), color)
+    return print_parts(parts, width, color)
 
 
 def summary(rows: Sequence[NamedMeasurement], emulations: int) -> Table:
@@ -63,16 +70,10 @@ def summary(rows: Sequence[NamedMeasurement], emulations: int) -> Table:
 def costs(rows: Sequence[NamedMeasurement]) -> Table:
     """List what each mode costs, in time and in memory."""
     table = columns(
-        ("mode", False),
-        ("profile", False),
-        ("added", True),
-        ("overhead", True),
-        ("increments", True),
-        ("hashed", True),
-        ("counters", True),
-        ("trace", True),
-        ("snippets", True),
-        ("code", True),
+        text("mode"),
+        text("profile"),
+        *map(number, ("added", "overhead", "increments", "hashed")),
+        *map(number, ("counters", "trace", "snippets", "code")),
         space=1,
     )
     for name, measurement in rows:
@@ -82,12 +83,12 @@ def costs(rows: Sequence[NamedMeasurement]) -> Table:
         table.add_row(
             name,
             mode_facts.collects(measurement),
-            group_digits(measurement.added),
+            measurement.added,
             percent(measurement.added, measurement.base),
-            group_digits(increments) if increments else "-",
+            increments or "-",
             percent(hashed, increments) if measurement.counts.get("path_increments") else "-",
             *(
-                group_digits(sizes[size]) if sizes.get(size) else "-"
+                sizes.get(size) or "-"
                 for size in ("counter_bytes", "trace_bytes", "snippets", "code_bytes")
             ),
         )
@@ -97,11 +98,8 @@ def costs(rows: Sequence[NamedMeasurement]) -> Table:
 def traces(rows: Sequence[NamedMeasurement]) -> Table:
     """List the sizes of traces: as written, and with tokens of as few bits as possible."""
     table = columns(
-        ("mode", False),
-        ("tokens", True),
-        ("bytes", True),
-        ("bytes, fewest bits", True),
-        ("instructions a byte", True),
+        text("mode"),
+        *map(number, ("tokens", "bytes", "bytes, fewest bits", "instructions a byte")),
     )
     for name, measurement in rows:
         sizes = mode_facts.sizes(measurement)
@@ -110,9 +108,9 @@ def traces(rows: Sequence[NamedMeasurement]) -> Table:
         size = sizes["trace_bytes"]
         table.add_row(
             name,
-            group_digits(measurement.counts.get("trace_tokens", 0)),
-            group_digits(size),
-            group_digits(sizes["minimal_trace_bytes"]),
+            measurement.counts.get("trace_tokens", 0),
+            size,
+            sizes["minimal_trace_bytes"],
             f"{measurement.base / size:.1f}" if size else "-",
         )
     return table
@@ -120,16 +118,14 @@ def traces(rows: Sequence[NamedMeasurement]) -> Table:
 
 def losses(rows: Sequence[NamedMeasurement]) -> Table:
     """Say what modes lose; those that are not named tell their profile exactly."""
-    table = Table.grid(padding=(0, 2))
-    for _ in range(3):
-        table.add_column()
+    table = grid(Kind.TEXT, Kind.TEXT, Kind.TEXT)
     for name, measurement in rows:
-        for about, text in lost(measurement):
-            table.add_row(name, about, text)
+        for about, words in lost(measurement):
+            table.add_row(name, about, words)
     return table
 
 
-def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Text]:
+def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
     """Yield each warning once, with the modes that it is about unless it is about all."""
     modes: dict[str, list[str]] = defaultdict(list)
     for name, measurement in rows:
@@ -137,4 +133,4 @@ def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Text]:
             modes[warning].append(name)
     for warning, names in modes.items():
         about = "" if len(names) == len(rows) else f"{', '.join(names)}: "
-        yield Text(f"warning: {about}{warning}", style="yellow")
+        yield paragraph(f"warning: {about}{warning}", style="yellow")

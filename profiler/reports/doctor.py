@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from profiler.reports.display import visible
+from profiler.reports.layout import Kind
+from profiler.reports.tables import BLANK, Part, grid, paragraph, print_parts
+
 SCHEMA = "simprof/doctor/1"
 
 
@@ -31,10 +35,12 @@ class Diagnosis:
         return all(check.ok for check in self.checks if check.required)
 
 
-def render_text(diagnosis: Diagnosis) -> str:
-    """Return one line a check, then what to do, then the verdict."""
-    width = max(len(check.name) for check in diagnosis.checks)
-    lines = [f"{state(check):8} {check.name:{width}}  {check.detail}" for check in diagnosis.checks]
+def render_text(diagnosis: Diagnosis, width: int = 100) -> str:
+    """Return one row a check, then what to do, then the verdict."""
+    table = grid(Kind.TEXT, Kind.TEXT, Kind.TEXT)
+    for check in diagnosis.checks:
+        table.add_row(state(check), check.name, visible(check.detail))
+    parts: list[Part] = [table]
     remedies = dict.fromkeys(
         check.remedy for check in diagnosis.checks if not check.ok and check.remedy
     )
@@ -42,9 +48,13 @@ def render_text(diagnosis: Diagnosis) -> str:
         names = [
             check.name for check in diagnosis.checks if not check.ok and check.remedy == remedy
         ]
-        lines += ["", f"To get {', '.join(names)}:", f"    {remedy}"]
+        parts += [
+            BLANK,
+            paragraph(f"To get {', '.join(names)}:"),
+            paragraph(remedy, indent=4),
+        ]
     verdict = "simprof works." if diagnosis.ok else "simprof does not work here."
-    return "\n".join([*lines, "", verdict]) + "\n"
+    return print_parts([*parts, BLANK, paragraph(verdict)], width, color=False)
 
 
 def render_json(diagnosis: Diagnosis) -> str:

@@ -7,14 +7,21 @@ out, and leaves out what a scheme does not compute.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from io import StringIO
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
+from profiler.reports.display import shorten, visible
+from profiler.reports.layout import Value
 from profiler.reports.numbers import group_digits, percent, plural
+from profiler.reports.tables import (
+    BLANK,
+    Part,
+    Table,
+    columns,
+    number,
+    paragraph,
+    print_parts,
+    text,
+)
 
 Answer = Mapping[str, Any]
 
@@ -23,6 +30,9 @@ SHOWN_ROWS = 1000
 
 SHOWN_PAIRS = 100
 """Back edges named above the tables."""
+
+LONGEST_LABEL = 40
+"""Cells that a block's label takes; the middle of longer ones is left out."""
 
 DUMMY_COLUMNS = (
     "iteration",
@@ -39,9 +49,7 @@ DUMMY_COLUMNS = (
 
 def render(answer: Answer, width: int = 100) -> str:
     """Return the report on one graph."""
-    target = StringIO()
-    console = Console(file=target, width=width, highlight=False, emoji=False, markup=False)
-    console.print(Text(heading(answer)))
+    parts: list[Part] = [paragraph(line) for line in heading(answer).split("\n")]
     dummies = answer.get("static", {}).get("dummy_edges", ())
     blocks = block_rows(answer)
     for title, rows, table in (
@@ -52,20 +60,19 @@ def render(answer: Answer, width: int = 100) -> str:
         ("All paths", answer.get("all_paths", ()), path_table(answer.get("all_paths", ()))),
     ):
         if rows and title:
-            console.print(Text(f"\n{title}"))
+            parts += [BLANK, paragraph(title)]
         if rows or not title:
-            console.print(table)
+            parts.append(table)
         if len(rows) > SHOWN_ROWS:
-            console.print(Text(f"({group_digits(len(rows) - SHOWN_ROWS)} more: see --json)"))
-    lines = target.getvalue().splitlines()
-    return "\n".join(line.rstrip() for line in lines) + "\n"
+            parts.append(paragraph(f"({group_digits(len(rows) - SHOWN_ROWS)} more: see --json)"))
+    return print_parts(parts, width, color=False)
 
 
 def heading(answer: Answer) -> str:
     """Return the lines above the tables: name, sizes, costs."""
     routine = answer["routines"][0]
     static = answer.get("static", {})
-    lines = [f"{routine['name']}: {answer['mode']}"]
+    lines = [f"{label(routine['name'])}: {answer['mode']}"]
     sizes = [
         plural(routine["blocks"], "block"),
         plural(routine["edges"], "edge"),
@@ -80,7 +87,7 @@ def heading(answer: Answer) -> str:
         sizes.append("irreducible")
     lines.append(", ".join(sizes))
     if back_edges := static.get("back_edges"):
-        pairs = [f"{source} > {target}" for source, target in back_edges[:SHOWN_PAIRS]]
+        pairs = [edge_name(source, target) for source, target in back_edges[:SHOWN_PAIRS]]
         if len(back_edges) > SHOWN_PAIRS:
             pairs.append(f"({group_digits(len(back_edges) - SHOWN_PAIRS)} more)")
         lines.append(f"back edges: {', '.join(pairs)}")
@@ -100,24 +107,35 @@ def heading(answer: Answer) -> str:
     return "\n".join(lines)
 
 
-def block_rows(answer: Answer) -> list[tuple[str, ...]]:
+def label(block: object) -> str:
+    """Return a block's name as it is shown: visible, and short enough to stand beside others."""
+    return shorten(visible(str(block)), LONGEST_LABEL)
+
+
+def edge_name(source: object, target: object) -> str:
+    """Return how an edge is called."""
+    return f"{label(source)} > {label(target)}"
+
+
+def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
     """Return name, count, code at the top and code at the end of the blocks that have any."""
     static = answer.get("static", {})
     top, end = static.get("block_code", {}), static.get("block_end_code", {})
     counts = {str(block["block"]): block["count"] for block in answer.get("block_counts", ())}
     names = list(dict.fromkeys([*counts, *top, *end]))
     return [
-        (name, cell(counts.get(name)), cell(top.get(name)), cell(end.get(name))) for name in names
+        (label(name), entry(counts.get(name)), cell(top.get(name)), cell(end.get(name)))
+        for name in names
     ]
 
 
-def block_table(rows: Sequence[tuple[str, ...]]) -> Table:
+def block_table(rows: Sequence[tuple[Value, ...]]) -> Table:
     """Lay out the blocks that are counted or have code of their own."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for title in ("block", "count", "code at its top", "code at its end"):
-        table.add_column(title, justify="right" if title == "count" else "left")
+    table = columns(
+        text("block"), number("count"), text("code at its top"), text("code at its end")
+    )
     for row in rows[:SHOWN_ROWS]:
-        table.add_row(*map(Text, row))
+        table.add_row(*row)
     return table
 
 
@@ -141,48 +159,43 @@ def edge_table(answer: Answer) -> Table:
         )
         if key in static
     }
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    table.add_column("edge")
-    table.add_column("count", justify="right")
-    for title in computed:
-        table.add_column(title, justify="left" if title in ("tree", "code") else "right")
+    heads = (text(title) if title in ("tree", "code") else number(title) for title in computed)
+    table = columns(text("edge"), number("count"), *heads)
     for index, edge in enumerate(answer["edges"][:SHOWN_ROWS]):
         cells = [
-            cell(values[index]) if index < len(values) else "-" for values in computed.values()
+            entry(values[index]) if index < len(values) else "-" for values in computed.values()
         ]
-        name = f"{edge['source']} > {edge['target']}"
-        table.add_row(Text(name), cell(edge["count"]), *map(Text, cells))
+        table.add_row(edge_name(edge["source"], edge["target"]), entry(edge["count"]), *cells)
     return table
 
 
 def dummy_table(dummies: Sequence[Answer]) -> Table:
     """Lay out the dummy edges; columns are what the scheme computes for them."""
     shown = [key for key in DUMMY_COLUMNS if any(edge.get(key) is not None for edge in dummies)]
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
-    for title in ("edge", "stands for", *shown):
-        table.add_column(title)
+    table = columns(*map(text, ("edge", "stands for", *shown)))
     for edge in dummies[:SHOWN_ROWS]:
         table.add_row(
-            Text(f"{edge['from']} > {edge['to']}"),
-            Text("; ".join(map(str, edge.get("for", ()))) or "-"),
-            *(Text(cell(edge.get(key))) for key in shown),
+            edge_name(edge["from"], edge["to"]),
+            "; ".join(map(str, edge.get("for", ()))) or "-",
+            *(entry(edge.get(key)) for key in shown),
         )
     return table
 
 
 def path_table(paths: Sequence[Answer]) -> Table:
     """Lay out paths; the count is left out where there is none."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="")
     counted = any("count" in path for path in paths)
-    table.add_column("id", justify="right")
-    if counted:
-        table.add_column("count", justify="right")
-    table.add_column("blocks", overflow="fold")
+    table = columns(number("id"), *([number("count")] if counted else []), text("blocks"))
     for path in paths[:SHOWN_ROWS]:
-        number = "partial" if path.get("partial") else cell(path["id"])
-        counts = [group_digits(path["count"])] if counted else []
-        table.add_row(number, *counts, Text(" ".join(map(str, path["blocks"]))))
+        identity = "partial" if path.get("partial") else cell(path["id"])
+        counts = [path["count"]] if counted else []
+        table.add_row(identity, *counts, " ".join(map(label, path["blocks"])))
     return table
+
+
+def entry(value: object) -> Value:
+    """Return a whole number itself, since it has a short form, and any other value as text."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else cell(value)
 
 
 def cell(value: object) -> str:

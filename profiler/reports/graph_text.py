@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 
 from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.reports.display import UNFOLDED, fold_lines
+from profiler.reports.names import HEADING, brief
 from simulator.isa.disassembly import disassemble
 
 
-def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
+def render(recovered: RecoveredProgram, selected: Sequence[int], width: int = UNFOLDED) -> str:
     """Return the graphs of the routines at positions `selected`, one paragraph each."""
     notes = _notes(recovered)
-    paragraphs = [_routine(recovered, recovered.routines[i], notes) for i in selected]
-    return "\n".join(paragraphs)
+    paragraphs = (_routine(recovered, recovered.routines[i], notes, width) for i in selected)
+    return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in paragraphs)
 
 
 def _notes(recovered: RecoveredProgram) -> dict[int, str]:
@@ -24,16 +26,17 @@ def _notes(recovered: RecoveredProgram) -> dict[int, str]:
     return notes | dict(recovered.irregular)
 
 
-def _routine(recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str]) -> str:
-    lines = [
-        f"{graph.name} at {graph.address:#x}: {graph.size} bytes, "
+def _routine(
+    recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str], width: int
+) -> Iterator[str]:
+    yield (
+        f"{brief(graph.name, width - HEADING)} at {graph.address:#x}: {graph.size} bytes, "
         f"{len(graph.blocks)} blocks, {len(graph.edges)} edges"
-    ]
+    )
     entries = [graph.edges[edge].target for edge in graph.out_edges[graph.entry]]
-    lines.append("  ENTRY -> " + ", ".join(str(graph.name_of(target)) for target in entries))
+    yield "  ENTRY -> " + ", ".join(str(graph.name_of(target)) for target in entries)
     for block in graph.blocks:
-        lines += _block(recovered, graph, block, notes)
-    return "\n".join(lines) + "\n"
+        yield from _block(recovered, graph, block, notes)
 
 
 def _block(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.table import Table
-
 from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
+from profiler.reports.layout import Kind
 from profiler.reports.numbers import group_digits, percent, plural, share
-from profiler.reports.tables import grid
+from profiler.reports.tables import Table, grid
 
 SIZE_NAMES = {
     "counter_bytes": "bytes of counters",
@@ -20,20 +19,12 @@ SIZE_NAMES = {
 }
 
 
-def numbers_grid() -> Table:
-    """Return an empty list of numbers with what they count."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
-
-
 def path_kinds(measurement: Measurement) -> Table | None:
     """List executions of paths by how they are known; None in modes that collect none."""
     if not mode_facts.collects_paths(measurement):
         return None
     shares = mode_facts.path_shares(measurement)
-    table = numbers_grid()
+    table = grid(Kind.NUMBER, Kind.TEXT)
     rows = [
         (shares.counted, "path executions, each counted"),
         (shares.obvious, "of obvious paths, known from the edge profile"),
@@ -43,18 +34,18 @@ def path_kinds(measurement: Measurement) -> Table | None:
     ]
     for count, text in rows:
         if count:
-            table.add_row(group_digits(count), f"{text} ({percent(count, shares.total)})")
+            table.add_row(count, f"{text} ({percent(count, shares.total)})")
     if shares.total:
-        table.add_row(group_digits(shares.different), "different paths")
+        table.add_row(shares.different, "different paths")
     return table
 
 
 def sizes(measurement: Measurement) -> Table:
     """List what the mode takes besides instructions."""
-    table = numbers_grid()
+    table = grid(Kind.NUMBER, Kind.TEXT)
     for name, size in mode_facts.sizes(measurement).items():
         if name in SIZE_NAMES and size:
-            table.add_row(group_digits(size), SIZE_NAMES[name])
+            table.add_row(size, SIZE_NAMES[name])
     return table
 
 

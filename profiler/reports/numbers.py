@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 LONGEST_PLAIN = 10**15
+LONGEST_IDENTIFIER = 10**20
 SHOWN_DIGITS = 3
 
 
@@ -16,7 +17,7 @@ def group_digits(number: int) -> str:
 
 
 def scientific(number: int) -> str:
-    """Return an integer of any size as "1.23e+45", rounded down."""
+    """Return an integer of any size as "1.23e45", rounded down."""
     exponent = int((abs(number).bit_length() - 1) * 0.30102999566398120)
     leading = abs(number) // 10 ** (exponent - SHOWN_DIGITS + 1)
     while leading >= 10**SHOWN_DIGITS:
@@ -24,7 +25,14 @@ def scientific(number: int) -> str:
         exponent += 1
     digits = str(leading)
     sign = "-" if number < 0 else ""
-    return f"{sign}{digits[0]}.{digits[1:]}e+{exponent}"
+    return f"{sign}{digits[0]}.{digits[1:]}e{exponent}"
+
+
+def identifier(number: int | None) -> str:
+    """Return the number that names something, whole unless nobody could read it; "-" for none."""
+    if number is None:
+        return "-"
+    return str(number) if abs(number) < LONGEST_IDENTIFIER else scientific(number)
 
 
 def percent(part: int, whole: int) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from profiler.reports.numbers import group_digits, percent
-from profiler.reports.tables import columns, natural_width, print_parts
+from profiler.reports.layout import Value
+from profiler.reports.numbers import percent
+from profiler.reports.tables import columns, name, number, print_parts, text
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from profiler.experiments.cells.cells import CellResult
     from profiler.experiments.suites.suite import Benchmark, BuildReport, Suite
 
@@ -20,24 +19,21 @@ DIGITS = 12
 
 def render_suites(suites: Sequence[Suite], width: int) -> str:
     """Return the list of all suites."""
-    table = columns(("suite", False), ("INT", True), ("FP", True), ("what", False))
+    table = columns(name("suite"), number("INT"), number("FP"), text("what"))
     for suite in suites:
         groups = [benchmark.group for benchmark in suite.benchmarks]
-        table.add_row(suite.name, str(groups.count("INT")), str(groups.count("FP")), suite.title)
-    return _printed(table, width)
+        table.add_row(suite.name, groups.count("INT"), groups.count("FP"), suite.title)
+    return print_parts([table], width, color=False)
 
 
 def render_suite(suite: Suite, width: int) -> str:
     """Return the list of the benchmarks of one suite."""
-    table = columns(
-        ("benchmark", False), ("group", False), ("stands for", False), ("from", False),
-        ("why", False),
-    )  # fmt: skip
+    table = columns(name("benchmark"), *map(text, ("group", "stands for", "from", "why")))
     for benchmark in suite.benchmarks:
         table.add_row(
             benchmark.name, benchmark.group, benchmark.stands_for, origin(benchmark), benchmark.why
         )
-    return _printed(table, width)
+    return print_parts([table], width, color=False)
 
 
 def origin(benchmark: Benchmark) -> str:
@@ -50,7 +46,7 @@ def origin(benchmark: Benchmark) -> str:
 
 def render_build(report: BuildReport, width: int) -> str:
     """Return what was built, and what was not."""
-    table = columns(("benchmark", False), ("build", False), ("sha256", False), ("file", False))
+    table = columns(name("benchmark"), text("build"), text("sha256"), text("file"))
     keys = sorted({*report.programs, *report.failures}, key=lambda key: key[0])
     for key in keys:
         if key in report.programs:
@@ -58,7 +54,7 @@ def render_build(report: BuildReport, width: int) -> str:
             table.add_row(*key, program.sha256[:DIGITS], str(program.path))
         else:
             table.add_row(*key, "-", f"failed: {report.failures[key]}")
-    return _printed(table, width)
+    return print_parts([table], width, color=False)
 
 
 def render_runs(
@@ -66,24 +62,22 @@ def render_runs(
 ) -> str:
     """Return the costs of each setting on each benchmark; `rows` have a result for each setting."""
     table = columns(
-        ("benchmark", False), ("group", False), ("base", True),
-        *[(f"{name} {what}", True) for name in settings for what in ("added", "overhead")],
-        ("failed", False),
-    )  # fmt: skip
+        name("benchmark"),
+        text("group"),
+        number("base"),
+        *[number(f"{each} {what}") for each in settings for what in ("added", "overhead")],
+        text("failed"),
+    )
     for benchmark, results in rows:
         good = [result for result in results if not result.failed]
-        base = group_digits(good[0].base) if good else "-"
+        base = good[0].base if good else "-"
         costs = [cell for each in results for cell in _costs(each)]
         errors = [each.error for each in results if each.error is not None]
         table.add_row(benchmark.name, benchmark.group, base, *costs, errors[0] if errors else "")
-    return _printed(table, width)
+    return print_parts([table], width, color=False)
 
 
-def _costs(result: CellResult) -> tuple[str, str]:
+def _costs(result: CellResult) -> tuple[Value, Value]:
     if result.failed:
         return ("-", "-")
-    return (group_digits(result.added), percent(result.added, result.base))
-
-
-def _printed(table: Table, width: int) -> str:
-    return print_parts([table], max(width, natural_width(table)), color=False)
+    return (result.added, percent(result.added, result.base))

@@ -2,71 +2,103 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-
-from rich.console import RenderableType
-from rich.table import Table as RichTable
-from rich.text import Text
+from collections.abc import Iterator, Mapping, Sequence
 
 from profiler.experiments.tables.report import TableReport
-from profiler.experiments.tables.table import Claim, Column, ReportTable, Row, Verdict
+from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
+from profiler.reports.layout import Column as LayoutColumn
+from profiler.reports.layout import Styled, Value
+from profiler.reports.names import readable
 from profiler.reports.table_values import cells
-from profiler.reports.tables import columns, natural_width, print_parts
+from profiler.reports.tables import (
+    BLANK,
+    Part,
+    Table,
+    columns,
+    name,
+    number,
+    paragraph,
+    print_parts,
+    text,
+)
+from profiler.reports.tables import grid as facts
+
+NAMES = frozenset({"program", "benchmark", "routine"})
+"""Titles of columns whose entries may be shortened in the middle."""
 
 STYLES = {Verdict.HOLDS: "green", Verdict.FAILS: "red", Verdict.UNTESTABLE: "dim"}
 
 
 def render(report: TableReport, width: int = 100, color: bool = False) -> str:
-    """Return all tables of a report; rows that need more than `width` columns take more."""
+    """Return all tables of a report in lines of at most `width` columns."""
     parts = [part for table in report.tables for part in table_parts(table)]
-    grids = [part for part in parts if isinstance(part, RichTable) and part.show_header]
-    widest = max([width, *(natural_width(grid) for grid in grids)])
-    return print_parts([*parts, *_ending(report)], widest, color)
+    return print_parts([*parts, *_ending(report)], width, color)
 
 
-def table_parts(table: ReportTable) -> Iterator[RenderableType]:
+def render_names(titles: Mapping[str, str], width: int) -> str:
+    """Return the names of tables with their titles."""
+    made = facts()
+    for each in titles.items():
+        made.add_row(*each)
+    return print_parts([made], width, color=False)
+
+
+def table_parts(table: ReportTable) -> Iterator[Part]:
     """Yield the parts of one table: title, caption, rows, the paper's rows, claims, notes."""
-    yield Text(table.title, style="bold")
-    yield Text(table.caption)
-    yield Text("")
+    yield paragraph(table.title, style="bold")
+    yield paragraph(table.caption)
+    yield BLANK
     yield grid(table.columns, [row for row in table.rows if row.kind != "failed"])
-    for name, error in table.failures:
-        yield Text(f"{name} failed: {error}", style="red")
+    for failed, error in table.failures:
+        yield paragraph(f"{failed} failed: {error}", style="red")
     if not table.rows:
-        yield Text("no rows: no program has anything to tell here")
+        yield paragraph("no rows: no program has anything to tell here")
     if table.published is not None:
-        yield Text("")
-        yield Text(f"The paper's numbers ({table.published.source})", style="italic")
-        yield Text(table.published.title)
+        yield BLANK
+        yield paragraph(f"The paper's numbers ({table.published.source})", style="italic")
+        yield paragraph(table.published.title)
         yield grid(table.published.columns, table.published.rows)
     if table.claims:
-        yield Text("")
-        yield Text("Claims", style="italic")
+        yield BLANK
+        yield paragraph("Claims", style="italic")
         yield claims(table.claims)
     for note in (*table.notes, *(table.published.notes if table.published else ())):
-        yield Text(f"note: {note}")
-    yield Text("")
+        yield paragraph(f"note: {note}")
+    yield BLANK
 
 
-def grid(heads: Sequence[Column], rows: Sequence[Row]) -> RichTable:
+def grid(heads: Sequence[Column], rows: Sequence[Row]) -> Table:
     """Return rows under their columns' titles."""
-    made = columns(*((column.title, column.numeric) for column in heads))
+    made = columns(*map(_head, heads))
     for row in rows:
-        made.add_row(*cells(heads, row), style="bold" if row.kind == "average" else None)
+        texts = zip(heads, row.values, cells(heads, row), strict=True)
+        entries = (_entry(column, value, shown) for column, value, shown in texts)
+        made.add_row(*entries, style="bold" if row.kind == "average" else "")
     return made
 
 
-def claims(found: Sequence[Claim]) -> RichTable:
+def _head(column: Column) -> LayoutColumn:
+    if column.numeric:
+        return number(column.title)
+    return name(column.title) if column.title in NAMES else text(column.title)
+
+
+def _entry(column: Column, value: object, shown: str) -> Value:
+    """Return a count as a number, which has a short form; everything else as the text shown."""
+    if column.form is Form.COUNT and isinstance(value, int):
+        return value
+    return readable(shown) if column.title == "routine" else shown
+
+
+def claims(found: Sequence[Claim]) -> Table:
     """Return claims with their verdicts."""
-    made = RichTable.grid(padding=(0, 2))
-    made.add_column(no_wrap=True)
-    made.add_column(overflow="fold")
+    made = facts()
     for claim in found:
-        made.add_row(Text(claim.verdict.value, style=STYLES[claim.verdict]), claim.text)
+        made.add_row(Styled(claim.verdict.value, STYLES[claim.verdict]), claim.text)
         made.add_row("", f"{claim.figure}{f'. Why: {claim.why}' if claim.why else ''}")
     return made
 
 
-def _ending(report: TableReport) -> Iterator[RenderableType]:
+def _ending(report: TableReport) -> Iterator[Part]:
     if report.left_out:
-        yield Text(f"not made, for the file has no results: {', '.join(report.left_out)}")
+        yield paragraph(f"not made, for the file has no results: {', '.join(report.left_out)}")

@@ -10,10 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 
-from rich.console import RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import (
     EdgeCount,
@@ -25,9 +21,23 @@ from profiler.profiles.profile import (
     RoutineProfile,
 )
 from profiler.reports import mode_facts
+from profiler.reports.display import visible
+from profiler.reports.layout import Kind, Styled
 from profiler.reports.mode_text import losses, path_kinds, sizes
-from profiler.reports.numbers import group_digits, percent, plural
-from profiler.reports.tables import columns, grid, print_parts, section
+from profiler.reports.names import brief, readable
+from profiler.reports.numbers import identifier, percent, plural
+from profiler.reports.tables import (
+    Part,
+    Table,
+    columns,
+    grid,
+    name,
+    number,
+    paragraph,
+    print_parts,
+    section,
+    text,
+)
 from simulator.isa.sparc import SIGNALS
 
 SHOWN_BLOCKS = 12
@@ -64,7 +74,7 @@ def render(measurement: Measurement, top: int = 10, width: int = 100, color: boo
     return print_parts(list(sections(measurement, top)), width, color)
 
 
-def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
+def sections(measurement: Measurement, top: int) -> Iterable[Part]:
     """Yield the parts of the report."""
     yield summary(measurement)
     yield from section("Totals", totals(measurement))
@@ -81,7 +91,7 @@ def sections(measurement: Measurement, top: int) -> Iterable[RenderableType]:
             yield from section("Hot edges", hot_edges(measurement, top))
     yield from section(REFUSED_TITLE, refused_calls(measurement))
     for warning in measurement.warnings:
-        yield Text(f"warning: {warning}", style="yellow")
+        yield paragraph(f"warning: {warning}", style="yellow")
 
 
 def summary(measurement: Measurement) -> Table:
@@ -94,19 +104,19 @@ def summary(measurement: Measurement) -> Table:
         table.add_row("runs", f"{measurement.runs}, added up")
     table.add_row("base", plural(measurement.base, "instruction"))
     table.add_row("added", plural(measurement.added, "instruction"))
-    table.add_row("overhead", Text(percent(measurement.added, measurement.base), style="bold"))
+    table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
     return table
 
 
-def program_text(measurement: Measurement) -> Text:
+def program_text(measurement: Measurement) -> str:
     """Say what ran."""
     program = measurement.program
-    return Text(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
+    return visible(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
 
 
 def ending_rows(table: Table, measurement: Measurement) -> None:
     """Say how the run ended."""
-    table.add_row("ended", Text(ending_text(measurement.ending)))
+    table.add_row("ended", visible(ending_text(measurement.ending)))
     if measurement.partial:
         table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
 
@@ -121,8 +131,8 @@ def ending_text(ending: Ending) -> str:
         case "interrupted":
             return "interrupted (Ctrl-C)"
         case "signal":
-            name = SIGNALS.get(ending.signal or 0, "a real-time signal")
-            return f"killed by signal {ending.signal} ({name})"
+            signal = SIGNALS.get(ending.signal or 0, "a real-time signal")
+            return f"killed by signal {ending.signal} ({signal})"
         case "fault":
             detail = "" if ending.fault is None else f": {fault_text(ending.fault)}"
             return f"killed by signal {ending.signal}{detail}"
@@ -142,31 +152,29 @@ def refusal_text(refusal: RefusalInfo) -> str:
 
 
 def _place_text(stop: FaultInfo | RefusalInfo) -> str:
-    text = f"at {stop.pc:#x}"
+    found = f"at {stop.pc:#x}"
     if stop.routine is not None:
-        text += f" in {stop.routine}+{stop.offset:#x}"
+        found += f" in {brief(stop.routine)}+{stop.offset:#x}"
     if stop.source is not None:
-        text += f" ({stop.source.file}:{stop.source.line})"
-    return text
+        found += f" ({stop.source.file}:{stop.source.line})"
+    return found
 
 
 def refused_calls(measurement: Measurement) -> Table:
     """List the system calls that were refused, and how they were answered."""
-    table = columns(("times", True), ("answer", False), ("system call", False))
+    table = columns(number("times"), text("answer"), text("system call"))
     for call in measurement.refused_calls:
-        table.add_row(group_digits(call.count), call.error, Text(call.name))
+        table.add_row(call.count, call.error, call.name)
     return table
 
 
 def totals(measurement: Measurement) -> Table:
     """List the run's counts by their plain names."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column()
-    for name, count in measurement.counts.items():
-        table.add_row(group_digits(count), COUNT_NAMES.get(name, name.replace("_", " ")))
+    table = grid(Kind.NUMBER, Kind.TEXT)
+    for key, count in measurement.counts.items():
+        table.add_row(count, COUNT_NAMES.get(key, key.replace("_", " ")))
     executed = sum(routine.activations > 0 for routine in measurement.routines)
-    table.add_row(group_digits(executed), f"of {plural(len(measurement.routines), 'routine')} ran")
+    table.add_row(executed, f"of {plural(len(measurement.routines), 'routine')} ran")
     return table
 
 
@@ -176,27 +184,23 @@ def routines(measurement: Measurement, top: int) -> Table:
     shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
     with_cuts = any(routine.cut_edges for routine in shown)
     table = columns(
-        ("added", True),
-        ("instructions", True),
-        ("overhead", True),
-        ("entered", True),
-        ("paths", True),
-        *([("cuts", True)] if with_cuts else []),
-        ("counters", False),
-        ("register", False),
-        ("routine", False),
+        *map(number, ("added", "instructions", "overhead", "entered", "paths")),
+        *([number("cuts")] if with_cuts else []),
+        text("counters"),
+        text("register"),
+        name("routine"),
     )
     for routine in shown:
         table.add_row(
-            group_digits(routine.added),
-            group_digits(routine.instructions),
+            routine.added,
+            routine.instructions,
             percent(routine.added, routine.instructions),
-            group_digits(routine.activations),
-            group_digits(routine.potential_paths),
-            *([str(routine.cut_edges or "-")] if with_cuts else []),
+            routine.activations,
+            routine.potential_paths,
+            *([routine.cut_edges or "-"] if with_cuts else []),
             counters_text(routine),
             routine.path_register or "-",
-            Text(routine.name),
+            readable(routine.name),
         )
     return table
 
@@ -211,12 +215,9 @@ def counters_text(routine: RoutineProfile) -> str:
 def hot_paths(measurement: Measurement, top: int) -> Table:
     """List the paths that executed most instructions."""
     table = columns(
-        ("share", True),
-        ("count", True),
-        ("length", True),
-        ("path", True),
-        ("routine", False),
-        ("blocks, source lines", False),
+        *map(number, ("share", "count", "length", "path")),
+        name("routine"),
+        text("blocks, source lines"),
     )
     ranked = [
         (path.count * path.instructions, routine, path)
@@ -228,11 +229,11 @@ def hot_paths(measurement: Measurement, top: int) -> Table:
     for flow, routine, path in ranked[:top]:
         table.add_row(
             percent(flow, measurement.base),
-            group_digits(path.count),
-            group_digits(path.instructions),
-            "partial" if path.partial else str(path.id),
-            Text(routine.name),
-            Text(path_text(path, measurement)),
+            path.count,
+            path.instructions,
+            "partial" if path.partial else identifier(path.id),
+            readable(routine.name),
+            path_text(path, measurement),
         )
     return table
 
@@ -243,9 +244,9 @@ def path_text(path: PathCount, measurement: Measurement) -> str:
     names = [
         VertexName(start, position in slots).text("") for position, start in enumerate(path.blocks)
     ]
-    text = " > ".join(shorten(names))
-    source = lines_text(path, measurement)
-    return f"{text}\n{source}" if source else text
+    blocks = " > ".join(shorten(names))
+    source = visible(lines_text(path, measurement))
+    return f"{blocks}\n{source}" if source else blocks
 
 
 def lines_text(path: PathCount, measurement: Measurement) -> str:
@@ -273,12 +274,9 @@ def shorten(names: Sequence[str]) -> list[str]:
 def hot_edges(measurement: Measurement, top: int) -> Table:
     """List the edges crossed most often."""
     table = columns(
-        ("count", True),
-        ("routine", False),
-        ("edge", False),
-        ("kind", False),
-        ("counter", False),
-        ("source line", False),
+        number("count"),
+        name("routine"),
+        *map(text, ("edge", "kind", "counter", "source line")),
     )
     ranked = [
         (edge.count, routine, edge)
@@ -289,19 +287,19 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
     ranked.sort(key=lambda each: (-each[0], each[1].address))
     for count, routine, edge in ranked[:top]:
         table.add_row(
-            group_digits(count),
-            Text(routine.name),
+            count,
+            readable(routine.name),
             f"{edge.source.text('')} > {edge.target.text('')}",
             str(edge.kind),
             "yes" if edge.instrumented else "-",
-            Text(edge_line(edge, measurement)),
+            edge_line(edge, measurement),
         )
     return table
 
 
 def hot_blocks(measurement: Measurement, top: int) -> Table:
     """List the blocks executed most often."""
-    table = columns(("count", True), ("routine", False), ("block", False), ("source line", False))
+    table = columns(number("count"), name("routine"), text("block"), text("source line"))
     ranked = [
         (count, routine, block)
         for routine in measurement.routines
@@ -311,10 +309,10 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     ranked.sort(key=lambda each: (-each[0], each[1].address))
     for count, routine, block in ranked[:top]:
         table.add_row(
-            group_digits(count),
-            Text(routine.name),
+            count,
+            readable(routine.name),
             block.text(""),
-            Text(source_line((block,), measurement)),
+            source_line((block,), measurement),
         )
     return table
 
@@ -329,5 +327,5 @@ def source_line(vertices: Iterable[VertexName], measurement: Measurement) -> str
     for vertex in vertices:
         if isinstance(vertex.start, int) and vertex.start in measurement.lines:
             place = measurement.lines[vertex.start]
-            return f"{place.file}:{place.line}"
+            return visible(f"{place.file}:{place.line}")
     return ""

@@ -1,0 +1,25 @@
+"""Names of routines as reports for people show them."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from profiler.reports.display import shorten, visible
+from simulator.binary.demangling import demangle
+
+LONGEST_IN_TEXT = 60
+"""Cells that a name takes in a sentence or a heading; tables have their own rules."""
+
+HEADING = 24
+"""Cells that follow the name in the heading of a listing and stay on its line."""
+
+
+@cache
+def readable(name: str) -> str:
+    """Return a symbol's name demangled, and with nothing in it that a terminal would obey."""
+    return visible(demangle(name))
+
+
+def brief(name: str, width: int = LONGEST_IN_TEXT) -> str:
+    """Return a readable name that is short enough for a sentence."""
+    return shorten(readable(name), width)
