@@ -59,6 +59,7 @@ def _apt(cache: Path, *arguments: str) -> None:
         f"Dir::Cache={home}/cache",
         "APT::Sandbox::User=",
         "Acquire::Languages=none",
+        "Acquire::Retries=3",
         "APT::Update::Error-Mode=any",  # a list that cannot be fetched is an error
     )
     settings = [word for option in options for word in ("-o", option)]
