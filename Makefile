@@ -2,6 +2,7 @@
 # make test   set up (cross compilers and qemu too, where that is allowed), run the tests
 # make check  format, lint, types, import contracts
 # make long   all tests, the long ones too
+# make ci     check, then all tests, where nothing that tests need may be missing (.ci/run)
 # make bench  speed, as a table
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing)
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
@@ -19,7 +20,7 @@ SUITE ?= spec-like
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long bench results structure baselines format fixtures clean toolchain
+.PHONY: run test check long ci bench results structure baselines format fixtures clean toolchain
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -29,6 +30,11 @@ test: $(VENV)/.installed-dev toolchain
 
 long: $(VENV)/.installed-dev toolchain
 	$(BIN)/python -m pytest -n $(WORKERS) --long
+
+# pytest comes last: its closing line, with the counts, is the last one.
+ci: check
+	tools/install_toolchain.sh
+	$(BIN)/python -m pytest -n $(WORKERS) --long --strict-skips --durations=30
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check $(SOURCES)

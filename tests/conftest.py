@@ -9,7 +9,9 @@ qemu
 long
     The test takes more than a few seconds; it runs with `--long` only.
 
-Tests that cannot run are skipped with the reason and the command that installs what they lack.
+Tests that cannot run are skipped with the reason and the command that installs what they lack;
+with `--strict-skips` that is a failure (`support.skips`). `support.seeds` has the markers `seeds`
+and `fresh_seeds`.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Callable, Sequence
@@ -41,6 +44,12 @@ WIDTH_FLAGS = {
 }
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus", "v8": "qemu-sparc"}
 INSTALL = "run `tools/install_toolchain.sh`"
+pytest_plugins = ["tests.support.seeds", "tests.support.skips"]
+
+# Whoever starts pytest in the background (`nohup`, `&` in a script) may ignore Ctrl-C on its
+# behalf, and every program that a test starts would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile(
     "simprof",

@@ -12,13 +12,12 @@ import re
 import shutil
 import struct
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
-from pathlib import Path
 
 from profiler.engine import kernel_cache
+from profiler.profiles.scratch import scratch_directory
 from profiler.reports.doctor import Diagnosis, SystemCheck
 from profiler.request.request import GuestOptions, RunRequest
 
@@ -157,10 +156,10 @@ def trial_run() -> tuple[int, int, int]:
     """Profile the trial program: its instructions, exit status, and count of its loop's edge."""
     from profiler.session.session import run_program
 
-    with tempfile.TemporaryDirectory(prefix="simprof-") as directory:
-        program = Path(directory) / "trial.elf"
+    with scratch_directory("simprof-trial-") as directory:
+        program = directory / "trial.elf"
         program.write_bytes(trial_program())
-        request = RunRequest(program, GuestOptions(root=Path(directory)))
+        request = RunRequest(program, GuestOptions(root=directory))
         measurement = run_program(request)
     loops = sum(
         edge.count

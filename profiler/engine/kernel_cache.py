@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import atexit
 import os
-import shutil
-import tempfile
+from contextlib import ExitStack
 from pathlib import Path
+
+from profiler.profiles.scratch import scratch_directory
 
 VARIABLE = "NUMBA_CACHE_DIR"
 PACKAGES = ("profiler/engine", "profiler/trace", "simulator/cpu")
@@ -22,9 +23,9 @@ def ensure() -> None:
     """Make sure that kernels can be cached; called before numba is imported."""
     if is_usable():
         return
-    directory = tempfile.mkdtemp(prefix="simprof-kernels-")
-    atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    os.environ[VARIABLE] = directory
+    kept = ExitStack()
+    atexit.register(kept.close)
+    os.environ[VARIABLE] = str(kept.enter_context(scratch_directory("simprof-kernels-")))
 
 
 def is_usable() -> bool:

@@ -1,10 +1,16 @@
-"""Output files that are there whole or not at all."""
+"""Output files that are there whole or not at all, and nothing else beside them.
+
+A new file has no name while it is written (`O_TMPFILE`), so that a process that is killed leaves
+nothing of it. A file that takes another's place needs a name for a moment, between two system
+calls; what is left there by a kill in between is removed when the same file is written again.
+"""
 
 from __future__ import annotations
 
 import os
 import tempfile
 from pathlib import Path
+from typing import BinaryIO
 
 from simulator.errors import UsageError
 
@@ -51,14 +57,90 @@ def write_atomically(path: Path, data: bytes) -> None:
 
 
 def replace(target: Path, data: bytes) -> None:
-    """Write a new file beside `target`, then put it in its place."""
+    """Write a new file in the directory of `target`, then put it in its place."""
+    descriptor = _unnamed(target.parent)
+    if descriptor is None:
+        _replace_by_named_file(target, data)
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        _write(file, data)
+        os.fchmod(descriptor, permissions(target))
+        try:
+            _name(descriptor, target)
+        except FileExistsError:
+            _put_in_place(descriptor, target)
+
+
+def create(path: Path, data: bytes) -> None:
+    """Write a file that is not there yet.
+
+    Raises
+    ------
+    FileExistsError
+        If it is there, made by another process in the meantime, say. It is left as it is.
+    OSError
+        If it cannot be written.
+    """
+    descriptor = _unnamed(path.parent)
+    if descriptor is None:
+        with path.open("xb") as file:
+            _write(file, data)
+        return
+    with os.fdopen(descriptor, "wb") as file:
+        _write(file, data)
+        os.fchmod(descriptor, permissions(path))
+        _name(descriptor, path)
+
+
+def _unnamed(directory: Path) -> int | None:
+    """Open a new file without a name; None where the system has none, or cannot name it later."""
+    if not Path("/proc/self/fd").is_dir():
+        return None
+    try:
+        return os.open(directory, os.O_TMPFILE | os.O_WRONLY, 0o600)
+    except (OSError, AttributeError):
+        return None
+
+
+def _write(file: BinaryIO, data: bytes) -> None:
+    file.write(data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
+def _name(descriptor: int, path: Path) -> None:
+    """Give the unnamed file behind a descriptor a name that is not taken."""
+    # With a directory's descriptor, which an absolute path does not need, Python calls linkat(2).
+    os.link(f"/proc/self/fd/{descriptor}", path, src_dir_fd=descriptor, follow_symlinks=True)
+
+
+def _put_in_place(descriptor: int, target: Path) -> None:
+    """Put an unnamed file in the place of `target`.
+
+    Processes that write the same file at the same time may take each other's new file away, or
+    put it in place: each is whole, and each process tries until a new one is there.
+    """
+    new = target.with_name(f".{target.name}.new")
+    while True:
+        try:
+            _name(descriptor, new)
+        except FileExistsError:
+            new.unlink(missing_ok=True)
+            continue
+        try:
+            new.replace(target)
+        except FileNotFoundError:
+            continue
+        return
+
+
+def _replace_by_named_file(target: Path, data: bytes) -> None:
+    """Do as `replace` with a file that has a name while it is written."""
     descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
     temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+            _write(file, data)
         temporary.chmod(permissions(target))
         temporary.replace(target)
     except BaseException:

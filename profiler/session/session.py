@@ -25,10 +25,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from profiler.profiles.profile import Measurement
+from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import Phase, RunRequest, Setting
 from profiler.schemes.registry import definition, judges
 from profiler.session.discover import late_words
@@ -136,8 +135,8 @@ def _check_traces(
         if position == 0 and study.trace is not None and study.trace.path.is_file():
             check_trace(study.trace.path, setting.name, events)
             continue
-        with TemporaryDirectory(prefix="simprof-self-check-") as directory:
-            path = Path(directory) / "trace"
+        with scratch_directory("simprof-self-check-") as directory:
+            path = directory / "trace"
             write_trace(study, after, setting, path)
             check_trace(path, setting.name, events)
 

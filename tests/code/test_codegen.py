@@ -77,7 +77,7 @@ def every_edge(cfg: ControlFlowGraph) -> InstrumentationPlan:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.seeds(range(25))
 def test_a_counter_on_every_edge(machine: MachineKind, seed: int) -> None:
     lab = Lab(machine, seed)
     base = lab.execute(lab.items)
@@ -91,7 +91,7 @@ def test_a_counter_on_every_edge(machine: MachineKind, seed: int) -> None:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.seeds(range(25))
 def test_instrumented_routines(machine: MachineKind, seed: int) -> None:
     lab = Lab(machine, seed)
     base = lab.execute(lab.items)

@@ -70,7 +70,7 @@ def crossings_of(lab: Lab, edges: tuple[int, ...]) -> list[int]:
     return [edges.count(edge.id) for edge in lab.cfg.edges]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeds(range(12))
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("name", SETTINGS)
 def test_counters_and_cost_are_those_of_the_plan(
@@ -200,7 +200,7 @@ def test_branches_into_delay_slots(name: str, machine: MachineKind, several: boo
     check(lab, edges, base, name)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.seeds(range(12))
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("mode", ["witness", "bits"])
 def test_traces_and_cost_are_those_of_the_plan(mode: str, machine: MachineKind, seed: int) -> None:

@@ -64,7 +64,7 @@ def table_of(bench: CodeBench) -> tuple[dict[int, int], list[list[int]], int]:
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.seeds(range(6))
 def test_routine_equals_model(machine: MachineKind, seed: int) -> None:
     bench, symbols = bench_with_routines(machine)
     bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))

@@ -36,7 +36,7 @@ def check_seed(compile_c: Callable[..., Path], directory: Path, seed: int) -> No
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("seed", range(1000, 1030))
+@pytest.mark.seeds(range(1000, 1030))
 def test_random_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, seed: int) -> None:
     check_seed(compile_c, tmp_path, seed)
 
@@ -44,12 +44,21 @@ def test_random_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path,
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("decade", range(100))
+@pytest.mark.seeds(range(1000))
 def test_more_random_programs_are_exact(
-    compile_c: Callable[..., Path], tmp_path: Path, decade: int
+    compile_c: Callable[..., Path], tmp_path: Path, seed: int
 ) -> None:
-    for seed in range(10 * decade, 10 * decade + 10):
-        check_seed(compile_c, tmp_path, seed)
+    check_seed(compile_c, tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.fresh_seeds(60)
+def test_random_programs_that_nobody_has_seen_are_exact(
+    compile_c: Callable[..., Path], tmp_path: Path, seed: int
+) -> None:
+    check_seed(compile_c, tmp_path, seed)
 
 
 @pytest.mark.toolchain

@@ -133,17 +133,21 @@ def check(seed: int) -> None:
     assert driver.lowering.products.lost == 0
 
 
-@pytest.mark.parametrize("seeds", [range(0, 40), range(40, 80), range(80, 120)], ids=str)
-def test_every_scheme_counts_what_plain_execution_counts(seeds: range) -> None:
-    for seed in seeds:
-        check(seed)
+@pytest.mark.seeds(range(120))
+def test_every_scheme_counts_what_plain_execution_counts(seed: int) -> None:
+    check(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("first", range(1000, 2000, 100))
-def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(first: int) -> None:
-    for seed in range(first, first + 100):
-        check(seed)
+@pytest.mark.seeds(range(1000, 2000))
+def test_every_scheme_counts_what_plain_execution_counts_on_more_graphs(seed: int) -> None:
+    check(seed)
+
+
+@pytest.mark.long
+@pytest.mark.fresh_seeds(200)
+def test_every_scheme_counts_what_plain_execution_counts_on_fresh_graphs(seed: int) -> None:
+    check(seed)
 
 
 def test_segments_tell_walks_apart_and_join_to_them() -> None:

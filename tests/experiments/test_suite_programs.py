@@ -212,7 +212,7 @@ def cosines(block: list[int]) -> list[float]:
 
 
 @pytest.mark.parametrize(("name", "tolerance"), [("jfdctint", 2), ("fdct", 20)])
-@pytest.mark.parametrize("seed", range(1, 4))
+@pytest.mark.seeds(range(1, 4))
 def test_transforms(name: str, tolerance: int, seed: int, tmp_path: Path) -> None:
     """Both give eight times the cosine transform; fdct, multiplied by its algorithm's factors."""
     path = SUITES / "bin" / "v9" / f"{name}.elf"

@@ -21,7 +21,7 @@ from profiler.cli import run
 from profiler.experiments.cells import workers
 from profiler.experiments.cells.cells import Cell, CellResult, Job, failure
 from profiler.experiments.cells.cluster import pack, run_on_cluster, run_parcel
-from profiler.experiments.cells.obtain import Order, carry_out, local_runner, obtain
+from profiler.experiments.cells.obtain import Order, Runner, carry_out, local_runner, obtain
 from profiler.experiments.cells.run import JobGroup, groups
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.cells.store import Store
@@ -234,12 +234,33 @@ def test_a_parcel_needs_none_of_the_senders_files(fixture_elf: Find, tmp_path: P
 # --- kills
 
 
+def noted(run: Runner, executed: list[str]) -> Runner:
+    """Return what runs groups and notes of which programs they are."""
+
+    def run_and_note(work: Sequence[JobGroup]) -> Iterator[workers.Finished]:
+        for number, results in run(work):
+            executed.append(work[number][0].cell.benchmark)
+            yield number, results
+
+    return run_and_note
+
+
+def programs_in(path: Path) -> set[str]:
+    """Programs of which a results file has something."""
+    with Store(path, create=False) as store:
+        return {cell.benchmark for cell in store.cells()}
+
+
 def start_sweep(order: Order, path: Path, *more: str) -> subprocess.Popen[bytes]:
+    """Start the command; its temporary files go into a folder beside the file."""
+    temporary = path.parent / "temporary"
+    temporary.mkdir()
     command = [sys.executable, "-c", "from profiler.cli import main; main()", "sweep"]
     for job in order.jobs[:: len(MODES)]:
         command += ["--program", str(job.program)]
     command += ["--modes", ",".join(MODES), "-o", str(path), *more]
-    return subprocess.Popen(command, start_new_session=True)
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    return subprocess.Popen(command, start_new_session=True, env=environment)
 
 
 def rows_when(path: Path, wanted: int) -> int:
@@ -295,10 +316,15 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(
     while any(map(is_running, left)) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert left and not any(map(is_running, left)), "workers outlive their sweep"
-    outcome = sweep(order, path, run_here)
+    while list((tmp_path / "temporary").iterdir()):
+        assert time.monotonic() < deadline, "temporary files outlive their sweep"
+        time.sleep(0.02)
+    stored, executed = programs_in(path), list[str]()
+    outcome = sweep(order, path, noted(run_here, executed))
     assert outcome.reused == len(before)
+    assert sorted([*executed, *stored]) == sorted(PROGRAMS), "nothing is run twice"
     after = times_of(path)
-    assert {key: after[key] for key in before} == before, "nothing is run twice"
+    assert {key: after[key] for key in before} == before
     assert rows_of(path) == serial
 
 
@@ -558,9 +584,11 @@ def test_a_sweep_on_a_cluster_killed_half_way_goes_on_where_it_was(
         finally:
             os.kill(process.pid, signal.SIGKILL)
             process.wait()
-        before = times_of(path)
-        outcome = sweep(order, path, lambda work: run_on_cluster(work, address))
+        before, stored = times_of(path), programs_in(path)
+        executed = list[str]()
+        outcome = sweep(order, path, noted(lambda work: run_on_cluster(work, address), executed))
     assert outcome.reused == len(before) >= len(MODES)
+    assert sorted([*executed, *stored]) == sorted(PROGRAMS)
     after = times_of(path)
     assert {key: after[key] for key in before} == before
     assert rows_of(path) == serial

@@ -32,7 +32,7 @@ def random_plan(rng: random.Random, cfg: ControlFlowGraph) -> InstrumentationPla
     return plan_pp(cfg, weights=weights, path_limit=limit, table=table).plan
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.seeds(range(80))
 def test_repeated_walks_count_and_cost_what_single_ones_do(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, rng.choice((2, 6, 12, 40)))

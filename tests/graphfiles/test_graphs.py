@@ -288,7 +288,7 @@ def random_document(rng: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_random_files(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     document = random_document(rng)

@@ -67,7 +67,7 @@ def test_back_edges_and_exits_cannot_be_cut() -> None:
     assert dag.cut_edges == (edge(cfg, "B>C"),)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_random_graphs_become_acyclic(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     make_dag(cfg, depth_first(cfg)).validate()

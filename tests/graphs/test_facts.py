@@ -22,7 +22,7 @@ def test_a_loop_with_two_entries_is_irreducible() -> None:
     assert facts.back_edges == 1
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_paths_are_counted_before_any_edge_is_cut(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     facts = graph_facts(cfg)

@@ -65,7 +65,7 @@ def test_check_names_what_is_wrong() -> None:
     check(cfg, (3, 3, 2), {1: 1})
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_random_executions_propagate_on_any_tree(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)

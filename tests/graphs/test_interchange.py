@@ -82,7 +82,7 @@ def test_any_graph_comes_back_whole(cfg: ControlFlowGraph) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS, ids=WAY_NAMES)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds(range(20))
 def test_random_graphs_and_weights_come_back(
     way: Callable[[nx.MultiDiGraph], nx.MultiDiGraph], seed: int
 ) -> None:

@@ -56,7 +56,7 @@ def test_irreducible_loop_is_no_natural_loop() -> None:
     assert natural_loops(cfg, dfs) == ()
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_against_slow_references(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     dfs = depth_first(cfg)
@@ -70,7 +70,7 @@ def test_against_slow_references(seed: int) -> None:
             assert position[each.source] < position[each.target]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_dominators_against_networkx(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     dfs = depth_first(cfg)
@@ -80,7 +80,7 @@ def test_dominators_against_networkx(seed: int) -> None:
     assert immediate_dominators(cfg, dfs) == expected
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_reducible_means_acyclic_without_dominating_back_edges(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     dfs = depth_first(cfg)
@@ -97,7 +97,7 @@ def test_reducible_means_acyclic_without_dominating_back_edges(seed: int) -> Non
     assert is_reducible(cfg, dfs) == nx.is_directed_acyclic_graph(rest)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_loops_nest(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     loops = natural_loops(cfg, depth_first(cfg))

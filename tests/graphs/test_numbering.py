@@ -76,7 +76,7 @@ def test_parallel_edges_are_paths_of_their_own() -> None:
     assert len({numbering.decode(path_id) for path_id in range(3)}) == 3
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(range(40))
 def test_all_paths_come_in_the_order_of_their_numbers(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     numbering = numbered(cfg)
@@ -199,7 +199,7 @@ def test_limit_must_be_positive() -> None:
         find_cut_edges(make_dag(cfg, depth_first(cfg)), 0)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeds(range(150))
 def test_numbering_is_perfect(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, 8)

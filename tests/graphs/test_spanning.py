@@ -18,7 +18,7 @@ def random_ends(rng: random.Random) -> tuple[int, list[tuple[int, int]]]:
     return count, [(rng.randrange(count), rng.randrange(count)) for _ in range(rng.randint(0, 20))]
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.seeds(range(80))
 @pytest.mark.parametrize("least", [False, True])
 def test_weight_against_networkx(seed: int, least: bool) -> None:
     rng = random.Random(seed)
@@ -79,7 +79,7 @@ def test_figure_7_increment_of_b_d_is_four() -> None:
     assert [edge(cfg, ends) for ends in named] == list(tree.chords)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_increments_and_potentials_agree_with_values_on_every_path(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, 7)
@@ -106,7 +106,7 @@ def test_increments_need_the_root_edge() -> None:
         chord_increments(tree, [0])
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(range(40))
 def test_validate_maximum_accepts_the_forests_of_greatest_weight_and_no_others(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randint(2, 5)

@@ -46,7 +46,7 @@ def test_infinite_loop_and_unreachable_code() -> None:
     assert uniform(cfg, depth_first(cfg)) == (1.0, 0.0, 1.0, 0.0)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeds(range(150))
 def test_against_the_rules_in_exact_arithmetic(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     dfs = depth_first(cfg)
@@ -55,7 +55,7 @@ def test_against_the_rules_in_exact_arithmetic(seed: int) -> None:
         assert heuristic(cfg, dfs) == pytest.approx([float(weight) for weight in exact])
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_irreducible_graphs_have_finite_weights(seed: int) -> None:
     cfg = random_graph(random.Random(1000 + seed))
     weights = heuristic(cfg, depth_first(cfg))

@@ -106,7 +106,7 @@ def test_table_can_be_forced() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeds(range(150))
 def test_no_path_is_initialised_or_counted_twice(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)
@@ -129,7 +129,7 @@ def test_no_path_is_initialised_or_counted_twice(seed: int) -> None:
         assert sum(text.startswith("r=") for text in texts[1:]) <= 1
 
 
-@pytest.mark.parametrize("seed", range(120))
+@pytest.mark.seeds(range(120))
 def test_dynamic_increments_never_exceed_the_plain_plan(seed: int) -> None:
     """The tree saves: chords execute no more often than all edges with a value would."""
     rng = random.Random(seed)

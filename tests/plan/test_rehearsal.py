@@ -22,7 +22,7 @@ def crossed(cfg: ControlFlowGraph) -> set[int]:
     return {edge for walk in activations(cfg) for edge in walk.edges}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_activations_cross_every_edge_and_are_ways_from_entry(seed: int) -> None:
     cfg = random_graph(random.Random(seed), 8)
     assert crossed(cfg) == live_edges(cfg, depth_first(cfg))
@@ -46,7 +46,7 @@ def test_a_loop_that_is_never_left_ends_early() -> None:
     rehearse(plan_qpt2(cfg), None, activations(cfg))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds(range(20))
 def test_right_plans_pass(seed: int) -> None:
     cfg = random_graph(random.Random(seed), 8)
     walks = activations(cfg)

@@ -111,7 +111,7 @@ def test_cold_paths_are_undercounted_and_obvious_ones_overcounted() -> None:
     assert found.definite == Fraction(94, 100)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_against_walks_that_are_split(seed: int) -> None:
     """The flow is that of the walks, split; without cold edges nothing is misattributed."""
     rng = random.Random(seed)

@@ -46,7 +46,6 @@ from tests.support.figures import edge, letters, named, walk
 from tests.support.scheme_code import GENERATORS
 
 GRAPHS = 100
-BATCH = 20
 LONG_GRAPHS = 1000
 Walks = list[list[int]]
 
@@ -360,31 +359,33 @@ CHECKS = {
 }
 
 
-def check(mode: str, seeds: Sequence[int]) -> None:
-    for seed in seeds:
-        case = random_case(mode, seed)
-        check_plan(case)
-        check_words(case)
-        CHECKS[mode](case)
-        if seed % 4 == 0:
-            check_price(case)
+def check(mode: str, seed: int) -> None:
+    case = random_case(mode, seed)
+    check_plan(case)
+    check_words(case)
+    CHECKS[mode](case)
+    if seed % 4 == 0:
+        check_price(case)
 
 
-def batches(graphs: int, first: int = 0) -> list[range]:
-    return [range(start, start + BATCH) for start in range(first, first + graphs, BATCH)]
-
-
-@pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
+@pytest.mark.seeds(range(GRAPHS))
 @pytest.mark.parametrize("mode", CHECKS)
-def test_random_graphs(mode: str, seeds: range) -> None:
-    check(mode, seeds)
+def test_random_graphs(mode: str, seed: int) -> None:
+    check(mode, seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seeds", batches(LONG_GRAPHS, GRAPHS), ids=str)
+@pytest.mark.seeds(range(GRAPHS, GRAPHS + LONG_GRAPHS))
 @pytest.mark.parametrize("mode", CHECKS)
-def test_more_random_graphs(mode: str, seeds: range) -> None:
-    check(mode, seeds)
+def test_more_random_graphs(mode: str, seed: int) -> None:
+    check(mode, seed)
+
+
+@pytest.mark.long
+@pytest.mark.fresh_seeds(200)
+@pytest.mark.parametrize("mode", CHECKS)
+def test_graphs_that_nobody_has_seen(mode: str, seed: int) -> None:
+    check(mode, seed)
 
 
 def test_every_mode_is_compared() -> None:
@@ -453,41 +454,39 @@ def increments(case: Case) -> int:
     return sum(case.counters.events)
 
 
-@pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
-def test_better_placements_count_less(seeds: range) -> None:
-    for seed in seeds:
-        rng = random.Random(seed)
-        cfg = any_graph(rng)
-        walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
+@pytest.mark.seeds(range(GRAPHS))
+def test_better_placements_count_less(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = any_graph(rng)
+    walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
 
-        def vertex(placement: VertexPlacement) -> int:
-            return increments(run(cfg, "qpt", walks, weights, placement=placement))  # noqa: B023
+    def vertex(placement: VertexPlacement) -> int:
+        return increments(run(cfg, "qpt", walks, weights, placement=placement))
 
-        edges = increments(run(cfg, "qpt2", walks, weights))
-        assert vertex(VertexPlacement.EDGE) == edges
-        assert vertex(VertexPlacement.EDGE_HEURISTIC) <= edges, seed
-        assert edges <= increments(run(cfg, "naive", walks, None)), seed
-        redundant = vertex(VertexPlacement.REDUNDANT)
-        assert vertex(VertexPlacement.VERTEX_OPTIMAL) <= redundant, seed
-        assert redundant == sum(block_counts(cfg, walks)), seed
-        measured = [float(count) for count in edge_counts(cfg, walks)]
-        if not early_ends(cfg, walks):
-            assert increments(run(cfg, "qpt2", walks, measured)) <= edges, seed
+    edges = increments(run(cfg, "qpt2", walks, weights))
+    assert vertex(VertexPlacement.EDGE) == edges
+    assert vertex(VertexPlacement.EDGE_HEURISTIC) <= edges
+    assert edges <= increments(run(cfg, "naive", walks, None))
+    redundant = vertex(VertexPlacement.REDUNDANT)
+    assert vertex(VertexPlacement.VERTEX_OPTIMAL) <= redundant
+    assert redundant == sum(block_counts(cfg, walks))
+    measured = [float(count) for count in edge_counts(cfg, walks)]
+    if not early_ends(cfg, walks):
+        assert increments(run(cfg, "qpt2", walks, measured)) <= edges
 
 
-@pytest.mark.parametrize("seeds", batches(GRAPHS), ids=str)
-def test_path_profiles_agree(seeds: range) -> None:
-    for seed in seeds:
-        rng = random.Random(seed)
-        cfg = any_graph(rng)
-        walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
-        limit = rng.choice((1, 3, 10**8))
-        wanted = profile(run(cfg, "pp", walks, weights, path_limit=limit))
-        assert profile(run(cfg, "bittrace", walks, weights, path_limit=limit)) == wanted, seed
-        once = run(cfg, "kiter", walks, weights, path_limit=limit, iterations=1)
-        assert profile(once) == wanted, seed
-        none = run(cfg, "tpp", walks, weights, path_limit=limit, cold=0.0, loop=0.0)
-        assert profile(none) == wanted, seed
+@pytest.mark.seeds(range(GRAPHS))
+def test_path_profiles_agree(seed: int) -> None:
+    rng = random.Random(seed)
+    cfg = any_graph(rng)
+    walks, weights = random_walks(rng, cfg), random_weights(rng, cfg)
+    limit = rng.choice((1, 3, 10**8))
+    wanted = profile(run(cfg, "pp", walks, weights, path_limit=limit))
+    assert profile(run(cfg, "bittrace", walks, weights, path_limit=limit)) == wanted
+    once = run(cfg, "kiter", walks, weights, path_limit=limit, iterations=1)
+    assert profile(once) == wanted
+    none = run(cfg, "tpp", walks, weights, path_limit=limit, cold=0.0, loop=0.0)
+    assert profile(none) == wanted
 
 
 # The oracle itself

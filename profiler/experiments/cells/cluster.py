@@ -7,7 +7,6 @@ with the work.
 from __future__ import annotations
 
 import logging
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from profiler.experiments.cells.cells import CellResult, failure
 from profiler.experiments.cells.provenance import engine_digest, versions
 from profiler.experiments.cells.run import JobGroup, run_group
 from profiler.experiments.cells.workers import Finished
+from profiler.profiles.scratch import scratch_directory
 from simulator.errors import SimulatorError, UsageError
 
 CONNECT_TIMEOUT = 10.0
@@ -76,8 +76,8 @@ def run_parcel(parcel: Parcel, engine: str) -> tuple[CellResult, ...] | None:
     from profiler.engine import kernel_cache
 
     kernel_cache.ensure()
-    with _ONE_AT_A_TIME, tempfile.TemporaryDirectory(prefix="simprof-parcel-") as directory:
-        return run_group(unpack(parcel, Path(directory)))
+    with _ONE_AT_A_TIME, scratch_directory("simprof-parcel-") as directory:
+        return run_group(unpack(parcel, directory))
 
 
 def unpack(parcel: Parcel, directory: Path) -> JobGroup:

@@ -12,7 +12,6 @@ import hashlib
 import os
 import resource
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from profiler.experiments.cells.cells import CellResult, Job, Kind, failure
 from profiler.experiments.cells.settings import WeightChoice, setting
+from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import needs_edge_profile
 from simulator.errors import SimulatorError, UsageError
@@ -107,7 +107,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
 
     job = group[0]
     with ExitStack() as stack:
-        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simprof-cell-")))
+        directory = stack.enter_context(scratch_directory("simprof-cell-"))
         errors = _output(stack, directory / "stderr")
         profile = None
         if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):

@@ -8,9 +8,7 @@ transaction, so that whatever ends the writer, what was finished is there and no
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
-import tempfile
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -23,6 +21,7 @@ from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kin
 from profiler.experiments.cells.provenance import Versions, row_key
 from profiler.experiments.cells.settings import parse
 from profiler.experiments.suites.directories import cache_directory
+from profiler.profiles import output
 from profiler.profiles.codec import big_integers, decode, encode
 from simulator.errors import UsageError
 
@@ -250,19 +249,15 @@ def _create(path: Path) -> None:
     """Make an empty results file, whole or not at all."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.name}.") as directory:
-            new = Path(directory) / "new"
-            connection = sqlite3.connect(new)
-            connection.executescript(_SCHEMA)
-            connection.close()
-            mask = os.umask(0o077)
-            os.umask(mask)
-            new.chmod(0o666 & ~mask)
-            try:
-                path.hardlink_to(new)  # unlike a rename, never over what another process has made
-            except FileExistsError:
-                if not _exists(path):
-                    new.replace(path)
+        connection = sqlite3.connect(":memory:")
+        connection.executescript(_SCHEMA)
+        empty = connection.serialize()
+        connection.close()
+        try:
+            output.create(path, empty)  # unlike a rename, never over what another has made
+        except FileExistsError:
+            if not _exists(path):
+                output.replace(path, empty)
     except (OSError, sqlite3.Error) as error:
         raise UsageError(f"{path} cannot be written: {error}") from None
 

@@ -13,7 +13,7 @@ import os
 import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -22,6 +22,7 @@ from types import TracebackType
 
 from profiler.experiments.cells.cells import CellResult, failure
 from profiler.experiments.cells.run import JobGroup, peak_memory, run_group
+from profiler.profiles.scratch import scratch_directory
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -80,7 +81,8 @@ class _Team:
     def __init__(self, run: Callable[[JobGroup], tuple[CellResult, ...]]) -> None:
         self._run = run
         # Workers that are ended cannot remove their temporary files: they are all in here.
-        self._directory = tempfile.TemporaryDirectory(prefix="simprof-workers-")
+        self._scratch = ExitStack()
+        self._directory = self._scratch.enter_context(scratch_directory("simprof-workers-"))
         self._context = multiprocessing.get_context("spawn")
         self._idle: list[_Worker] = []
         self.busy: list[_Worker] = []
@@ -99,7 +101,7 @@ class _Team:
             worker.pipe.close()
         for worker in (*self._idle, *self.busy):
             worker.process.join()
-        self._directory.cleanup()
+        self._scratch.close()
 
     def give(self, number: int, group: JobGroup) -> None:
         """Have a worker do a group."""
@@ -112,7 +114,7 @@ class _Team:
     def _start(self) -> _Worker:
         ours, other = self._context.Pipe()
         process = self._context.Process(
-            target=_serve, args=(other, os.getpid(), self._directory.name, self._run), daemon=True
+            target=_serve, args=(other, os.getpid(), str(self._directory), self._run), daemon=True
         )
         process.start()
         other.close()

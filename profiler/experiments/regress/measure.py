@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,6 +26,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.actions import Action
 from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.profiles.profile import Measurement, RoutineProfile
+from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
@@ -80,7 +80,7 @@ def measure(target: Target, context: MeasuringContext) -> Run:
     """
     started = time.monotonic()
     with ExitStack() as stack:
-        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simprof-regress-")))
+        scratch = stack.enter_context(scratch_directory("simprof-regress-"))
         outputs = [_output(stack, scratch / name) for name in ("stdout", "stderr")]
         given = input_facts(target, context.directory)
         request = _request(target, scratch, outputs, context)

@@ -12,7 +12,6 @@ import hashlib
 import json
 import shlex
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -34,6 +33,7 @@ from profiler.experiments.suites.suite import (
     Width,
 )
 from profiler.experiments.suites.toolchain import BuildError
+from profiler.profiles.scratch import scratch_directory
 from simulator.errors import SimulatorError, UsageError
 
 CLOCK = "clock.c"
@@ -168,22 +168,27 @@ class Builder:
             if tree.is_dir():
                 return tree
             teller.tell(job, "fetching")
-            scratch = tree.with_name(f"{tree.name}.new")
-            shutil.rmtree(scratch, ignore_errors=True)
-            if recipe.package is None:
-                scratch.mkdir()
-            else:
-                with self._locked("archives"):
-                    archive = fetch.archive(recipe.package, self._cache)
-                fetch.unpack(archive, scratch, recipe.package.directory)
-            work = scratch / recipe.directory
-            for file in copied_sources(recipe):
-                shutil.copy(file, work)
-            log = self._log(f"{job.benchmark.name}-sources")
-            for command in recipe.prepare:
-                toolchain.run(shlex.split(command), work, log)
-            scratch.replace(tree)
+            with scratch_directory("tree-", self._cache) as scratch:
+                new = scratch / "new"
+                self._prepare(job, new)
+                new.replace(tree)
         return tree
+
+    def _prepare(self, job: BuildJob, tree: Path) -> None:
+        """Make the directory of a benchmark's sources."""
+        recipe = job.benchmark.recipe
+        if recipe.package is None:
+            tree.mkdir()
+        else:
+            with self._locked("archives"):
+                archive = fetch.archive(recipe.package, self._cache)
+            fetch.unpack(archive, tree, recipe.package.directory)
+        work = tree / recipe.directory
+        for file in copied_sources(recipe):
+            shutil.copy(file, work)
+        log = self._log(f"{job.benchmark.name}-sources")
+        for command in recipe.prepare:
+            toolchain.run(shlex.split(command), work, log)
 
     def _log(self, name: str) -> Path:
         log = self._cache / "logs" / f"{name}.log"
@@ -193,11 +198,11 @@ class Builder:
     def _compile(self, job: BuildJob, tree: Path, planned: BuiltProgram) -> BuiltProgram:
         """Build the program in a copy of the tree, or outside of it, and record it."""
         log = self._log(f"{job.benchmark.name}-{planned.build}")
-        with tempfile.TemporaryDirectory(prefix="build-", dir=self._cache) as scratch:
+        with scratch_directory("build-", self._cache) as scratch:
             if job.benchmark.recipe.commands:
-                product = execute_commands(job, tree, Path(scratch) / "source", log)
+                product = execute_commands(job, tree, scratch / "source", log)
             else:
-                product = compile_sources(job, tree, Path(scratch) / "program", log)
+                product = compile_sources(job, tree, scratch / "program", log)
             check_program(product, job.width)
             product.chmod(0o755)
             result = BuiltProgram(**(vars(planned) | {"sha256": fetch.digest(product)}))

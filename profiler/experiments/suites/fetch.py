@@ -14,6 +14,7 @@ from pathlib import Path
 
 from profiler.experiments.suites.suite import Package
 from profiler.experiments.suites.toolchain import BuildError, run
+from profiler.profiles.scratch import scratch_directory
 
 SOURCE_LIST = (
     "deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]"
@@ -33,12 +34,10 @@ def archive(package: Package, cache: Path) -> Path:
     path = directory / package.archive
     if not path.exists():
         directory.mkdir(parents=True, exist_ok=True)
-        try:
-            _apt(cache, "source", "--download-only", "--tar-only", package.name)
-        except BuildError:
-            # No lists yet, or they are old.
-            _apt(cache, "update")
-            _apt(cache, "source", "--download-only", "--tar-only", package.name)
+        with scratch_directory("fetch-", cache) as scratch:
+            _download(package, cache, scratch)
+            for fetched in scratch.iterdir():  # a package may have several archives
+                fetched.replace(directory / fetched.name)
     if not path.exists():
         raise BuildError(f"Debian no longer has {package.archive}: update the suite's packages")
     if digest(path) != package.sha256:
@@ -46,8 +45,19 @@ def archive(package: Package, cache: Path) -> Path:
     return path
 
 
-def _apt(cache: Path, *arguments: str) -> None:
-    """Run apt-get with all its state below the cache."""
+def _download(package: Package, cache: Path, directory: Path) -> None:
+    """Fetch a package's archives into `directory`, which may hold parts of them meanwhile."""
+    wanted = ("source", "--download-only", "--tar-only", package.name)
+    try:
+        _apt(cache, directory, *wanted)
+    except BuildError:
+        # No lists yet, or they are old.
+        _apt(cache, directory, "update")
+        _apt(cache, directory, *wanted)
+
+
+def _apt(cache: Path, directory: Path, *arguments: str) -> None:
+    """Run apt-get in a directory, with all its state below the cache."""
     home = cache / "apt"
     for name in ("lists/partial", "cache/archives/partial"):
         (home / name).mkdir(parents=True, exist_ok=True)
@@ -59,10 +69,11 @@ def _apt(cache: Path, *arguments: str) -> None:
         f"Dir::Cache={home}/cache",
         "APT::Sandbox::User=",
         "Acquire::Languages=none",
+        "Acquire::Retries=3",
         "APT::Update::Error-Mode=any",  # a list that cannot be fetched is an error
     )
     settings = [word for option in options for word in ("-o", option)]
-    run(["apt-get", "-q", *settings, *arguments], cache / "archives")
+    run(["apt-get", "-q", *settings, *arguments], directory)
 
 
 def digest(path: Path) -> str:

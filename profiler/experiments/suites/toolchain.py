@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import signal
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
 from profiler.experiments.suites.suite import BUILDS, Width
+from profiler.profiles.scratch import if_killed
 from simulator.errors import SimulatorError
 
 COMPILERS: Mapping[str, str] = MappingProxyType(
@@ -55,14 +58,14 @@ def run(command: Sequence[str | Path], directory: Path, log: Path | None = None)
     """
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(
+        process = subprocess.Popen(
             words,
             cwd=directory,
             env=environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            check=False,
+            process_group=0,
         )
     except FileNotFoundError:
         known = words[0] in (*COMPILERS.values(), "make")
@@ -70,14 +73,30 @@ def run(command: Sequence[str | Path], directory: Path, log: Path | None = None)
         raise BuildError(f"{words[0]} is not installed: {remedy}") from None
     except OSError as error:
         raise BuildError(f"{words[0]} cannot be started ({error.strerror})") from None
-    output = done.stdout.decode(errors="replace")
+    output = _output_of(process).decode(errors="replace")
     if log is not None:
         with log.open("a") as file:
             file.write(f"$ {shlex.join(words)}\n{output}")
-    if done.returncode != 0:
+    if process.returncode != 0:
         where = "" if log is None else f" (all of it: {log})"
         raise BuildError(f"{words[0]} failed: {first_complaint(output)}{where}")
     return output
+
+
+def _output_of(process: subprocess.Popen[bytes]) -> bytes:
+    """Wait for the leader of a process group and return what the group wrote.
+
+    None of the group, as compilers that `make` started, goes on when this process is killed or
+    interrupted.
+    """
+    with if_killed('kill -9 "-$1"', str(process.pid)):
+        try:
+            return process.communicate()[0]
+        except BaseException:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            raise
 
 
 def environment() -> dict[str, str]:

@@ -399,7 +399,7 @@ def check_random_graph(seed: int) -> None:
     assert mine.edges == theirs.edges
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_random_graphs(seed: int) -> None:
     check_random_graph(seed)
 

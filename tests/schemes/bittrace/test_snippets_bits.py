@@ -154,7 +154,7 @@ def check_table(bench: CodeBench, words: int, model: HashTableModel) -> None:
         assert node_of(bench, table, last)[0] == model.last
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.seeds(range(3))
 @pytest.mark.parametrize("words", WORD_COUNTS)
 @pytest.mark.parametrize("machine", MACHINES)
 def test_routine_equals_model(machine: MachineKind, words: int, seed: int) -> None:

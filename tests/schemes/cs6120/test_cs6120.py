@@ -42,7 +42,7 @@ def check_walks(cfg: ControlFlowGraph, walks: list[list[int]]) -> None:
         check(cfg, reading.edges or (), counters.early, len(walks))
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_counts_are_true(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)
@@ -50,7 +50,7 @@ def test_counts_are_true(seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 1100))
+@pytest.mark.seeds(range(100, 1100))
 def test_counts_are_true_on_many_graphs(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_routine(rng, 14)
@@ -73,18 +73,18 @@ def check_program(seed: int, routines: int = 3) -> None:
             assert plan.read(counters).edges == true
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_library_counts_crossings_in_whole_programs(seed: int) -> None:
     check_program(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 1100))
+@pytest.mark.seeds(range(100, 1100))
 def test_library_counts_crossings_in_many_programs(seed: int) -> None:
     check_program(seed, 1 + seed % 4)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_no_execution_is_miscounted(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_routine(rng, 5)
@@ -106,7 +106,7 @@ def disrupted_places(plan: CallsPlan) -> list[Disruptions]:
     return fewer + [Disruptions(blocks, edges - {edge}) for edge in free]
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_every_disruption_is_necessary(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_routine(rng, 5)
@@ -235,7 +235,7 @@ def test_chords_are_those_of_qpt2() -> None:
         assert plan_calls_optimal(cfg, weights=weights).plan.pair_edges == chords
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_iteration_and_tree_agree(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, 12)

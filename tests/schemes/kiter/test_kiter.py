@@ -87,16 +87,15 @@ def check_random_graph(seed: int) -> None:
     assert_profile_is_exact(cfg, plan, walks, loops)
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeds(range(150))
 def test_random_graphs(seed: int) -> None:
     check_random_graph(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("block", range(10))
-def test_many_random_graphs(block: int) -> None:
-    for seed in range(1000 + 100 * block, 1100 + 100 * block):
-        check_random_graph(seed)
+@pytest.mark.seeds(range(1000, 2000))
+def test_many_random_graphs(seed: int) -> None:
+    check_random_graph(seed)
 
 
 # The paper's example
@@ -314,7 +313,7 @@ def test_table_4_cl_hash() -> None:
 # One iteration: EPP
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_one_iteration_is_pp(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng) if seed % 2 else random_loops(rng)

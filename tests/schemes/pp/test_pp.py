@@ -173,7 +173,7 @@ def test_any_graph_any_execution(
     assert_profile_is_exact(cfg, plan, [random_walk(rng, cfg) for _ in range(12)])
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeds(range(150))
 def test_random_graphs(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)

@@ -34,7 +34,7 @@ def test_straight_line_counts_once() -> None:
     assert plan.edge_counts([7]) == (7,) * 5
 
 
-@pytest.mark.parametrize("seed", range(150))
+@pytest.mark.seeds(range(150))
 def test_random_graphs(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)
@@ -50,7 +50,7 @@ def test_random_graphs(seed: int) -> None:
     check(cfg, counts, early, activations=20)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_measured_weights_give_the_fewest_increments(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)

@@ -324,7 +324,7 @@ def check_random_graph(seed: int) -> None:
     assert spent[VertexPlacement.EDGE] <= sum(map(len, walks))  # a counter on every edge
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_random_graphs(seed: int) -> None:
     check_random_graph(seed)
 
@@ -335,7 +335,7 @@ def test_a_thousand_random_graphs() -> None:
         check_random_graph(seed)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(range(40))
 def test_edges_are_told_exactly_where_blocks_determine_them(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, 6)
@@ -361,7 +361,7 @@ def small_graph(rng: random.Random, most_edges: int) -> ControlFlowGraph:
             return cfg
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(range(40))
 def test_vertex_optimal_is_the_minimum(seed: int) -> None:
     """With measured weights no set of blocks that tells all counts executes less often."""
     rng = random.Random(seed)
@@ -382,7 +382,7 @@ def test_vertex_optimal_is_the_minimum(seed: int) -> None:
     assert len(plan.counted) == fewest
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.seeds(range(25))
 def test_spanning_tree_is_the_minimum(seed: int) -> None:
     """With measured weights no set of edges that tells all counts executes less often."""
     rng = random.Random(seed)
@@ -399,7 +399,7 @@ def test_spanning_tree_is_the_minimum(seed: int) -> None:
     assert increments(plan, walks) == cheapest(candidates, edge_truth(cfg, walks), works)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_figure_3_hierarchy_of_profiling_problems(seed: int) -> None:
     """BL94 figure 3(a): Vprof(Ecnt) <= Eprof(Ecnt) and Vprof(Ecnt) <= Vprof(Vcnt), at optimum.
 
@@ -421,7 +421,7 @@ def test_figure_3_hierarchy_of_profiling_problems(seed: int) -> None:
     assert increments(heuristic, walks) <= increments(plan_qpt2(cfg, weights=weights), walks)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_exact_max_heuristic_max_exact_min_ordering(seed: int) -> None:
     """BL94 graph 4: reductions Exact-Max >= Heuristic-Max, Heuristic-Min >= Exact-Min."""
     rng = random.Random(seed)

@@ -132,22 +132,22 @@ def check_random(seed: int) -> None:
     check_plan(cfg, plan, walks)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_random_graphs(seed: int) -> None:
     check_random(seed)
 
 
 @pytest.mark.long
-def test_many_random_graphs() -> None:
-    for seed in range(100, 1100):
-        check_random(seed)
+@pytest.mark.seeds(range(100, 1100))
+def test_many_random_graphs(seed: int) -> None:
+    check_random(seed)
 
 
 def profile_by_record(plan: TppPlan | PathPlan, reading: Reading) -> Counter[PathRecord]:
     return Counter({plan.decode(path): count for path, count in reading.paths.items()})
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_nothing_removed_is_pp(seed: int) -> None:
     """TPP(0, 0) tells every path as `pp` does, and counts no more often."""
     rng = random.Random(seed)
@@ -166,7 +166,7 @@ def test_nothing_removed_is_pp(seed: int) -> None:
     assert profile_by_record(tpp, tpp.read(mine)) == profile_by_record(pp, pp.read(theirs))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.seeds(range(40))
 def test_pruned_code_counts_no_more_than_whole_code(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)
@@ -696,7 +696,7 @@ def test_thresholds_are_exact_decimals() -> None:
     assert plan_tpp(cfg, counts, cold=0.11, loop=0, cold_always=True).cold
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.seeds(range(50))
 def test_local_criterion(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng)

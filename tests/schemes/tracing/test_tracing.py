@@ -286,12 +286,12 @@ def check_random(seed: int) -> None:
             assert isinstance(token, WriteTrace)
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_random_graphs(seed: int) -> None:
     check_random(seed)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(100, 1100))
+@pytest.mark.seeds(range(100, 1100))
 def test_many_random_graphs(seed: int) -> None:
     check_random(seed)

@@ -1,0 +1,75 @@
+"""What a process leaves behind when it is killed: nothing.
+
+SIGKILL leaves no time to tidy up. So a shell waits beside the process, at the other end of a pipe
+that the system closes when the process ends, however it ends; then the shell does what the process
+no longer can. It has a session of its own, so that a terminal's signals do not reach it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+SHELL = "/bin/sh"
+_REMOVE = 'rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }'
+"""Again after a second: others that are ended at the same moment may still write there."""
+
+
+@contextmanager
+def if_killed(action: str, *arguments: str) -> Iterator[None]:
+    """Have a shell do something should this process end before the `with` block does.
+
+    Where no shell can be started, nothing does it.
+
+    Parameters
+    ----------
+    action
+        Command of a POSIX shell; `arguments` are its `$1`, `$2` and so on.
+    """
+    script = f"read -r _ || {{ {action}; }}"
+    try:
+        shell = subprocess.Popen(
+            [SHELL, "-c", script, "simprof", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        with suppress(BrokenPipeError):
+            shell.communicate(b"done\n")
+
+
+@contextmanager
+def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]:
+    """Make a directory that is gone after the `with` block, or once this process is killed.
+
+    Parameters
+    ----------
+    parent
+        Where; None: where temporary files belong (`tempfile.gettempdir`).
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    place = Path(tempfile.gettempdir()) if parent is None else parent.resolve()
+    path = place / f"{prefix}{os.getpid()}-{os.urandom(4).hex()}"
+    with if_killed(_REMOVE, str(path)):
+        path.mkdir(mode=0o700)
+        try:
+            yield path
+        finally:
+            shutil.rmtree(path, ignore_errors=True)
