@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
-from profiler.experiments.cells.settings import CellSetting
+from profiler.experiments.cells.settings import CellSetting, setting
 from profiler.experiments.tables.published import published
 from profiler.experiments.tables.table import (
     Bars,
@@ -117,21 +117,30 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class View:
-    """Which input and build tables are made of.
+    """Which input, build and blocks tables are made of.
 
     Attributes
     ----------
     input
         The input that stands where papers have "ref"; needs of "train" keep that.
+    blocks
+        The value of the option `blocks` for needs that give it one (BL94's); None: their own.
     """
 
     input: str = "ref"
     build: str = DEFAULT_BUILD
+    blocks: str | None = None
 
     def cell(self, need: Need, program: str) -> Cell:
         """Return the cell that meets a need."""
         chosen = self.input if need.input == "ref" else need.input
-        return Need(need.setting, chosen, need.kind).cell(program, self.build)
+        return Need(self._setting(need), chosen, need.kind).cell(program, self.build)
+
+    def _setting(self, need: Need) -> CellSetting:
+        options: dict[str, object] = dict(need.setting.options)
+        if self.blocks is None or "blocks" not in options:
+            return need.setting
+        return setting(need.setting.mode, **{**options, "blocks": self.blocks})
 
 
 def make(

@@ -1,4 +1,4 @@
-"""The option of `qpt`: where its counters are."""
+"""The options of `qpt` and `qpt2`: where counters are, and what a block is."""
 
 from __future__ import annotations
 
@@ -16,10 +16,24 @@ class VertexPlacement(StrEnum):
     EDGE = "edge"  # on the chords of a spanning tree, as `qpt2`: Eprof(Ecnt)
 
 
+class BlockBasis(StrEnum):
+    """What the blocks are that counters are placed for."""
+
+    SPLIT = "split"  # those of docs/SEMANTICS.md, which end at calls and delay slots
+    MERGED = "merged"  # BL94's straight-line sequences: `graphs.contraction`
+
+
 PLACEMENT = SchemeOption(
     name="placement",
     kind=VertexPlacement,
     default=VertexPlacement.REDUNDANT,
     help="where the counters are.",
     hint=f"give one of {', '.join(VertexPlacement)}",
+)
+BLOCKS = SchemeOption(
+    name="blocks",
+    kind=BlockBasis,
+    default=BlockBasis.SPLIT,
+    help="blocks that end at calls and delay slots, or straight-line splits merged.",
+    hint=f"give one of {', '.join(BlockBasis)}",
 )

@@ -9,6 +9,8 @@ plan                  counters                               BL94            the
 `qpt` VERTEX_OPTIMAL  in the cheapest blocks                 Vprof(Vcnt)     `VertexFlow`
 `qpt` EDGE_HEURISTIC  on those chords but some               Vprof(Ecnt)     figures 6 and 8
 ====================  =====================================  ==============  =================
+
+`make_plan` plans either for our blocks or for BL94's (`BlockBasis`).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.contraction import contract
 from profiler.graphs.flow import NO_EXITS, block_counts, propagate
 from profiler.graphs.loops import depth_first, live_edges
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
@@ -24,7 +27,8 @@ from profiler.graphs.weights import heuristic
 from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.qpt.options import VertexPlacement
+from profiler.schemes.qpt.merged import MergedPlan, merged
+from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from profiler.schemes.qpt.vertex_counts import (
     VertexFlow,
     block_weights,
@@ -232,6 +236,20 @@ def plan_qpt(
         return VertexPlan(cfg, plan, edge_weights, flow.counted, flow)
     every = tuple(block.id for block in cfg.blocks if block.id in dfs.reached)
     return VertexPlan(cfg, _counter_plan(blocks=every), edge_weights, every, None)
+
+
+def make_plan(
+    cfg: ControlFlowGraph,
+    placement: VertexPlacement,
+    blocks: BlockBasis,
+    weights: Sequence[float] | None = None,
+) -> EdgePlan | VertexPlan | EdgeHeuristicPlan | MergedPlan:
+    """Plan as `plan_qpt`, for the blocks that `blocks` chooses; `weights` by edge id of `cfg`."""
+    if blocks is BlockBasis.SPLIT:
+        return plan_qpt(cfg, placement=placement, weights=weights)
+    contraction = contract(cfg)
+    kept = None if weights is None else contraction.weights(weights)
+    return merged(contraction, plan_qpt(contraction.graph, placement=placement, weights=kept))
 
 
 def _validate_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> None:
