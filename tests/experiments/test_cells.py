@@ -211,6 +211,7 @@ def test_common_paths_are_weighted_by_the_reference_run() -> None:
 SETTINGS = (
     "pp", "qpt2", "qpt", "tpp", "tpp[cold=1,loop=1]", "kiter", "witness", "calls",
     "qpt2[weights=exact]", "pp[weights=exact]", "qpt[blocks=merged]", "qpt2[blocks=merged]",
+    "qpt2[weights=postorder]",
 )  # fmt: skip
 
 
@@ -270,6 +271,7 @@ def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellRes
         ("redundant", "qpt"),
         ("heuristic-max", "qpt2"),
         ("exact-max", "qpt2[weights=exact]"),
+        ("postorder-max", "qpt2[weights=postorder]"),
     ):
         assert trees[tree].increments == found[name].counts["edge_increments"]
         assert trees[tree].counters == sum(row.instrumented_edges for row in found[name].routines)

@@ -331,7 +331,8 @@ def test_bl94_graphs() -> None:
     def result(added: int, increments: int, jumps: int = 0) -> CellResult:
         made = counts(edge_increments=increments, jumps=jumps, blocks=250)
         trees = {
-            name: TreeCost(1, cost) for name, cost in zip(TREES, (120, 40, 60, 30, 80), strict=True)
+            name: TreeCost(1, cost)
+            for name, cost in zip(TREES, (120, 40, 60, 30, 80, 48), strict=True)
         }
         return CellResult(base=1200, added=added, counts=made, trees=trees)
 
@@ -351,7 +352,7 @@ def test_bl94_graphs() -> None:
     row = only_row(table_of("bl94-graph3", found))
     assert (row["edge"], row["edge_heuristic"], row["vertex"]) == (2.5, 3.0, 2.0)
     table = table_of("bl94-graph4", found)
-    assert list(only_row(table).values())[1:] == [3.0, 2.0, 4.0, 1.5]
+    assert list(only_row(table).values())[1:] == [3.0, 2.0, 4.0, 1.5, 2.5]
     assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 3
     row = only_row(table_of("bl94-graph5", found))
     assert (row["heuristic"], row["exact"]) == (1.25, 1.125)
@@ -368,6 +369,15 @@ def test_bl94_is_made_of_merged_blocks_unless_split_ones_are_asked_for(name: str
 
     assert blocks(View()) == blocks(View(blocks="merged")) == {"merged"}
     assert blocks(View(blocks="split")) == {"split"}
+
+
+def test_a_table_says_what_its_blocks_are() -> None:
+    def caption(name: str, view: View) -> str:
+        return make(TABLES[name], [], {}, view).caption
+
+    assert "straight-line code, calls included" in caption("bl94-graph2", View())
+    assert "end at calls and delay slots" in caption("bl94-graph2", View(blocks="split"))
+    assert caption("epp1", View()) == caption("epp1", View(blocks="split"))
 
 
 def test_other_papers_tables_do_not_depend_on_bl94s_blocks() -> None:

@@ -311,9 +311,17 @@ class PathRow:
     instructions: int
 
 
-TREES = ("redundant", "heuristic-max", "heuristic-min", "exact-max", "exact-min")
+TREES = (
+    "redundant",
+    "heuristic-max",
+    "heuristic-min",
+    "exact-max",
+    "exact-min",
+    "postorder-max",
+)
 """Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a
-least spanning tree by BL94's heuristic and by this very run's edge counts."""
+least spanning tree by BL94's heuristic and by this very run's edge counts; of a
+greatest by Goldberg's weights (BL94 7.1.4)."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from profiler.code.sites import Where
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
-from profiler.graphs.weights import measured
+from profiler.graphs.loops import depth_first
+from profiler.graphs.weights import measured, postorder
 from profiler.plan.decoders import GuidedDecoder, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
@@ -173,6 +174,7 @@ def _placements(events: RoutineEvents, plain: SchemeOptions) -> Iterator[tuple[s
     exact = measured(cfg, events.edges)
     yield "exact-max", make_plan(cfg, "qpt2", plain, exact)
     yield "exact-min", make_plan(cfg, "qpt2", plain, [-weight for weight in exact])
+    yield "postorder-max", make_plan(cfg, "qpt2", plain, postorder(cfg, depth_first(cfg)))
 
 
 def has_trees(mode: str) -> bool:

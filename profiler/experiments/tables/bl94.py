@@ -150,8 +150,7 @@ TABLE2 = TableSpec(
     "BL94 table 2: edges with counters",
     f"{PAPER}, table 2",
     "Edges of all routines of the program file, library included; those with a counter; those of "
-    "them whose code needs no unconditional jump. Blocks as BL94 has them: calls and annulled "
-    "delay slots end none (--blocks).",
+    "them whose code needs no unconditional jump.",
     (
         Column("program", "program"),
         Column("edges", "edges", Form.COUNT),

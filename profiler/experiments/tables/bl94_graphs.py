@@ -82,8 +82,7 @@ GRAPH1 = TableSpec(
     "BL94 graph 1: normalised times of profiling",
     f"{PAPER}, graph 1",
     "Instructions of the profiled run by those of the run without profiling: a counter in every "
-    "block (redundant), on the chords of a spanning tree (optimal). Blocks as BL94 has them: calls "
-    "and annulled delay slots end none (--blocks).",
+    "block (redundant), on the chords of a spanning tree (optimal).",
     (
         PROGRAM,
         Column("redundant", "redundant", Form.RATIO),
@@ -166,8 +165,7 @@ GRAPH2 = TableSpec(
     "BL94 graph 2: reduction of increments and of instrumentation",
     f"{PAPER}, graph 2",
     "Redundant by optimal: counter increments; instructions at 5 an increment and 1 a jump, as "
-    "the paper counts. Inst/block: instructions of a dynamic block. Blocks as BL94 has them: calls "
-    "and annulled delay slots end none (--blocks).",
+    "the paper counts. Inst/block: instructions of a dynamic block.",
     (
         PROGRAM,
         Column("block", "inst/block", Form.DECIMAL),
@@ -306,13 +304,15 @@ GRAPH4 = TableSpec(
     "BL94 graph 4: heuristic and exact weights, greatest and least spanning trees",
     f"{PAPER}, graph 4",
     "Increments of a counter in every block by those on the chords of the spanning tree. Exact "
-    "weights are the edge counts of the same run.",
+    "weights are the edge counts of the same run. Post-order: Goldberg's weights (7.1.4, without "
+    "numbers).",
     (
         PROGRAM,
         Column("heuristic-max", "Heuristic-Max", Form.RATIO),
         Column("heuristic-min", "Heuristic-Min", Form.RATIO),
         Column("exact-max", "Exact-Max", Form.RATIO),
         Column("exact-min", "Exact-Min", Form.RATIO),
+        Column("postorder-max", "Post-order-Max", Form.RATIO),
     ),
     {"optimal": OPTIMAL},
     trees,

@@ -155,7 +155,7 @@ def make(
         spec.name,
         spec.title,
         spec.source,
-        spec.caption,
+        f"{spec.caption}{_about_blocks(spec, view)}",
         spec.columns,
         with_averages(spec.columns, rows) if spec.averaged else tuple(rows),
         published(spec.name),
@@ -168,6 +168,15 @@ def make(
     family = table.published.family if table.published else ""
     made = beside(table, {program.name: program.partners(family) for program in programs})
     return replace(made, claims=claims)
+
+
+def _about_blocks(spec: TableSpec, view: View) -> str:
+    """Say what a basic block is in a table that has a choice (BL94's)."""
+    if not any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
+        return ""
+    if view.blocks == "split":
+        return " Basic blocks end at calls and delay slots (--blocks split)."
+    return " Basic blocks as BL94 has them: straight-line code, calls included."
 
 
 def _rows(
