@@ -342,6 +342,7 @@ def test_bl94_graphs() -> None:
         "edge": result(0, 40, 40),
         "edge_heuristic": result(0, 36, 20),
         "vertex": result(0, 60),
+        "mixed": result(0, 48),
         "heuristic": result(300, 1),
         "exact": result(150, 1),
     }
@@ -351,6 +352,7 @@ def test_bl94_graphs() -> None:
     assert (row["block"], row["increments"], row["instructions"]) == (10.0, 3.0, 2.5)
     row = only_row(table_of("bl94-graph3", found))
     assert (row["edge"], row["edge_heuristic"], row["vertex"]) == (2.5, 3.0, 2.0)
+    assert row["mixed"] == 2.5
     table = table_of("bl94-graph4", found)
     assert list(only_row(table).values())[1:] == [3.0, 2.0, 4.0, 1.5, 2.5]
     assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 3

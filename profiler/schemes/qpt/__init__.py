@@ -38,8 +38,8 @@ def _placed_on(plan: RoutinePlan) -> ControlFlowGraph:
 
 
 def _collects(options: Mapping[str, object]) -> ProfileKind:
-    on_edges = options.get("placement") == VertexPlacement.EDGE
-    return ProfileKind.EDGES if on_edges else ProfileKind.BLOCKS
+    of_edges = options.get("placement") in (VertexPlacement.EDGE, VertexPlacement.MIXED)
+    return ProfileKind.EDGES if of_edges else ProfileKind.BLOCKS
 
 
 def _basis(options: Mapping[str, object]) -> str:

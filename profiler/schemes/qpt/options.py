@@ -13,6 +13,7 @@ class VertexPlacement(StrEnum):
     REDUNDANT = "redundant"  # in every block
     VERTEX_OPTIMAL = "vertex-optimal"  # in fewest blocks: Vprof(Vcnt), Knuth and Stevenson
     EDGE_HEURISTIC = "edge-heuristic"  # on edges, as figure 11 chooses them: Vprof(Ecnt)
+    MIXED = "mixed"  # on edges and in blocks: Eprof(Mcnt), tells edges, too
     EDGE = "edge"  # on the chords of a spanning tree, as `qpt2`: Eprof(Ecnt)
 
 

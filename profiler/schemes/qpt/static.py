@@ -6,6 +6,7 @@ from typing import Any
 
 from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.qpt.merged import MergedPlan
+from profiler.schemes.qpt.mixed import MixedPlan
 from profiler.schemes.qpt.planner import EdgeHeuristicPlan, EdgePlan, VertexPlan
 
 
@@ -19,6 +20,9 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
         case EdgeHeuristicPlan():
             counted = {"counted_edges": list(plan.counted), "removed_counters": list(plan.removed)}
             return {"tree": list(plan.tree.in_tree)} | counted
+        case MixedPlan():
+            blocks = [plan.cfg.name_of(block).as_json() for block in plan.counted_blocks]
+            return {"counted_edges": list(plan.counted_edges), "counted_blocks": blocks}
         case VertexPlan():
             return {"counted_blocks": [plan.cfg.name_of(block).as_json() for block in plan.counted]}
     raise AssertionError(f"{type(plan).__name__} is no plan of qpt")

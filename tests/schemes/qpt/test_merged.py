@@ -50,7 +50,9 @@ def test_random_graphs(seed: int, placement: VertexPlacement) -> None:
     reading = read(plan, walks)
     assert reading.edges is None or reading.edges == tuple(exact)
     assert (reading.edges is None) == (read(plan.inner, contracted(cfg, walks)).edges is None)
-    if placement is not VertexPlacement.EDGE:
+    if placement in (VertexPlacement.EDGE, VertexPlacement.MIXED):
+        assert reading.edges is not None
+    else:
         assert reading.blocks == tuple(entered[b.id] for b in cfg.blocks)
     # What the counters hold is what they hold on the contracted graph.
     assert events(plan, walks) == events(plan.inner, contracted(cfg, walks))
