@@ -50,7 +50,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     "--weights",
     type=options.weights,
     default=Weights.HEURISTIC.value,
-    metavar="heuristic|uniform|FILE",
+    metavar="heuristic|uniform|postorder|FILE",
 )
 @scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(

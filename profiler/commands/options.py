@@ -37,11 +37,13 @@ def stack_size(value: str | int) -> int:
 
 
 def weights(value: str | Path) -> Weights | Path:
-    """Return a source of weights: `heuristic`, `uniform`, or a saved profile."""
+    """Return a source of weights: `heuristic`, `uniform`, `postorder`, or a saved profile."""
     if value in [member.value for member in Weights]:
         return Weights(str(value))
     if not value or not possible_path(str(value)).is_file():
-        raise click.BadParameter(f"{value!r} is neither heuristic, uniform nor a profile file")
+        raise click.BadParameter(
+            f"{value!r} is neither heuristic, uniform, postorder nor a profile file"
+        )
     return Path(value)
 
 
@@ -116,9 +118,10 @@ weights_option = click.option(
     "--weights",
     type=weights,
     default=Weights.HEURISTIC.value,
-    metavar="heuristic|uniform|FILE",
+    metavar="heuristic|uniform|postorder|FILE",
     show_default=True,
-    help="Edge-frequency estimates: heuristic, uniform, or a profile saved by `simprof run -o`.",
+    help="Edge-frequency estimates: heuristic, uniform, postorder (Goldberg's), or a profile "
+    "saved by `simprof run -o`.",
 )
 
 

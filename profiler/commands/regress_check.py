@@ -95,7 +95,7 @@ def _fraction(text: str) -> Fraction | None:
 @click.option(
     "--weights",
     type=options.weights,
-    metavar="heuristic|uniform|FILE",
+    metavar="heuristic|uniform|postorder|FILE",
     help="Edge weights in place of the recorded ones.",
 )
 @click.option("--junit", type=options.PATH, metavar="FILE", help="Write JUnit XML.")

@@ -57,7 +57,8 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     "--weights",
     type=names,
     metavar="NAME,...",
-    help="heuristic, uniform, exact (an earlier run's edge counts).  [default: heuristic]",
+    help="heuristic, uniform, postorder, exact (an earlier run's edge counts).  "
+    "[default: heuristic]",
 )
 @click.option(
     "-o", "--output", type=options.PATH, required=True, metavar="SWEEP.db", help="Results file."

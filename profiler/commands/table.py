@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 FAILED = 1
 INPUTS = ("ref", "train")
 WIDTHS = ("64", "32")
+BLOCKS = ("merged", "split")
 FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
@@ -40,6 +41,13 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 )
 @click.option(
     "--width", type=click.Choice(WIDTHS), default="64", show_default=True, help="Build to run."
+)
+@click.option(
+    "--blocks",
+    type=click.Choice(BLOCKS),
+    default="merged",
+    show_default=True,
+    help="BL94's tables: basic blocks as the paper has them, or ending at calls and delay slots.",
 )
 @click.option(
     "--from",
@@ -121,7 +129,8 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
     from profiler.experiments.tables.results import run_tables, stored_tables
     from profiler.experiments.tables.spec import View
 
-    view = View(chosen["input_"], BUILDS[64 if chosen["width"] == "64" else 32])
+    split = None if chosen["blocks"] == "merged" else chosen["blocks"]
+    view = View(chosen["input_"], BUILDS[64 if chosen["width"] == "64" else 32], split)
     only = chosen["only"]
     if chosen["results"] is not None:
         if chosen["cache"] is not None:
@@ -163,6 +172,8 @@ def _command(
         words += ["--input", chosen["input_"]]
     if chosen["width"] != "64":
         words += ["--width", chosen["width"]]
+    if chosen["blocks"] != "merged":
+        words += ["--blocks", chosen["blocks"]]
     if form is not None:
         words.append(f"--{form}")
     return shlex.join(words)

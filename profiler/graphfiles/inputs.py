@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from profiler.graphfiles.reader import GraphDocument, read_file
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
-from profiler.graphs.weights import heuristic, uniform
+from profiler.graphs.weights import heuristic, postorder, uniform
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import Weights
 
@@ -44,6 +44,8 @@ def edge_weights(document: GraphDocument, wanted: Weights | None) -> tuple[float
     cfg = document.cfg
     if wanted is Weights.UNIFORM:
         return uniform(cfg, depth_first(cfg))
+    if wanted is Weights.POSTORDER:
+        return tuple(map(float, postorder(cfg, depth_first(cfg))))
     if wanted is Weights.HEURISTIC:
         return heuristic(cfg, depth_first(cfg))
     if all(weight is None for weight in document.weights):

@@ -21,6 +21,7 @@ class Weights(StrEnum):
 
     HEURISTIC = "heuristic"  # BL94 section 5
     UNIFORM = "uniform"
+    POSTORDER = "postorder"  # Goldberg's, as BL94 7.1.4 has it
 
 
 class TableChoice(StrEnum):

@@ -201,6 +201,11 @@ def _nothing(plan: RoutinePlan) -> dict[str, Any]:
     return {}
 
 
+def _itself(plan: RoutinePlan) -> ControlFlowGraph:
+    """The routine's own graph."""
+    return plan.cfg
+
+
 def _no_text(options: Mapping[str, object]) -> str:
     """Nothing beside the mode's name."""
     return ""
@@ -235,6 +240,8 @@ class SchemeDefinition:
         What its plan was made from, for `static` of `simprof graph`.
     losses
         What it can lose.
+    placed_on
+        The graph whose blocks and edges a plan chose counters from.
     setting_text
         What reports add to its name, of the options of a measurement (" with k = 2").
     """
@@ -250,6 +257,7 @@ class SchemeDefinition:
     code: Callable[[], SchemeCode] = SchemeCode
     describe: Callable[[RoutinePlan], dict[str, Any]] = _nothing
     losses: tuple[Loss, ...] = ()
+    placed_on: Callable[[RoutinePlan], ControlFlowGraph] = _itself
     setting_text: Callable[[Mapping[str, object]], str] = _no_text
 
     def collected(self, options: Mapping[str, object] = MappingProxyType({})) -> ProfileKind:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
-from profiler.graphs.weights import measured, uniform
+from profiler.graphs.weights import measured, postorder, uniform
 from profiler.plan.decoders import RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import EdgeProfile
@@ -98,6 +98,8 @@ class WeightSource:
             return measured(cfg, counts or (0,) * len(cfg.edges))
         if self._weights is Weights.UNIFORM:
             return uniform(cfg, depth_first(cfg))
+        if self._weights is Weights.POSTORDER:
+            return postorder(cfg, depth_first(cfg))
         return None
 
 

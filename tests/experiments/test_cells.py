@@ -210,7 +210,8 @@ def test_common_paths_are_weighted_by_the_reference_run() -> None:
 
 SETTINGS = (
     "pp", "qpt2", "qpt", "tpp", "tpp[cold=1,loop=1]", "kiter", "witness", "calls",
-    "qpt2[weights=exact]", "pp[weights=exact]",
+    "qpt2[weights=exact]", "pp[weights=exact]", "qpt[blocks=merged]", "qpt2[blocks=merged]",
+    "qpt2[weights=postorder]",
 )  # fmt: skip
 
 
@@ -270,6 +271,7 @@ def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellRes
         ("redundant", "qpt"),
         ("heuristic-max", "qpt2"),
         ("exact-max", "qpt2[weights=exact]"),
+        ("postorder-max", "qpt2[weights=postorder]"),
     ):
         assert trees[tree].increments == found[name].counts["edge_increments"]
         assert trees[tree].counters == sum(row.instrumented_edges for row in found[name].routines)
@@ -277,6 +279,26 @@ def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellRes
     assert min(increments) == trees["exact-max"].increments
     assert trees["exact-min"].increments == max(increments[1:])
     assert found["pp"].trees == {}
+
+
+def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellResult]) -> None:
+    """Merging takes counters out of straight lines; the chords of a tree stay as many."""
+    split, merged = found["qpt"], found["qpt[blocks=merged]"]
+    for one, two in zip(split.routines, merged.routines, strict=True):
+        assert (one.placed_blocks, one.placed_edges) == (one.blocks, one.edges)
+        gone = one.placed_blocks - two.placed_blocks
+        assert 0 <= gone <= one.placed_edges - two.placed_edges  # dead edges are gone, too
+        assert two.instrumented_edges == two.placed_blocks
+        assert two.edge_increments <= one.edge_increments
+        assert two.added <= one.added
+    assert merged.counts["edge_increments"] < split.counts["edge_increments"]
+    assert merged.added < split.added
+    chords, others = (found[name].counts for name in ("qpt2", "qpt2[blocks=merged]"))
+    assert chords["edge_increments"] == others["edge_increments"]
+    trees = found["qpt2[blocks=merged]"].trees
+    assert trees["redundant"].increments == merged.counts["edge_increments"]
+    assert trees["heuristic-max"].increments == others["edge_increments"]
+    assert trees["exact-max"] == found["qpt2"].trees["exact-max"]
 
 
 def test_a_cell_does_not_depend_on_what_runs_with_it(

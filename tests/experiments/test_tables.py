@@ -300,9 +300,14 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
 
 
 def test_bl94_tables() -> None:
+    def counted(name: str, blocks: int, edges: int, **numbers: int) -> RoutineRow:
+        """A routine with ten blocks and edges more before they are merged."""
+        merged = {"placed_blocks": blocks, "placed_edges": edges, **numbers}
+        return routine(name, Table.NONE, blocks=blocks + 10, edges=edges + 10, **merged)
+
     rows = (
-        routine("a", Table.NONE, blocks=6, edges=10, instrumented_edges=4, no_jump_edges=3),
-        routine("b", Table.NONE, blocks=14, edges=20, instrumented_edges=8, no_jump_edges=3),
+        counted("a", edges=10, instrumented_edges=4, no_jump_edges=3, blocks=6),
+        counted("b", edges=20, instrumented_edges=8, no_jump_edges=3, blocks=14),
     )
     row = only_row(table_of("bl94-table2", {"plan": CellResult(routines=rows)}))
     assert (row["edges"], row["profiled"], row["profiled_share"]) == (30, 12, 40.0)
@@ -326,30 +331,63 @@ def test_bl94_graphs() -> None:
     def result(added: int, increments: int, jumps: int = 0) -> CellResult:
         made = counts(edge_increments=increments, jumps=jumps, blocks=250)
         trees = {
-            name: TreeCost(1, cost) for name, cost in zip(TREES, (120, 40, 60, 30, 80), strict=True)
+            name: TreeCost(1, cost)
+            for name, cost in zip(TREES, (120, 40, 60, 30, 80, 48), strict=True)
         }
-        return CellResult(base=1000, added=added, counts=made, trees=trees)
+        return CellResult(base=1200, added=added, counts=made, trees=trees)
 
     found = {
         "redundant": result(600, 120),
-        "optimal": result(220, 40, 40),
+        "optimal": result(240, 40, 40),
         "edge": result(0, 40, 40),
         "edge_heuristic": result(0, 36, 20),
         "vertex": result(0, 60),
-        "heuristic": result(250, 1),
-        "exact": result(125, 1),
+        "mixed": result(0, 48),
+        "heuristic": result(300, 1),
+        "exact": result(150, 1),
     }
     row = only_row(table_of("bl94-graph1", found))
-    assert (row["redundant"], row["optimal"]) == (1.6, 1.22)
+    assert (row["redundant"], row["optimal"]) == (1.5, 1.2)
     row = only_row(table_of("bl94-graph2", found))
-    assert (row["block"], row["increments"], row["instructions"]) == (4.0, 3.0, 2.5)
+    assert (row["block"], row["increments"], row["instructions"]) == (10.0, 3.0, 2.5)
     row = only_row(table_of("bl94-graph3", found))
     assert (row["edge"], row["edge_heuristic"], row["vertex"]) == (2.5, 3.0, 2.0)
+    assert row["mixed"] == 2.5
     table = table_of("bl94-graph4", found)
-    assert list(only_row(table).values())[1:] == [3.0, 2.0, 4.0, 1.5]
+    assert list(only_row(table).values())[1:] == [3.0, 2.0, 4.0, 1.5, 2.5]
     assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 3
     row = only_row(table_of("bl94-graph5", found))
     assert (row["heuristic"], row["exact"]) == (1.25, 1.125)
+
+
+BL94 = [name for name in NAMES if name.startswith("bl94") and name != "bl94-table3"]
+
+
+@pytest.mark.parametrize("name", BL94)
+def test_bl94_is_made_of_merged_blocks_unless_split_ones_are_asked_for(name: str) -> None:
+    def blocks(view: View) -> set[str]:
+        cells = TABLES[name].cells([Program("p")], view)
+        return {str(dict(cell.setting.options).get("blocks", "split")) for cell in cells}
+
+    assert blocks(View()) == blocks(View(blocks="merged")) == {"merged"}
+    assert blocks(View(blocks="split")) == {"split"}
+
+
+def test_a_table_says_what_its_blocks_are() -> None:
+    def caption(name: str, view: View) -> str:
+        return make(TABLES[name], [], {}, view).caption
+
+    assert "straight-line code, calls included" in caption("bl94-graph2", View())
+    assert "end at calls and delay slots" in caption("bl94-graph2", View(blocks="split"))
+    assert caption("epp1", View()) == caption("epp1", View(blocks="split"))
+
+
+def test_other_papers_tables_do_not_depend_on_bl94s_blocks() -> None:
+    for name in set(NAMES) - set(BL94):
+        own, split = (
+            list(TABLES[name].cells([Program("p")], v)) for v in (VIEW, View(blocks="split"))
+        )
+        assert own == split
 
 
 def test_kiter_tables_and_cs6120() -> None:

@@ -3,8 +3,9 @@ import random
 import pytest
 
 from profiler.graphs.loops import depth_first, is_reducible
-from profiler.graphs.weights import heuristic, measured, uniform
-from tests.oracles.brute import graph, random_graph, structural_weights
+from profiler.graphs.spanning import maximum_spanning_tree
+from profiler.graphs.weights import heuristic, measured, postorder, uniform
+from tests.oracles.brute import back_edges, graph, random_graph, structural_weights
 from tests.support.figures import bl94_5, by_edge, named
 
 
@@ -61,6 +62,55 @@ def test_irreducible_graphs_have_finite_weights(seed: int) -> None:
     weights = heuristic(cfg, depth_first(cfg))
     assert len(weights) == len(cfg.edges)
     assert all(abs(weight) < 1e12 for weight in weights)
+
+
+def test_goldbergs_weights_number_vertices_as_the_search_leaves_them() -> None:
+    """BL94 7.1.4: an edge has the number of its source, a back edge more than any vertex."""
+    cfg = named("P>Q P>R Q>S R>S S>P S>X", "P", "X")
+    # Left in the order EXIT, X, S, Q, R, P, ENTRY; eight are more than the seven vertices.
+    expected = {
+        "S>P": 8, "X>EXIT": 2, "S>X": 3, "Q>S": 4, "R>S": 5, "P>Q": 6, "P>R": 6, "ENTRY>P": 7,
+    }  # fmt: skip
+    assert cfg.vertex_count == 7
+    assert list(postorder(cfg, depth_first(cfg))) == by_edge(cfg, expected)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_goldbergs_weights_by_a_recursive_search(seed: int) -> None:
+    cfg = random_graph(random.Random(seed))
+    left: list[int] = []
+    seen: set[int] = set()
+
+    def visit(vertex: int) -> None:
+        seen.add(vertex)
+        for edge in cfg.edges:
+            if edge.source == vertex and edge.target not in seen:
+                visit(edge.target)
+        left.append(vertex)
+
+    visit(cfg.entry)
+    back = back_edges(cfg)
+    weights = postorder(cfg, depth_first(cfg))
+    for edge in cfg.edges:
+        if edge.id in back:
+            assert weights[edge.id] > cfg.vertex_count
+        elif edge.source in seen:
+            assert weights[edge.id] == left.index(edge.source) + 1
+        else:
+            assert weights[edge.id] == 0
+
+
+def test_distance_from_the_root_is_not_nesting() -> None:
+    """BL94 figure 17 (b)'s point: far from the root, yet executed by every activation."""
+    cfg = named("A>B A>C B>D B>E D>F E>F F>G C>G G>H G>I H>J I>J", "A", "J")
+    dfs = depth_first(cfg)
+    flow = heuristic(cfg, dfs)
+    ends = [(each.source, each.target) for each in cfg.edges]
+    cost = {}
+    for name, weights in (("heuristic", flow), ("post-order", postorder(cfg, dfs))):
+        tree = maximum_spanning_tree(cfg.vertex_count, ends, weights, (cfg.exit, cfg.entry))
+        cost[name] = sum(flow[chord] for chord in tree.chords)
+    assert cost == {"heuristic": 1.5, "post-order": 2.25}
 
 
 def test_measured_weights_are_checked() -> None:

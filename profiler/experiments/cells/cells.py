@@ -23,7 +23,9 @@ TPP tables 2, 3      `tpp[...]`: `base`, `added`; `lost` flow_blocks, overcounte
 TPP table 4, fig. 9  rows' `num_paths`, `table`
 TPP figure 3         `tpp[...]`: `counts` inferred_paths and path_increments
 BL94 table 1         PLAN cells of `qpt`, `qpt2`: `timing` (not reproducible to the digit)
-BL94 table 2         PLAN cell of `qpt2`: rows' `edges`, `instrumented_edges`, `no_jump_edges`
+BL94 table 2         PLAN cell of `qpt2`: rows' `placed_edges`, `placed_blocks`,
+                     `instrumented_edges`, `no_jump_edges`
+BL94 tables, graphs  settings of `qpt` and `qpt2` have [blocks=merged], too
 BL94 table 3         `bits`, `witness`: `sizes` trace_bits, minimal_trace_bits; `counts`
                      trace_tokens
 BL94 graphs 1-3      `qpt`, `qpt2`, `qpt[placement=...]`: `base`, `added`, `counts`
@@ -172,6 +174,9 @@ class RoutineRow:
     ----------
     blocks, edges, back_edges, irreducible
         The graph.
+    placed_blocks, placed_edges
+        Blocks and edges of the graph that counters were placed on: this one, or BL94's of merged
+        blocks.
     potential_paths
         Acyclic potential paths before truncation (EPP 5.3).
     num_paths
@@ -211,6 +216,8 @@ class RoutineRow:
     path_register: str | None
     instrumented_edges: int
     no_jump_edges: int
+    placed_blocks: int = 0
+    placed_edges: int = 0
     activations: int = 0
     instructions: int = 0
     added: int = 0
@@ -304,9 +311,17 @@ class PathRow:
     instructions: int
 
 
-TREES = ("redundant", "heuristic-max", "heuristic-min", "exact-max", "exact-min")
+TREES = (
+    "redundant",
+    "heuristic-max",
+    "heuristic-min",
+    "exact-max",
+    "exact-min",
+    "postorder-max",
+)
 """Placements of BL94 graph 4: a counter in every block, and the chords of a greatest and of a
-least spanning tree by BL94's heuristic and by this very run's edge counts."""
+least spanning tree by BL94's heuristic and by this very run's edge counts; of a
+greatest by Goldberg's weights (BL94 7.1.4)."""
 
 
 @dataclass(frozen=True)
@@ -373,7 +388,7 @@ class CellResult:
     facts, paths
         Of modes that count paths; `paths` of `pp` only, by key.
     trees
-        Of `qpt2`: by name (`TREES`).
+        Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
     warnings
         One line each.
     timing

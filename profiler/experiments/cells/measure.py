@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 
 from profiler.experiments.cells.cells import CellResult, PathFacts, PathRow, RoutineRow, TreeCost
 from profiler.experiments.cells.path_facts import RoutinePaths, path_facts, path_rows
 from profiler.experiments.cells.rows import has_trees, run_rows, tree_costs
 from profiler.graphs.loops import depth_first
 from profiler.profiles.profile import Measurement
-from profiler.request.request import DEFAULT_MODE, RunRequest, Setting
+from profiler.request.request import DEFAULT_MODE, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import definition
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
@@ -27,9 +28,7 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
     """
     observation = observe(request, settings)
     measurements = measure_all(observation, self_check=request.self_check)
-    trees = {}
-    if any(has_trees(setting.mode) for setting in settings):
-        trees = dict(tree_costs(observation))
+    trees = cache(lambda options: tree_costs(observation, options))
     pairs = zip(observation.schemes, measurements, strict=True)
     return tuple(_result(observation, scheme, measurement, trees) for scheme, measurement in pairs)
 
@@ -38,10 +37,11 @@ def _result(
     observation: Observation,
     scheme: SchemeRun,
     measurement: Measurement,
-    trees: Mapping[str, TreeCost],
+    trees: Callable[[SchemeOptions], Mapping[str, TreeCost]],
 ) -> CellResult:
     rows = tuple(run_rows(observation, scheme, measurement))
     facts, paths = _paths(observation, scheme, measurement)
+    options = scheme.setting.options
     return CellResult(
         base=measurement.base,
         added=measurement.added,
@@ -55,7 +55,7 @@ def _result(
         routines=rows,
         facts=facts,
         paths=paths,
-        trees=trees if has_trees(scheme.setting.mode) else {},
+        trees=trees(SchemeOptions(own=options.own)) if has_trees(scheme.setting.mode) else {},
         warnings=measurement.warnings,
     )
 

@@ -13,7 +13,8 @@ from profiler.code.sites import Where
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
-from profiler.graphs.weights import measured
+from profiler.graphs.loops import depth_first
+from profiler.graphs.weights import measured, postorder
 from profiler.plan.decoders import GuidedDecoder, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
@@ -98,6 +99,7 @@ def _run_row(
         path_register=profile.path_register,
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
+        **_placed_on(scheme.setting.mode, routine_plan),
         activations=profile.activations,
         instructions=profile.instructions,
         added=profile.added,
@@ -109,6 +111,13 @@ def _run_row(
         inferred_paths=_inferred(own.guided_decoder(routine_plan), paths),
         executed_paths=len(paths),
     )
+
+
+def _placed_on(mode: str, routine_plan: RoutinePlan | None) -> dict[str, int]:
+    if routine_plan is None:
+        return {}
+    graph = definition(mode).placed_on(routine_plan)
+    return {"placed_blocks": len(graph.blocks), "placed_edges": len(graph.edges)}
 
 
 def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
@@ -129,28 +138,34 @@ def plan_row(
         num_paths=None if decoder is None else decoder.num_paths,
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
+        **_placed_on(mode, routine_plan),
     )
 
 
-def tree_costs(observation: Observation) -> Mapping[str, TreeCost]:
+def tree_costs(observation: Observation, options: SchemeOptions) -> Mapping[str, TreeCost]:
     """Return what each placement of `cells.TREES` would have counted in an observed run.
 
     An edge counter counts its edge, so exact counts tell that without a run (BL94 6.1 does the
     same).
+
+    Parameters
+    ----------
+    options
+        Those of the schemes' own are kept: what a block is.
     """
+    plain = SchemeOptions(own=options.own)
     totals = dict.fromkeys(TREES, TreeCost(0, 0))
     for events in observation.events.values():
-        for name, placement in _placements(events):
+        for name, placement in _placements(events, plain):
             counts = placement.plan.event_counts(events.edges, events.block_counts)
             old = totals[name]
             totals[name] = TreeCost(old.counters + len(counts), old.increments + sum(counts))
     return totals
 
 
-def _placements(events: RoutineEvents) -> Iterator[tuple[str, RoutinePlan]]:
+def _placements(events: RoutineEvents, plain: SchemeOptions) -> Iterator[tuple[str, RoutinePlan]]:
     """Yield the placements by name; a least spanning tree is a greatest of negated weights."""
     cfg = events.cfg
-    plain = SchemeOptions()
     yield "redundant", make_plan(cfg, "qpt", plain)
     greatest = make_plan(cfg, "qpt2", plain)
     yield "heuristic-max", greatest
@@ -159,6 +174,7 @@ def _placements(events: RoutineEvents) -> Iterator[tuple[str, RoutinePlan]]:
     exact = measured(cfg, events.edges)
     yield "exact-max", make_plan(cfg, "qpt2", plain, exact)
     yield "exact-min", make_plan(cfg, "qpt2", plain, [-weight for weight in exact])
+    yield "postorder-max", make_plan(cfg, "qpt2", plain, postorder(cfg, depth_first(cfg)))
 
 
 def has_trees(mode: str) -> bool:

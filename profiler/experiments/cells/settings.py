@@ -31,6 +31,7 @@ class WeightChoice(StrEnum):
 
     HEURISTIC = "heuristic"  # BL94 section 5
     UNIFORM = "uniform"
+    POSTORDER = "postorder"  # Goldberg's (BL94 7.1.4)
     EXACT = "exact"  # the edge counts of an earlier run with the same input (BL94 6.4)
 
 
@@ -125,8 +126,8 @@ class CellSetting:
             if exact is None:
                 raise ValueError(f"{self.name} needs an edge profile")
             weights = exact
-        elif self.weights is WeightChoice.UNIFORM:
-            weights = Weights.UNIFORM
+        else:
+            weights = Weights(self.weights.value)
         for name in ("weights", "path_limit", "table"):
             options.pop(name, None)
         chosen = SchemeOptions(self.path_limit, weights, self._table, own=tuple(options.items()))

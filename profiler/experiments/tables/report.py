@@ -17,7 +17,7 @@ class TableReport:
     suite, title
         Name of the suite and its title ("" where only results of it are there).
     view
-        Input and build.
+        Input, build and blocks.
     simprof, engine, cost_model
         What made the results (see `provenance.Versions`).
     programs
@@ -50,7 +50,8 @@ class TableReport:
     @property
     def basis(self) -> str:
         """What all numbers rest on, in one line."""
+        blocks = "" if self.view.blocks is None else f", BL94's blocks {self.view.blocks}"
         return (
-            f"suite {self.suite}, input {self.view.input}, build {self.view.build}, "
+            f"suite {self.suite}, input {self.view.input}, build {self.view.build}{blocks}, "
             f"simprof {self.simprof}, cost model {self.cost_model}"
         )

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
-from profiler.experiments.cells.settings import CellSetting
+from profiler.experiments.cells.settings import CellSetting, setting
 from profiler.experiments.tables.published import published
 from profiler.experiments.tables.table import (
     Bars,
@@ -132,21 +132,30 @@ class TableSpec:
 
 @dataclass(frozen=True)
 class View:
-    """Which input and build tables are made of.
+    """Which input, build and blocks tables are made of.
 
     Attributes
     ----------
     input
         The input that stands where papers have "ref"; needs of "train" keep that.
+    blocks
+        The value of the option `blocks` for needs that give it one (BL94's); None: their own.
     """
 
     input: str = "ref"
     build: str = DEFAULT_BUILD
+    blocks: str | None = None
 
     def cell(self, need: Need, program: str) -> Cell:
         """Return the cell that meets a need."""
         chosen = self.input if need.input == "ref" else need.input
-        return Need(need.setting, chosen, need.kind).cell(program, self.build)
+        return Need(self._setting(need), chosen, need.kind).cell(program, self.build)
+
+    def _setting(self, need: Need) -> CellSetting:
+        options: dict[str, object] = dict(need.setting.options)
+        if self.blocks is None or "blocks" not in options:
+            return need.setting
+        return setting(need.setting.mode, **{**options, "blocks": self.blocks})
 
 
 def make(
@@ -162,7 +171,7 @@ def make(
         spec.name,
         spec.title,
         spec.source,
-        spec.caption,
+        f"{spec.caption}{_about_blocks(spec, view)}",
         spec.columns,
         with_averages(spec.columns, rows) if spec.averaged else tuple(rows),
         published(spec.name),
@@ -175,6 +184,15 @@ def make(
     family = table.published.family if table.published else ""
     made = beside(table, {program.name: program.partners(family) for program in programs})
     return replace(made, claims=claims)
+
+
+def _about_blocks(spec: TableSpec, view: View) -> str:
+    """Say what a basic block is in a table that has a choice (BL94's)."""
+    if not any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
+        return ""
+    if view.blocks == "split":
+        return " Basic blocks end at calls and delay slots (--blocks split)."
+    return " Basic blocks as BL94 has them: straight-line code, calls included."
 
 
 def _rows(

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.definition import PlanOrder, ProfileKind, SchemeDefinition
-from profiler.schemes.qpt.options import PLACEMENT, VertexPlacement
+from profiler.schemes.qpt.options import BLOCKS, PLACEMENT, BlockBasis, VertexPlacement
 
 
 def _plan_qpt2(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.qpt.planner import plan_qpt2
-
-    return plan_qpt2(order.cfg, weights=order.weights)
+    return _plan_placed(order, VertexPlacement.EDGE)
 
 
 def _plan_qpt(order: PlanOrder) -> RoutinePlan:
-    from profiler.schemes.qpt.planner import plan_qpt
+    return _plan_placed(order, PLACEMENT.of(order.options))
 
-    return plan_qpt(order.cfg, placement=PLACEMENT.of(order.options), weights=order.weights)
+
+def _plan_placed(order: PlanOrder, placement: VertexPlacement) -> RoutinePlan:
+    from profiler.schemes.qpt.planner import make_plan
+
+    return make_plan(order.cfg, placement, BLOCKS.of(order.options), order.weights)
 
 
 def _describe(plan: RoutinePlan) -> dict[str, Any]:
@@ -28,9 +31,19 @@ def _describe(plan: RoutinePlan) -> dict[str, Any]:
     return describe(plan)
 
 
+def _placed_on(plan: RoutinePlan) -> ControlFlowGraph:
+    from profiler.schemes.qpt.merged import MergedPlan
+
+    return plan.contraction.graph if isinstance(plan, MergedPlan) else plan.cfg
+
+
 def _collects(options: Mapping[str, object]) -> ProfileKind:
-    on_edges = options.get("placement") == VertexPlacement.EDGE
-    return ProfileKind.EDGES if on_edges else ProfileKind.BLOCKS
+    of_edges = options.get("placement") in (VertexPlacement.EDGE, VertexPlacement.MIXED)
+    return ProfileKind.EDGES if of_edges else ProfileKind.BLOCKS
+
+
+def _basis(options: Mapping[str, object]) -> str:
+    return " on merged blocks" if options.get("blocks") == BlockBasis.MERGED else ""
 
 
 QPT2 = SchemeDefinition(
@@ -38,7 +51,10 @@ QPT2 = SchemeDefinition(
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
     plan=_plan_qpt2,
     reads=("weights",),
+    options=(BLOCKS,),
     describe=_describe,
+    placed_on=_placed_on,
+    setting_text=_basis,
 )
 QPT = SchemeDefinition(
     mode="qpt",
@@ -46,7 +62,8 @@ QPT = SchemeDefinition(
     collects=_collects,
     plan=_plan_qpt,
     reads=("weights",),
-    options=(PLACEMENT,),
+    options=(PLACEMENT, BLOCKS),
     describe=_describe,
-    setting_text=lambda options: f" with placement {options.get('placement')}",
+    placed_on=_placed_on,
+    setting_text=lambda options: f" with placement {options.get('placement')}{_basis(options)}",
 )

@@ -1,4 +1,4 @@
-"""The option of `qpt`: where its counters are."""
+"""The options of `qpt` and `qpt2`: where counters are, and what a block is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ class VertexPlacement(StrEnum):
     REDUNDANT = "redundant"  # in every block
     VERTEX_OPTIMAL = "vertex-optimal"  # in fewest blocks: Vprof(Vcnt), Knuth and Stevenson
     EDGE_HEURISTIC = "edge-heuristic"  # on edges, as figure 11 chooses them: Vprof(Ecnt)
+    MIXED = "mixed"  # on edges and in blocks: Eprof(Mcnt), tells edges, too
     EDGE = "edge"  # on the chords of a spanning tree, as `qpt2`: Eprof(Ecnt)
+
+
+class BlockBasis(StrEnum):
+    """What the blocks are that counters are placed for."""
+
+    SPLIT = "split"  # those of docs/SEMANTICS.md, which end at calls and delay slots
+    MERGED = "merged"  # BL94's straight-line sequences: `graphs.contraction`
 
 
 PLACEMENT = SchemeOption(
@@ -22,4 +30,11 @@ PLACEMENT = SchemeOption(
     default=VertexPlacement.REDUNDANT,
     help="where the counters are.",
     hint=f"give one of {', '.join(VertexPlacement)}",
+)
+BLOCKS = SchemeOption(
+    name="blocks",
+    kind=BlockBasis,
+    default=BlockBasis.SPLIT,
+    help="blocks that end at calls and delay slots, or straight-line splits merged.",
+    hint=f"give one of {', '.join(BlockBasis)}",
 )

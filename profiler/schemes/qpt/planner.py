@@ -8,15 +8,22 @@ plan                  counters                               BL94            the
 `qpt` REDUNDANT       in every block                         (section 3)     nothing
 `qpt` VERTEX_OPTIMAL  in the cheapest blocks                 Vprof(Vcnt)     `VertexFlow`
 `qpt` EDGE_HEURISTIC  on those chords but some               Vprof(Ecnt)     figures 6 and 8
+`qpt` MIXED           on edges and in blocks                 Eprof(Mcnt)     `mixed.MixedPlan`
 ====================  =====================================  ==============  =================
+
+`make_plan` plans either for our blocks or for BL94's (`BlockBasis`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from profiler.code.context import RoutineContext
+from profiler.code.places import find_place
+from profiler.code.sites import Where
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.contraction import contract
 from profiler.graphs.flow import NO_EXITS, block_counts, propagate
 from profiler.graphs.loops import depth_first, live_edges
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
@@ -24,7 +31,9 @@ from profiler.graphs.weights import heuristic
 from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.schemes.qpt.options import VertexPlacement
+from profiler.schemes.qpt.merged import MergedPlan, merged
+from profiler.schemes.qpt.mixed import MixedPlan, plan_mixed
+from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
 from profiler.schemes.qpt.vertex_counts import (
     VertexFlow,
     block_weights,
@@ -205,7 +214,8 @@ def plan_qpt(
     *,
     placement: VertexPlacement,
     weights: Sequence[float] | None = None,
-) -> EdgePlan | VertexPlan | EdgeHeuristicPlan:
+    jumps: Collection[int] | None = None,
+) -> EdgePlan | VertexPlan | EdgeHeuristicPlan | MixedPlan:
     """Plan block profiling of `cfg` (BL94 section 3).
 
     Parameters
@@ -216,6 +226,8 @@ def plan_qpt(
         Where the counters go. EDGE gives the plan of `qpt2`, which tells edge counts too.
     weights
         By edge id; None for BL94's heuristic.
+    jumps
+        Of MIXED: edges whose code needs a jump; None: what the graph says of that.
     """
     edge_plan = plan_qpt2(cfg, weights=weights)
     if placement is VertexPlacement.EDGE:
@@ -225,6 +237,8 @@ def plan_qpt(
         removed = removable(tree, edge_weights)
         plan = _counter_plan(edges=_without(tree.chords, removed))
         return EdgeHeuristicPlan(cfg, plan, edge_weights, tree, removed)
+    if placement is VertexPlacement.MIXED:
+        return plan_mixed(cfg, edge_weights, jumping(cfg) if jumps is None else jumps)
     dfs = depth_first(cfg)
     if placement is VertexPlacement.VERTEX_OPTIMAL:
         flow = vertex_flow(cfg, dfs, edge_weights)
@@ -232,6 +246,32 @@ def plan_qpt(
         return VertexPlan(cfg, plan, edge_weights, flow.counted, flow)
     every = tuple(block.id for block in cfg.blocks if block.id in dfs.reached)
     return VertexPlan(cfg, _counter_plan(blocks=every), edge_weights, every, None)
+
+
+def make_plan(
+    cfg: ControlFlowGraph,
+    placement: VertexPlacement,
+    blocks: BlockBasis,
+    weights: Sequence[float] | None = None,
+) -> EdgePlan | VertexPlan | EdgeHeuristicPlan | MixedPlan | MergedPlan:
+    """Plan as `plan_qpt`, for the blocks that `blocks` chooses; `weights` by edge id of `cfg`."""
+    if blocks is BlockBasis.SPLIT:
+        return plan_qpt(cfg, placement=placement, weights=weights)
+    contraction = contract(cfg)
+    kept = None if weights is None else contraction.weights(weights)
+    there: list[int] = []
+    if placement is VertexPlacement.MIXED:
+        jumps = jumping(cfg)
+        there = [at for at, edge in enumerate(contraction.kept) if edge in jumps]
+    graph = contraction.graph
+    return merged(contraction, plan_qpt(graph, placement=placement, weights=kept, jumps=there))
+
+
+def jumping(cfg: ControlFlowGraph) -> frozenset[int]:
+    """Return the edges whose code needs a jump, as far as the graph alone tells (BL94 6.3)."""
+    context = RoutineContext.free()
+    stubs = (edge.id for edge in cfg.edges if find_place(cfg, edge.id, context).where is Where.STUB)
+    return frozenset(stubs)
 
 
 def _validate_counters(plan: InstrumentationPlan, edges: Sequence[int]) -> None:

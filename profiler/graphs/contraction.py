@@ -1,0 +1,207 @@
+"""Contraction: straight-line splits of a control-flow graph merged into one block.
+
+Terms
+-----
+straight-line split
+    An edge from a block with one successor to a block with one predecessor. Our blocks end at
+    calls and at the instruction in an annulled delay slot (docs/SEMANTICS.md); those of BL94 are
+    straight-line sequences of instructions (section 2) and may contain calls (section 4.2).
+chain
+    The blocks that become one: each but the last is split from the next.
+
+Only what can be reached from ENTRY is kept, as BL94's definition of a control-flow graph has it:
+an edge that never executes makes nobody a second predecessor.
+
+Steps: `contract` finds the chains and makes the graph of chains. What is counted there tells what
+is counted in the routine itself: `edge_counts`, `block_counts`. An activation that ended early in
+a block (BL94 3.2) has not gone on along its chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.flow import NO_EXITS
+from profiler.graphs.loops import depth_first
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """A routine and its contracted graph.
+
+    Attributes
+    ----------
+    cfg
+        The routine.
+    graph
+        Its contracted graph: block k is `chains[k]` and has the name of the first of it.
+    chains
+        Blocks of the routine by block of `graph`, in the order of execution.
+    kept
+        Edge of the routine by edge of `graph`, ascending.
+    """
+
+    cfg: ControlFlowGraph
+    graph: ControlFlowGraph
+    chains: tuple[tuple[int, ...], ...]
+    kept: tuple[int, ...]
+
+    @cached_property
+    def inside(self) -> tuple[int, ...]:
+        """Edges of the routine between two blocks of a chain, ascending."""
+        links = (pair for chain in self.chains for pair in pairwise(chain))
+        return tuple(sorted(self.cfg.out_edges[source][0] for source, _ in links))
+
+    def weights(self, weights: Sequence[float]) -> tuple[float, ...]:
+        """Return weights by edge of `graph`, from weights by edge of the routine."""
+        return tuple(weights[edge] for edge in self.kept)
+
+    def spread(self, weights: Sequence[float]) -> tuple[float, ...]:
+        """Return weights by edge of the routine, from weights by edge of `graph`.
+
+        An edge inside a chain has what enters the chain; one that cannot execute has 0.
+        """
+        result = [0.0] * len(self.cfg.edges)
+        for edge, weight in zip(self.kept, weights, strict=True):
+            result[edge] = weight
+        for block, chain in enumerate(self.chains):
+            entering = sum(weights[edge] for edge in self.graph.in_edges[block])
+            for member in chain[:-1]:
+                result[self.cfg.out_edges[member][0]] = entering
+        return tuple(result)
+
+    def early(self, early: Mapping[int, int]) -> dict[int, int]:
+        """Return activations that ended early by block of `graph`, from those by block."""
+        merged = {
+            block: sum(early.get(member, 0) for member in chain)
+            for block, chain in enumerate(self.chains)
+        }
+        return {block: count for block, count in merged.items() if count}
+
+    def block_counts(
+        self, counts: Sequence[int], early: Mapping[int, int] = NO_EXITS
+    ) -> tuple[int, ...]:
+        """Return executions by block of the routine; 0 for those that cannot execute.
+
+        Parameters
+        ----------
+        counts
+            Executions by block of `graph`.
+        early
+            Block of the routine -> activations that ended early in it.
+        """
+        result = [0] * len(self.cfg.blocks)
+        for count, chain in zip(counts, self.chains, strict=True):
+            left = count
+            for block in chain:
+                result[block] = left
+                left -= early.get(block, 0)
+        return tuple(result)
+
+    def edge_counts(
+        self, counts: Sequence[int], early: Mapping[int, int] = NO_EXITS
+    ) -> tuple[int, ...]:
+        """Return counts by edge of the routine; 0 for those that cannot execute.
+
+        Parameters
+        ----------
+        counts
+            Counts by edge of `graph`.
+        early
+            Block of the routine -> activations that ended early in it.
+        """
+        result = [0] * len(self.cfg.edges)
+        for edge, count in zip(self.kept, counts, strict=True):
+            result[edge] = count
+        for block, chain in enumerate(self.chains):
+            left = sum(counts[edge] for edge in self.graph.in_edges[block])
+            for member in chain[:-1]:
+                left -= early.get(member, 0)
+                result[self.cfg.out_edges[member][0]] = left
+        return tuple(result)
+
+    def validate(self) -> None:
+        """Check that the chains are straight-line, maximal, and all that can be reached.
+
+        Raises
+        ------
+        AssertionError
+            If not.
+        """
+        reached = depth_first(self.cfg).reached
+        members = [block for chain in self.chains for block in chain]
+        assert sorted(members) == sorted(b.id for b in self.cfg.blocks if b.id in reached), (
+            "the chains are not the blocks that can be reached, each once"
+        )
+        live = {edge.id for edge in self.cfg.edges if edge.source in reached}
+        assert sorted((*self.kept, *self.inside)) == sorted(live), "edges are lost or made up"
+        assert not any(_is_split(self.graph, edge.id) for edge in self.graph.edges), (
+            "straight-line splits are left"
+        )
+
+
+def contract(cfg: ControlFlowGraph) -> Contraction:
+    """Merge the straight-line splits of `cfg`; any graph will do."""
+    reached = depth_first(cfg).reached
+    live = [edge for edge in cfg.edges if edge.source in reached]
+    entering = [0] * cfg.vertex_count
+    for edge in live:
+        entering[edge.target] += 1
+    following = {
+        edge.source: edge.target
+        for edge in live
+        if _joins(cfg, edge.source, edge.target, entering[edge.target])
+    }
+    followers = frozenset(following.values())
+    heads = (b.id for b in cfg.blocks if b.id in reached and b.id not in followers)
+    chains = tuple(_chain(head, following) for head in heads)
+    kept = tuple(edge.id for edge in live if edge.source not in following)
+    return Contraction(cfg, _graph(cfg, chains, kept), chains, kept)
+
+
+def _joins(cfg: ControlFlowGraph, source: int, target: int, entering: int) -> bool:
+    """Whether a live edge is a straight-line split; ENTRY and EXIT are no blocks."""
+    blocks = source < cfg.entry and target < cfg.entry
+    return blocks and entering == 1 and len(cfg.out_edges[source]) == 1
+
+
+def _is_split(cfg: ControlFlowGraph, edge_id: int) -> bool:
+    edge = cfg.edges[edge_id]
+    return _joins(cfg, edge.source, edge.target, len(cfg.in_edges[edge.target]))
+
+
+def _chain(head: int, following: Mapping[int, int]) -> tuple[int, ...]:
+    """Return the chain that begins with `head`.
+
+    It ends: what can be reached, and is on a cycle, is entered over another edge somewhere.
+    """
+    chain = [head]
+    while chain[-1] in following:
+        chain.append(following[chain[-1]])
+    return tuple(chain)
+
+
+def _graph(
+    cfg: ControlFlowGraph, chains: Sequence[tuple[int, ...]], kept: Iterable[int]
+) -> ControlFlowGraph:
+    """Make the graph of chains; edges keep their order, and with it that of depth-first visits."""
+    number = {block: at for at, chain in enumerate(chains) for block in chain}
+    number |= {cfg.entry: len(chains), cfg.exit: len(chains) + 1}
+    blocks = tuple(
+        cfg.blocks[chain[0]]._replace(
+            id=at, instructions=sum(cfg.blocks[block].instructions for block in chain)
+        )
+        for at, chain in enumerate(chains)
+    )
+    edges = tuple(
+        cfg.edges[edge]._replace(
+            id=at, source=number[cfg.edges[edge].source], target=number[cfg.edges[edge].target]
+        )
+        for at, edge in enumerate(kept)
+    )
+    indirect = frozenset(number[block] for block in cfg.indirect if block in number)
+    return ControlFlowGraph(cfg.name, cfg.address, cfg.size, blocks, edges, indirect)
