@@ -8,12 +8,14 @@ from functools import cache, cached_property
 
 from profiler.code.frames import Frames, FrameState, Slot, slots
 from profiler.code.liveness import CodeFacts, Liveness, code_facts, needs_place_after
-from profiler.code.registers import abi
+from profiler.code.registers import abi, mask
 from profiler.code.sites import Place, Site
 from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.request.request import RegisterUse
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Register
+from simulator.isa.effects import INTEGER
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,9 +31,9 @@ class RoutineAnalysis:
         """Registers that are live at the top of some block in the routine's own window."""
         depth = 1 if self.frames.has_window else 0
         live = 0
-        for block, mask in enumerate(self.liveness.live_in):
+        for block, live_in in enumerate(self.liveness.live_in):
             if self.frames.before(block, 0).depth >= depth:
-                live |= mask
+                live |= live_in
         return live
 
 
@@ -44,6 +46,8 @@ class RoutineContext:
         Decides the width of registers and which instructions there are.
     analysis
         Of the routine's code; None where there is no code and every register is free.
+    use
+        Which registers code may take without saving them.
 
     Attributes
     ----------
@@ -53,7 +57,13 @@ class RoutineContext:
         What snippets may use at sites, as far as that is known (`writer`).
     """
 
-    def __init__(self, machine: MachineKind, analysis: RoutineAnalysis | None) -> None:
+    def __init__(
+        self,
+        machine: MachineKind,
+        analysis: RoutineAnalysis | None,
+        use: RegisterUse = RegisterUse.LIVENESS,
+    ) -> None:
+        self.use = use
         self.machine = machine
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64)
@@ -61,11 +71,27 @@ class RoutineContext:
         self.places: dict[int, Place] = {}
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
         self._sites: dict[tuple[int, FrameState], Site] = {}
+        self._others: dict[RegisterUse, RoutineContext] = {use: self}
 
     @classmethod
     def free(cls, is64: bool = True) -> RoutineContext:
         """Return the context of a routine without code (graph files): everything is free."""
         return cls(MachineKind.SPARCV9 if is64 else MachineKind.SPARCV8PLUS, None)
+
+    def using(self, use: RegisterUse) -> RoutineContext:
+        """Return the context of the same routine for code that takes other registers."""
+        if use not in self._others:
+            self._others[use] = RoutineContext(self.machine, self.analysis, use)
+        return self._others[use]
+
+    @cached_property
+    def _withheld(self) -> int:
+        """Registers that code has to save though they may be dead."""
+        if self.use is RegisterUse.LIVENESS or self.analysis is None:
+            return 0
+        if self.use is RegisterUse.SAVED:
+            return INTEGER
+        return INTEGER & ~(mask(*self.abi.caller_saved) & ~self.analysis.liveness.named)
 
     def before(self, block: int, position: int) -> Site:
         """Return the point before instruction `position` of `block`."""
@@ -145,7 +171,8 @@ class RoutineContext:
         if site is None:
             frame_size = None if self.analysis is None else self.analysis.frames.frame_size
             words = self._slots(state, frame_size)
-            site = self._sites[live, state] = Site(live | self.abi.reserved, state, words)
+            kept = live | self.abi.reserved | self._withheld
+            site = self._sites[live, state] = Site(kept, state, words)
         return site
 
     @cached_property

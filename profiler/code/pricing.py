@@ -11,6 +11,7 @@ from profiler.code.layout import CounterSpace
 from profiler.code.snippet_parts import Generators
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan
+from profiler.request.request import RegisterUse
 
 
 @dataclass(frozen=True)
@@ -41,10 +42,13 @@ class Pricer:
     ----------
     generators
         The code of all kinds of actions that the scheme's plans have.
+    use
+        Which registers the code may take without saving them.
     """
 
-    def __init__(self, generators: Generators) -> None:
+    def __init__(self, generators: Generators, use: RegisterUse = RegisterUse.LIVENESS) -> None:
         self._generators = generators
+        self._use = use
         self._space = CounterSpace()
 
     def code(
@@ -59,7 +63,8 @@ class Pricer:
         AssemblyError
             There is no code for an action, or it needs more registers than there are.
         """
-        return generate(cfg, plan, context, self._space.place(plan), self._generators)
+        layout = self._space.place(plan)
+        return generate(cfg, plan, context.using(self._use), layout, self._generators)
 
     def price(
         self,

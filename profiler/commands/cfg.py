@@ -110,7 +110,8 @@ def render_code(
 
     profiles = SavedProfiles(recovered.program.sha256)
     planner = Planner(Setting(mode, mode, scheme), profiles)
-    contexts, pricer = ProgramContexts(recovered), Pricer(registry.generators(mode))
+    use = registry.definition(mode).registers(scheme)
+    contexts, pricer = ProgramContexts(recovered), Pricer(registry.generators(mode), use)
     shown = []
     for number in selected:
         cfg, context = recovered.routines[number], contexts.of(number)

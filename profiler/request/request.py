@@ -32,6 +32,14 @@ class TableChoice(StrEnum):
     HASH = "hash"
 
 
+class RegisterUse(StrEnum):
+    """Which registers code may take without saving them (BL94 6.3)."""
+
+    LIVENESS = "liveness"  # those that are dead where the code stands
+    SCAVENGED = "scavenged"  # caller-saved ones that the routine nowhere names
+    SAVED = "saved"  # none
+
+
 class Phase(StrEnum):
     """What a session is doing; shown beside the progress bar."""
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
-from profiler.request.request import OptionValue, SchemeOptions, TableChoice
+from profiler.request.request import OptionValue, RegisterUse, SchemeOptions, TableChoice
 
 if TYPE_CHECKING:
     from profiler.code.cost_samples import Samples
@@ -201,6 +201,11 @@ def _nothing(plan: RoutinePlan) -> dict[str, Any]:
     return {}
 
 
+def _dead_ones(options: SchemeOptions) -> RegisterUse:
+    """Those that liveness says are dead."""
+    return RegisterUse.LIVENESS
+
+
 def _itself(plan: RoutinePlan) -> ControlFlowGraph:
     """The routine's own graph."""
     return plan.cfg
@@ -242,6 +247,8 @@ class SchemeDefinition:
         What it can lose.
     placed_on
         The graph whose blocks and edges a plan chose counters from.
+    registers
+        Which registers its code may take without saving them, of the options.
     setting_text
         What reports add to its name, of the options of a measurement (" with k = 2").
     """
@@ -258,6 +265,7 @@ class SchemeDefinition:
     describe: Callable[[RoutinePlan], dict[str, Any]] = _nothing
     losses: tuple[Loss, ...] = ()
     placed_on: Callable[[RoutinePlan], ControlFlowGraph] = _itself
+    registers: Callable[[SchemeOptions], RegisterUse] = _dead_ones
     setting_text: Callable[[Mapping[str, object]], str] = _no_text
 
     def collected(self, options: Mapping[str, object] = MappingProxyType({})) -> ProfileKind:

@@ -79,7 +79,8 @@ class _RoutineResult:
 
 def _measure(observation: Observation, scheme: SchemeRun, check: SelfCheck | None) -> Measurement:
     definition, machine = scheme.definition, observation.program.machine
-    pricer = Pricer(registry.generators(definition.mode))
+    use = definition.registers(scheme.setting.options)
+    pricer = Pricer(registry.generators(definition.mode), use)
     results = [
         _measure_routine(observation, scheme, routine, pricer, check)
         for routine in observation.events

@@ -20,9 +20,9 @@ from profiler.graphs.flow import block_counts
 from profiler.plan.actions import WriteTrace
 from profiler.plan.interpret import ExecutedWalk, begin, execute, follow
 from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.request.request import SchemeOptions, TableChoice
-from profiler.schemes.qpt.options import VertexPlacement
-from profiler.schemes.registry import make_plan
+from profiler.request.request import RegisterUse, SchemeOptions, TableChoice
+from profiler.schemes.qpt.options import BlockBasis, VertexPlacement
+from profiler.schemes.registry import definition, make_plan
 from profiler.schemes.tracing.actions import WriteTarget
 from profiler.schemes.tracing.flush import POSITION, TRACE_END, TRACE_SIZE
 from simulator.binary.program import MachineKind
@@ -44,6 +44,10 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     "bittrace-hash": ("bittrace", HASH),
     "qpt2": ("qpt2", SchemeOptions()),
     **{f"qpt-{p.value}": ("qpt", SchemeOptions(placement=p)) for p in VertexPlacement},
+    "qpt2-merged": ("qpt2", SchemeOptions(blocks=BlockBasis.MERGED)),
+    "qpt-merged": ("qpt", SchemeOptions(blocks=BlockBasis.MERGED)),
+    **{f"qpt2-{use}": ("qpt2", SchemeOptions(registers=use)) for use in RegisterUse},
+    **{f"qpt-{use}": ("qpt", SchemeOptions(registers=use)) for use in RegisterUse},
     "naive": ("naive", SchemeOptions()),
     "tpp": ("tpp", SchemeOptions(path_limit=LIMIT, cold=0)),
     "tpp-cold": ("tpp", SchemeOptions(path_limit=LIMIT, cold=40, loop=60, cold_always=True)),
@@ -94,7 +98,7 @@ def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) 
     mode, options = SETTINGS[name]
     crossings = crossings_of(lab, edges)
     plan = make_plan(lab.cfg, mode, options, None, crossings).plan
-    generated, layout, state, executed = lab.run_plan(plan)
+    generated, layout, state, executed = lab.run_plan(plan, definition(mode).registers(options))
     lab.check_same_result(base[0], state)
     counters = execute(lab.cfg, plan, [ExecutedWalk(walk) for walk in walks(lab, edges)])
     assert lab.words(layout.edge_base, plan.edge_counters) == list(counters.events)
@@ -103,6 +107,24 @@ def check(lab: Lab, edges: tuple[int, ...], base: tuple[State, int], name: str) 
     assert executed - base[1] == price + hashing(lab, plan, edges)
     check_path_registers(plan, generated)
     return generated
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_scavenging_frees_some_registers_and_liveness_more(machine: MachineKind) -> None:
+    """BL94 6.3; none: each counter saves and restores both registers, 8 instructions, not 4."""
+    spent = dict.fromkeys(RegisterUse, 0)
+    for seed in range(12):
+        lab, edges, base = lab_of(machine, seed)
+        costs = {}
+        for use in RegisterUse:
+            code = check(lab, edges, base, f"qpt-{use}")
+            snippets = (*code.snippets.values(), *code.block_snippets.values())
+            costs[use] = [each.cost - each.jump_cost for each in snippets]
+            spent[use] += sum(costs[use])
+        assert {cost % 8 for cost in costs[RegisterUse.SAVED]} <= {0, 2}
+        kinds = (costs[use] for use in RegisterUse)
+        assert all(a <= b <= c for a, b, c in zip(*kinds, strict=True))
+    assert spent[RegisterUse.LIVENESS] < spent[RegisterUse.SCAVENGED] < spent[RegisterUse.SAVED]
 
 
 def walks(lab: Lab, edges: tuple[int, ...]) -> list[tuple[int, ...]]:

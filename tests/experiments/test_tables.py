@@ -58,7 +58,8 @@ from tests.conftest import FIXTURES
 
 NAMES = (
     "epp1 epp2 epp3 tpp1 tpp2 tpp3 tpp4 tpp-fig3 tpp-fig9 bl94-table1 bl94-table2 bl94-table3 "
-    "bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 kiter3 kiter4 cs6120"
+    "bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 bl94-registers "
+    "kiter3 kiter4 cs6120"
 ).split()
 VIEW = View()
 MADE = ("9.9", "engine", "7-abc")
@@ -358,6 +359,17 @@ def test_bl94_graphs() -> None:
     assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 3
     row = only_row(table_of("bl94-graph5", found))
     assert (row["heuristic"], row["exact"]) == (1.25, 1.125)
+
+
+def test_bl94_registers() -> None:
+    found = {
+        "saved": CellResult(base=1000, added=600),
+        "scavenged": CellResult(base=1000, added=440),
+        "live": CellResult(base=1000, added=300),
+    }
+    row = only_row(table_of("bl94-registers", found))
+    assert (row["saved"], row["scavenged"], row["live"]) == (60.0, 44.0, 30.0)
+    assert (row["less"], row["less_run"], row["less_live"]) == (pytest.approx(80 / 3), 10.0, 50.0)
 
 
 BL94 = [name for name in NAMES if name.startswith("bl94") and name != "bl94-table3"]

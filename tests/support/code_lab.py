@@ -15,6 +15,7 @@ from profiler.code.snippet_parts import Generator, Generators
 from profiler.code.writer import Writer
 from profiler.plan.actions import Action, Execution
 from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.request.request import RegisterUse
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -167,9 +168,14 @@ class Lab:
         assert outcome.trap == 0x100 + END_TRAP
         return outcome.state, outcome.executed - len(driver)
 
-    def instrumented(self, plan: InstrumentationPlan, layout: CounterLayout) -> RoutineCode:
+    def instrumented(
+        self,
+        plan: InstrumentationPlan,
+        layout: CounterLayout,
+        use: RegisterUse = RegisterUse.LIVENESS,
+    ) -> RoutineCode:
         """Generate the code of `plan`."""
-        return generate(self.cfg, plan, self.context, layout, LAB_GENERATORS)
+        return generate(self.cfg, plan, self.context.using(use), layout, LAB_GENERATORS)
 
     def check_same_result(self, plain: State, after: State) -> None:
         """The caller sees the same results and its own registers."""
@@ -178,10 +184,12 @@ class Lab:
         for n in kept:
             assert (plain.registers[n] ^ after.registers[n]) & mask == 0, Register(n).text
 
-    def run_plan(self, plan: InstrumentationPlan) -> tuple[RoutineCode, CounterLayout, State, int]:
+    def run_plan(
+        self, plan: InstrumentationPlan, use: RegisterUse = RegisterUse.LIVENESS
+    ) -> tuple[RoutineCode, CounterLayout, State, int]:
         """Execute the routine with the code of `plan`, all counters zero before."""
         layout = CounterSpace().place(plan)
-        generated = self.instrumented(plan, layout)
+        generated = self.instrumented(plan, layout, use)
         count = plan.path_counters if plan.table is Table.ARRAY else 0
         self.bench.write(layout.edge_base, bytes(4 * plan.edge_counters))
         if plan.has_cold_counter:

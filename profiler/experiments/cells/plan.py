@@ -18,11 +18,11 @@ from profiler.code.pricing import Pricer
 from profiler.code.sizes import plan_sizes
 from profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
 from profiler.experiments.cells.rows import plan_row
-from profiler.experiments.cells.settings import WeightChoice
+from profiler.experiments.cells.settings import CellSetting, WeightChoice
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.schemes.registry import generators, make_plan, needs_edge_profile
+from profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
 from profiler.session.scheme_runs import SavedProfiles, WeightSource
 from simulator.binary import elf
 from simulator.errors import SimulatorError, UsageError
@@ -73,7 +73,7 @@ def _cell(job: Job, recovered: RecoveredProgram, recovery: float) -> CellResult:
 def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
     repetitions = REPETITIONS if job.cell.setting.mode in TIMED else 1
     plans, planning = timed(lambda: _plans(job, recovered), repetitions)
-    codes, generation = timed(lambda: _codes(recovered, plans, job.cell.setting.mode), repetitions)
+    codes, generation = timed(lambda: _codes(recovered, plans, job.cell.setting), repetitions)
     rows: list[RoutineRow] = []
     sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
     contexts = ProgramContexts(recovered)
@@ -97,8 +97,11 @@ def _plans(job: Job, recovered: RecoveredProgram) -> list[RoutinePlan]:
     return [plan(cfg) for cfg in recovered.routines]
 
 
-def _codes(recovered: RecoveredProgram, plans: list[RoutinePlan], mode: str) -> list[RoutineCode]:
-    contexts, pricer = ProgramContexts(recovered), Pricer(generators(mode))
+def _codes(
+    recovered: RecoveredProgram, plans: list[RoutinePlan], setting: CellSetting
+) -> list[RoutineCode]:
+    use = definition(setting.mode).registers(setting.scheme().options)
+    contexts, pricer = ProgramContexts(recovered), Pricer(generators(setting.mode), use)
     return [
         pricer.code(cfg, plan.plan, contexts.of(number))
         for number, (cfg, plan) in enumerate(zip(recovered.routines, plans, strict=True))

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from profiler.experiments.tables import bl94 as tables_bl94
 from profiler.experiments.tables import bl94_graphs as tables_bl94_graphs
+from profiler.experiments.tables import bl94_registers as tables_bl94_registers
 from profiler.experiments.tables import cs6120 as tables_cs6120
 from profiler.experiments.tables import epp as tables_epp
 from profiler.experiments.tables import kiter as tables_kiter
@@ -22,6 +23,7 @@ _ALL = (
     *tables_tpp_paths.TABLES,
     *tables_bl94.TABLES,
     *tables_bl94_graphs.TABLES,
+    *tables_bl94_registers.TABLES,
     *tables_kiter.TABLES,
     *tables_cs6120.TABLES,
 )

@@ -8,7 +8,7 @@ from typing import Any
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.definition import PlanOrder, ProfileKind, SchemeDefinition
-from profiler.schemes.qpt.options import BLOCKS, PLACEMENT, BlockBasis, VertexPlacement
+from profiler.schemes.qpt.options import BLOCKS, PLACEMENT, REGISTERS, BlockBasis, VertexPlacement
 
 
 def _plan_qpt2(order: PlanOrder) -> RoutinePlan:
@@ -51,9 +51,10 @@ QPT2 = SchemeDefinition(
     description="edges, counters on the chords of a maximum spanning tree (Ball and Larus 1994)",
     plan=_plan_qpt2,
     reads=("weights",),
-    options=(BLOCKS,),
+    options=(BLOCKS, REGISTERS),
     describe=_describe,
     placed_on=_placed_on,
+    registers=REGISTERS.of,
     setting_text=_basis,
 )
 QPT = SchemeDefinition(
@@ -62,8 +63,9 @@ QPT = SchemeDefinition(
     collects=_collects,
     plan=_plan_qpt,
     reads=("weights",),
-    options=(PLACEMENT, BLOCKS),
+    options=(PLACEMENT, BLOCKS, REGISTERS),
     describe=_describe,
     placed_on=_placed_on,
+    registers=REGISTERS.of,
     setting_text=lambda options: f" with placement {options.get('placement')}{_basis(options)}",
 )

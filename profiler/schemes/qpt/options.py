@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from profiler.request.request import RegisterUse
 from profiler.schemes.definition import SchemeOption
 
 
@@ -30,6 +31,14 @@ PLACEMENT = SchemeOption(
     default=VertexPlacement.REDUNDANT,
     help="where the counters are.",
     hint=f"give one of {', '.join(VertexPlacement)}",
+)
+REGISTERS = SchemeOption(
+    name="registers",
+    kind=RegisterUse,
+    default=RegisterUse.LIVENESS,
+    help="registers that code may take unsaved: dead ones, caller-saved ones that the routine "
+    "never names, or none.",
+    hint=f"give one of {', '.join(RegisterUse)}",
 )
 BLOCKS = SchemeOption(
     name="blocks",
