@@ -227,6 +227,25 @@ def judge_placements(table: ReportTable) -> Iterator[Claim]:
             parts=[member(name, gain, AT_MOST, 5, " %") for name, gain in gains],
         ),
     )
+    yield _judge_mixed(table)
+
+
+def _judge_mixed(table: ReportTable) -> Claim:
+    """Judge what section 3 says of mixed placements."""
+    both = [row for row in pairs(table, "edge", "mixed") if row[1]]
+    gains = [(name, 100 * (mixed - edge) / edge) for name, edge, mixed in both]
+    return judge(
+        "Mixed placements provide little benefit over edge placements (Samples, section 3).",
+        value_is(
+            "mean improvement",
+            fmean(gain for _, gain in gains) if gains else None,
+            AT_MOST,
+            5,
+            " %",
+            remark=extremes((gain for _, gain in gains), " %"),
+            parts=[member(name, gain, AT_MOST, 5, " %") for name, gain in gains],
+        ),
+    )
 
 
 GRAPH3 = TableSpec(
@@ -310,6 +329,13 @@ def judge_trees(table: ReportTable) -> Iterator[Claim]:
             parts=[member(name, factor, AT_LEAST, 1.5) for name, factor in factors],
         ),
         count_of(between, "programs have all others between the two", len(between)),
+    )
+    dearer = ordered(
+        pairs(table, "heuristic-max", "postorder-max"), ABOVE, ("Heuristic-Max", "Post-order-Max")
+    )
+    yield judge(
+        "Goldberg's post-order weights will not always lead to the best placement (7.1.4).",
+        count_of(dearer, "programs are reduced more by the heuristic", 1),
     )
 
 
