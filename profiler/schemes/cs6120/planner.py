@@ -7,9 +7,10 @@
   destination (`disruption`).
 
 The post takes an arbitrary spanning tree, rooted at the first block, and names one of greatest
-weight as the next step: here the tree is that of `qpt2`. As there, EXIT -> ENTRY is in the tree, so
-activations are counted too. "Edge" includes those from ENTRY and to EXIT. Edges that cannot
-execute are never instrumented.
+weight as the next step: here the tree is that of `qpt2`. The post's graph has blocks only, and the
+number of activations is open there. Here EXIT -> ENTRY is in the tree, as in BL94, and what is
+logged tells that number, too: one edge more in a routine with one entry and one exit. "Edge"
+includes those from ENTRY and to EXIT. Edges that cannot execute are never instrumented.
 """
 
 from __future__ import annotations
