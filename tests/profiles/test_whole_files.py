@@ -1,4 +1,8 @@
-"""Output files appear whole: under the eyes of a reader, and with what the user has set."""
+"""Output files appear whole: under the eyes of a reader, and with what the user has set.
+
+Each test runs twice: as Linux allows it, with files that have no name until they are whole, and as
+other systems do, with a name beside the final one.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from profiler.profiles import output
 from profiler.profiles.output import write_atomically
+from simulator.errors import UsageError
 
 OLD, NEW = b"old" * 1000, b"new" * 5000
+
+
+@pytest.fixture(params=["unnamed", "named"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both ways of writing a file that is not there yet."""
+    if request.param == "named":
+        monkeypatch.setattr(output, "_unnamed", lambda _: None)
+    return str(request.param)
 
 
 def test_the_old_file_stays_for_those_who_have_it_open(tmp_path: Path) -> None:
@@ -41,8 +55,9 @@ def test_readers_never_see_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
         monkeypatch.setattr(owner, name, look)
 
-    looking(os, "fsync")
-    for step in ("chmod", "replace", "write_bytes", "rename", "unlink"):
+    for call in ("fsync", "fchmod", "link", "replace"):
+        looking(os, call)
+    for step in ("chmod", "replace", "write_bytes", "rename"):
         looking(Path, step)
     write_atomically(target, NEW)
     monkeypatch.undo()
@@ -51,24 +66,29 @@ def test_readers_never_see_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_bytes_are_on_the_disk_before_the_name_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     """Else a power cut could leave an empty file under the name."""
     order: list[str] = []
-    fsync, replace = os.fsync, Path.replace
+    fsync, link, replace = os.fsync, os.link, Path.replace
 
     def synchronise(file: int) -> None:
         order.append("fsync")
         fsync(file)
+
+    def name(*arguments: object, **more: object) -> None:
+        order.append("link")
+        link(*arguments, **more)  # type: ignore[arg-type]
 
     def rename(old: Path, new: Path) -> Path:
         order.append("replace")
         return replace(old, new)
 
     monkeypatch.setattr(os, "fsync", synchronise)
+    monkeypatch.setattr(os, "link", name)
     monkeypatch.setattr(Path, "replace", rename)
     write_atomically(tmp_path / "out", NEW)
-    assert order == ["fsync", "replace"]
+    assert order == ["fsync", "replace" if way == "named" else "link"]
 
 
 @pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o002, 0o664), (0o077, 0o600)])
@@ -80,3 +100,15 @@ def test_a_new_file_is_as_readable_as_the_user_wants(tmp_path: Path, mask: int, 
     finally:
         os.umask(before)
     assert stat.S_IMODE(target.stat().st_mode) == mode
+
+
+def test_a_file_that_cannot_be_whole_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", refuse)
+    with pytest.raises(UsageError, match="No space left"):
+        write_atomically(tmp_path / "out", NEW)
+    assert list(tmp_path.iterdir()) == []
