@@ -358,7 +358,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("no mutant has that in its name or file")
     workers = max(1, min(options.workers, len(mutants)))
     begin = time.monotonic()
-    outcomes = attempt_all(ROOT, mutants, workers, lambda each: print(line(each), flush=True))
+    try:
+        outcomes = attempt_all(ROOT, mutants, workers, lambda each: print(line(each), flush=True))
+    except RuntimeError as error:
+        print(error, file=sys.stderr)
+        return 1
     print(f"\n{summary(outcomes)}\nin {(time.monotonic() - begin) / 60:.1f} minutes")
     return int(any(outcome.fate is not Fate.KILLED for outcome in outcomes))
 
