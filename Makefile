@@ -3,6 +3,7 @@
 # make check  format, lint, types, import contracts
 # make long   all tests, the long ones too
 # make ci     check, then all tests, where nothing that tests need may be missing (.ci/run)
+# make mutants  break the code on purpose, hundreds of times, and see whether the tests notice
 # make bench  speed, as a table
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing)
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
@@ -20,7 +21,8 @@ SUITE ?= spec-like
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long ci bench results structure baselines format fixtures clean toolchain
+.PHONY: run test check long ci mutants bench results structure baselines format fixtures clean
+.PHONY: toolchain
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -41,6 +43,9 @@ check: $(VENV)/.installed-dev
 	$(BIN)/ruff check $(SOURCES)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+mutants: $(VENV)/.installed-dev toolchain
+	$(BIN)/python tools/mutants.py --workers $(WORKERS)
 
 results: $(VENV)/.installed-dev toolchain
 	$(BIN)/simprof table --all --suite $(SUITE) --markdown -o docs/results.md

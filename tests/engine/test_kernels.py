@@ -322,3 +322,15 @@ def test_plain_python_does_what_compiled_code_does() -> None:
     )
     assert json.loads(plain.stdout) == scenario()
     assert scenario()[0] == [30, kernels.MISS]
+
+
+@pytest.mark.parametrize(("limit", "done"), [(15, 1), (16, 2), (17, 2), (23, 2), (24, 3)])
+def test_events_are_charged_up_to_the_limit_and_not_beyond(limit: int, done: int) -> None:
+    """Three blocks of eight instructions."""
+    state = make_state()
+    first = kernels.FIRST_STATE
+    link_up(state, {(first, 0x1000, 32): (first, 0)})
+    state.clock[kernels.LIMIT] = limit
+    charged = [kernels.charge(state.address, 0x1000, 32) for _ in range(3)]
+    assert charged == [True] * done + [False] * (3 - done)
+    assert state.clock[kernels.INSTRUCTIONS] == 8 * done

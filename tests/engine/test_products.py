@@ -295,3 +295,16 @@ def test_without_history_the_same_segments_are_counted_together() -> None:
 def test_back_edges_and_exits_end_segments_anyway(name: str, ends: bool) -> None:
     product = RoutineProduct(segment(LOOP, [CUT]), {})
     assert product.ends_anyway(edge(LOOP, name)) is ends
+
+
+def test_a_register_stays_where_activations_can_only_end_early() -> None:
+    """B is never left; no count reads the register there, but who decodes unfinished paths does."""
+    stuck = named("A>B A>C B>B", "A", "C")
+    enter, into, out = (edge(stuck, name) for name in ("ENTRY>A", "A>B", "C>EXIT"))
+    actions: Mapping[int, tuple[Action, ...]] = {
+        enter: (SetRegister(0),),
+        into: (AddRegister(1),),
+        out: (CountPath(0),),
+    }
+    player = Player(stuck, plan_of(actions), -1)
+    assert player.execute(player.start, [enter, into], ends=True).after == ((1,), None)

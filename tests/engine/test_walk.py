@@ -297,3 +297,27 @@ def test_entering_crosses_the_entry_edge_if_there_is_one() -> None:
     assert crossed == [Cross(graphs.edge("ENTRY>f"))]
     assert not graphs.index.enter(graphs.address("back"), crossed.extend)
     assert len(crossed) == 1
+
+
+def test_a_branch_to_its_own_annulled_slot_goes_there_and_does_not_execute_it_as_a_slot() -> None:
+    """`ba,a .+4`: the next instruction is the target, the first of a block of its own."""
+    routine = code(asm.branch("a", "next", True), "next", asm.branch("e", "next"), asm.nop(),
+                   *RETURN)  # fmt: skip
+    steps = walk({"main": routine})
+    steps.begin("main")
+    assert steps.over("next") == ["main>next"]
+    assert steps.over("next+1", "next") == ["next>next"]
+
+
+def test_a_jump_to_behind_a_call_in_another_routine_is_a_return() -> None:
+    """The 32-bit longjmp: it arrives behind the call of setjmp, whose activation goes on."""
+    routines = {**CALLER, "jumper": code(asm.jmpl(R.G1, 0, R.G0), asm.nop())}
+    steps = walk(routines)
+    steps.begin("jumper")
+    assert steps.over("jumper+1", "back") == ["jumper>EXIT", "pop", "main>back"]
+
+
+def test_a_branch_leads_to_its_target_or_behind_its_slot_and_nowhere_else() -> None:
+    steps = walk({"main": BRANCH, "f": code(*RETURN)})
+    steps.begin("main")
+    assert steps.over("main+1", "f") == ["land f"]

@@ -222,3 +222,11 @@ def test_numbering_is_perfect(seed: int) -> None:
 def test_edge_names_are_unique() -> None:
     with pytest.raises(AssertionError):
         edge(named("A>B A>B", "A", "B"), "A>B")
+
+
+def test_a_routine_may_have_as_many_paths_as_its_limit() -> None:
+    """EPP figure 1 has 6 paths: a limit of 6 leaves it whole, one of 5 cuts it."""
+    cfg = epp_1()
+    dag = make_dag(cfg, depth_first(cfg))
+    assert find_cut_edges(dag, 100, 6) == ()
+    assert find_cut_edges(dag, 100, 5) != ()

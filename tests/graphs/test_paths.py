@@ -143,3 +143,28 @@ def test_graphs_are_cut_only_where_too_many_paths_lead() -> None:
     assert truncated_dag(cfg, dfs, 4, None).cut_edges == ()
     assert truncated_dag(cfg, dfs, None, None).cut_edges == ()
     assert truncated_dag(cfg, dfs, 3, None).cut_edges != ()
+
+
+def test_edges_between_blocks_are_one_less_than_blocks() -> None:
+    """Those from ENTRY and to EXIT do not count."""
+    cfg = named("A>B", "A", "B")
+    whole = path_record(dag_of(cfg), [1, 0, 2])
+    assert [edge(cfg, ends) for ends in ("ENTRY>A", "A>B", "B>EXIT")] == list(whole.edges)
+    assert whole.inner_edges(cfg) == (edge(cfg, "A>B"),)
+
+
+def test_edges_that_end_at_a_cut_are_counted_for_where_the_next_path_begins() -> None:
+    """A>B is cut: paths A, B D and so on; two sources with removed edges, to two targets."""
+    dag = dag_of(LOOP, ["A>B"])
+    tree = removed_forest(LOOP, dag.removed, [1.0] * len(LOOP.edges))
+    by_ends = {(e.source, e.target, e.cfg_edge is None): e.id for e in dag.edges}
+    a, b, d = (next(k for k, block in enumerate(LOOP.blocks) if block.label == n) for n in "ABD")
+    entry, end = LOOP.entry, LOOP.exit
+    to_cut = path_record(dag, [by_ends[entry, a, False], by_ends[a, end, True]])
+    behind = path_record(
+        dag, [by_ends[entry, b, True], by_ends[b, d, False], by_ends[d, end, False]]
+    )
+    assert (to_cut.end, behind.start) == (PathEnd.CUT, PathStart.CUT)
+    counts = edge_counts(dag, tree, [], [(to_cut, 7), (behind, 7)])
+    expected = {"ENTRY>A": 7, "A>B": 7, "B>D": 7, "D>EXIT": 7}
+    assert list(counts) == by_edge(LOOP, expected)

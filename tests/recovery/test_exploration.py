@@ -143,6 +143,8 @@ def test_couples_and_slots_outside_are_irregular_and_named() -> None:
     assert couple.flow("f").leaves
     cut = Explored({"f": code(asm.nop(), asm.retl())})
     assert cut.run().irregular == {1: "has its delay slot outside the code"}
+    assert cut.flow("f+1").leaves and not cut.flow("f+1").has_slot
+    assert not couple.flow("f").slot_block and couple.flow("f").has_slot
 
 
 # -- indirect jumps

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+import pytest
+
 from profiler.graphs.cfg import EdgeKind
 from profiler.recovery.exploration import Resolution
 from profiler.recovery.graph_builder import Built, build_graph
 from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
+from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item
-from tests.support.assembled import code
+from tests.support.assembled import BASE, code
 from tests.support.explored import Explored, Resolver
 
 R = Register
@@ -105,3 +107,18 @@ def test_a_routine_that_has_not_changed_keeps_its_graph() -> None:
     entered = build_graph(Explored({"f": body}, entries=["inside"]).run(), 0, known)
     assert [edge.kind for edge in entered.edges].count(EdgeKind.ENTRY) == 2
     assert known[0].graph is entered
+
+
+@pytest.mark.parametrize(
+    "last",
+    [asm.retl(), asm.branch("e", "f"), asm.branch("e", "f", annul=True), asm.call("f"),
+     asm.branch("a", "f", annul=True)],
+    ids=lambda last: last.text,
+)  # fmt: skip
+def test_a_block_ends_with_the_code_where_its_delay_slot_lies_outside(last: Instruction) -> None:
+    """The transfer is the last word there is: nothing behind it belongs to a block."""
+    explored = Explored({"f": code(asm.nop(), last)})
+    exploration = explored.run()
+    graph = build_graph(exploration, 0)
+    assert [(block.start, block.instructions) for block in graph.blocks] == [(BASE, 2)]
+    assert all(block.end <= BASE + 8 for block in graph.blocks)

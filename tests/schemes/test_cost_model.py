@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 
 from profiler.code import places
+from profiler.code.codegen import RoutineCode
 from profiler.code.cost_samples import sites
 from profiler.code.generators import snippet_body
+from profiler.code.pricing import Pricer
 from profiler.code.runtime.hash_routine import hash_routine
-from profiler.code.snippet_parts import Generator
+from profiler.code.snippet_parts import Body, Generator
 from profiler.code.writer import Writer
+from profiler.schemes import cost_model as schemes_cost_model
 from profiler.schemes.cost_model import CostModel, cost_model, make_cost_model, own_code
 from profiler.schemes.definition import SchemeCode
 from simulator.binary.program import MachineKind
@@ -128,4 +131,34 @@ def test_a_word_of_a_routine_changes_its_part(model: CostModel) -> None:
 
 def test_where_code_goes_is_a_part(model: CostModel, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(places, "_falls_through", lambda *_: False)
+    assert changed(model, make_cost_model()) == {"placement"}
+
+
+def test_what_conditional_parts_cost_is_in_their_snippets_part(
+    model: CostModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same instructions, of which one more is executed where the condition holds."""
+
+    def dearer(*arguments: Any) -> Body:
+        body = snippet_body(*arguments)
+        return replace(body, taken_cost=body.taken_cost + 1) if body.taken_cost else body
+
+    monkeypatch.setattr(schemes_cost_model, "snippet_body", dearer)
+    found = changed(model, make_cost_model())
+    assert {"snippet CountIterations", "snippet WriteTrace"} <= found
+    assert not found & {"snippet CountPath", "placement", "conditions"}
+
+
+def test_what_conditional_parts_cost_is_in_the_placements_part(
+    model: CostModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In whole routines, too: there the price of each snippet is digested once more."""
+    correct = Pricer.code
+
+    def dearer(self: Pricer, *arguments: Any) -> RoutineCode:
+        code = correct(self, *arguments)
+        snippets = {e: replace(s, taken_cost=s.taken_cost + 1) for e, s in code.snippets.items()}
+        return replace(code, snippets=snippets)
+
+    monkeypatch.setattr(Pricer, "code", dearer)
     assert changed(model, make_cost_model()) == {"placement"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,3 +111,43 @@ def test_bits_behind_the_end_are_no_tokens() -> None:
     assert blocks == ["main", *TURN, *TURN]
     assert (result.bits, result.crossings) == (1, 9)
     assert result.problem is not None
+
+
+# The bits of events: where in the token stream an event is
+
+
+def with_event(bits: int, **more: Any) -> Trace:
+    """The trace with its event at another bit, and the end there as well."""
+    (event,) = TRACE.events
+    moved = replace(TRACE, events=(replace(event, bits=bits),), end=replace(END, bits=bits))
+    return replace(moved, **more)
+
+
+def test_an_event_behind_bits_that_no_edge_wrote_does_not_fit() -> None:
+    """All else agrees: the edges, their digest, and the bits at the end."""
+    blocks, result = regenerated(with_event(3))
+    assert result.problem == "its tokens do not fit the event at edge 10"
+    assert (blocks[-1], result.crossings, result.bits) == ("out", 10, 2)
+
+
+def test_the_target_that_an_event_is_about_is_32_bits_of_the_stream() -> None:
+    blocks, result = regenerated(with_event(2 + 32, stream=bytes([0b10_000000, 0, 0, 0, 0])))
+    assert result.problem is None
+    assert (blocks[-1], result.bits) == ("out", 34)
+
+
+def test_an_event_whose_bits_are_cut_off_did_maybe_not_happen() -> None:
+    """The stream has no 32 bits for its target: the file was cut before them."""
+    cut = with_event(2 + 32, end=None, cut="the file ends")
+    blocks, result = regenerated(cut)
+    assert result.problem == "the file ends"
+    assert (blocks[-1], result.crossings, result.bits) == ("out", 10, 2)
+
+
+def test_at_the_bit_of_the_next_event_no_token_decides() -> None:
+    """Leaving the loop writes nothing: that the event's bit is reached tells it, and no token."""
+    silent = with_event(1, routines={0: {STAY: (1, 1)}, 1: {}})
+    blocks, result = regenerated(silent)
+    assert result.problem is None
+    assert blocks == ["main", *TURN, *TURN, "out"]
+    assert (result.crossings, result.bits) == (11, 1)

@@ -115,6 +115,7 @@ BAD = {
     "not executable": (tiny_elf(flags=6), "no executable segment"),
     "entry outside": (tiny_elf(entry=BASE + 0x4000), "outside its code"),
     "entry in zeros": (tiny_elf(entry=BASE + 0x800), "outside its code"),
+    "entry behind": (tiny_elf(entry=BASE + len(tiny_elf())), "outside its code"),
     "entry misaligned": (tiny_elf(entry=BASE + 0x202), "misaligned"),
     "cut header": (tiny_elf()[:40], "truncated"),
     "cut program headers": (tiny_elf()[:80], "truncated"),

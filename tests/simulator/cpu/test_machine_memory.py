@@ -173,3 +173,11 @@ def test_behaves_like_a_dictionary_of_pages(
     }
     assert found == model
     assert space.used == PAGE_SIZE * sum(1 for rights in model.values() if rights)
+
+
+def test_free_ranges_are_searched_on_from_the_last_one(space: AddressSpace) -> None:
+    """What has just been unmapped is not reused at once: stale pointers into it fault."""
+    first = space.find_free(PAGE_SIZE)
+    space.map(first, PAGE_SIZE, READ_WRITE)
+    space.unmap(first, PAGE_SIZE)
+    assert space.find_free(PAGE_SIZE) == first + PAGE_SIZE

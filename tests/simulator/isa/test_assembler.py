@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 import capstone
@@ -161,3 +162,42 @@ def test_what_cannot_be_encoded_is_refused(build) -> None:  # type: ignore[no-un
 )  # fmt: skip
 def test_constant_lengths(value: int, is64: bool, length: int) -> None:
     assert len(asm.load_constant(value, R.G1, is64, R.G2)) == length
+
+
+def value_of(code: Sequence[Instruction]) -> int:
+    """What %g1 holds, all 64 bits, after code of sethi, or, xor, sllx."""
+    registers = {"%g0": 0}
+
+    def operand(text: str) -> int:
+        return registers[text] if text.startswith("%") else int(text, 0) & MASK64
+
+    for instruction in code:
+        name, _, rest = instruction.text.partition(" ")
+        words = rest.split(", ")
+        match name:
+            case "sethi":
+                registers[words[1]] = int(words[0][len("%hi(") : -1], 16)
+            case "mov":
+                registers[words[1]] = operand(words[0])
+            case "or":
+                registers[words[2]] = operand(words[0]) | operand(words[1])
+            case "xor":
+                registers[words[2]] = operand(words[0]) ^ operand(words[1])
+            case "sllx":
+                registers[words[2]] = operand(words[0]) << int(words[1]) & MASK64
+            case _:
+                raise AssertionError(instruction.text)
+    return registers["%g1"]
+
+
+MASK64 = (1 << 64) - 1
+
+
+@pytest.mark.parametrize(
+    "value",
+    [0, 1, -1, 4095, -4096, 4096, -4097, -5000, -(1 << 31), (1 << 31) - 1, 1 << 31, 0xFFFFFFFF,
+     0x12345678, 0xFFFFFC00, 1 << 40, 0x123456789ABCDEF, -(1 << 40) + 5, -(1 << 63)],
+)  # fmt: skip
+def test_constant_values(value: int) -> None:
+    assert value_of(asm.load_constant(value, R.G1, True, R.G2)) == value & MASK64
+    assert value_of(asm.load_constant(value, R.G1, False)) & 0xFFFFFFFF == value & 0xFFFFFFFF

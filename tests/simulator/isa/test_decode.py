@@ -30,7 +30,9 @@ WORDS = [
     (0x00C84002, K.ILLEGAL, -1, False),  # reserved register condition 0
     (0x22F07FFF, K.BRANCH, 0x0FFC, True),  # brz,a,pn %g1, .-4 with d16hi set
     (0x12C04042, K.COMPARE_BRANCH, 0x1008, False),  # cwbne
+    (0x32C04042, K.COMPARE_BRANCH, 0x1008, False),  # cwbneg: bit 29 is part of its condition
     (0x40000002, K.CALL, 0x1008, False),  # call .+8
+    (0x50000000, K.CALL, 0x1000 + (1 << 30), False),  # call, 1 GiB ahead
     (0x7FFFFFFF, K.CALL, 0x0FFC, False),  # call .-4
     (0x9FC04000, K.INDIRECT_CALL, -1, False),  # call %g1
     (0x81C04000, K.JUMP, -1, False),  # jmp %g1

@@ -1,0 +1,70 @@
+"""Prices from counts: each part of the code by hand, and conditional parts where they execute."""
+
+from __future__ import annotations
+
+from profiler.code.codegen import RoutineCode, Snippet
+from profiler.code.context import RoutineContext
+from profiler.code.pricing import Pricer, added
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.actions import CountEdge
+from profiler.plan.interpret import ExecutedWalk, execute
+from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.schemes.kiter.planner import plan_kiter
+from profiler.schemes.registry import generators
+from tests.support.figures import KITER_1_EDGES, KITER_1_TRACE, named, walk
+
+
+def snippet(cost: int, taken_cost: int = 0) -> Snippet:
+    """Code of which only the costs matter."""
+    return Snippet((), cost, "stub", 0, None, None, 0, taken_cost)
+
+
+def test_each_part_of_the_code_is_priced_by_its_executions() -> None:
+    code = RoutineCode(
+        snippets={0: snippet(3), 2: snippet(5, taken_cost=100)},
+        path_register=None,
+        static_instructions=0,
+        code_bytes=0,
+        block_snippets={1: snippet(7)},
+        block_end_snippets={0: snippet(11)},
+    )
+    assert added(code, [10, 1000, 20], [2, 4]) == 3 * 10 + 5 * 20 + 7 * 4 + 11 * 2
+    conditional = added(code, [10, 1000, 20], [2, 4], {2: 6})
+    assert conditional == 3 * 10 + 5 * 20 + 7 * 4 + 11 * 2 + 100 * 6
+
+
+def test_no_plan_has_no_price() -> None:
+    cfg = named("A>B", "A", "B")
+    price = Pricer(generators("pp")).price(cfg, None, RoutineContext.free(), [1, 1, 1], [1, 1])
+    assert (price.code, price.added) == (None, 0)
+
+
+def test_a_counter_costs_what_its_edge_executes() -> None:
+    cfg = named("A>B", "A", "B")
+    plan = InstrumentationPlan({0: (CountEdge(0),)}, False, Table.NONE, 0, None, 1)
+    price = Pricer(generators("pp")).price(cfg, plan, RoutineContext.free(), [9, 9, 9], [9, 9])
+    assert price.added == 4 * 9  # sethi, ld, add, st
+
+
+def kiter_example() -> tuple[ControlFlowGraph, InstrumentationPlan, list[int]]:
+    """KITER figure 1 with its trace: 200 turns of the loop, its back edge crossed 199 times."""
+    cfg = named(KITER_1_EDGES, "1", "6")
+    return cfg, plan_kiter(cfg, iterations=2).plan, walk(cfg, KITER_1_TRACE)
+
+
+def test_a_conditional_part_costs_something_where_it_is_executed_only() -> None:
+    """The first time the back edge is crossed no path of two iterations ends: it counts none."""
+    cfg, plan, steps = kiter_example()
+    counters = execute(cfg, plan, [ExecutedWalk(tuple(steps))])
+    (back,) = counters.taken
+    turns = steps.count(back)
+    assert (turns, counters.taken[back]) == (199, 198)
+    edges = [steps.count(edge.id) for edge in cfg.edges]
+    blocks = [KITER_1_TRACE.count(str(block.label)) for block in cfg.blocks]
+    pricer = Pricer(generators("kiter"))
+    price = pricer.price(cfg, plan, RoutineContext.free(), edges, blocks, counters.taken)
+    assert price.code is not None
+    each = price.code.snippets[back].taken_cost
+    assert each > 0
+    without = Pricer(generators("kiter")).price(cfg, plan, RoutineContext.free(), edges, blocks)
+    assert price.added - without.added == 198 * each
