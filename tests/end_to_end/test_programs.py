@@ -1,12 +1,10 @@
 """Real programs, built from Debian's source packages: simprof against qemu-user.
 
-They are built once into ~/.cache/simprof/programs, or into the directory that SIMPROF_PROGRAMS
-names.
+They are fetched and built once, as `simprof suite build` does, in its cache.
 """
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import subprocess
@@ -18,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracles.qemu import trace
-from tools.build_programs import DEFAULT_CACHE, PROGRAMS, WIDTHS
+from tools.build_programs import PROGRAMS, WIDTHS
 from tools.check_programs import EMULATORS, built, compare, count_plugin
 from tools.program_runs import RUNS, ProgramRun
 
@@ -81,16 +79,13 @@ ALLOWED = {"make own link", "read inside", "write below", "rename below", "chang
 
 
 @pytest.fixture(scope="session")
-def cache() -> Path:
-    """The directory of the built programs; one of the tests' workers builds what is missing.
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Directory of the built programs and of their inputs, one for each of the tests' workers.
 
     That they cannot be built is an error: skipped tests would have shown nothing.
     """
-    path = Path(os.environ.get("SIMPROF_PROGRAMS", DEFAULT_CACHE)).expanduser().resolve()
-    path.mkdir(parents=True, exist_ok=True)
-    with (path / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        built(path, RUNS)
+    path = tmp_path_factory.mktemp("programs")
+    built(path, RUNS)
     return path
 
 
