@@ -59,11 +59,15 @@ class Comparison:
     measurements
         By the name of the scheme, in the order asked for: "pp", "tpp(1,1)".
     emulations
-        How many whole runs of the program that took.
+        How often the program was emulated for that.
+    whole_emulations
+        How many of these runs were whole: the others were given up because the graphs lacked
+        something.
     """
 
     measurements: Mapping[str, Measurement]
     emulations: int
+    whole_emulations: int
 
 
 def run(
@@ -179,7 +183,7 @@ def compare(
         comparison = compare_program(request, settings)
     names = [setting.name for setting in settings]
     measurements = dict(zip(names, comparison.measurements, strict=True))
-    return Comparison(measurements, comparison.emulations)
+    return Comparison(measurements, comparison.emulations, comparison.whole_emulations)
 
 
 def load(profile: StrPath) -> Measurement:

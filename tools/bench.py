@@ -173,8 +173,8 @@ def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
         comparison = compare_program(request_for(program, arguments, output), settings)
     names = (setting.name for setting in settings)
     rows = tuple(zip(names, comparison.measurements, strict=True))
-    compare_json.render(rows, comparison.emulations)
-    compare_text.render(rows, comparison.emulations)
+    compare_json.render(rows, comparison.emulations, comparison.whole_emulations)
+    compare_text.render(rows, comparison.emulations, comparison.whole_emulations)
     return comparison.measurements[0].base, time.process_time() - started
 
 

@@ -100,7 +100,7 @@ def follow() -> Example:
         schemes = make_schemes(Graphs(recovered, request.routines), [planner])
         execution = execute(world, recovered, schemes, ExecutionOptions())
     os.close(silent)
-    observation = collect(execution, invocation, 1, runs=1, emulations=1)
+    observation = collect(execution, invocation, 1, runs=1, whole_runs=1)
     (measurement,) = measure_all(observation, self_check=True)
     (routine,) = (n for n, cfg in enumerate(recovered.routines) if cfg.name == ROUTINE)
     plan = schemes[0].routine_plan(routine)

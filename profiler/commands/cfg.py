@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from profiler.schemes import registry
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.graphs.cfg import ControlFlowGraph
     from profiler.recovery.recovery import RecoveredProgram
 
 FORMATS = ("text", "dot", "graphml", "json")
@@ -73,14 +71,13 @@ def cfg_command(
         )
     from profiler.profiles.output import write_atomically
     from profiler.recovery.recovery import recover
+    from profiler.reports.display import UNFOLDED
     from simulator.binary.elf import load
 
     recovered = recover(load(elf))
-    from profiler.reports.display import UNFOLDED
-
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)
-    selected = select(recovered.routines, routines)
+    selected = select(recovered, routines)
     if code is None:
         text = render(recovered, selected, form, width)
     else:
@@ -95,7 +92,7 @@ def cfg_command(
 
 def render_code(
     recovered: RecoveredProgram,
-    selected: Sequence[int],
+    selected: Mapping[int, str | None],
     mode: str,
     scheme: SchemeOptions,
     width: int,
@@ -113,34 +110,41 @@ def render_code(
     use = registry.definition(mode).registers(scheme)
     contexts, pricer = ProgramContexts(recovered), Pricer(registry.generators(mode), use)
     shown = []
-    for number in selected:
+    for number, alias in selected.items():
         cfg, context = recovered.routines[number], contexts.of(number)
         plan = planner.make(cfg).plan
         code = pricer.code(cfg, plan, context)
         emission = emit(cfg, context, code)
-        shown.append(code_text.InstrumentedRoutine(number, plan, code, emission))
+        shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, alias))
     return code_text.render(recovered, mode, shown, width)
 
 
-def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:
-    """Return the positions of the routines whose names match any pattern; without patterns, all.
+def select(recovered: RecoveredProgram, patterns: Sequence[str]) -> dict[int, str | None]:
+    """Return the positions of the routines of which a name matches any pattern; without, all.
+
+    With each comes the alias by which it was selected, None where that is its own name.
 
     Raises
     ------
     UsageError
         If a pattern matches none.
     """
+    from profiler.recovery.names import RoutineNames
+
+    names = RoutineNames(recovered.program)
     for pattern in patterns:
-        if not any(fnmatchcase(graph.name, pattern) for graph in graphs):
+        if not any(names.match(graph, [pattern]) for graph in recovered.routines):
             raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
-    return [
-        position
-        for position, graph in enumerate(graphs)
-        if not patterns or any(fnmatchcase(graph.name, pattern) for pattern in patterns)
-    ]
+    return {
+        position: names.alias(graph, patterns)
+        for position, graph in enumerate(recovered.routines)
+        if not patterns or names.match(graph, patterns)
+    }
 
 
-def render(recovered: RecoveredProgram, selected: Sequence[int], form: str, width: int) -> str:
+def render(
+    recovered: RecoveredProgram, selected: Mapping[int, str | None], form: str, width: int
+) -> str:
     """Return the graphs of the routines at positions `selected` in one of the formats.
 
     `width`: cells of a line of text.
@@ -148,9 +152,9 @@ def render(recovered: RecoveredProgram, selected: Sequence[int], form: str, widt
     from profiler.reports import graph_dot, graph_json, graph_text, graphml
 
     renderers: dict[str, Callable[[RecoveredProgram, Sequence[int]], str]] = {
-        "text": partial(graph_text.render, width=width),
+        "text": partial(graph_text.render, width=width, aliases=selected),
         "dot": graph_dot.render,
         "graphml": graphml.render,
         "json": graph_json.render,
     }
-    return renderers[form](recovered, selected)
+    return renderers[form](recovered, tuple(selected))

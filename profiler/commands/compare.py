@@ -88,12 +88,9 @@ def compare_command(
 
     names = tuple(setting.name for setting in wanted)
     rows = tuple(zip(names, comparison.measurements, strict=True))
-    program_options.write_json(
-        partial(compare_json.render, rows, comparison.emulations), chosen["json_file"]
-    )
-    program_options.write_report(
-        partial(compare_text.render, rows, comparison.emulations), chosen["report"]
-    )
+    emulations = (comparison.emulations, comparison.whole_emulations)
+    program_options.write_json(partial(compare_json.render, rows, *emulations), chosen["json_file"])
+    program_options.write_report(partial(compare_text.render, rows, *emulations), chosen["report"])
     return comparison.measurements[0].ending.code
 
 

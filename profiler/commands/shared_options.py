@@ -24,7 +24,7 @@ def routine_option(verb: str) -> Decorator[Any]:
         "routines",
         multiple=True,
         metavar="GLOB",
-        help=f"{verb} only routines whose name matches; repeatable.",
+        help=f"{verb} only routines of which a name (any alias) matches; repeatable.",
     )
 
 

@@ -152,7 +152,7 @@ def check_comparable(first: Measurement, other: Measurement) -> None:
 
 def merge_programs(programs: Sequence[ProgramInfo]) -> ProgramInfo:
     """Keep the arguments only where all runs had the same."""
-    first = programs[0]
+    first = replace(programs[0], routines=max(program.routines for program in programs))
     if all(program.arguments == first.arguments for program in programs):
         return first
     return replace(first, arguments=())

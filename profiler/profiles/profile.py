@@ -87,6 +87,8 @@ class RoutineProfile:
         Instructions that the scheme's code executed here.
     instructions
         The routine's own instructions executed, without its callees'.
+    alias
+        By which other name the user selected it; None: by its own, or not at all.
     """
 
     name: str
@@ -105,6 +107,7 @@ class RoutineProfile:
     instructions: int
     edge_counts: tuple[EdgeCount, ...]
     path_counts: tuple[PathCount, ...]
+    alias: str | None = None
 
     @property
     def key(self) -> tuple[int, str]:
@@ -180,12 +183,21 @@ class Ending:
 
 @dataclass(frozen=True)
 class ProgramInfo:
-    """Which program ran. `arguments` are shown as text, undecodable bytes escaped."""
+    """Which program ran.
+
+    Attributes
+    ----------
+    arguments
+        As text, undecodable bytes escaped.
+    routines
+        How many routines it has, entered or not.
+    """
 
     file: str
     sha256: str
     machine: MachineKind
     arguments: tuple[str, ...] = ()
+    routines: int = 0
 
 
 @dataclass(frozen=True)

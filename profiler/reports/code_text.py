@@ -48,12 +48,15 @@ class InstrumentedRoutine:
         Of the routine among the recovered ones.
     plan, code, emission
         What is done, the code that does it, where that code goes, and where its counters are.
+    alias
+        By which other name it was selected; None: by its own.
     """
 
     number: int
     plan: InstrumentationPlan
     code: RoutineCode
     emission: Emission
+    alias: str | None = None
 
 
 def render(
@@ -105,7 +108,7 @@ class _Listing:
 
     def _head(self) -> Iterator[str]:
         code, plan, layout = self._shown.code, self._shown.plan, self._shown.code.layout
-        name = brief(self._cfg.name, self._width - HEADING)
+        name = brief(self._cfg.name, self._width - HEADING, self._shown.alias)
         yield (
             f"{name} at {self._cfg.address:#x}: mode {self._mode}, "
             f"{_count(code.count, 'snippet')}, {_count(code.static_instructions, 'instruction')}, "

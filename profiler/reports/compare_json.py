@@ -19,21 +19,23 @@ SCHEMA = "simprof/compare/2"
 LEFT_OUT = ("edges", "paths", "blocks")
 
 
-def render(rows: Sequence[NamedMeasurement], emulations: int) -> str:
+def render(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> str:
     """Return the comparison as one line of JSON; parameters as those of `to_compare_object`."""
     with big_integers():
-        return json.dumps(to_compare_object(rows, emulations)) + "\n"
+        return json.dumps(to_compare_object(rows, emulations, whole)) + "\n"
 
 
-def to_compare_object(rows: Sequence[NamedMeasurement], emulations: int) -> dict[str, object]:
+def to_compare_object(
+    rows: Sequence[NamedMeasurement], emulations: int, whole: int
+) -> dict[str, object]:
     """Return the comparison as Python values.
 
     Parameters
     ----------
     rows
         At least one; all of the same run.
-    emulations
-        Whole runs of the program that this took.
+    emulations, whole
+        How often the program was emulated, and how many of these runs were whole.
     """
     _, first = rows[0]
     return {
@@ -43,6 +45,7 @@ def to_compare_object(rows: Sequence[NamedMeasurement], emulations: int) -> dict
         "partial": first.partial,
         "instructions": {"base": first.base},
         "emulations": emulations,
+        "whole_emulations": whole,
         "refused_calls": refused_call_objects(first),
         "modes": {name: _mode(measurement) for name, measurement in rows},
     }

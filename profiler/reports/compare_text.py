@@ -12,7 +12,7 @@ from profiler.reports import mode_facts
 from profiler.reports.layout import Kind
 from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.mode_text import lost
-from profiler.reports.numbers import percent, plural
+from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import (
     Paragraph,
     Table,
@@ -28,7 +28,11 @@ from profiler.reports.text import REFUSED_TITLE, ending_rows, program_text, refu
 
 
 def render(
-    rows: Sequence[NamedMeasurement], emulations: int, width: int = 100, color: bool = False
+    rows: Sequence[NamedMeasurement],
+    emulations: int,
+    whole: int,
+    width: int = 100,
+    color: bool = False,
 ) -> str:
     """Return the report.
 
@@ -36,15 +40,15 @@ def render(
     ----------
     rows
         At least one; all of the same run.
-    emulations
-        Whole runs of the program that this took.
+    emulations, whole
+        How often the program was emulated, and how many of these runs were whole.
     width
         Columns of the terminal.
     color
         Whether to use terminal colours.
     """
     parts = [
-        summary(rows, emulations),
+        summary(rows, emulations, whole),
         *section("Costs (sizes in bytes)", costs(rows)),
         *section("Traces", traces(rows)),
         *section("What is lost", losses(rows)),
@@ -54,17 +58,29 @@ def render(
     return print_parts(parts, width, color)
 
 
-def summary(rows: Sequence[NamedMeasurement], emulations: int) -> Table:
+def summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
     """Say what ran, how it ended, and how often it was emulated."""
     _, first = rows[0]
     table = grid()
     table.add_row("program", program_text(first))
     ending_rows(table, first)
     table.add_row("base", plural(first.base, "instruction"))
-    guided = emulations > 1
-    times = "twice, first for the edge profile that guides tpp" if guided else "once"
-    table.add_row("emulated", times)
+    table.add_row("emulated", emulated_text(emulations, whole))
     return table
+
+
+def emulated_text(emulations: int, whole: int) -> str:
+    """Say how often the program was emulated, and why that was not once."""
+    times = {1: "once", 2: "twice"}.get(emulations, f"{group_digits(emulations)} times")
+    reasons = []
+    if whole > 1:
+        reasons.append("first for the edge profile that guides tpp")
+    if given_up := emulations - whole:
+        runs = "run" if given_up == 1 else "runs"
+        reasons.append(
+            f"{group_digits(given_up)} {runs} given up because the graphs lacked something"
+        )
+    return ", ".join([times, *reasons])
 
 
 def costs(rows: Sequence[NamedMeasurement]) -> Table:

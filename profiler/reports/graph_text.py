@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from profiler.recovery.recovery import RecoveredProgram
@@ -11,10 +12,22 @@ from profiler.reports.names import HEADING, brief
 from simulator.isa.disassembly import disassemble
 
 
-def render(recovered: RecoveredProgram, selected: Sequence[int], width: int = UNFOLDED) -> str:
-    """Return the graphs of the routines at positions `selected`, one paragraph each."""
+def render(
+    recovered: RecoveredProgram,
+    selected: Sequence[int],
+    width: int = UNFOLDED,
+    aliases: Mapping[int, str | None] = MappingProxyType({}),
+) -> str:
+    """Return the graphs of the routines at positions `selected`, one paragraph each.
+
+    `width`: cells of a line. `aliases`: by which other name a routine was selected.
+    """
     notes = _notes(recovered)
-    paragraphs = (_routine(recovered, recovered.routines[i], notes, width) for i in selected)
+    graphs = {number: recovered.routines[number] for number in selected}
+    paragraphs = (
+        _routine(recovered, graph, notes, brief(graph.name, width - HEADING, aliases.get(number)))
+        for number, graph in graphs.items()
+    )
     return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in paragraphs)
 
 
@@ -27,10 +40,10 @@ def _notes(recovered: RecoveredProgram) -> dict[int, str]:
 
 
 def _routine(
-    recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str], width: int
+    recovered: RecoveredProgram, graph: ControlFlowGraph, notes: dict[int, str], name: str
 ) -> Iterator[str]:
     yield (
-        f"{brief(graph.name, width - HEADING)} at {graph.address:#x}: {graph.size} bytes, "
+        f"{name} at {graph.address:#x}: {graph.size} bytes, "
         f"{len(graph.blocks)} blocks, {len(graph.edges)} edges"
     )
     entries = [graph.edges[edge].target for edge in graph.out_edges[graph.entry]]

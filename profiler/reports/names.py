@@ -20,6 +20,11 @@ def readable(name: str) -> str:
     return visible(demangle(name))
 
 
-def brief(name: str, width: int = LONGEST_IN_TEXT) -> str:
-    """Return a readable name that is short enough for a sentence."""
-    return shorten(readable(name), width)
+def known_as(name: str, alias: str | None) -> str:
+    """Return a readable name, and the one that the user selected the routine by, if another."""
+    return readable(name) if alias is None else f"{readable(name)} ({readable(alias)})"
+
+
+def brief(name: str, width: int = LONGEST_IN_TEXT, alias: str | None = None) -> str:
+    """Return a readable name, and perhaps an alias, short enough for a sentence."""
+    return shorten(known_as(name, alias), width)

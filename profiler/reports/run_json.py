@@ -88,6 +88,7 @@ def program_object(program: ProgramInfo) -> dict[str, object]:
         "sha256": program.sha256,
         "machine": str(program.machine),
         "arguments": list(program.arguments),
+        "routines": program.routines,
     }
 
 
@@ -142,6 +143,7 @@ def routine_object(routine: RoutineProfile) -> dict[str, object]:
     """Return one entry of `routines`."""
     return {
         "name": routine.name,
+        "alias": routine.alias,
         "address": routine.address,
         "blocks": routine.blocks,
         "edges": routine.edges,

@@ -24,7 +24,7 @@ from profiler.reports import mode_facts
 from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
 from profiler.reports.mode_text import losses, path_kinds, sizes
-from profiler.reports.names import brief, readable
+from profiler.reports.names import brief, known_as
 from profiler.reports.numbers import identifier, percent, plural
 from profiler.reports.tables import (
     Part,
@@ -52,7 +52,8 @@ COUNT_NAMES = {
     "transfers": "edges crossed",
     "unattributed_transfers": "transfers not attributed",
     "unattributed_instructions": "instructions not attributed",
-    "runs": "emulated runs, with those that completed the graphs",
+    "runs": "emulated runs",
+    "whole_runs": "of them whole; others were given up because the graphs lacked something",
     "system_calls": "system calls",
     "spills": "register windows spilled",
     "fills": "register windows filled",
@@ -172,10 +173,21 @@ def totals(measurement: Measurement) -> Table:
     """List the run's counts by their plain names."""
     table = grid(Kind.NUMBER, Kind.TEXT)
     for key, count in measurement.counts.items():
-        table.add_row(count, COUNT_NAMES.get(key, key.replace("_", " ")))
+        if key == "whole_runs" and count == measurement.counts["runs"]:
+            continue
+        meaning = COUNT_NAMES.get(key, key.replace("_", " "))
+        table.add_row(count, meaning.removesuffix("s") if key == "runs" and count == 1 else meaning)
     executed = sum(routine.activations > 0 for routine in measurement.routines)
-    table.add_row(executed, f"of {plural(len(measurement.routines), 'routine')} ran")
+    table.add_row(executed, ran_text(measurement))
     return table
+
+
+def ran_text(measurement: Measurement) -> str:
+    """Say of how many routines those are that ran."""
+    of_all = plural(measurement.program.routines, "routine")
+    if measurement.options.get("routines"):
+        return f"of the routines selected ran; the program has {of_all}"
+    return f"of the program's {of_all} ran"
 
 
 def routines(measurement: Measurement, top: int) -> Table:
@@ -200,7 +212,7 @@ def routines(measurement: Measurement, top: int) -> Table:
             *([routine.cut_edges or "-"] if with_cuts else []),
             counters_text(routine),
             routine.path_register or "-",
-            readable(routine.name),
+            known_as(routine.name, routine.alias),
         )
     return table
 
@@ -232,7 +244,7 @@ def hot_paths(measurement: Measurement, top: int) -> Table:
             path.count,
             path.instructions,
             "partial" if path.partial else identifier(path.id),
-            readable(routine.name),
+            known_as(routine.name, routine.alias),
             path_text(path, measurement),
         )
     return table
@@ -288,7 +300,7 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
     for count, routine, edge in ranked[:top]:
         table.add_row(
             count,
-            readable(routine.name),
+            known_as(routine.name, routine.alias),
             f"{edge.source.text('')} > {edge.target.text('')}",
             str(edge.kind),
             "yes" if edge.instrumented else "-",
@@ -310,7 +322,7 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     for count, routine, block in ranked[:top]:
         table.add_row(
             count,
-            readable(routine.name),
+            known_as(routine.name, routine.alias),
             block.text(""),
             source_line((block,), measurement),
         )

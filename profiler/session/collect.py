@@ -12,7 +12,7 @@ from profiler.session.observation import Invocation, Observation, Unattributed
 
 
 def collect(
-    execution: ProgramExecution, invocation: Invocation, wanted: int, *, runs: int, emulations: int
+    execution: ProgramExecution, invocation: Invocation, wanted: int, *, runs: int, whole_runs: int
 ) -> Observation:
     """Gather what a finished run has counted.
 
@@ -24,7 +24,7 @@ def collect(
         How it was asked for.
     wanted
         How many of its first schemes the user asked for.
-    runs, emulations
+    runs, whole_runs
         See `Observation`.
 
     Raises
@@ -59,7 +59,7 @@ def collect(
             if automaton.reached(address)
         ),
         runs=runs,
-        emulations=emulations,
+        whole_runs=whole_runs,
     )
 
 

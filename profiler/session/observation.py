@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from profiler.code.context import ProgramContexts
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.profiles.profile import Measurement
+from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.session.counters import Counters
 from profiler.session.events import RoutineEvents
@@ -80,8 +82,8 @@ class Observation:
         What the graphs still lack after the last round.
     irregular
         (address, reason) of code that was executed though recovery refused to follow it.
-    runs, emulations
-        How often the program was run, and how many of these runs were whole ones: the others
+    runs, whole_runs
+        How often the program was emulated, and how many of these runs were whole ones: the others
         were given up because the graphs lacked something.
     """
 
@@ -97,7 +99,12 @@ class Observation:
     unattributed: Unattributed
     irregular: tuple[tuple[int, str], ...]
     runs: int
-    emulations: int
+    whole_runs: int
+
+    @cached_property
+    def names(self) -> RoutineNames:
+        """The names of all routines."""
+        return RoutineNames(self.program)
 
     @property
     def edge_counts(self) -> EdgeCounts:
@@ -125,10 +132,13 @@ class Comparison:
     measurements
         In the order of the settings.
     emulations
-        How many whole runs of the program that took: 1, or 2 where a scheme needs an edge
-        profile first and cannot be replayed (`counters.Counters.replay`). Runs given up early
-        because the graphs lacked something are not counted.
+        How often the program was emulated for that.
+    whole_emulations
+        How many of these runs were whole: 1, or 2 where a scheme needs an edge profile first and
+        cannot be replayed (`counters.Counters.replay`). The others were given up because the
+        graphs lacked something.
     """
 
     measurements: tuple[Measurement, ...]
     emulations: int
+    whole_emulations: int

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from profiler.code.pricing import Pricer
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
+from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import (
@@ -137,12 +138,17 @@ def _measure_routine(
     )
     routine = RoutineReading(scheme.definition, plan, events, counters, reading, price)
     return _RoutineResult(
-        profile=routine_profile(routine),
+        profile=replace(routine_profile(routine), alias=_alias(observation, events.cfg)),
         counts=_counts(routine),
         sizes=_sizes(routine),
         lost={**_lost(routine), **_misjudged(observation, number, routine)},
         wraps=counters.largest >= WRAP,
     )
+
+
+def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:
+    patterns = observation.invocation.routines
+    return observation.names.alias(cfg, patterns) if patterns else None
 
 
 def _total(parts: Iterable[Mapping[str, int]]) -> Counter[str]:
@@ -195,6 +201,7 @@ def _unattributed(observation: Observation) -> dict[str, int]:
         "unattributed_transfers": observation.unattributed.transfers,
         "unattributed_instructions": observation.unattributed.instructions,
         "runs": observation.runs,
+        "whole_runs": observation.whole_runs,
         "system_calls": observation.result.system_calls,
     }
 
@@ -234,7 +241,11 @@ def _sizes(routine: RoutineReading) -> dict[str, int]:
 def _program_info(observation: Observation) -> ProgramInfo:
     program, invocation = observation.program, observation.invocation
     return ProgramInfo(
-        str(invocation.file), program.sha256, program.machine, invocation.argument_texts
+        str(invocation.file),
+        program.sha256,
+        program.machine,
+        invocation.argument_texts,
+        len(observation.recovered.routines),
     )
 
 

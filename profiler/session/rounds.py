@@ -77,14 +77,14 @@ class Round:
         is the number of instructions that it executed, so that later runs end at the same place.
     discoveries
         What is known beside the program's file.
-    runs, emulations
+    runs, whole_runs
         How many runs there were, and how many of them were whole.
     """
 
     world: World
     discoveries: Discoveries
     runs: int = 0
-    emulations: int = 0
+    whole_runs: int = 0
 
     @property
     def max_instructions(self) -> int | None:
@@ -102,7 +102,7 @@ class Round:
         if not execution.given_up and result.reason in ("budget", "interrupted"):
             world = world.ending_after(result.instructions)
         discoveries = self.discoveries.merged(execution.discoveries)
-        return Round(world, discoveries, self.runs + 1, self.emulations)
+        return Round(world, discoveries, self.runs + 1, self.whole_runs)
 
 
 def settle(
@@ -143,13 +143,13 @@ def settle(
         if not left or current.discoveries == before.discoveries:
             break
         del execution  # its counters are large, and the next run makes its own
-    current = replace(current, emulations=current.emulations + 1)
+    current = replace(current, whole_runs=current.whole_runs + 1)
     observation = collect(
         execution,
         study.invocation,
         len(settings),
         runs=current.runs,
-        emulations=current.emulations,
+        whole_runs=current.whole_runs,
     )
     return observation, current
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import count
@@ -14,6 +13,7 @@ from profiler.graphs.weights import measured, postorder, uniform
 from profiler.plan.decoders import RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import EdgeProfile
+from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import SchemeOptions, Setting, Weights
@@ -30,7 +30,7 @@ class Graphs:
     recovered
         All graphs.
     patterns
-        Glob patterns of routine names; none: all routines are selected.
+        Glob patterns of routine names, any alias included; none: all routines are selected.
 
     Raises
     ------
@@ -42,17 +42,16 @@ class Graphs:
     def __init__(self, recovered: RecoveredProgram, patterns: Sequence[str]) -> None:
         self.recovered = recovered
         self.patterns = patterns
+        self._names = RoutineNames(recovered.program)
         for pattern in patterns:
-            matches = any(fnmatch.fnmatchcase(cfg.name, pattern) for cfg in recovered.routines)
+            matches = any(self._names.match(cfg, [pattern]) for cfg in recovered.routines)
             if not matches and not pattern.startswith("sub_"):
                 raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
 
     def __call__(self, routine: int) -> ControlFlowGraph | None:
         """Return the graph of routine number `routine` if it is selected."""
         cfg = self.recovered.routines[routine]
-        selected = not self.patterns or any(
-            fnmatch.fnmatchcase(cfg.name, pattern) for pattern in self.patterns
-        )
+        selected = not self.patterns or self._names.match(cfg, self.patterns)
         return cfg if selected else None
 
 

@@ -67,7 +67,7 @@ def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Compari
     limit = request.guest.max_instructions
     tell(request.progress, Phase.EXPANDING, limit, observation.result.instructions)
     measurements = measure_all(observation, self_check=request.self_check)
-    return Comparison(measurements, observation.emulations)
+    return Comparison(measurements, observation.runs, observation.whole_runs)
 
 
 def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:

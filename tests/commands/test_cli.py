@@ -59,7 +59,7 @@ class FakeSession:
         answers = [
             replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
         ]
-        return types.SimpleNamespace(measurements=tuple(answers), emulations=2)
+        return types.SimpleNamespace(measurements=tuple(answers), emulations=2, whole_emulations=2)
 
 
 @pytest.fixture

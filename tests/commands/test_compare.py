@@ -57,7 +57,7 @@ def settings(
 
 def comparable(found: Measurement) -> Measurement:
     """Without what depends on how often the program was run."""
-    return replace(found, counts={k: v for k, v in found.counts.items() if k != "runs"})
+    return replace(found, counts={k: v for k, v in found.counts.items() if "runs" not in k})
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_each_mode_measures_what_it_measures_alone(
     request = request_for(fixture_elf(name, width), quiet, *arguments)
     wanted = settings()
     together = compare_program(request, wanted)
-    assert together.emulations == (2 if name == "manypaths" else 1)
+    assert together.whole_emulations == (2 if name == "manypaths" else 1)
     for setting, found in zip(wanted, together.measurements, strict=True):
         alone = run_program(replace(request, mode=setting.mode, scheme=setting.options))
         assert comparable(found) == comparable(alone), setting.name
@@ -104,7 +104,7 @@ def test_at_most_two_emulations(
 ) -> None:
     request = request_for(fixture_elf("tailcalls"), quiet)
     found = compare_program(request, settings(modes, tpp, SchemeOptions(table=table)))
-    assert found.emulations == emulations
+    assert found.whole_emulations == emulations
     assert len(found.measurements) == len(modes) + len(tpp)
 
 
@@ -118,7 +118,7 @@ def test_a_saved_edge_profile_spares_the_first_run(
         save(run_program(replace(request, mode=mode)), saved)
         scheme = SchemeOptions(edge_profile=saved)
         found = compare_program(request, settings(["tpp"], TPP, scheme))
-        assert found.emulations == 1
+        assert found.whole_emulations == 1
         for first, second in zip(guided.measurements, found.measurements, strict=True):
             assert (first.added, first.lost) == (second.added, second.lost)
             assert first.routines == second.routines
@@ -139,7 +139,7 @@ def test_an_edge_profile_of_other_input_loses_paths_and_says_so(
     assert stale.lost["cold_paths"] > 0
     assert stale.lost["undercounted_blocks"] > 0
     assert stale.edge_profile() == replace(exact, routines=stale.routines).edge_profile()
-    report = compare_text.render((("pp", exact), ("tpp", stale)), 1)
+    report = compare_text.render((("pp", exact), ("tpp", stale)), 1, 1)
     assert "cold paths" in report
     assert "definite flow" in report
 
@@ -174,9 +174,10 @@ def rows(found: Comparison) -> list[tuple[str, Measurement]]:
 
 
 def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
-    data = json.loads(compare_json.render(rows(loops), loops.emulations))
+    data = json.loads(compare_json.render(rows(loops), loops.emulations, loops.whole_emulations))
     assert data.keys() == {
         "schema", "program", "exit", "partial", "instructions", "emulations",
+        "whole_emulations",
         "refused_calls", "modes"
     }  # fmt: skip
     assert data["schema"] == "simprof/compare/2"
@@ -207,7 +208,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
 
 
 def test_table_shows_every_number(loops: Comparison) -> None:
-    report = compare_text.render(rows(loops), loops.emulations)
+    report = compare_text.render(rows(loops), loops.emulations, loops.whole_emulations)
     costs = report.split("\nCosts (sizes in bytes)\n")[1].split("\n\n")[0]
     lines = {cells[0]: cells for cells in map(str.split, costs.splitlines()[1:])}
     assert list(lines) == [name for name, _ in rows(loops)]
@@ -231,7 +232,7 @@ def test_rows_are_never_cut_off() -> None:
         (100, "3.00e14"),
         (120, "300,000,000,000,000"),
     ):
-        report = compare_text.render((("calls-optimal", huge),), 1, width)
+        report = compare_text.render((("calls-optimal", huge),), 1, 1, width)
         assert f" {added} " in report
         assert "100,000,000,000,000" in report
         assert max(map(len, report.splitlines())) <= width
@@ -239,7 +240,7 @@ def test_rows_are_never_cut_off() -> None:
 
 def test_warnings_are_shown_once_with_whom_they_are_about() -> None:
     both, one = measurement(warnings=("mind", "gap")), measurement(warnings=("mind",))
-    report = compare_text.render((("pp", both), ("qpt2", one)), 1)
+    report = compare_text.render((("pp", both), ("qpt2", one)), 1, 1)
     assert report.count("mind") == 1
     assert "warning: pp: gap" in report
     assert "emulated  once" in report

@@ -255,4 +255,4 @@ def test_prices_are_ordered(run: Run) -> None:
 def test_one_profile_more_costs_nothing(fixture_elf: Callable[..., Path]) -> None:
     """Two emulations suffice for all settings: TPP's edge profile, and everything else."""
     assert fixture_elf("calls").exists()
-    assert run_of("calls", "v9").observation.emulations == 2
+    assert run_of("calls", "v9").observation.whole_runs == 2

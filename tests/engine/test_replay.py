@@ -43,7 +43,7 @@ def test_a_replayed_scheme_measures_what_a_run_does(
     replayed = compare(name, SETTINGS, tmp_path)
     monkeypatch.setattr(Counters, "replay", lambda *_: False)
     run = compare(name, SETTINGS, tmp_path)
-    assert run.emulations == 2
+    assert run.whole_emulations == 2
     for mine, theirs in zip(replayed.measurements, run.measurements, strict=True):
         counts = {**mine.counts, "runs": theirs.counts["runs"]}
         assert replace(mine, counts=counts) == theirs, mine.options
@@ -51,10 +51,10 @@ def test_a_replayed_scheme_measures_what_a_run_does(
 
 @pytest.mark.parametrize("name", ["v9/control", "v8/loops"])
 def test_one_run_is_enough_where_no_hash_table_is_left(name: str, tmp_path: Path) -> None:
-    assert compare(name, SETTINGS[1:2], tmp_path).emulations == 1
+    assert compare(name, SETTINGS[1:2], tmp_path).whole_emulations == 1
 
 
 def test_hash_tables_need_a_run_of_their_own(tmp_path: Path) -> None:
     hashed = compare("v9/manypaths", SETTINGS[:1], tmp_path)
-    assert hashed.emulations == 2
+    assert hashed.whole_emulations == 2
     assert hashed.measurements[0].counts["hashed_increments"] > 0

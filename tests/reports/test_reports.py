@@ -55,7 +55,7 @@ RUN_FIELDS = {
     "overhead", "counts", "sizes", "lost", "refused_calls", "routines", "edges", "paths",
 }  # fmt: skip
 ROUTINE_FIELDS = {
-    "name", "address", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
+    "name", "alias", "address", "blocks", "edges", "back_edges", "irreducible", "potential_paths",
     "cut_edges", "table", "addressing", "path_register", "activations", "added", "instructions",
 }  # fmt: skip
 
@@ -69,6 +69,7 @@ def test_json_has_the_fields_of_the_schema() -> None:
         "sha256": "ab" * 32,
         "machine": "sparcv9",
         "arguments": ["7", "a b"],
+        "routines": 3,
     }
     assert data["exit"] == {"status": 3, "reason": "exit"}
     assert data["instructions"] == {"base": 59, "added": 40}

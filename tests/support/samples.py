@@ -62,7 +62,7 @@ def routine(**changes: object) -> RoutineProfile:
 def measurement(**changes: object) -> Measurement:
     """A run of a program that consists of `routine()`."""
     whole = Measurement(
-        program=ProgramInfo("loop.elf", "ab" * 32, MachineKind.SPARCV9, ("7", "a b")),
+        program=ProgramInfo("loop.elf", "ab" * 32, MachineKind.SPARCV9, ("7", "a b"), 3),
         mode="pp",
         options={"path_limit": 100_000_000, "weights": "heuristic", "routines": ("main",)},
         ending=Ending(3, "exit"),

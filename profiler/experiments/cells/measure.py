@@ -60,9 +60,12 @@ def _result(
     )
 
 
+RUNS = frozenset({"runs", "whole_runs"})
+
+
 def _counts(measurement: Measurement, rows: Sequence[RoutineRow]) -> dict[str, int]:
     """Totals by name; how often the program had to be run again is no property of the cell."""
-    counts = {name: count for name, count in measurement.counts.items() if name != "runs"}
+    counts = {name: count for name, count in measurement.counts.items() if name not in RUNS}
     counts["jumps"] = sum(row.jumps for row in rows)
     counts["hashing"] = sum(row.hashing for row in rows)
     return counts

@@ -223,7 +223,8 @@ def setting_result(
         ("lost", measurement.lost),
     ):
         metrics |= {f"{title}.{name}": numbers[name] for name in numbers}
-    metrics.pop("counts.runs", None)
+    for runs in ("runs", "whole_runs"):
+        metrics.pop(f"counts.{runs}", None)
     selected = [routine for routine in observation.events if scheme.selects(routine)]
     kinds: set[str] = set()
     routines = []
