@@ -59,7 +59,8 @@ from tests.conftest import FIXTURES
 
 NAMES = (
     "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp-fig3 tpp-fig9 bl94-table1 "
-    "bl94-table2 bl94-table3 bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 kiter3 kiter4 cs6120"
+    "bl94-table2 bl94-table3 bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 "
+    "kiter3 kiter4 cs6120"
 ).split()
 VIEW = View()
 MADE = ("9.9", "engine", "7-abc")
