@@ -12,14 +12,17 @@ from statistics import fmean, median
 from profiler.experiments.cells.cells import CellResult, RoutineRow
 from profiler.experiments.cells.settings import setting
 from profiler.experiments.tables.claims import (
-    bottom,
-    extremes,
-    group_means,
+    ABOVE,
+    AT_LEAST,
+    AT_MOST,
+    compare_groups,
+    count_of,
+    each_is,
     judge,
-    number,
+    mean_within,
+    most,
+    ordered,
     pairs,
-    share_of,
-    top,
 )
 from profiler.experiments.tables.epp import overhead
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
@@ -83,37 +86,29 @@ def _hashed(result: CellResult) -> float | None:
 
 def judge_bit_tracing(table: ReportTable) -> Iterator[Claim]:
     """Judge section 2's claims."""
-    same, numbers, codes = (table.mean(key) for key in ("same_bits", "pp_bits", "bits"))
     yield judge(
         "Bit tracing uses the minimal number of bits necessary to distinguish paths.",
-        None if same is None else same >= 99,
-        f"in {number(same)} % of the routines as few as path numbers have; on average "
-        f"{number(codes)} bits where numbers have {number(numbers)}; rule: 99 % of the routines",
-        lambda: (
-            "a path takes a bit for each predicate that it passes, so early ways out of a chain "
-            "cost a bit each though they add one path each; fewest: "
-            + bottom(table, "same_bits", ("pp_bits", "bits"))
+        each_is(
+            table,
+            "same_bits",
+            AT_LEAST,
+            99,
+            " %",
+            what="routines with as few bits as numbers have,",
+            others=("pp_bits", "bits"),
         ),
     )
-    most = table.values("most_counters")
     yield judge(
         "In the worst case an array takes twice the counters of path profiling.",
-        max(most) <= 2 if most else None,
-        f"the greatest ratio of a routine: {extremes(most)}; rule: at most 2 in each",
-        lambda: (
-            f"{number(table.mean('over_twice'))} % of the routines take more than twice; greatest: "
-            + top(table, "most_counters", ("median_counters", "over_twice"))
+        each_is(
+            table, "most_counters", AT_MOST, 2, what="counters by path,", others=("over_twice",)
         ),
     )
-    cost = pairs(table, "pp", "bittrace")
-    dearer, programs = share_of(bits > pp for _, pp, bits in cost)
+    dearer = ordered(pairs(table, "bittrace", "pp"), ABOVE, ("bit tracing", "path profiling"), " %")
     yield judge(
         "Bit tracing is likely to have higher run-time overhead: every predicate is instrumented, "
         "and appending takes more than adding.",
-        dearer * 2 > programs if cost else None,
-        f"higher in {dearer} of {programs} programs: means {number(table.mean('bittrace'))} % and "
-        f"{number(table.mean('pp'))} %; rule: in most programs",
-        lambda: "lowest: " + bottom(table, "bittrace", ("pp", "pp_hashed", "hashed")),
+        count_of(dearer, "programs where it has", most(len(dearer))),
     )
 
 
@@ -167,20 +162,16 @@ def definite(program: Program, found: Found) -> Iterator[Sequence[Value]]:
 
 def judge_definite(table: ReportTable) -> Iterator[Claim]:
     """Judge what TPP reports of definite flow."""
-    integer, floating = group_means(table, "blocks")
-    mean = table.mean("blocks")
     yield judge(
         "An edge profile attributes some 80 % of the execution to paths.",
-        None if mean is None else abs(mean - 80) <= NEAR,
-        f"mean {number(mean)} % ({extremes(table.values('blocks'), ' %')}); rule: within "
-        f"{number(NEAR)} points of 80 %",
-        lambda: "lowest: " + bottom(table, "blocks", ("executions_share",)),
+        mean_within(table, "blocks", 80 - NEAR, 80 + NEAR, " %", others=("executions_share",)),
     )
-    yield judge(
+    yield compare_groups(
         "It attributes more in FP programs (84 %) than in integer programs (76 %).",
-        None if integer is None or floating is None else floating > integer,
-        f"means: INT {number(integer)} %, FP {number(floating)} %",
-        lambda: "lowest: " + bottom(table, "blocks", ("executions_share",)),
+        table,
+        "blocks",
+        " %",
+        higher="FP",
     )
 
 
