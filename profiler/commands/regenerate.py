@@ -15,7 +15,9 @@ from simulator.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from profiler.recovery.recovery import RecoveredProgram
     from profiler.trace.regenerate import BlockSink
+    from profiler.trace.regeneration import Array
 
 
 class RegenerationError(UsageError):
@@ -37,9 +39,21 @@ class RegenerationError(UsageError):
     metavar="FILE",
     help="Write the start addresses of all blocks executed, in order; - is stdout.",
 )
+@click.option(
+    "--call-paths",
+    "shown_paths",
+    type=options.COUNT,
+    metavar="N",
+    help="Count call paths, and list the N most frequent.",
+)
 @shared_options.json_option("Write the summary as JSON; - is stdout.")
 def regenerate_command(
-    trace: Path, check: bool, program: Path | None, output: Path | None, json_file: Path | None
+    trace: Path,
+    check: bool,
+    program: Path | None,
+    output: Path | None,
+    shown_paths: int | None,
+    json_file: Path | None,
 ) -> int:
     """Rebuild the sequence of blocks that a program executed from TRACE, a file of `simprof run
     --trace`.
@@ -53,21 +67,39 @@ def regenerate_command(
     kernel_cache.ensure()
     from profiler.profiles.output import write_atomically
     from profiler.reports import regeneration
+    from profiler.trace.call_paths import CallPaths
     from profiler.trace.regenerate import regenerate
 
-    with _lines(output) as sink:
+    counted = None if shown_paths is None else CallPaths()
+    with _lines(output) as lines:
+        sink = _both(lines, counted)
         regeneration_result = regenerate(trace, program, check=check, sink=sink)
+    profile = None if counted is None else counted.profile(shown_paths or 0)
+    answer = regeneration.render_json(regeneration_result, profile)
     if json_file == STANDARD_STREAM:
-        streams.write(streams.STDOUT, regeneration.render_json(regeneration_result))
+        streams.write(streams.STDOUT, answer)
     elif json_file is not None:
-        write_atomically(json_file, regeneration.render_json(regeneration_result).encode())
+        write_atomically(json_file, answer.encode())
     taken = STANDARD_STREAM in (output, json_file)
     streams.write(
-        streams.STDERR if taken else streams.STDOUT, regeneration.render_text(regeneration_result)
+        streams.STDERR if taken else streams.STDOUT,
+        regeneration.render_text(regeneration_result, profile),
     )
     if not regeneration_result.complete:
         raise RegenerationError(regeneration.problem(regeneration_result, str(trace)))
     return 0
+
+
+def _both(first: BlockSink | None, second: BlockSink | None) -> BlockSink | None:
+    """Return what hands blocks to both; None where nobody wants them."""
+    if first is None or second is None:
+        return first or second
+
+    def receive(recovered: RecoveredProgram, blocks: Array) -> None:
+        first(recovered, blocks)
+        second(recovered, blocks)
+
+    return receive
 
 
 @contextmanager

@@ -88,7 +88,7 @@ def scheme_options(edge_profile: str) -> Callable[[F], F]:
             default=DEFAULT_PATH_LIMIT,
             show_default=True,
             metavar="N",
-            help="The most paths of a routine: where there are more, edges are cut, at which paths end.",
+            help="The most paths of a routine: where there are more, edges are cut.",
         ),
         click.option(
             "--table",

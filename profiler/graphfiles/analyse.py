@@ -11,7 +11,7 @@ the answer together, `static` the part that no run is needed for.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +23,9 @@ from profiler.graphfiles.pricing import price
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs import flow
 from profiler.graphs.loops import depth_first
+from profiler.plan import interpret
 from profiler.plan.decoders import PathDecoder, Reading, RoutinePlan
+from profiler.profiles.accuracy import Attribution, SplittingDecoder, attribute
 from profiler.request.errors import CountError
 from profiler.request.request import DEFAULT_MODE, SchemeOptions, Weights
 from profiler.schemes import registry
@@ -111,7 +113,20 @@ def _run(document: GraphDocument, options: GraphOptions) -> GraphRun:
     reading = plan.read(counters)
     _check(document, options, reading, crossed)
     flow.check(cfg, crossed, activations=sum(walk.count for walk in document.walks))
-    return GraphRun(definition, depth_first(cfg), plan, prices, counters, reading, crossed)
+    judged = _attribution(document, options, plan, reading)
+    return GraphRun(definition, depth_first(cfg), plan, prices, counters, reading, crossed, judged)
+
+
+def _attribution(
+    document: GraphDocument, options: GraphOptions, plan: RoutinePlan, reading: Reading
+) -> Attribution | None:
+    """Judge a path profile by the scheme that its definition names; None where that is none."""
+    judge = registry.definition(options.mode).judged_by
+    if judge is None or judge not in registry.planned_modes():
+        return None
+    exact = cast(PathDecoder, _plan(document, replace(options, mode=judge)))
+    truth = exact.read(interpret.execute(document.cfg, exact.plan, document.walks))
+    return attribute(exact, truth, cast(SplittingDecoder, plan), reading)
 
 
 def _check(

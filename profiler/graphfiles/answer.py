@@ -9,6 +9,7 @@ from typing import Any
 
 from profiler.code import pricing
 from profiler.code.sizes import plan_sizes, trace_sizes
+from profiler.graphfiles.flow import attribution_object, definite_object, edge_flow
 from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
@@ -17,6 +18,8 @@ from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.plan.path_plan import AcyclicPathPlan
+from profiler.profiles.accuracy import Attribution
 from profiler.profiles.profile import RUN_SCHEMA
 from profiler.profiles.routine_facts import routine_facts
 from profiler.schemes.definition import SchemeDefinition
@@ -36,6 +39,8 @@ class GraphRun:
         What the runs left in the counters, and the profile that these give.
     crossings
         By edge id: how often the runs crossed it.
+    attribution
+        How much of the paths it tells rightly, where another scheme judges it.
     """
 
     definition: SchemeDefinition
@@ -45,6 +50,7 @@ class GraphRun:
     counters: RoutineCounters
     reading: Reading
     crossings: tuple[int, ...]
+    attribution: Attribution | None = None
 
     @property
     def cfg(self) -> ControlFlowGraph:
@@ -91,8 +97,16 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
         answer["block_counts"] = _blocks(cfg, run.reading.blocks)
     if run.reading.lost:
         answer["lost"] = dict(run.reading.lost)
+    if run.attribution is not None:
+        answer["attribution"] = attribution_object(run.attribution)
     if run.decoder is not None:
         answer["paths"] = _paths(cfg, run.decoder, run.reading)
+    if isinstance(run.plan, AcyclicPathPlan):
+        answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
+        flow = edge_flow(run.plan, run.crossings)
+        for path in answer["paths"]:
+            record = run.plan.decode(path["id"])
+            path["definite"] = flow.definite_count(record.blocks[0], record.edges)
     return answer
 
 

@@ -158,6 +158,32 @@ class PathDecoder(RoutinePlan, Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class PathNames:
+    """What telling a routine's paths apart takes.
+
+    Attributes
+    ----------
+    bits
+        Of the greatest name (number, or code) of a path; of codes of several words, of all words.
+    counters
+        Of an array that the names index; None where they have several words.
+    """
+
+    bits: int
+    counters: int | None
+
+
+@runtime_checkable
+class NamingDecoder(PathDecoder, Protocol):
+    """The plan of a scheme whose names of paths can be compared with others' (EPP 2)."""
+
+    @property
+    def names(self) -> PathNames:
+        """How large its names are."""
+        ...
+
+
 @runtime_checkable
 class GuidedDecoder(PathDecoder, Protocol):
     """The plan of a scheme that takes the counts of some paths from an edge profile."""

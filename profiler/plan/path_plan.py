@@ -20,7 +20,7 @@ from profiler.graphs.numbering import PathNumbering
 from profiler.graphs.paths import PathRecord, edge_counts, path_record
 from profiler.graphs.spanning import SpanningTree
 from profiler.plan.actions import CountEdge
-from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
+from profiler.plan.decoders import PathNames, Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan
 
 
@@ -101,6 +101,11 @@ class AcyclicPathPlan(PathCountingPlan):
     def num_paths(self) -> int:
         """Number of paths that the plan tells apart."""
         return self.numbering.total
+
+    @property
+    def names(self) -> PathNames:
+        """How large path numbers are: 0 .. paths - 1 (EPP 3.2)."""
+        return PathNames((self.num_paths - 1).bit_length(), self.num_paths)
 
     @abstractmethod
     def decode(self, path_id: int) -> PathRecord:

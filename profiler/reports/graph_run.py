@@ -6,7 +6,7 @@ out, and leaves out what a scheme does not compute.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from profiler.reports.display import shorten, visible
@@ -101,6 +101,7 @@ def heading(answer: Answer) -> str:
     if "trace_bits" in sizes:
         bits, least = sizes["trace_bits"], sizes["minimal_trace_bits"]
         lines.append(f"trace: {plural(bits, 'bit')}, {group_digits(least)} with minimal witnesses")
+    lines.extend(flow_lines(answer))
     if lost := answer.get("lost"):
         texts = (f"{cell(value)} {key.replace('_', ' ')}" for key, value in lost.items())
         lines.append(f"lost: {', '.join(texts)}")
@@ -115,6 +116,27 @@ def label(block: object) -> str:
 def edge_name(source: object, target: object) -> str:
     """Return how an edge is called."""
     return f"{label(source)} > {label(target)}"
+
+
+def flow_lines(answer: Answer) -> Iterator[str]:
+    """Yield how much of the paths an edge profile tells, where the answer says it."""
+    flow = answer.get("definite_flow", {})
+    if flow.get("blocks"):
+        yield (
+            f"definite flow: edges alone tell {group_digits(flow['definite_executions'])} of "
+            f"{plural(flow['executions'], 'path execution')}, "
+            f"{percent(flow['definite_blocks'], flow['blocks'])} of the blocks in paths"
+        )
+    if judged := answer.get("attribution"):
+        shares = ", ".join(
+            f"{100 * judged[name]:.2f} % {word}"
+            for name, word in (
+                ("definite", "attributed"),
+                ("overcount", "overcounted"),
+                ("undercount", "undercounted"),
+            )
+        )
+        yield f"definite flow: {shares}"
 
 
 def block_rows(answer: Answer) -> list[tuple[Value, ...]]:
@@ -183,12 +205,12 @@ def dummy_table(dummies: Sequence[Answer]) -> Table:
 
 
 def path_table(paths: Sequence[Answer]) -> Table:
-    """Lay out paths; the count is left out where there is none."""
-    counted = any("count" in path for path in paths)
-    table = columns(number("id"), *([number("count")] if counted else []), text("blocks"))
+    """Lay out paths; counts are left out where there are none."""
+    shown = [key for key in ("count", "definite") if any(key in path for path in paths)]
+    table = columns(number("id"), *map(number, shown), text("blocks"))
     for path in paths[:SHOWN_ROWS]:
         identity = "partial" if path.get("partial") else cell(path["id"])
-        counts = [path["count"]] if counted else []
+        counts = [path[key] for key in shown]
         table.add_row(identity, *counts, " ".join(map(label, path["blocks"])))
     return table
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import asdict
 
+from profiler.reports.display import visible
+from profiler.trace.call_paths import CallProfile
 from profiler.trace.regenerate import Regenerated
 
 SCHEMA = "simprof/regenerate/1"
 
 
-def render_json(regenerated: Regenerated) -> str:
-    """Return one JSON object with a newline."""
+def render_json(regenerated: Regenerated, calls: CallProfile | None = None) -> str:
+    """Return one JSON object with a newline; `calls`: the call paths that were counted."""
     result, header = regenerated.result, regenerated.trace.header
-    answer = {
+    answer: dict[str, object] = {
         "schema": SCHEMA,
         "program": {
             "file": str(regenerated.program),
@@ -31,11 +35,13 @@ def render_json(regenerated: Regenerated) -> str:
         "problem": result.problem,
         "position": {"block": regenerated.block, "routine": regenerated.routine},
     }
+    if calls is not None:
+        answer["call_paths"] = asdict(calls)
     return json.dumps(answer, indent=1) + "\n"
 
 
-def render_text(regenerated: Regenerated) -> str:
-    """Return a summary of a few lines."""
+def render_text(regenerated: Regenerated, calls: CallProfile | None = None) -> str:
+    """Return a summary of a few lines, and the most frequent call paths where they were counted."""
     result, header = regenerated.result, regenerated.trace.header
     state = "whole" if regenerated.complete else "incomplete"
     if regenerated.complete and regenerated.checked:
@@ -45,7 +51,23 @@ def render_text(regenerated: Regenerated) -> str:
         f"  {result.blocks:,} blocks executed, {regenerated.instructions:,} instructions in them",
         f"  {result.crossings:,} edges crossed, from {(result.bits + 7) // 8:,} bytes of trace",
     ]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *([] if calls is None else _call_lines(calls))]) + "\n"
+
+
+def _call_lines(calls: CallProfile) -> Iterator[str]:
+    yield (
+        f"  {calls.activations:,} activations along {calls.executed:,} call paths "
+        f"({calls.potential:,} in the call graph)"
+    )
+    if calls.dynamic:
+        yield (
+            f"  {calls.dynamic_activations:,} of them along {calls.dynamic:,} with calls that the "
+            "call graph lacks"
+        )
+    width = max((len(f"{path.count:,}") for path in calls.paths), default=0)
+    for path in calls.paths:
+        number = "-" if path.number is None else f"{path.number:,}"
+        yield f"  {path.count:>{width},}  {number}  {' > '.join(map(visible, path.routines))}"
 
 
 def problem(regenerated: Regenerated, name: str) -> str:

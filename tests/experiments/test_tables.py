@@ -51,14 +51,16 @@ from profiler.experiments.tables.table import (
     with_averages,
 )
 from profiler.plan.plan import Table
+from profiler.profiles.definite import DefiniteFlow
 from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown, table_text
 from profiler.reports.table_values import shown
 from simulator.errors import UsageError
 from tests.conftest import FIXTURES
 
 NAMES = (
-    "epp1 epp2 epp3 tpp1 tpp2 tpp3 tpp4 tpp-fig3 tpp-fig9 bl94-table1 bl94-table2 bl94-table3 "
-    "bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 bl94-registers "
+    "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp-fig3 tpp-fig9 bl94-table1 "
+    "bl94-table2 bl94-table3 bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 "
+    "bl94-registers "
     "kiter3 kiter4 cs6120"
 ).split()
 VIEW = View()
@@ -260,6 +262,46 @@ def test_epp_table_3() -> None:
     assert row["dynamic"] == 55.0
     assert row["instructions"] == 300
     assert row["instructions_share"] == 25.0
+
+
+def test_bit_tracing() -> None:
+    def rows(**codes: Any) -> tuple[RoutineRow, ...]:
+        one, two, long = ({key: value[k] for key, value in codes.items()} for k in range(3))
+        return (
+            routine("a", Table.ARRAY, instrumented_edges=2, **one),
+            routine("b", Table.ARRAY, instrumented_edges=1, **two),
+            routine("c", Table.HASH, instrumented_edges=1, **long),
+        )
+
+    events = counts(path_increments=200, hashed_increments=50)
+    pp = rows(name_bits=(3, 4, 30), name_counters=(8, 10, 10**9))
+    bits = rows(name_bits=(3, 5, 62), name_counters=(8, 30, None))
+    results = {
+        "pp": CellResult(base=100, added=20, counts=events, routines=pp),
+        "bittrace": CellResult(base=100, added=30, counts=events, routines=bits),
+    }
+    table = table_of("bittrace", results)
+    row = only_row(table)
+    assert (row["pp_bits"], row["bits"]) == (37 / 3, 70 / 3)
+    assert row["same_bits"] == pytest.approx(100 / 3)
+    assert (row["median_counters"], row["most_counters"]) == (2.0, 3.0)
+    assert row["over_twice"] == pytest.approx(200 / 3)
+    assert (row["edges"], row["hashed"], row["pp"], row["bittrace"]) == (1.0, 25.0, 20.0, 30.0)
+    assert [each.verdict for each in table.claims] == [
+        Verdict.FAILS, Verdict.FAILS, Verdict.HOLDS,
+    ]  # fmt: skip
+
+
+def test_definite_flow() -> None:
+    flow = DefiniteFlow(executions=200, definite_executions=50, blocks=1000, definite_blocks=750)
+    facts = PathFacts(
+        paths=3, executions=200, edges=0, instructions=0, longest_edges=0, longest_instructions=0,
+        partial=0, routines=1, most_paths=3, predicted=None, definite=flow,
+    )  # fmt: skip
+    table = table_of("definite", {"pp": CellResult(base=1, facts=facts)})
+    row = only_row(table)
+    assert (row["executions"], row["executions_share"], row["blocks"]) == (200, 25.0, 75.0)
+    assert [each.verdict for each in table.claims] == [Verdict.HOLDS, Verdict.UNTESTABLE]
 
 
 def test_tpp_table_1() -> None:

@@ -12,6 +12,7 @@ from profiler.cli import run as simprof
 from profiler.graphfiles.analyse import GraphOptions, analyse
 from profiler.graphfiles.pricing import MACHINE
 from profiler.graphfiles.reader import parse
+from profiler.reports.graph_run import render
 from profiler.request.request import SchemeOptions, TableChoice
 from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.registry import path_modes, planned_modes, trace_modes
@@ -49,7 +50,9 @@ def answer(document: dict[str, Any], mode: str, **options: Any) -> dict[str, Any
 @pytest.mark.parametrize("document", [KITER_1, TPP_7], ids=lambda each: each["name"])
 def test_every_mode_answers_with_the_run_object(mode: str, document: dict[str, Any]) -> None:
     result = answer(document, mode)
-    optional = {"paths", "block_counts", "lost"}
+    optional = {"paths", "block_counts", "lost", "definite_flow", "attribution"}
+    assert ("definite_flow" in result) == (mode in ("pp", "bittrace"))
+    assert ("attribution" in result) == (mode == "tpp")
     assert set(result) - optional == PLAIN_FIELDS
     assert ("paths" in result) == (mode in path_modes())
     assert ("trace_bits" in result["sizes"]) == (mode in trace_modes())
@@ -93,7 +96,38 @@ def test_kiter_figure_1_numbers_by_iteration() -> None:
 
 def test_one_iteration_is_pp() -> None:
     once, plain = (answer(KITER_1, mode, iterations=1) for mode in ("kiter", "pp"))
-    assert once["paths"] == plain["paths"]
+    paths = [
+        {key: value for key, value in path.items() if key != "definite"} for path in plain["paths"]
+    ]
+    assert once["paths"] == paths
+
+
+def test_figure_1_is_told_by_edges_in_small_part() -> None:
+    """EPP figure 1: of its 270 activations, 40 at least executed ACDEF."""
+    edges = [edge.split(">") for edge in "A>B A>C B>C B>D C>D D>E D>F E>F".split()]
+    runs = [["A C D F", 90], ["A C D E F", 60], ["A B C D E F", 100], ["A B D F", 20]]
+    figure = {"name": "figure 1", "entry": "A", "exit": "F", "edges": edges, "runs": runs}
+    for mode in ("pp", "bittrace"):
+        result = answer(figure, mode)
+        assert result["definite_flow"] == {
+            "executions": 270, "definite_executions": 40,
+            "blocks": 1340, "definite_blocks": 200, "share": 200 / 1340,
+        }  # fmt: skip
+        told = {"".join(path["blocks"]): path["definite"] for path in result["paths"]}
+        assert told == {"ABCDEF": 0, "ACDF": 0, "ACDEF": 40, "ABDF": 0}
+        assert "edges alone tell 40 of 270 path executions, 14.93 %" in render(result)
+
+
+def test_tpp_is_judged_as_in_a_run() -> None:
+    """Cold edges cost attribution: D>E is taken by 1 of 100, and its path is not counted."""
+    edges = [edge.split(">") for edge in "A>B A>C B>D C>D D>E D>F E>F".split()]
+    runs = [["A B D F", 50], ["A C D F", 49], ["A C D E F", 1]]
+    figure = {"name": "cold", "entry": "A", "exit": "F", "edges": edges, "runs": runs}
+    whole = answer(figure, "tpp", cold=0.0)
+    assert whole["attribution"] == {"definite": 1.0, "overcount": 0.0, "undercount": 0.0}
+    less = answer(figure, "tpp", cold=5.0, cold_always=True)["attribution"]
+    assert less["definite"] == 1 - less["overcount"] - less["undercount"]
+    assert less["undercount"] == 5 / (4 * 99 + 5)
 
 
 def test_bittrace_names_the_paths_of_pp_by_branch_outcomes() -> None:

@@ -17,6 +17,8 @@ EPP table 1          settings `pp`, `qpt2`: `base`, `added`; `counts` path_incre
 EPP table 2          `pp`: `facts` (`PathFacts`), rows' `executed_paths`
 EPP table 3          `pp` on train and ref: `paths` (keys are comparable between runs of one
                      program), `common_paths`
+EPP section 2        `pp`, `bittrace`: rows' `name_bits`, `name_counters`
+TPP section 1        `pp`: `facts.definite`
 TPP table 1          `pp`: rows by `table`: `added`, `path_increments`
 TPP tables 2, 3      `tpp[...]`: `base`, `added`; `lost` flow_blocks, overcounted_blocks,
                      undercounted_blocks
@@ -47,6 +49,7 @@ from pathlib import Path
 
 from profiler.experiments.cells.settings import CellSetting
 from profiler.plan.plan import Addressing, Table
+from profiler.profiles.definite import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
 
@@ -200,6 +203,9 @@ class RoutineRow:
         Path executions known without a counter (TPP's obvious paths).
     executed_paths
         Different whole paths executed.
+    name_bits, name_counters
+        Bits of the greatest name of a path, and counters of an array that the names index (None:
+        no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
     """
 
     name: str
@@ -228,6 +234,8 @@ class RoutineRow:
     jumps: int = 0
     inferred_paths: int = 0
     executed_paths: int = 0
+    name_bits: int = 0
+    name_counters: int | None = 0
 
 
 @dataclass(frozen=True)
@@ -272,8 +280,8 @@ class PathFacts:
         Executions of unfinished paths, which are not among the others.
     routines, most_paths
         Routines with an executed path; the most paths that one has.
-    predicted
-        For `pp` only.
+    predicted, definite
+        For `pp` only: how well edge counts predict the paths, and how much they tell of them.
     """
 
     paths: int
@@ -286,6 +294,7 @@ class PathFacts:
     routines: int
     most_paths: int
     predicted: PredictedPaths | None
+    definite: DefiniteFlow | None = None
 
     @property
     def average_edges(self) -> float:

@@ -13,6 +13,7 @@ from hashlib import blake2b
 
 from profiler.experiments.cells.cells import PathFacts, PathRow, PredictedPaths
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.profiles.definite import DefiniteFlow, definite_flow
 from profiler.profiles.profile import PathCount
 
 KEY_BYTES = 8
@@ -55,13 +56,15 @@ def path_facts(routines: Iterable[RoutinePaths], *, predict: bool) -> PathFacts:
     """Sum up the executed paths of a program; `predict` where the paths are acyclic (`pp`)."""
     paths = executions = edges = instructions = partial = executed = 0
     longest_edges = longest_instructions = most = 0
-    tally = _Tally()
+    tally, definite = _Tally(), DefiniteFlow()
     for routine in routines:
         partial += sum(path.count for path in routine.paths if path.partial)
         whole = routine.whole
         executed += bool(whole)
         most = max(most, len(whole))
         predictor = _Predictor(routine) if predict else None
+        if predict:
+            definite += _definite(routine)
         for path in whole:
             length = len(inner_edges(routine.cfg, path))
             paths += 1
@@ -83,7 +86,20 @@ def path_facts(routines: Iterable[RoutinePaths], *, predict: bool) -> PathFacts:
         routines=executed,
         most_paths=most,
         predicted=tally.result() if predict else None,
+        definite=definite if predict else None,
     )
+
+
+def _definite(routine: RoutinePaths) -> DefiniteFlow:
+    """Return what the routine's edge counts alone tell of its paths."""
+    cfg = routine.cfg
+    blocks: dict[tuple[int | str, bool], int] = {
+        (block.start, block.is_slot): block.id for block in cfg.blocks
+    }
+    paths = (
+        (blocks[path.blocks[0], 0 in path.slots], path.edges, path.count) for path in routine.whole
+    )
+    return definite_flow(cfg, routine.removed, routine.edges, paths)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.loops import depth_first
 from profiler.graphs.weights import measured, postorder
-from profiler.plan.decoders import GuidedDecoder, RoutinePlan
+from profiler.plan.decoders import GuidedDecoder, NamingDecoder, PathNames, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
@@ -84,6 +84,7 @@ def _run_row(
     places = _places(events.cfg, scheme.plan(routine), context, events.edges)
     counters = observation.counters.of(scheme, routine)
     paths = [path for path in profile.path_counts if path.count and not path.partial]
+    names = decoder.names if isinstance(decoder, NamingDecoder) else PathNames(0, 0)
     return RoutineRow(
         name=profile.name,
         address=profile.address,
@@ -110,6 +111,8 @@ def _run_row(
         jumps=places.jumps,
         inferred_paths=_inferred(own.guided_decoder(routine_plan), paths),
         executed_paths=len(paths),
+        name_bits=names.bits,
+        name_counters=names.counters,
     )
 
 

@@ -10,6 +10,7 @@ from profiler.experiments.tables import bl94_graphs as tables_bl94_graphs
 from profiler.experiments.tables import bl94_registers as tables_bl94_registers
 from profiler.experiments.tables import cs6120 as tables_cs6120
 from profiler.experiments.tables import epp as tables_epp
+from profiler.experiments.tables import epp_sections as tables_epp_sections
 from profiler.experiments.tables import kiter as tables_kiter
 from profiler.experiments.tables import tpp as tables_tpp
 from profiler.experiments.tables import tpp_paths as tables_tpp_paths
@@ -19,6 +20,7 @@ from simulator.errors import UsageError
 
 _ALL = (
     *tables_epp.TABLES,
+    *tables_epp_sections.TABLES,
     *tables_tpp.TABLES,
     *tables_tpp_paths.TABLES,
     *tables_bl94.TABLES,

@@ -33,12 +33,13 @@ from profiler.graphs.paths import (
 from profiler.graphs.spanning import chord_increments
 from profiler.graphs.weights import heuristic
 from profiler.plan.actions import Action, CountConstantPath, CountPath, SetRegister
-from profiler.plan.decoders import UnfinishedPath
+from profiler.plan.decoders import PathNames, UnfinishedPath
 from profiler.plan.path_plan import AcyclicPathPlan
 from profiler.plan.placement import SparseCounters, choose_table, with_edge_counters
 from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
 from profiler.schemes.bittrace.branch_codes import (
+    WORD_BITS,
     BranchCodes,
     branch_codes,
     code_key,
@@ -62,6 +63,13 @@ class BitTracePlan(AcyclicPathPlan):
     """
 
     codes: BranchCodes
+
+    @property
+    def names(self) -> PathNames:
+        """How large the codes are."""
+        if self.codes.largest is None:
+            return PathNames(WORD_BITS * self.codes.word_count, None)
+        return PathNames(self.codes.largest.bit_length(), self.codes.largest + 1)
 
     def decode(self, path_id: int) -> PathRecord:
         """Return the path that counter `path_id` counts.
