@@ -42,8 +42,8 @@ FORMATS = ("text", "dot", "graphml", "json")
     type=mode_choice(planned=True),
     metavar="MODE",
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
-    "what each piece costs. Counters lie as in a run that executes these routines only. Options "
-    "below choose the code; they are those of `simprof run`.",
+    "what each piece costs, and the run-time routines that it calls. Counters lie as in a run that "
+    "executes these routines only. Options below choose the code; they are those of `simprof run`.",
 )
 @click.option(
     "--weights",
@@ -90,11 +90,14 @@ def cfg_command(
 def render_code(
     recovered: RecoveredProgram, selected: Sequence[int], mode: str, scheme: SchemeOptions
 ) -> str:
-    """Return the routines at positions `selected` with their instrumentation code in place."""
+    """Return the routines at positions `selected` with their instrumentation code in place.
+
+    Behind them come the run-time routines that this code calls.
+    """
     from profiler.code.context import ProgramContexts
     from profiler.code.emission import emit
     from profiler.code.pricing import Pricer
-    from profiler.reports import code_text
+    from profiler.reports import code_text, runtime_text
     from profiler.request.request import Setting
     from profiler.session.scheme_runs import Planner, SavedProfiles
 
@@ -108,7 +111,12 @@ def render_code(
         code = pricer.code(cfg, plan, context)
         emission = emit(cfg, context, code)
         shown.append(code_text.InstrumentedRoutine(number, plan, code, emission))
-    return code_text.render(recovered, mode, shown)
+    runtime = runtime_text.render(
+        recovered.program.machine,
+        code_text.called_routines(shown),
+        registry.definition(mode).code().routines,
+    )
+    return "\n".join(filter(None, (code_text.render(recovered, mode, shown), runtime)))
 
 
 def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:

@@ -7,7 +7,7 @@ a delay slot is indented by one more space.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from profiler.code.codegen import RoutineCode
@@ -57,6 +57,17 @@ class InstrumentedRoutine:
 def render(recovered: RecoveredProgram, mode: str, routines: list[InstrumentedRoutine]) -> str:
     """Return the listings of `routines`, one paragraph each."""
     return "\n".join("\n".join(_Listing(recovered, mode, r).lines()) + "\n" for r in routines)
+
+
+def called_routines(routines: Iterable[InstrumentedRoutine]) -> frozenset[str]:
+    """Return the symbols of the run-time routines that the code of `routines` calls."""
+    return frozenset(
+        instruction.fixup.symbol
+        for routine in routines
+        for piece in routine.emission.pieces
+        for instruction in piece.snippet.instructions
+        if instruction.fixup is not None
+    )
 
 
 class _Listing:
