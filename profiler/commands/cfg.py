@@ -41,8 +41,8 @@ FORMATS = ("text", "dot", "graphml", "json")
     type=mode_choice(planned=True),
     metavar="MODE",
     help="Show routines as SPARC assembly with the instrumentation code of a mode in place, and "
-    "what each piece costs. Counters lie as in a run that executes these routines only. Options "
-    "below choose the code; they are those of `simprof run`.",
+    "what each piece costs, and the run-time routines that it calls. Counters lie as in a run that "
+    "executes these routines only. Options below choose the code; they are those of `simprof run`.",
 )
 @click.option(
     "--weights",
@@ -97,11 +97,14 @@ def render_code(
     scheme: SchemeOptions,
     width: int,
 ) -> str:
-    """Return the routines at positions `selected` with their instrumentation code in place."""
+    """Return the routines at positions `selected` with their instrumentation code in place.
+
+    Behind them come the run-time routines that this code calls.
+    """
     from profiler.code.context import ProgramContexts
     from profiler.code.emission import emit
     from profiler.code.pricing import Pricer
-    from profiler.reports import code_text
+    from profiler.reports import code_text, runtime_text
     from profiler.request.request import Setting
     from profiler.session.scheme_runs import Planner, SavedProfiles
 
@@ -116,7 +119,12 @@ def render_code(
         code = pricer.code(cfg, plan, context)
         emission = emit(cfg, context, code)
         shown.append(code_text.InstrumentedRoutine(number, plan, code, emission, alias))
-    return code_text.render(recovered, mode, shown, width)
+    runtime = runtime_text.render(
+        recovered.program.machine,
+        code_text.called_routines(shown),
+        registry.definition(mode).code().routines,
+    )
+    return "\n".join(filter(None, (code_text.render(recovered, mode, shown, width), runtime)))
 
 
 def select(recovered: RecoveredProgram, patterns: Sequence[str]) -> dict[int, str | None]:

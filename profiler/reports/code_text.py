@@ -7,7 +7,7 @@ a delay slot is indented by one more space.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from profiler.code.codegen import RoutineCode
@@ -68,6 +68,17 @@ def render(
     """Return the listings of `routines`, one paragraph each."""
     listings = (_Listing(recovered, mode, routine, width).lines() for routine in routines)
     return "\n".join("\n".join(fold_lines(lines, width)) + "\n" for lines in listings)
+
+
+def called_routines(routines: Iterable[InstrumentedRoutine]) -> frozenset[str]:
+    """Return the symbols of the run-time routines that the code of `routines` calls."""
+    return frozenset(
+        instruction.fixup.symbol
+        for routine in routines
+        for piece in routine.emission.pieces
+        for instruction in piece.snippet.instructions
+        if instruction.fixup is not None
+    )
 
 
 class _Listing:

@@ -12,7 +12,7 @@ from profiler.code.codegen import CounterSpace, RoutineCode, generate
 from profiler.code.emission import PieceKind, emit
 from profiler.plan.actions import CountEdge
 from profiler.plan.plan import InstrumentationPlan, Table
-from profiler.reports import code_text
+from profiler.reports import code_text, runtime_text
 from profiler.schemes.pp.planner import plan_pp
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -41,6 +41,12 @@ def listing(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     """Return what `simprof cfg` prints."""
     assert status(*arguments) == 0
     return capsys.readouterr().out
+
+
+def routines_of(text: str) -> list[str]:
+    """Return the paragraphs of a listing's routines, without that of the run-time routines."""
+    before, _, _ = text.partition(f"\n{runtime_text.HEADING}")
+    return before.split("\n\n")
 
 
 def sample(machine: MachineKind = MachineKind.SPARCV9) -> Assembled:
@@ -153,7 +159,7 @@ def test_a_delay_slot_that_is_a_block_too(
 ) -> None:
     program = str(PROGRAMS / machine / "control.elf")
     text = listing(capsys, program, "--code", mode, "--routine", "*slot_is_leader")
-    routines = text.split("\n\n")
+    routines = routines_of(text)
     assert len(routines) == 2
     for routine in routines:
         head = HEAD.match(routine.splitlines()[0])
@@ -169,7 +175,7 @@ def test_listings_of_a_program_add_up(
 ) -> None:
     program = str(PROGRAMS / machine / "loops.elf")
     text = listing(capsys, program, "--code", mode, "--routine", "*a*")
-    routines = text.split("\n\n")
+    routines = routines_of(text)
     assert len(routines) > 2
     for routine in routines:
         head = HEAD.match(routine.splitlines()[0])
@@ -214,13 +220,32 @@ def test_snippet_costs_are_the_lines_that_they_show(
 ) -> None:
     program = str(PROGRAMS / machine / "loops.elf")
     text = listing(capsys, program, "--code", mode, "--table", "array", "--routine", "main")
-    pieces = re.split(r"^  \+ (?=edge|block)", text, flags=re.MULTILINE)[1:]
+    (routine,) = routines_of(text)
+    pieces = re.split(r"^  \+ (?=edge|block)", routine, flags=re.MULTILINE)[1:]
     assert len(pieces) > 3
     for piece in pieces:
         found = COST.search(piece)
         assert found is not None, piece
         assert int(found[1]) == generated(piece) + int(found[2] or 0)
         assert (found[2] is not None) == ("call log" in piece)
+
+
+@pytest.mark.parametrize("machine", ["v9", "v8plus", "v8"])
+@pytest.mark.parametrize("mode", ["calls", "kiter", "naive", "witness"])
+def test_the_run_time_routines_that_are_called_are_listed(
+    capsys: pytest.CaptureFixture[str], machine: str, mode: str
+) -> None:
+    program = str(PROGRAMS / machine / "loops.elf")
+    text = listing(capsys, program, "--code", mode, "--table", "hash")
+    _, _, runtime = text.partition(f"\n{runtime_text.HEADING}\n")
+    listed = re.findall(r"^  (\S+) at 0x[0-9a-f]+:$", runtime, re.MULTILINE)
+    called = set(re.findall(r"^  \+ +call (\S+)$", text, re.MULTILINE))
+    used = set(re.findall(r"^  \+ +sethi %hi\(([a-z_]+)\)", text, re.MULTILINE))
+    assert sorted(listed) == sorted(called | used)
+    assert listed or mode == "naive"
+    addresses = [int(a, 16) for a in re.findall(r"^    (0x\w+)  ", runtime, re.MULTILINE)]
+    assert addresses == sorted(set(addresses))
+    assert all(text.count(f"  {name} at ") == 1 for name in listed)
 
 
 @pytest.mark.parametrize(

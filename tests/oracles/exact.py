@@ -44,6 +44,29 @@ def simulate(
     max_instructions: int | None = None,
 ) -> Simulated:
     """Run `path` under simprof, every intermediate structure checked."""
+    scheme = options or SchemeOptions()
+    return simulate_settings(
+        path,
+        arguments,
+        stdin,
+        directory=directory,
+        settings=[Setting(str(mode), mode, scheme) for mode in modes],
+        environment=environment,
+        max_instructions=max_instructions,
+    )
+
+
+def simulate_settings(
+    path: Path,
+    arguments: Sequence[str] = (),
+    stdin: bytes = b"",
+    *,
+    directory: Path,
+    settings: Sequence[Setting],
+    environment: Mapping[str, str] | None = None,
+    max_instructions: int | None = None,
+) -> Simulated:
+    """Run `path` under simprof with modes that have options; measurements are by their names."""
     given = directory / "stdin"
     given.write_bytes(stdin)
     files = [directory / name for name in ("stdout", "stderr")]
@@ -61,13 +84,12 @@ def simulate(
         program=path,
         guest=guest,
         arguments=tuple(argument.encode() for argument in arguments),
-        scheme=options or SchemeOptions(),
         self_check=True,
     )
     try:
-        settings = [Setting(str(mode), mode, request.scheme) for mode in modes]
         observation = observe(request, settings)
-        found = dict(zip(modes, measure_all(observation, self_check=True), strict=True))
+        measured = measure_all(observation, self_check=True)
+        found = {s.name: m for s, m in zip(settings, measured, strict=True)}
     finally:
         for descriptor in descriptors:
             os.close(descriptor)

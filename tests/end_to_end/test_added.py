@@ -1,0 +1,97 @@
+"""What profiling adds: every mode's figure against its printed code, run along qemu-user's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.code import pricing
+from profiler.code.codegen import RoutineCode
+from profiler.schemes import registry
+from tests.end_to_end.test_exact_fixtures import SMALL, WIDTHS
+from tests.oracles.added import check_added
+from tests.oracles.replay import TRACE_BYTES
+
+TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 3
+ARGUMENTS = {**SMALL, "words": [], "nonlocal": [], "signals": [], "bench": ["1"]}
+JUMPING = ("nonlocal", "signals")
+SAMPLE = [
+    ("calls", "v8"),
+    ("loops", "v9"),
+    ("tailcalls", "v8plus"),
+    ("nonlocal", "v8"),
+    ("control", "v9"),
+]
+
+
+def check(
+    fixture_elf: Callable[..., Path], directory: Path, name: str, width: str, *only: str
+) -> dict[str, int]:
+    """Compare; return how many bytes of trace each setting wrote."""
+    replays = check_added(
+        fixture_elf(name, width),
+        ARGUMENTS[name],
+        TEXT if name == "words" else b"",
+        directory=directory,
+        width=width,
+        stack_pointers=name in JUMPING,
+        only=only,
+    )
+    return {setting: len(replay.trace) for setting, replay in replays.items()}
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("name", "width"), SAMPLE)
+def test_added_is_what_the_printed_code_executes(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check(fixture_elf, tmp_path, name, width)
+
+
+@pytest.mark.long
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_added_of_every_fixture(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check(fixture_elf, tmp_path, name, width)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_full_trace_buffers_are_flushed(
+    fixture_elf: Callable[..., Path], tmp_path: Path, width: str
+) -> None:
+    written = check(fixture_elf, tmp_path, "control", width, "witness")
+    assert written["witness"] > TRACE_BYTES
+
+
+@pytest.mark.qemu
+def test_a_run_without_the_cost_of_flushes_is_found_out(
+    fixture_elf: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = registry.definition("bits").code()
+    monkeypatch.setitem(code.__dict__, "run_cost", lambda machine, sizes: 0)
+    with pytest.raises(AssertionError, match="bits"):
+        check(fixture_elf, tmp_path, "calls", "v8", "bits")
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("setting", ["kiter 2", "kiter hash", "tpp hash"])
+def test_a_price_without_conditional_parts_is_found_out(
+    fixture_elf: Callable[..., Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    setting: str,
+) -> None:
+    full = pricing.added
+
+    def unconditional(code: RoutineCode, *counts: object) -> int:
+        return full(code, *counts[:2])  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pricing, "added", unconditional)
+    with pytest.raises(AssertionError, match=setting):
+        check(fixture_elf, tmp_path, "loops", "v8", setting)

@@ -1,0 +1,109 @@
+"""Comparing what simprof says that profiling adds with what the printed code executes.
+
+The code is what `simprof cfg --code` prints for the routines that the program executed; the steps
+are qemu-user's (`steps`, `replay`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.commands.cfg import render_code
+from profiler.profiles.profile import Measurement
+from profiler.profiles.storage import save
+from profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
+from tests.oracles.exact import Simulated, simulate_settings
+from tests.oracles.listing import read
+from tests.oracles.qemu import trace
+from tests.oracles.replay import Replay
+from tests.oracles.steps import Step, record
+
+QPT_PLACEMENTS = ("redundant", "vertex-optimal", "edge-heuristic", "edge")
+TRACES = ("witness", "bits")
+
+
+@dataclass(frozen=True)
+class Logged:
+    """A program's run: how many instructions, and the steps of its activations."""
+
+    instructions: int
+    steps: Sequence[Step]
+
+
+def every_setting(edge_profile: Path) -> list[Setting]:
+    """Return all modes, with the options that change their code; names say which."""
+    hashed, arrays = TableChoice.HASH, TableChoice.ARRAY
+    guided = SchemeOptions(edge_profile=edge_profile)
+    options = {
+        "pp": SchemeOptions(),
+        "pp hash": SchemeOptions(table=hashed),
+        "pp array": SchemeOptions(table=arrays),
+        "pp truncated": SchemeOptions(path_limit=7, weights=Weights.UNIFORM),
+        "bittrace": SchemeOptions(),
+        "bittrace hash": SchemeOptions(table=hashed),
+        "tpp": guided,
+        "tpp hash": SchemeOptions(
+            edge_profile=edge_profile, table=hashed, cold=20.0, cold_always=True
+        ),
+        "tpp array": SchemeOptions(
+            edge_profile=edge_profile, table=arrays, cold=20.0, cold_always=True
+        ),
+        "tpp all": guided.having(cold=0.0, loop=0.0),
+        "kiter 1": SchemeOptions(iterations=1),
+        "kiter 2": SchemeOptions(iterations=2),
+        "kiter 3": SchemeOptions(iterations=3),
+        "kiter hash": SchemeOptions(table=hashed),
+        "qpt2": SchemeOptions(),
+        **{f"qpt {place}": SchemeOptions(placement=place) for place in QPT_PLACEMENTS},
+        **{mode: SchemeOptions() for mode in ("naive", "calls", "calls-optimal", *TRACES)},
+    }
+    return [Setting(name, name.split()[0], given) for name, given in options.items()]
+
+
+def check_added(
+    path: Path,
+    arguments: Sequence[str] = (),
+    stdin: bytes = b"",
+    *,
+    directory: Path,
+    width: str,
+    stack_pointers: bool = False,
+    only: Sequence[str] = (),
+) -> dict[str, Replay]:
+    """Compare every setting (of those in `only`, if any); return what the replays did, by name."""
+    profile = directory / "edges.prof"
+    (edges,) = simulate_settings(
+        path, arguments, stdin, directory=directory, settings=[_edges()]
+    ).measurements.values()
+    save(edges, profile)
+    settings = [s for s in every_setting(profile) if not only or s.name in only]
+    simulated = simulate_settings(path, arguments, stdin, directory=directory, settings=settings)
+    log = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
+    graphs = simulated.observation.recovered.routines
+    logged = Logged(log.instructions, record(graphs, log))
+    return {s.name: compare(simulated, s, logged, width) for s in settings}
+
+
+def _edges() -> Setting:
+    return Setting("edges", "edges", SchemeOptions())
+
+
+def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) -> Replay:
+    """Compare one setting's `added` with the replay of its listing."""
+    observation = simulated.observation
+    measured: Measurement = simulated.measurements[setting.name]
+    text = render_code(
+        observation.recovered, list(observation.events), setting.mode, setting.options
+    )
+    replay = Replay(observation.recovered.routines, read(text), width)
+    total = replay.run(logged.steps)
+    assert measured.base == logged.instructions, setting.name
+    if setting.mode in TRACES:
+        assert measured.sizes["trace_bits"] == 8 * len(replay.trace) - replay.padding, setting.name
+    else:
+        by_routine = {routine.address: routine.added for routine in measured.routines}
+        assert replay.added == by_routine, setting.name
+    assert total == measured.added, setting.name
+    return replay
