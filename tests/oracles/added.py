@@ -13,6 +13,7 @@ from pathlib import Path
 from profiler.commands.cfg import render_code
 from profiler.profiles.profile import Measurement
 from profiler.profiles.storage import save
+from profiler.reports.display import UNFOLDED
 from profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
 from tests.oracles.exact import Simulated, simulate_settings
 from tests.oracles.listing import read
@@ -94,9 +95,8 @@ def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) 
     """Compare one setting's `added` with the replay of its listing."""
     observation = simulated.observation
     measured: Measurement = simulated.measurements[setting.name]
-    text = render_code(
-        observation.recovered, list(observation.events), setting.mode, setting.options
-    )
+    everything = dict.fromkeys(observation.events)
+    text = render_code(observation.recovered, everything, setting.mode, setting.options, UNFOLDED)
     replay = Replay(observation.recovered.routines, read(text), width)
     total = replay.run(logged.steps)
     assert measured.base == logged.instructions, setting.name
