@@ -8,23 +8,27 @@ straight-line split
     straight-line sequences of instructions (section 2) and may contain calls (section 4.2).
 chain
     The blocks that become one: each but the last is split from the next.
+folded slot
+    The slot block of an annulled branch taken for a part of its edge: the edges into it and out of
+    it become one. A machine that annuls nothing, such as BL94's MIPS, has no such blocks.
 
 Only what can be reached from ENTRY is kept, as BL94's definition of a control-flow graph has it:
 an edge that never executes makes nobody a second predecessor.
 
-Steps: `contract` finds the chains and makes the graph of chains. What is counted there tells what
-is counted in the routine itself: `edge_counts`, `block_counts`. An activation that ended early in
-a block (BL94 3.2) has not gone on along its chain.
+Steps: `contract` folds slots where that is wanted, finds the chains and makes the graph of chains.
+What is counted there tells what is counted in the routine itself: `edge_counts`, `block_counts`. An
+activation that ended early in a block (BL94 3.2) has not gone on along its chain; one that ended in
+a folded slot has not left the block before it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.graphs.flow import NO_EXITS
 from profiler.graphs.loops import depth_first
 
@@ -42,13 +46,16 @@ class Contraction:
     chains
         Blocks of the routine by block of `graph`, in the order of execution.
     kept
-        Edge of the routine by edge of `graph`, ascending.
+        Edge of the routine by edge of `graph`; of a folded slot that out of it.
+    folded
+        Slot block -> edge into it, of those that are folded.
     """
 
     cfg: ControlFlowGraph
     graph: ControlFlowGraph
     chains: tuple[tuple[int, ...], ...]
     kept: tuple[int, ...]
+    folded: Mapping[int, int]
 
     @cached_property
     def inside(self) -> tuple[int, ...]:
@@ -68,6 +75,8 @@ class Contraction:
         result = [0.0] * len(self.cfg.edges)
         for edge, weight in zip(self.kept, weights, strict=True):
             result[edge] = weight
+        for slot, edge in self.folded.items():
+            result[edge] = result[self.cfg.out_edges[slot][0]]
         for block, chain in enumerate(self.chains):
             entering = sum(weights[edge] for edge in self.graph.in_edges[block])
             for member in chain[:-1]:
@@ -80,12 +89,21 @@ class Contraction:
             block: sum(early.get(member, 0) for member in chain)
             for block, chain in enumerate(self.chains)
         }
+        for slot, count in early.items():
+            if slot in self.folded:
+                merged[self._number[self.cfg.edges[self.folded[slot]].source]] += count
         return {block: count for block, count in merged.items() if count}
+
+    @cached_property
+    def _number(self) -> Mapping[int, int]:
+        return {block: at for at, chain in enumerate(self.chains) for block in chain}
 
     def block_counts(
         self, counts: Sequence[int], early: Mapping[int, int] = NO_EXITS
-    ) -> tuple[int, ...]:
+    ) -> tuple[int | None, ...]:
         """Return executions by block of the routine; 0 for those that cannot execute.
+
+        Blocks' counts do not tell those of folded slots, which are None.
 
         Parameters
         ----------
@@ -94,7 +112,9 @@ class Contraction:
         early
             Block of the routine -> activations that ended early in it.
         """
-        result = [0] * len(self.cfg.blocks)
+        result: list[int | None] = [0] * len(self.cfg.blocks)
+        for slot in self.folded:
+            result[slot] = None
         for count, chain in zip(counts, self.chains, strict=True):
             left = count
             for block in chain:
@@ -117,6 +137,8 @@ class Contraction:
         result = [0] * len(self.cfg.edges)
         for edge, count in zip(self.kept, counts, strict=True):
             result[edge] = count
+        for slot, edge in self.folded.items():
+            result[edge] = result[self.cfg.out_edges[slot][0]] + early.get(slot, 0)
         for block, chain in enumerate(self.chains):
             left = sum(counts[edge] for edge in self.graph.in_edges[block])
             for member in chain[:-1]:
@@ -133,19 +155,26 @@ class Contraction:
             If not.
         """
         reached = depth_first(self.cfg).reached
-        members = [block for chain in self.chains for block in chain]
+        members = [*(block for chain in self.chains for block in chain), *self.folded]
         assert sorted(members) == sorted(b.id for b in self.cfg.blocks if b.id in reached), (
             "the chains are not the blocks that can be reached, each once"
         )
         live = {edge.id for edge in self.cfg.edges if edge.source in reached}
-        assert sorted((*self.kept, *self.inside)) == sorted(live), "edges are lost or made up"
+        edges = (*self.kept, *self.inside, *self.folded.values())
+        assert sorted(edges) == sorted(live), "edges are lost or made up"
         assert not any(_is_split(self.graph, edge.id) for edge in self.graph.edges), (
             "straight-line splits are left"
         )
 
 
-def contract(cfg: ControlFlowGraph) -> Contraction:
-    """Merge the straight-line splits of `cfg`; any graph will do."""
+def contract(cfg: ControlFlowGraph, fold_slots: bool = False) -> Contraction:
+    """Merge the straight-line splits of `cfg`; any graph will do.
+
+    Parameters
+    ----------
+    fold_slots
+        Whether slots of annulled branches are parts of their edges.
+    """
     reached = depth_first(cfg).reached
     live = [edge for edge in cfg.edges if edge.source in reached]
     entering = [0] * cfg.vertex_count
@@ -156,11 +185,31 @@ def contract(cfg: ControlFlowGraph) -> Contraction:
         for edge in live
         if _joins(cfg, edge.source, edge.target, entering[edge.target])
     }
-    followers = frozenset(following.values())
-    heads = (b.id for b in cfg.blocks if b.id in reached and b.id not in followers)
+    folded = _slots(cfg, reached) if fold_slots else {}
+    following = {source: target for source, target in following.items() if source not in folded}
+    gone = {*following.values(), *folded}
+    heads = (b.id for b in cfg.blocks if b.id in reached and b.id not in gone)
     chains = tuple(_chain(head, following) for head in heads)
-    kept = tuple(edge.id for edge in live if edge.source not in following)
-    return Contraction(cfg, _graph(cfg, chains, kept), chains, kept)
+    onward = {edge: cfg.out_edges[slot][0] for slot, edge in folded.items()}
+    kept = tuple(
+        onward.get(edge.id, edge.id)
+        for edge in live
+        if edge.source not in following and edge.source not in folded
+    )
+    sources = {onward[edge]: cfg.edges[edge].source for edge in folded.values()}
+    return Contraction(cfg, _graph(cfg, chains, kept, sources), chains, kept, folded)
+
+
+def _slots(cfg: ControlFlowGraph, reached: Collection[int]) -> dict[int, int]:
+    """Return the slots that can be folded, each with the edge into it."""
+    return {
+        edge.target: edge.id
+        for edge in cfg.edges
+        if edge.kind is EdgeKind.SLOT
+        and edge.source in reached
+        and len(cfg.out_edges[edge.source]) > 1
+        and len(cfg.in_edges[edge.target]) == len(cfg.out_edges[edge.target]) == 1
+    }
 
 
 def _joins(cfg: ControlFlowGraph, source: int, target: int, entering: int) -> bool:
@@ -186,9 +235,15 @@ def _chain(head: int, following: Mapping[int, int]) -> tuple[int, ...]:
 
 
 def _graph(
-    cfg: ControlFlowGraph, chains: Sequence[tuple[int, ...]], kept: Iterable[int]
+    cfg: ControlFlowGraph,
+    chains: Sequence[tuple[int, ...]],
+    kept: Iterable[int],
+    sources: Mapping[int, int],
 ) -> ControlFlowGraph:
-    """Make the graph of chains; edges keep their order, and with it that of depth-first visits."""
+    """Make the graph of chains; edges keep their order, and with it that of depth-first visits.
+
+    `sources`: edge out of a folded slot -> the block before the slot.
+    """
     number = {block: at for at, chain in enumerate(chains) for block in chain}
     number |= {cfg.entry: len(chains), cfg.exit: len(chains) + 1}
     blocks = tuple(
@@ -199,7 +254,9 @@ def _graph(
     )
     edges = tuple(
         cfg.edges[edge]._replace(
-            id=at, source=number[cfg.edges[edge].source], target=number[cfg.edges[edge].target]
+            id=at,
+            source=number[sources.get(edge, cfg.edges[edge].source)],
+            target=number[cfg.edges[edge].target],
         )
         for at, edge in enumerate(kept)
     )

@@ -46,6 +46,8 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
     **{f"qpt-{p.value}": ("qpt", SchemeOptions(placement=p)) for p in VertexPlacement},
     "qpt2-merged": ("qpt2", SchemeOptions(blocks=BlockBasis.MERGED)),
     "qpt-merged": ("qpt", SchemeOptions(blocks=BlockBasis.MERGED)),
+    "qpt2-folded": ("qpt2", SchemeOptions(blocks=BlockBasis.FOLDED)),
+    "qpt-folded": ("qpt", SchemeOptions(blocks=BlockBasis.FOLDED)),
     **{f"qpt2-{use}": ("qpt2", SchemeOptions(registers=use)) for use in RegisterUse},
     **{f"qpt-{use}": ("qpt", SchemeOptions(registers=use)) for use in RegisterUse},
     "naive": ("naive", SchemeOptions()),

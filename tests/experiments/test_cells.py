@@ -211,7 +211,7 @@ def test_common_paths_are_weighted_by_the_reference_run() -> None:
 SETTINGS = (
     "pp", "qpt2", "qpt", "tpp", "tpp[cold=1,loop=1]", "kiter", "witness", "calls",
     "qpt2[weights=exact]", "pp[weights=exact]", "qpt[blocks=merged]", "qpt2[blocks=merged]",
-    "qpt2[weights=postorder]",
+    "qpt2[weights=postorder]", "qpt[blocks=folded]", "qpt2[blocks=folded]",
 )  # fmt: skip
 
 
@@ -293,8 +293,12 @@ def test_merged_blocks_cost_what_their_counters_execute(found: dict[str, CellRes
         assert two.added <= one.added
     assert merged.counts["edge_increments"] < split.counts["edge_increments"]
     assert merged.added < split.added
+    folded = found["qpt[blocks=folded]"]
+    assert folded.counts["edge_increments"] < merged.counts["edge_increments"]
+    assert folded.added < merged.added
     chords, others = (found[name].counts for name in ("qpt2", "qpt2[blocks=merged]"))
     assert chords["edge_increments"] == others["edge_increments"]
+    assert found["qpt2[blocks=folded]"].counts["edge_increments"] == chords["edge_increments"]
     trees = found["qpt2[blocks=merged]"].trees
     assert trees["redundant"].increments == merged.counts["edge_increments"]
     assert trees["heuristic-max"].increments == others["edge_increments"]

@@ -418,12 +418,13 @@ BL94 = [name for name in NAMES if name.startswith("bl94") and name != "bl94-tabl
 
 
 @pytest.mark.parametrize("name", BL94)
-def test_bl94_is_made_of_merged_blocks_unless_split_ones_are_asked_for(name: str) -> None:
+def test_bl94_is_made_of_its_own_blocks_unless_others_are_asked_for(name: str) -> None:
     def blocks(view: View) -> set[str]:
         cells = TABLES[name].cells([Program("p")], view)
         return {str(dict(cell.setting.options).get("blocks", "split")) for cell in cells}
 
-    assert blocks(View()) == blocks(View(blocks="merged")) == {"merged"}
+    assert blocks(View()) == blocks(View(blocks="folded")) == {"folded"}
+    assert blocks(View(blocks="merged")) == {"merged"}
     assert blocks(View(blocks="split")) == {"split"}
 
 
@@ -432,6 +433,7 @@ def test_a_table_says_what_its_blocks_are() -> None:
         return make(TABLES[name], [], {}, view).caption
 
     assert "straight-line code, calls included" in caption("bl94-graph2", View())
+    assert "slot of an annulled branch may be one" in caption("bl94-graph2", View(blocks="merged"))
     assert "end at calls and delay slots" in caption("bl94-graph2", View(blocks="split"))
     assert caption("epp1", View()) == caption("epp1", View(blocks="split"))
 

@@ -5,12 +5,19 @@ from collections import Counter
 
 import pytest
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.graphs.contraction import contract
 from profiler.graphs.flow import check
 from profiler.graphs.loops import depth_first
 from profiler.graphs.weights import heuristic
-from tests.oracles.brute import graph, random_graph, random_walk, reachable, structured_graph
+from tests.oracles.brute import (
+    graph,
+    random_graph,
+    random_walk,
+    reachable,
+    structured_graph,
+    with_slots,
+)
 from tests.support.figures import epp_1, letters, named
 
 
@@ -92,6 +99,46 @@ def test_what_is_counted_there_is_counted_here(seed: int) -> None:
     assert made.edge_counts(counts, early) == tuple(crossed[e.id] for e in cfg.edges)
     assert made.block_counts(heads, early) == tuple(entered[b.id] for b in cfg.blocks)
     assert sum(early.values()) == sum(made.early(early).values())
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_a_folded_slot_is_a_part_of_its_edge(seed: int) -> None:
+    """As if the routine had no slots: only what ended early in one differs."""
+    rng = random.Random(seed)
+    plain = random_graph(rng, 9) if seed % 2 else structured_graph(rng)
+    cfg = with_slots(rng, plain)
+    made = contract(cfg, fold_slots=True)
+    made.validate()
+    slots = {block.id for block in cfg.blocks if block.is_slot}
+    assert made.folded.keys() == slots & reachable(cfg)
+    # Where nothing else was split the graph is the one without slots, in the same order.
+    without = contract(plain)
+    assert [(e.source, e.target) for e in made.graph.edges] == [
+        (e.source, e.target) for e in without.graph.edges
+    ]
+    assert made.chains == without.chains
+    walks = [random_walk(rng, cfg)[: rng.choice((1, 2, 3, 5, None))] for _ in range(12)]
+    crossed = Counter(step for steps in walks for step in steps)
+    entered = Counter(cfg.edges[step].target for steps in walks for step in steps)
+    early = Counter(
+        target for steps in walks if (target := cfg.edges[steps[-1]].target) != cfg.exit
+    )
+    counts = [crossed[edge] for edge in made.kept]
+    check(made.graph, counts, made.early(early), activations=12)
+    assert made.edge_counts(counts, early) == tuple(crossed[e.id] for e in cfg.edges)
+    blocks = made.block_counts([entered[chain[0]] for chain in made.chains], early)
+    for block in cfg.blocks:
+        assert blocks[block.id] == (None if block.id in made.folded else entered[block.id])
+
+
+def test_slots_are_folded_on_request_alone() -> None:
+    cfg = with_slots(random.Random(0), named("A>B A>C B>C C>D", "A", "D"), share=1.0)
+    assert contract(cfg).folded == {}
+    # That of A -> B becomes one block with B; to C there is another way.
+    assert [len(chain) for chain in contract(cfg).chains] == [1, 2, 2, 1]
+    made = contract(cfg, fold_slots=True)
+    assert made.chains == ((0,), (1,), (2, 3))
+    assert {cfg.edges[edge].kind for edge in made.folded.values()} == {EdgeKind.SLOT}
 
 
 @pytest.mark.parametrize("seed", range(60))

@@ -94,6 +94,31 @@ def structured_graph(rng: random.Random, depth: int = 3) -> ControlFlowGraph:
     return graph(count, edges, (first,), (last,))
 
 
+def with_slots(rng: random.Random, cfg: ControlFlowGraph, share: float = 0.4) -> ControlFlowGraph:
+    """Put a slot block on some edges out of blocks with several, as annulled branches have."""
+    forks = [len(edges) > 1 for edges in cfg.out_edges]
+    chosen = {
+        edge.id: len(cfg.blocks) + at
+        for at, edge in enumerate(
+            edge
+            for edge in cfg.edges
+            if edge.source < cfg.entry and forks[edge.source] and rng.random() < share
+        )
+    }
+    slots = tuple(Block(slot, slot, 1, is_slot=True) for slot in chosen.values())
+    vertex = {cfg.entry: len(cfg.blocks) + len(slots), cfg.exit: len(cfg.blocks) + len(slots) + 1}
+    ends: list[tuple[int, int, EdgeKind]] = []
+    for edge in cfg.edges:
+        source = vertex.get(edge.source, edge.source)
+        target = vertex.get(edge.target, edge.target)
+        if edge.id in chosen:
+            ends.append((source, chosen[edge.id], EdgeKind.SLOT))
+            source = chosen[edge.id]
+        ends.append((source, target, edge.kind))
+    edges = tuple(Edge(at, *each) for at, each in enumerate(ends))
+    return ControlFlowGraph(cfg.name, 0, 0, cfg.blocks + slots, edges)
+
+
 def back_edges(cfg: ControlFlowGraph) -> set[int]:
     """Edges whose target is on the stack of a recursive depth-first search."""
     stack: set[int] = set()

@@ -38,10 +38,10 @@ from profiler.experiments.tables.table import (
 )
 
 PAPER = "T. Ball and J. R. Larus, Optimally Profiling and Tracing Programs, TOPLAS 16(4), 1994"
-MERGED = "merged"
+FOLDED = "folded"
 """The blocks of BL94: calls and delay slots end none (`schemes.qpt.options.BlockBasis`)."""
-PLAN_REDUNDANT = Need(setting("qpt", blocks=MERGED), kind=Kind.PLAN)
-PLAN_OPTIMAL = Need(setting("qpt2", blocks=MERGED), kind=Kind.PLAN)
+PLAN_REDUNDANT = Need(setting("qpt", blocks=FOLDED), kind=Kind.PLAN)
+PLAN_OPTIMAL = Need(setting("qpt2", blocks=FOLDED), kind=Kind.PLAN)
 BITS, WITNESS = Need(setting("bits")), Need(setting("witness"))
 
 
@@ -168,7 +168,7 @@ TABLE2 = TableSpec(
     judge_edges,
     notes=(
         "The paper's programs are MIPS code, which annuls no delay slot: here the slot of an "
-        "annulled branch is a block of its own where other ways lead to its target.",
+        "annulled branch is taken for a part of its edge.",
     ),
     bars=Bars(("profiled_share", "no_jump_share"), "%"),
     compared=("profiled_share", "no_jump_share"),

@@ -7,7 +7,7 @@ from statistics import fmean, median
 
 from profiler.experiments.cells.cells import TREES, CellResult
 from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.bl94 import MERGED, PAPER
+from profiler.experiments.tables.bl94 import FOLDED, PAPER
 from profiler.experiments.tables.claims import (
     ABOVE,
     AT_LEAST,
@@ -31,13 +31,13 @@ from profiler.experiments.tables.claims import (
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
 from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value, ratio
 
-REDUNDANT = Need(setting("qpt", blocks=MERGED))
-VERTEX = Need(setting("qpt", blocks=MERGED, placement="vertex-optimal"))
-EDGE_HEURISTIC = Need(setting("qpt", blocks=MERGED, placement="edge-heuristic"))
-EDGE = Need(setting("qpt", blocks=MERGED, placement="edge"))
-MIXED = Need(setting("qpt", blocks=MERGED, placement="mixed"))
-OPTIMAL = Need(setting("qpt2", blocks=MERGED))
-EXACT = Need(setting("qpt2", blocks=MERGED, weights="exact"))
+REDUNDANT = Need(setting("qpt", blocks=FOLDED))
+VERTEX = Need(setting("qpt", blocks=FOLDED, placement="vertex-optimal"))
+EDGE_HEURISTIC = Need(setting("qpt", blocks=FOLDED, placement="edge-heuristic"))
+EDGE = Need(setting("qpt", blocks=FOLDED, placement="edge"))
+MIXED = Need(setting("qpt", blocks=FOLDED, placement="mixed"))
+OPTIMAL = Need(setting("qpt2", blocks=FOLDED))
+EXACT = Need(setting("qpt2", blocks=FOLDED, weights="exact"))
 
 INCREMENT = 5
 """Instructions of a counter increment, one for a jump: what graphs 2 and 3 assume."""

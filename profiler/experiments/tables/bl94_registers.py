@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from profiler.experiments.cells.cells import CellResult
 from profiler.experiments.cells.settings import setting
-from profiler.experiments.tables.bl94 import MERGED, PAPER
+from profiler.experiments.tables.bl94 import FOLDED, PAPER
 from profiler.experiments.tables.claims import AT_LEAST, AT_MOST, judge, mean_is
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
 from profiler.experiments.tables.table import (
@@ -19,9 +19,9 @@ from profiler.experiments.tables.table import (
     percentage,
 )
 
-SAVED = Need(setting("qpt2", blocks=MERGED, registers="saved"))
-SCAVENGED = Need(setting("qpt2", blocks=MERGED, registers="scavenged"))
-LIVE = Need(setting("qpt2", blocks=MERGED))
+SAVED = Need(setting("qpt2", blocks=FOLDED, registers="saved"))
+SCAVENGED = Need(setting("qpt2", blocks=FOLDED, registers="scavenged"))
+LIVE = Need(setting("qpt2", blocks=FOLDED))
 
 
 def reduction(before: int, after: int) -> float | None:

@@ -190,9 +190,16 @@ def _about_blocks(spec: TableSpec, view: View) -> str:
     """Say what a basic block is in a table that has a choice (BL94's)."""
     if not any("blocks" in dict(need.setting.options) for need in spec.needs.values()):
         return ""
-    if view.blocks == "split":
-        return " Basic blocks end at calls and delay slots (--blocks split)."
-    return " Basic blocks as BL94 has them: straight-line code, calls included."
+    return f" Basic blocks {_BLOCKS[view.blocks or 'folded']}."
+
+
+_BLOCKS = {
+    "split": "end at calls and delay slots (--blocks split)",
+    "merged": "are straight-line code, calls included; a slot of an annulled branch may be one "
+    "(--blocks merged)",
+    "folded": "as BL94 has them: straight-line code, calls included, without delay slots of their "
+    "own",
+}
 
 
 def _rows(

@@ -43,7 +43,8 @@ def _collects(options: Mapping[str, object]) -> ProfileKind:
 
 
 def _basis(options: Mapping[str, object]) -> str:
-    return " on merged blocks" if options.get("blocks") == BlockBasis.MERGED else ""
+    basis = options.get("blocks", BlockBasis.SPLIT)
+    return "" if basis == BlockBasis.SPLIT else f" on {basis} blocks"
 
 
 QPT2 = SchemeDefinition(

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.contraction import Contraction
+from profiler.graphs.flow import block_counts
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 
@@ -55,6 +56,8 @@ class MergedPlan:
             known = [count for count in blocks if count is not None]
             assert len(known) == len(blocks), "plans of qpt tell the counts of all blocks"
             blocks = self.contraction.block_counts(known, early)
+            if edges is not None:
+                blocks = block_counts(self.cfg, edges)
         return replace(reading, edges=edges, blocks=blocks)
 
     def validate(self) -> None:

@@ -23,6 +23,7 @@ class BlockBasis(StrEnum):
 
     SPLIT = "split"  # those of docs/SEMANTICS.md, which end at calls and delay slots
     MERGED = "merged"  # BL94's straight-line sequences: `graphs.contraction`
+    FOLDED = "folded"  # these, and the slot of an annulled branch is part of its edge
 
 
 PLACEMENT = SchemeOption(
@@ -44,6 +45,7 @@ BLOCKS = SchemeOption(
     name="blocks",
     kind=BlockBasis,
     default=BlockBasis.SPLIT,
-    help="blocks that end at calls and delay slots, or straight-line splits merged.",
+    help="blocks that end at calls and delay slots, straight-line splits merged, or also slots of "
+    "annulled branches folded into their edges.",
     hint=f"give one of {', '.join(BlockBasis)}",
 )

@@ -257,7 +257,7 @@ def make_plan(
     """Plan as `plan_qpt`, for the blocks that `blocks` chooses; `weights` by edge id of `cfg`."""
     if blocks is BlockBasis.SPLIT:
         return plan_qpt(cfg, placement=placement, weights=weights)
-    contraction = contract(cfg)
+    contraction = contract(cfg, blocks is BlockBasis.FOLDED)
     kept = None if weights is None else contraction.weights(weights)
     there: list[int] = []
     if placement is VertexPlacement.MIXED:
