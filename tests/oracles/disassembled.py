@@ -20,7 +20,7 @@ from tests.oracles.qemu import Trace
 
 OBJDUMP = "sparc64-linux-gnu-objdump"
 LINE = re.compile(r"^ +([0-9a-f]+):\t(\S+)(?:\s+(.*))?$")
-TARGET = re.compile(r"(?:^|,\s*)([0-9a-f]+) <")
+TARGET = re.compile(r"(?:^|,\s*)(?:0x)?([0-9a-f]+)(?: <.*|\s*)$")
 EXIT = "EXIT"
 
 Name = tuple[int, bool]
@@ -108,10 +108,8 @@ class Reader:
     ----------
     code, went
         From `disassemble` and `successors`.
-    roots
-        Where the routine is entered, and where its indirect jumps may go.
-    last
-        The end of its last block: what lies outside of `roots[0]` .. `last` is another's.
+    graph
+        Says where the routine lies, where it is entered, and where its jump tables lead.
     """
 
     def __init__(
@@ -176,6 +174,9 @@ class Reader:
         if kind == "bn":
             return [(end + 8, "fall")]
         if kind in ("b", "ba"):
+            closes = self.code[end + 4].name == "restore" and not text.annuls
+            if closes and text.target == self.graph.address:
+                return [(EXIT, "taken")]  # the routine calls itself in its caller's place
             return [(text.target, "taken")]
         return [(text.target, "slot" if text.annuls else "taken"), (end + 8, "fall")]
 
