@@ -22,6 +22,8 @@ from tests.oracles.replay import Replay
 from tests.oracles.steps import Step, record
 
 QPT_PLACEMENTS = ("redundant", "vertex-optimal", "edge-heuristic", "edge")
+ARRAY_LIMIT = 10_000
+"""Paths of a routine for which an array is always small enough."""
 TRACES = ("witness", "bits")
 
 
@@ -40,7 +42,7 @@ def every_setting(edge_profile: Path) -> list[Setting]:
     options = {
         "pp": SchemeOptions(),
         "pp hash": SchemeOptions(table=hashed),
-        "pp array": SchemeOptions(table=arrays),
+        "pp array": SchemeOptions(table=arrays, path_limit=ARRAY_LIMIT),
         "pp truncated": SchemeOptions(path_limit=7, weights=Weights.UNIFORM),
         "bittrace": SchemeOptions(),
         "bittrace hash": SchemeOptions(table=hashed),
@@ -49,7 +51,11 @@ def every_setting(edge_profile: Path) -> list[Setting]:
             edge_profile=edge_profile, table=hashed, cold=20.0, cold_always=True
         ),
         "tpp array": SchemeOptions(
-            edge_profile=edge_profile, table=arrays, cold=20.0, cold_always=True
+            edge_profile=edge_profile,
+            table=arrays,
+            path_limit=ARRAY_LIMIT,
+            cold=20.0,
+            cold_always=True,
         ),
         "tpp all": guided.having(cold=0.0, loop=0.0),
         "kiter 1": SchemeOptions(iterations=1),
@@ -74,11 +80,7 @@ def check_added(
     only: Sequence[str] = (),
 ) -> dict[str, Replay]:
     """Compare every setting (of those in `only`, if any); return what the replays did, by name."""
-    profile = directory / "edges.prof"
-    (edges,) = simulate_settings(
-        path, arguments, stdin, directory=directory, settings=[_edges()]
-    ).measurements.values()
-    save(edges, profile)
+    profile = save_edges(path, arguments, stdin, directory)
     settings = [s for s in every_setting(profile) if not only or s.name in only]
     simulated = simulate_settings(path, arguments, stdin, directory=directory, settings=settings)
     log = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
@@ -87,8 +89,14 @@ def check_added(
     return {s.name: compare(simulated, s, logged, width) for s in settings}
 
 
-def _edges() -> Setting:
-    return Setting("edges", "edges", SchemeOptions())
+def save_edges(path: Path, arguments: Sequence[str], stdin: bytes, directory: Path) -> Path:
+    """Return a saved edge profile of a run, which guides `tpp`."""
+    only_edges = Setting("edges", "edges", SchemeOptions())
+    measured = simulate_settings(
+        path, arguments, stdin, directory=directory, settings=[only_edges]
+    ).measurements
+    save(measured["edges"], directory / "edges.prof")
+    return directory / "edges.prof"
 
 
 def compare(simulated: Simulated, setting: Setting, logged: Logged, width: str) -> Replay:

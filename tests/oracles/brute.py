@@ -377,7 +377,16 @@ class Outcome:
 def run_plan(
     cfg: ControlFlowGraph, plan: InstrumentationPlan, walks: Iterable[Sequence[int]]
 ) -> Outcome:
-    """Execute the plan's actions along `walks`, one activation each, edge by edge."""
+    """Execute the plan's actions along `walks`, one activation each, edge by edge.
+
+    Only actions of edges are known here, and only those of `plan.actions` that count. A plan with
+    any others raises AssertionError, even if no walk comes there.
+    """
+    known = (SetRegister, AddRegister, CountPath, CountConstantPath, CountEdge)
+    for action in (a for actions in plan.actions.values() for a in actions):
+        assert isinstance(action, known), f"no idea what {action!r} does"
+    assert not plan.blocks, "no idea of what blocks do"
+    assert not plan.block_ends, "no idea of what ends of blocks do"
     result = Outcome(Counter(), [0] * plan.edge_counters, [], 0)
     for walk in walks:
         register, last = -(10**9), None

@@ -1,0 +1,72 @@
+"""Recovered graphs of real programs against an independent reading: objdump and qemu-user's log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import SchemeOptions, Setting
+from tests.end_to_end.test_added import ARGUMENTS, TEXT
+from tests.end_to_end.test_exact_fixtures import WIDTHS
+from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
+from tests.oracles.disassembled import check_graphs
+from tests.oracles.exact import simulate_settings
+from tests.oracles.qemu import trace
+
+LARGE = ("bench", "floats", "sieve", "wide")
+
+
+def check(path: Path, arguments: Sequence[str], stdin: bytes, directory: Path) -> None:
+    """Compare the graphs of all routines that the program enters."""
+    settings = [Setting("edges", "edges", SchemeOptions())]
+    simulated = simulate_settings(path, arguments, stdin, directory=directory, settings=settings)
+    log = trace(path, arguments, stdin, directory=directory)
+    executed = [events.cfg.address for events in simulated.observation.events.values()]
+    graphs = simulated.observation.recovered.routines
+    assert check_graphs(path, graphs, log, executed) == len(executed) > 0
+
+
+def check_fixture(find: Callable[..., Path], directory: Path, name: str, width: str) -> None:
+    text = TEXT if name == "words" else b""
+    check(find(name, width), ARGUMENTS[name], text, directory)
+
+
+def check_program(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
+    source = PROGRAMS / how.source
+    program = compile_c(
+        source, (*how.flags, "-lm"), width=how.width, language=LANGUAGES[source.suffix]
+    )
+    check(program, how.arguments, b"", directory)
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", sorted(set(ARGUMENTS) - set(LARGE)))
+def test_graphs_are_as_objdump_reads_the_code(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check_fixture(fixture_elf, tmp_path, name, width)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", LARGE)
+def test_graphs_of_large_fixtures(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check_fixture(fixture_elf, tmp_path, name, width)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", [*QUICK, *ENDINGS[::3], *LONG], ids=str)
+def test_graphs_of_compiled_programs(
+    compile_c: Callable[..., Path], tmp_path: Path, how: Build
+) -> None:
+    check_program(compile_c, tmp_path, how)

@@ -1,0 +1,108 @@
+"""Every mode's profile of real programs: simprof against qemu-user's single-step log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import GuestOptions, RunRequest
+from profiler.session.session import run_program
+from tests.end_to_end.test_added import ARGUMENTS, JUMPING, TEXT
+from tests.end_to_end.test_exact_fixtures import WIDTHS
+from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
+from tests.oracles.added import every_setting, save_edges
+from tests.oracles.exact import simulate_settings
+from tests.oracles.profiles import check_profiles, check_trace
+from tests.oracles.qemu import trace
+from tests.oracles.steps import record
+
+SAMPLE = [
+    ("loops_plain", "v8plus"),
+    ("control", "v9"),
+    ("nonlocal", "v9"),
+    ("manypaths", "v8"),
+]
+TRACES = ("witness", "bits")
+
+
+def check(
+    path: Path,
+    arguments: Sequence[str],
+    stdin: bytes = b"",
+    *,
+    directory: Path,
+    stack_pointers: bool = False,
+) -> None:
+    """Compare the profiles of all settings, and the blocks that traces tell, with the log."""
+    settings = every_setting(save_edges(path, arguments, stdin, directory))
+    simulated = simulate_settings(path, arguments, stdin, directory=directory, settings=settings)
+    log = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
+    steps = record(simulated.observation.recovered.routines, log)
+    check_profiles(simulated, settings, steps)
+    for mode in TRACES:
+        written = directory / f"{mode}.trace"
+        given = directory / "stdin"
+        with (directory / "out").open("wb") as out:
+            guest = GuestOptions(
+                root=directory, stdin=given, stdout=out.fileno(), stderr=out.fileno()
+            )
+            texts = tuple(argument.encode() for argument in arguments)
+            run_program(RunRequest(path, guest, texts, mode=mode, trace=written))
+        check_trace(written, path, steps)
+
+
+def check_fixture(find: Callable[..., Path], directory: Path, name: str, width: str) -> None:
+    check(
+        find(name, width),
+        ARGUMENTS[name],
+        TEXT if name == "words" else b"",
+        directory=directory,
+        stack_pointers=name in JUMPING,
+    )
+
+
+def check_program(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
+    source = PROGRAMS / how.source
+    program = compile_c(
+        source, (*how.flags, "-lm"), width=how.width, language=LANGUAGES[source.suffix]
+    )
+    check(program, how.arguments, directory=directory, stack_pointers=how.stack_pointers)
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("name", "width"), SAMPLE)
+def test_every_mode_tells_what_was_executed(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check_fixture(fixture_elf, tmp_path, name, width)
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", [QUICK[0]], ids=str)
+def test_every_mode_tells_what_a_compiled_program_executed(
+    compile_c: Callable[..., Path], tmp_path: Path, how: Build
+) -> None:
+    check_program(compile_c, tmp_path, how)
+
+
+@pytest.mark.long
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+def test_every_mode_on_every_fixture(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
+) -> None:
+    check_fixture(fixture_elf, tmp_path, name, width)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("how", [*QUICK, *ENDINGS, *LONG], ids=str)
+def test_every_mode_on_every_compiled_program(
+    compile_c: Callable[..., Path], tmp_path: Path, how: Build
+) -> None:
+    check_program(compile_c, tmp_path, how)
