@@ -18,7 +18,7 @@ from profiler.code.layout import TABLE_SPAN
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.plan.actions import CountEdge
+from profiler.plan.actions import CountConstantPath, CountEdge
 from profiler.plan.plan import Addressing, InstrumentationPlan, Table
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from profiler.schemes.qpt.planner import plan_qpt2
@@ -192,6 +192,18 @@ def test_a_hash_call_cannot_fill_the_jump_slot() -> None:
     assert all(s.jump_cost in (0, 2) for s in made.snippets.values() if s.hash_calls == 1)
 
 
+def test_a_call_at_the_end_of_a_stub_keeps_its_own_delay_slot() -> None:
+    """The jump behind it gets a nop: two instructions, in place of one."""
+    cfg = graph(DIAMOND, 3)
+    actions = {2: (CountConstantPath(7, False),)}
+    plan = InstrumentationPlan(actions, False, Table.HASH, 0, None, 0)
+    made = generate(cfg, plan, RoutineContext.free(), CounterSpace().place(plan), GENERATORS)
+    stub = made.snippets[2]
+    assert (stub.where, stub.hash_calls, stub.jump_cost) == ("stub", 1, 2)
+    assert stub.text[-4].startswith("call hash_count")
+    assert stub.text[-2:] == ("ba block.2", "nop")
+
+
 def test_switch_edges_are_stubs_or_tops() -> None:
     edges = [
         (4, 0, K.ENTRY), (0, 1, K.SWITCH), (0, 2, K.SWITCH), (0, 3, K.SWITCH), (1, 2, K.TAKEN),
@@ -268,3 +280,23 @@ def test_counters_stay_below_2_gb() -> None:
 
 def test_hash_model_is_fresh_per_table() -> None:
     assert HashTableModel(hash_costs(MachineKind.SPARCV9)).counts == {}
+
+
+def test_a_leaf_that_calls_keeps_its_path_register_on_the_stack() -> None:
+    """It has no window of its own, and whom it calls may change every register that is free."""
+    loop = (asm.arithmetic("subcc", R.O0, 1, R.O0), asm.branch("ne", "loop"), asm.nop())
+    rest = ("out", asm.retl(), asm.nop())
+    calling = code(
+        asm.mov(R.O7, R.G1), "loop", asm.branch("e", "over"), asm.nop(), asm.call("g"), asm.nop(),
+        "over", *loop, asm.mov(R.G1, R.O7), *rest,
+    )  # fmt: skip
+    quiet = code("loop", asm.branch("e", "over"), asm.nop(), asm.nop(), "over", *loop, *rest)
+    registers = []
+    for body in (calling, quiet):
+        program = Assembled({"f": body, "g": code(asm.retl(), asm.nop())})
+        plan = plan_pp(program.cfg("f")).plan
+        assert plan.uses_register
+        layout = CounterSpace().place(plan)
+        made = generate(program.cfg("f"), plan, program.context("f"), layout, GENERATORS)
+        registers.append(made.path_register)
+    assert registers[0] == "stack" and registers[1] != "stack"

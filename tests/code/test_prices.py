@@ -56,6 +56,8 @@ def test_a_conditional_part_costs_something_where_it_is_executed_only() -> None:
     """The first time the back edge is crossed no path of two iterations ends: it counts none."""
     cfg, plan, steps = kiter_example()
     counters = execute(cfg, plan, [ExecutedWalk(tuple(steps))])
+    often = execute(cfg, plan, [ExecutedWalk(tuple(steps), 5)])
+    assert often.taken == {edge: 5 * count for edge, count in counters.taken.items()}
     (back,) = counters.taken
     turns = steps.count(back)
     assert (turns, counters.taken[back]) == (199, 198)

@@ -11,11 +11,14 @@ import pytest
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first, live_edges
 from profiler.plan.actions import CountPath
+from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.rehearsal import MOST_WALKS, activations, rehearse
 from profiler.schemes.pp.planner import plan_pp
-from profiler.schemes.qpt.planner import plan_qpt2
+from profiler.schemes.qpt.options import VertexPlacement
+from profiler.schemes.qpt.planner import VertexPlan, plan_qpt, plan_qpt2
 from tests.oracles.brute import random_graph
 from tests.support.figures import edge, named
+from tests.support.figures import walk as walk_of
 
 
 def crossed(cfg: ControlFlowGraph) -> set[int]:
@@ -67,4 +70,20 @@ def test_wrong_paths_and_wrong_counts_are_seen() -> None:
     with pytest.raises(AssertionError, match=r"the path A . D counts . for . executions at most"):
         rehearse(wrong, wrong, walks)
     with pytest.raises(AssertionError, match=r"edge A -> . counts . for . crossings"):
+        rehearse(wrong, None, walks)
+
+
+def test_wrong_blocks_are_seen_where_no_edge_is_told() -> None:
+    """All blocks are counted; which way led from A, B to C, D they do not tell."""
+    cfg = named("E>A E>B A>C A>D B>C B>D C>X D>X", "E", "X")
+    plan = plan_qpt(cfg, placement=VertexPlacement.REDUNDANT)
+    assert isinstance(plan, VertexPlan)
+    walks = [
+        ExecutedWalk(tuple(walk_of(cfg, "EACX")), 3),
+        ExecutedWalk(tuple(walk_of(cfg, "EBDX"))),
+    ]
+    assert plan.read(execute(cfg, plan.plan, walks)).edges is None
+    rehearse(plan, None, walks)
+    wrong = replace(plan, counted=plan.counted[::-1])
+    with pytest.raises(AssertionError, match=r"in a rehearsal block . counts . for . executions"):
         rehearse(wrong, None, walks)

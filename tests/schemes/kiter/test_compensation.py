@@ -32,7 +32,7 @@ def test_compensation_is_where_it_costs_nothing() -> None:
     assert edge.cfg_edge is None and edge.source == cfg.entry
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_edges_that_leave_a_loop_compensate_nothing(seed: int) -> None:
     """There the accumulators of compensated paths are dropped."""
     rng = random.Random(seed)
