@@ -35,7 +35,7 @@ def contracted(cfg: ControlFlowGraph, walks: Sequence[Sequence[int]]) -> list[li
 
 
 @pytest.mark.parametrize("placement", VertexPlacement)
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.seeds(range(80))
 def test_random_graphs(seed: int, placement: VertexPlacement) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, 12) if seed % 2 else structured_graph(rng)
@@ -58,7 +58,7 @@ def test_random_graphs(seed: int, placement: VertexPlacement) -> None:
     assert events(plan, walks) == events(plan.inner, contracted(cfg, walks))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.seeds(range(80))
 def test_merging_takes_counters_from_blocks_and_none_from_edges(seed: int) -> None:
     rng = random.Random(seed)
     cfg = structured_graph(rng)
