@@ -2,16 +2,19 @@
 
 A new file has no name while it is written (`O_TMPFILE`), so that a process that is killed leaves
 nothing of it. A file that takes another's place needs a name for a moment, between two system
-calls; what is left there by a kill in between is removed when the same file is written again.
+calls; what is left there by a kill in between is removed when the same file is written again. Where
+files cannot be without a name, a new one has one from the beginning, and is removed after a kill.
 """
 
 from __future__ import annotations
 
 import os
-import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from profiler.profiles.scratch import if_killed
 from simulator.errors import UsageError
 
 
@@ -60,7 +63,8 @@ def replace(target: Path, data: bytes) -> None:
     """Write a new file in the directory of `target`, then put it in its place."""
     descriptor = _unnamed(target.parent)
     if descriptor is None:
-        _replace_by_named_file(target, data)
+        with _named(target, data) as temporary:
+            temporary.replace(target)
         return
     with os.fdopen(descriptor, "wb") as file:
         _write(file, data)
@@ -83,8 +87,8 @@ def create(path: Path, data: bytes) -> None:
     """
     descriptor = _unnamed(path.parent)
     if descriptor is None:
-        with path.open("xb") as file:
-            _write(file, data)
+        with _named(path, data) as temporary:
+            path.hardlink_to(temporary)
         return
     with os.fdopen(descriptor, "wb") as file:
         _write(file, data)
@@ -134,18 +138,19 @@ def _put_in_place(descriptor: int, target: Path) -> None:
         return
 
 
-def _replace_by_named_file(target: Path, data: bytes) -> None:
-    """Do as `replace` with a file that has a name while it is written."""
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            _write(file, data)
-        temporary.chmod(permissions(target))
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+@contextmanager
+def _named(target: Path, data: bytes) -> Iterator[Path]:
+    """Write a new file beside `target` that has a name of its own until the `with` block ends."""
+    temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
+    mode = permissions(target)
+    with if_killed('rm -f -- "$1"', str(temporary)):
+        try:
+            with temporary.open("xb") as file:
+                _write(file, data)
+            temporary.chmod(mode)
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def permissions(target: Path) -> int:

@@ -16,8 +16,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SHELL = "/bin/sh"
-_REMOVE = 'rm -rf -- "$1" || { sleep 1; rm -rf -- "$1"; }'
-"""Again after a second: others that are ended at the same moment may still write there."""
+_REMOVE = 'rm -rf -- "$1" || { sleep 1; chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
+"""Again after a second: others that are ended at the same moment may still write there, and a
+program may have taken permissions away."""
 
 
 @contextmanager
@@ -72,4 +73,16 @@ def scratch_directory(prefix: str, parent: Path | None = None) -> Iterator[Path]
         try:
             yield path
         finally:
-            shutil.rmtree(path, ignore_errors=True)
+            _remove(path)
+
+
+def _remove(directory: Path) -> None:
+    """Remove a directory, in which a program may have taken permissions away."""
+    shutil.rmtree(directory, ignore_errors=True)
+    if not directory.exists():
+        return
+    for place, names, _ in os.walk(directory):
+        for path in [Path(place), *(Path(place) / name for name in names)]:
+            if not path.is_symlink():
+                path.chmod(0o700)
+    shutil.rmtree(directory, ignore_errors=True)

@@ -11,11 +11,15 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from profiler.experiments.suites.toolchain import BuildError
 from tests.oracles.qemu import trace
+from tools import check_programs
 from tools.build_programs import PROGRAMS, WIDTHS
 from tools.check_programs import EMULATORS, built, compare, count_plugin
 from tools.program_runs import RUNS, ProgramRun
@@ -105,6 +109,38 @@ def test_program_is_exact(cache: Path, plugin: Path, run: ProgramRun, width: str
     assert comparison.differences == ()
     assert comparison.instructions > 100_000
     assert comparison.paths > 0
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+def test_the_command_compares(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--cache", str(tmp_path), "--width", "64", "lua-error"]
+    monkeypatch.setattr(sys, "argv", ["check_programs", *words])
+    assert check_programs.main() == 0
+    assert "same" in capsys.readouterr().out
+
+    def other(*arguments: Any) -> check_programs.Comparison:
+        return replace(compare(*arguments), differences=("output: other",))
+
+    monkeypatch.setattr(check_programs, "compare", other)
+    assert check_programs.main() == 1
+    shown = capsys.readouterr()
+    assert "lua-error 64: output: other" in shown.err and "1 differences" in shown.out
+
+
+def test_programs_that_cannot_be_built_are_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise BuildError("lua: no network")
+
+    monkeypatch.setattr(check_programs, "built", fail)
+    monkeypatch.setattr(sys, "argv", ["check_programs", "--cache", str(tmp_path)])
+    assert check_programs.main() == 2
+    assert capsys.readouterr().err == "check_programs: lua: no network\n"
 
 
 def test_every_program_runs_and_writes_files_somewhere() -> None:

@@ -117,6 +117,19 @@ class Output(Scenario):
         assert [file.name for file in directory.iterdir()] == ["out"]
 
 
+class NamedOutput(Output):
+    """The same on a file system whose files have names from the beginning."""
+
+    def act(self, directory: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("profiler.profiles.output._unnamed", lambda directory: None)
+            super().act(directory)
+
+    def check(self, directory: Path) -> None:
+        wait_until(lambda: len(list(directory.iterdir())) == 1)
+        super().check(directory)
+
+
 class NewOutput(Output):
     """The same where there is no file yet: a kill leaves nothing at all."""
 
@@ -126,7 +139,8 @@ class NewOutput(Output):
     def check(self, directory: Path) -> None:
         path = directory / "out"
         found = path.read_bytes() if path.exists() else None
-        assert [file.name for file in directory.iterdir()] == ([] if found is None else ["out"])
+        expected = [] if found is None else [path]
+        wait_until(lambda: list(directory.iterdir()) == expected)
         self.act(directory)
         assert found in (None, path.read_bytes())
 
@@ -228,7 +242,7 @@ def is_json(path: Path) -> bool:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Wait until something is so: the shells that tidy up need a moment."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "it is still there"
         time.sleep(0.01)
@@ -319,7 +333,8 @@ prepare = ["sh -c 'sleep {seconds}; true'"]
 
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
-    ("scenario", "least"), [(Sweep, 40), (Output, 4), (NewOutput, 3), (Baseline, 4), (Build, 20)]
+    ("scenario", "least"),
+    [(Sweep, 40), (Output, 4), (NamedOutput, 5), (NewOutput, 3), (Baseline, 4), (Build, 20)],
 )
 def test_a_kill_between_any_two_changes(
     scenario: type[Scenario], least: int, tmp_path: Path

@@ -79,7 +79,7 @@ def test_code_that_cannot_be_reached_is_nobodys_predecessor() -> None:
     assert made.edge_counts((7, 7)) == (7, 0, 0, 0, 7, 7)
 
 
-@pytest.mark.parametrize("seed", range(300))
+@pytest.mark.seeds(range(300))
 def test_what_is_counted_there_is_counted_here(seed: int) -> None:
     """Early ends in the middle of chains included: the first step where counts part."""
     rng = random.Random(seed)
@@ -101,7 +101,7 @@ def test_what_is_counted_there_is_counted_here(seed: int) -> None:
     assert sum(early.values()) == sum(made.early(early).values())
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(range(200))
 def test_a_folded_slot_is_a_part_of_its_edge(seed: int) -> None:
     """As if the routine had no slots: only what ended early in one differs."""
     rng = random.Random(seed)
@@ -141,7 +141,7 @@ def test_slots_are_folded_on_request_alone() -> None:
     assert {cfg.edges[edge].kind for edge in made.folded.values()} == {EdgeKind.SLOT}
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_the_heuristic_weighs_both_graphs_alike(seed: int) -> None:
     """BL94's rules hand a weight along a straight line unchanged."""
     cfg = structured_graph(random.Random(seed))

@@ -170,7 +170,7 @@ def test_limit_of_a_vertex_leaves_a_routine_more() -> None:
     assert numbered(cfg, find_cut_edges(dag, 100)).total <= 100
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(range(200))
 def test_no_routine_has_more_paths_than_the_limit(seed: int) -> None:
     """The limit holds where any threshold can keep it, with the highest that does so nearby."""
     rng = random.Random(seed)

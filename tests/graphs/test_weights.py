@@ -75,7 +75,7 @@ def test_goldbergs_weights_number_vertices_as_the_search_leaves_them() -> None:
     assert list(postorder(cfg, depth_first(cfg))) == by_edge(cfg, expected)
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_goldbergs_weights_by_a_recursive_search(seed: int) -> None:
     cfg = random_graph(random.Random(seed))
     left: list[int] = []

@@ -132,3 +132,13 @@ def test_an_ignored_interrupt_does_not_reach_the_tests() -> None:
     )  # fmt: skip
     assert signal.getsignal(signal.SIGINT) is not signal.SIG_IGN
     assert done.stdout == "default_int_handler\n", done.stderr
+
+
+def test_no_test_makes_test_ids_of_seeds() -> None:
+    """Thousands of ids take longer to collect than their tests take to run."""
+    found = [
+        path.name
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"parametrize\(\s*[\"']seeds?[\"']", path.read_text())
+    ]
+    assert found == [], "write @pytest.mark.seeds(range(100)) instead"

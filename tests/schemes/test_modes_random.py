@@ -382,7 +382,7 @@ def test_more_random_graphs(mode: str, seed: int) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.fresh_seeds(200)
+@pytest.mark.fresh_seeds(1000)
 @pytest.mark.parametrize("mode", CHECKS)
 def test_graphs_that_nobody_has_seen(mode: str, seed: int) -> None:
     check(mode, seed)

@@ -35,7 +35,7 @@ def contracted(plan: MergedPlan, walks: Sequence[Sequence[int]]) -> list[list[in
 
 @pytest.mark.parametrize("basis", (BlockBasis.MERGED, BlockBasis.FOLDED))
 @pytest.mark.parametrize("placement", VertexPlacement)
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.seeds(range(80))
 def test_random_graphs(seed: int, placement: VertexPlacement, basis: BlockBasis) -> None:
     rng = random.Random(seed)
     cfg = with_slots(rng, random_graph(rng, 10) if seed % 2 else structured_graph(rng))
@@ -61,7 +61,7 @@ def test_random_graphs(seed: int, placement: VertexPlacement, basis: BlockBasis)
     assert events(plan, walks) == events(plan.inner, contracted(plan, walks))
 
 
-@pytest.mark.parametrize("seed", range(80))
+@pytest.mark.seeds(range(80))
 def test_merging_takes_counters_from_blocks_and_none_from_edges(seed: int) -> None:
     rng = random.Random(seed)
     cfg = structured_graph(rng)

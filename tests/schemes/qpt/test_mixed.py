@@ -39,7 +39,7 @@ def finished(rng: random.Random, cfg: ControlFlowGraph) -> list[list[int]]:
     return [steps for steps in walks if cfg.edges[steps[-1]].target == cfg.exit]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(range(60))
 def test_no_placement_is_cheaper(seed: int) -> None:
     rng = random.Random(seed)
     cfg = random_graph(rng, 4)
@@ -64,7 +64,7 @@ def test_no_placement_is_cheaper(seed: int) -> None:
     assert works([*plan.counted_edges, *(edges + block for block in plan.counted_blocks)])
 
 
-@pytest.mark.parametrize("seed", range(100))
+@pytest.mark.seeds(range(100))
 def test_mixed_counters_cost_no_more_than_counters_on_edges(seed: int) -> None:
     rng = random.Random(seed)
     cfg = structured_graph(rng)
