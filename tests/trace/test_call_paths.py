@@ -29,7 +29,7 @@ def paths_from(start: int, callees: Mapping[int, list[int]]) -> Iterator[CallPat
         yield from ((start, *rest) for rest in paths_from(callee, callees))
 
 
-@pytest.mark.parametrize("seed", range(200))
+@pytest.mark.seeds(range(200))
 def test_every_call_path_has_its_own_number(seed: int) -> None:
     rng = random.Random(seed)
     count = rng.randint(1, 8)
