@@ -14,7 +14,7 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.actions import CountEdge, Execution
+from profiler.plan.actions import COLD_COUNTER, CountEdge, Execution
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
@@ -26,7 +26,16 @@ from profiler.schemes.tpp.drafts import DraftInputs, draft
 from profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.exact import simulate
-from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, self_loop_counts, tally
+from tests.oracles.tpp import (
+    Key,
+    cold_executions,
+    ending,
+    hot_paths,
+    locally_cold,
+    self_loop_counts,
+    tally,
+    uncounted_paths,
+)
 from tests.support.figures import by_edge, edge, letters, named, walk
 
 
@@ -47,7 +56,14 @@ def counted(plan: TppPlan, walks: Sequence[Sequence[int]], garbage: int) -> Coun
     return found
 
 
-def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[int]]) -> None:
+def check_plan(
+    cfg: ControlFlowGraph,
+    plan: TppPlan,
+    walks: Sequence[Sequence[int]],
+    *,
+    count_obvious: bool = False,
+    cold_counter: bool = True,
+) -> None:
     """Everything that the plan's counters say against what the walks did."""
     plan.validate()
     disconnected = [loop.body for loop in plan.disconnection.loops]
@@ -58,26 +74,42 @@ def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[in
     assert len(keys) == plan.num_paths
     obvious_keys = {key for path, key in enumerate(keys) if plan.is_obvious(path)}
     assert set(keys) == hot, "the hot paths have the numbers"
+    if not count_obvious:
+        assert obvious_keys == uncounted_paths(cfg, hot, plan.edge_profile)
+    assert not (count_obvious and obvious_keys)
+    check_untruncated(plan, hot)
     assert len(set(keys)) == len(keys)
     counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk)) for walk in walks])
     assert counters.events == self_loop_counts(cfg, walks, disconnected)
     assert counters.paths == counted(plan, walks, 123456789)
+    assert cold_counter or not (plan.plan.has_cold_counter or COLD_COUNTER in counters.paths)
     reading = plan.read(counters)
     found = {keys[path]: count for path, count in reading.paths.items()}
     for key in hot - obvious_keys:
         assert found.get(key, 0) == whole[key]
     cold = reading.lost.get("cold_paths", 0)
-    if plan.edge_profile == tuple(crossings(cfg, walks)):
+    own_profile = plan.edge_profile == tuple(crossings(cfg, walks))
+    if own_profile:
         check_obvious(plan, whole, partial, obvious_keys, found)
         excess = reading.lost.get("overcounted_paths", 0)
         assert sum(found.values()) + cold - excess == whole.total()
         check_unexecuted(plan, walks, hot)
-    if not obvious_keys:
-        assert cold == sum(count for key, count in whole.items() if key not in hot)
+    if not obvious_keys and (cold_counter or own_profile):
+        assert cold == cold_executions(whole, hot)
     known = Counter({(r.blocks, r.edges): n for r, n in reading.partial.items()})
     assert known <= partial
     unknown = reading.lost.get("unknown_unfinished", 0)
     assert known.total() + unknown == partial.total()
+
+
+def check_untruncated(plan: TppPlan, hot: set[Key]) -> None:
+    """Without a path limit no other edges end paths than those of disconnected loops."""
+    loops = plan.disconnection
+    free = loops.cuts | loops.merged
+    if set(plan.cut_edges) <= free:
+        assert plan.untruncated_paths == len(hot)
+    ended = ending(plan.cfg, plan.disconnection.cuts, plan.disconnection.merged)
+    assert plan.untruncated_paths == len(hot_paths(plan.cfg, ended, plan.cold))
 
 
 def check_unexecuted(plan: TppPlan, walks: Sequence[Sequence[int]], hot: set[Key]) -> None:
@@ -116,6 +148,8 @@ def settings(rng: random.Random) -> dict[str, Any]:
         "cold_always": rng.random() < 0.8,
         "path_limit": rng.choice([None, 1, 3, 10, 100]),
         "table": rng.choice([None, None, Table.ARRAY, Table.HASH]),
+        "count_obvious": rng.random() < 0.25,
+        "cold_counter": rng.random() < 0.7,
     }
 
 
@@ -129,7 +163,8 @@ def check_random(seed: int) -> None:
     given = settings(rng)
     plan = plan_tpp(cfg, counts, **given)
     check_cold(plan, given["cold"], given["cold_always"])
-    check_plan(cfg, plan, walks)
+    parts = {name: given[name] for name in ("count_obvious", "cold_counter")}
+    check_plan(cfg, plan, walks, **parts)
 
 
 @pytest.mark.seeds(range(100))
