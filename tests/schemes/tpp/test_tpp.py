@@ -14,7 +14,7 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.actions import COLD_COUNTER, CountEdge, Execution
+from profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execution
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
@@ -199,6 +199,66 @@ def test_nothing_removed_is_pp(seed: int) -> None:
     mine, theirs = execute(cfg, tpp.plan, executed), execute(cfg, pp.plan, executed)
     assert mine.path_increments <= theirs.path_increments
     assert profile_by_record(tpp, tpp.read(mine)) == profile_by_record(pp, pp.read(theirs))
+
+
+def test_all_that_tpp_removes_switched_off_is_pp() -> None:
+    """Nothing cold, no loop disconnected, obvious paths counted: pp's code on every edge."""
+    rng = random.Random(5)
+    for _ in range(60):
+        cfg = random_graph(rng)
+        counts = crossings(cfg, [walk for _ in range(9) if (walk := random_walk(rng, cfg))])
+        tpp = plan_tpp(cfg, counts, cold=0, loop=0, cold_always=True, count_obvious=True)
+        pp = plan_pp(cfg)
+        assert without_events(tpp) == without_events(pp)
+        if without_events(pp):
+            assert tpp.plan.table is pp.plan.table
+            assert tpp.plan.path_counters == pp.plan.path_counters
+        assert not any(tpp.is_obvious(path) for path in range(tpp.num_paths))
+
+
+def without_events(plan: TppPlan | PathPlan) -> dict[int, list[Action]]:
+    """The actions by edge that count paths: `pp` has counters that tell edge counts beside."""
+    kept = {
+        edge: [action for action in group if not isinstance(action, CountEdge)]
+        for edge, group in plan.plan.actions.items()
+    }
+    return {edge: group for edge, group in kept.items() if group}
+
+
+@pytest.mark.parametrize("table", [Table.ARRAY, Table.HASH])
+def test_cold_paths_that_are_not_counted_change_no_other_count(table: Table) -> None:
+    cfg = diamonds(8)
+    profile = biased(cfg, 8, 2)
+    rng = random.Random(3)
+    walks = [ExecutedWalk(diamond_walk(rng, 8)) for _ in range(300)]
+    plans = [
+        plan_tpp(cfg, profile, cold=5, loop=0, cold_always=True, table=table, cold_counter=counter)
+        for counter in (True, False)
+    ]
+    counted, ignored = (execute(cfg, plan.plan, walks) for plan in plans)
+    cold = counted.paths[COLD_COUNTER]
+    assert cold > 20 and counted.path_increments - ignored.path_increments == cold
+    assert counted.paths == {COLD_COUNTER: cold, **ignored.paths}
+    own = plan_tpp(
+        cfg,
+        by_walks(cfg, walks),
+        cold=20,
+        loop=0,
+        cold_always=True,
+        table=table,
+        cold_counter=False,
+    )
+    shown = own.read(execute(cfg, own.plan, walks))
+    assert shown.lost == {"cold_paths": cold}, "as many as the edge profile shows"
+
+
+def diamond_walk(rng: random.Random, count: int) -> tuple[int, ...]:
+    """A walk through `diamonds`: both ways as often in the first two, in the others 1 of 20."""
+    steps = [4 * count]  # from ENTRY
+    for k in range(count):
+        rare = rng.random() < (0.5 if k < 2 else 0.05)
+        steps += [4 * k + rare, 4 * k + 2 + rare]
+    return (*steps, 4 * count + 1)
 
 
 @pytest.mark.seeds(range(40))
