@@ -5,7 +5,8 @@
 # make ci     check, then all tests, where nothing that tests need may be missing (.ci/run)
 # make mutants  break the code on purpose, hundreds of times, and see whether the tests notice
 # make bench  speed, as a table
-# make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing)
+# make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
+#               docs/results-wcet.md: KITER's tables on the programs of KITER
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make format, make fixtures, make clean
@@ -49,6 +50,7 @@ mutants: $(VENV)/.installed-dev toolchain
 
 results: $(VENV)/.installed-dev toolchain
 	$(BIN)/simprof table --all --suite $(SUITE) --markdown -o docs/results.md
+	$(BIN)/simprof table kiter3 kiter4 --suite wcet --markdown -o docs/results-wcet.md
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py

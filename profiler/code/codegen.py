@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
@@ -28,7 +28,7 @@ from profiler.code.snippet_parts import (
     Needs,
     PathRegister,
 )
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.plan.actions import Action
 from profiler.plan.plan import InstrumentationPlan
 from simulator.binary.program import MachineKind
@@ -155,7 +155,8 @@ def generate(
     AssemblyError
         There is no code for an action, or it needs more registers than there are.
     """
-    actions, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
+    folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
+    actions = {**folded, **dict.fromkeys(_runs_into_code(cfg, folded, context), ())}
     needed = {
         edge: needs(actions[edge], plan.table, context.machine, generators) for edge in actions
     }
@@ -174,6 +175,29 @@ def generate(
     names = [STACK if r is None else r.text for r in access.registers]
     name = ", ".join(dict.fromkeys(names)) if plan.uses_register else None
     return RoutineCode(snippets, name, size, 4 * size, block_snippets, block_end_snippets, layout)
+
+
+def _runs_into_code(
+    cfg: ControlFlowGraph, actions: Collection[int], context: RoutineContext
+) -> list[int]:
+    """Return edges without code out of shared slots that would run into another edge's code.
+
+    A branch with its slot falls through into the block that the slot by itself falls into. Code
+    of the former edge stands in line between them, so the latter needs a copy of the slot, too.
+    """
+    behind = {
+        cfg.edges[edge].target
+        for edge in (actions if context.shared_slots else ())
+        if find_place(cfg, edge, context).where is Where.FALL_THROUGH
+    }
+    onward = (edge for slot in sorted(context.shared_slots) for edge in cfg.out_edges[slot])
+    return [
+        edge
+        for edge in onward
+        if edge not in actions
+        and cfg.edges[edge].kind is EdgeKind.FALL_THROUGH
+        and cfg.edges[edge].target in behind
+    ]
 
 
 def _place(

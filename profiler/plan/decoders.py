@@ -194,6 +194,16 @@ class GuidedDecoder(PathDecoder, Protocol):
 
 
 @runtime_checkable
+class LimitedDecoder(PathDecoder, Protocol):
+    """The plan of a scheme whose paths are not EPP's, or not all of them, before truncation too."""
+
+    @property
+    def untruncated_paths(self) -> int:
+        """Number of paths that it would tell apart without a path limit."""
+        ...
+
+
+@runtime_checkable
 class TraceWriter(RoutinePlan, Protocol):
     """The plan of a scheme that writes a trace."""
 

@@ -57,9 +57,31 @@ SETTINGS: dict[str, tuple[str, SchemeOptions]] = {
         "tpp",
         SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, table=TableChoice.HASH),
     ),
+    "tpp-obvious": (
+        "tpp",
+        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, count_obvious=True),
+    ),
+    "tpp-uncounted": (
+        "tpp",
+        SchemeOptions(path_limit=LIMIT, cold=40, cold_always=True, no_cold_counter=True),
+    ),
+    "tpp-uncounted-hash": (
+        "tpp",
+        SchemeOptions(
+            path_limit=LIMIT,
+            cold=40,
+            cold_always=True,
+            no_cold_counter=True,
+            table=TableChoice.HASH,
+        ),
+    ),
     "kiter-1": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=1)),
     "kiter-2": ("kiter", SchemeOptions(path_limit=LIMIT)),
     "kiter-5": ("kiter", SchemeOptions(path_limit=LIMIT, iterations=5)),
+    "kiter-plain": (
+        "kiter",
+        SchemeOptions(path_limit=LIMIT, iterations=3, unoptimised=True, hash_above=30),
+    ),
     "kiter-hash": ("kiter", SchemeOptions(path_limit=LIMIT, table=TableChoice.HASH)),
 }
 

@@ -13,7 +13,7 @@ import pytest
 from profiler import cli
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-COST_MODEL = "1-46e7b41c7403"
+COST_MODEL = "1-77786dcd01c2"
 
 
 def blocks() -> list[str]:

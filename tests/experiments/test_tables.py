@@ -7,7 +7,7 @@ import io
 import itertools
 import json
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +18,9 @@ import pytest
 from profiler.cli import run
 from profiler.experiments.cells.cells import (
     TREES,
+    Cell,
     CellResult,
+    Job,
     Kind,
     PathFacts,
     PathRow,
@@ -29,6 +31,8 @@ from profiler.experiments.cells.cells import (
     failure,
 )
 from profiler.experiments.cells.obtain import local_runner
+from profiler.experiments.cells.run import groups, run_group
+from profiler.experiments.cells.settings import parse
 from profiler.experiments.cells.store import Store
 from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
 from profiler.experiments.suites.library import load_suite
@@ -58,7 +62,8 @@ from simulator.errors import UsageError
 from tests.conftest import FIXTURES
 
 NAMES = (
-    "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp-fig3 tpp-fig9 bl94-table1 "
+    "epp1 epp2 epp3 bittrace definite tpp1 tpp2 tpp3 tpp4 tpp4-whole tpp-fig3 tpp-fig9 tpp-parts "
+    "tpp-lengths bl94-table1 "
     "bl94-table2 bl94-table3 bl94-graph1 bl94-graph2 bl94-graph3 bl94-graph4 bl94-graph5 "
     "bl94-registers "
     "kiter3 kiter4 cs6120"
@@ -305,14 +310,19 @@ def test_definite_flow() -> None:
 
 
 def test_tpp_table_1() -> None:
+    looping = {"edge_increments": 10, "self_loop_increments": 10}
     rows = (
-        routine("a", Table.ARRAY, added=100, path_increments=40, edge_increments=10),
-        routine("b", Table.HASH, added=500, path_increments=50),
+        routine("a", Table.ARRAY, added=130, path_increments=40, self_loop_added=50, **looping),
+        routine("b", Table.HASH, added=540, path_increments=40, self_loop_added=40, **looping),
         routine("c", Table.NONE),
     )
-    row = only_row(table_of("tpp1", {"pp": CellResult(base=2000, added=600, routines=rows)}))
-    assert (row["pp"], row["array"], row["hash"], row["hashed"]) == (30.0, 5.0, 25.0, 50.0)
-    assert row["hash_cost"] == 5.0
+    made = counts(path_increments=80, edge_increments=20, hashed_increments=40)
+    pp = CellResult(base=2000, added=670, counts=made, routines=rows)
+    row = only_row(table_of("tpp1", {"pp": pp}))
+    assert (row["pp"], row["array"], row["hash"]) == (33.5, 6.5, 27.0)
+    assert (row["hashed"], row["self_loops"]) == (40.0, 20.0)
+    assert row["hash_cost"] == (500 / 40) / (80 / 40)
+    assert row["hashed"] == only_row(table_of("epp1", {"pp": pp, "qpt2": pp}))["hashed"]
 
 
 def test_tpp_tables_2_and_4_and_figures() -> None:
@@ -320,7 +330,7 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
 
     def result(added: int, paths: int, table: Table) -> CellResult:
         rows = (
-            routine("a", table, num_paths=paths),
+            routine("a", table, num_paths=paths, untruncated_paths=paths**5),
             routine("b", Table.ARRAY, num_paths=None),
         )
         made = counts(path_increments=60, edge_increments=15, inferred_paths=25)
@@ -336,10 +346,46 @@ def test_tpp_tables_2_and_4_and_figures() -> None:
     assert (row["pp"], row["t515"], row["a515"]) == (40.0, 10.0, 98.0)
     row = only_row(table_of("tpp4", {"pp": pp, **tpp}))
     assert (row["pp"], row["t10"], row["s10"]) == (80.0, 0.4, 0.5)
+    whole = table_of("tpp4-whole", {"pp": pp, **tpp})
+    row = only_row(whole)
+    assert (row["most"], row["pp"], row["t10"]) == (80_000**5, 80_000**5, 400**5)
+    assert [claim.verdict for claim in whole.claims] == [Verdict.HOLDS]
     row = only_row(table_of("tpp-fig3", {"pp": pp, **tpp}))
     assert (row["inferred"], row["counted"], row["obvious"]) == (25, 75, 25.0)
     row = only_row(table_of("tpp-fig9", {"pp": pp, **tpp}))
     assert (row["routines"], row["pp"], row["t1"]) == (2, 50.0, 0.0)
+
+
+def test_tpp_parts() -> None:
+    made = counts(path_increments=30, edge_increments=10, hashed_increments=10)
+
+    def parts(*added: int) -> ReportTable:
+        keys = ("pp", "t515", "cold", "obvious", "uncounted")
+        cells = (CellResult(base=1000, added=each, counts=made) for each in added)
+        return table_of("tpp-parts", dict(zip(keys, cells, strict=True)))
+
+    table = parts(280, 140, 196, 270, 130)  # the paper's averages
+    assert list(only_row(table).values()) == ["p", 28.0, 14.0, 19.6, 27.0, 13.0, 25.0]
+    assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 2
+    assert "60 %" in table.claims[0].figure
+    others = parts(280, 140, 150, 150, 141)
+    assert [claim.verdict for claim in others.claims] == [Verdict.FAILS] * 2
+
+
+def test_tpp_path_lengths() -> None:
+    """A loop B of one block behind A, before C, 10 turns in each of 5 activations (TPP 4.2.1)."""
+
+    def result(paths: int, edges: int, turns: int) -> CellResult:
+        facts = PathFacts(3, paths, edges, 0, 2, 0, 0, 1, 3, None)
+        rows = (routine("a", Table.ARRAY, self_loop_increments=turns, edge_increments=turns + 3),)
+        return CellResult(base=1, facts=facts, routines=rows)
+
+    whole, cut = result(5, 10, 50), result(5 + 55 + 5, 0, 0)
+    row = only_row(table_of("tpp-lengths", {"pp": whole, "l10": cut, "l100": whole}))
+    assert row["pp"] == (15 + 50) / 55  # AB, B nine times, BC, as the paper breaks self-loops
+    assert row["l10"] == 65 / 65
+    assert row["lost_l10"] == pytest.approx(100 * 10 / 65)
+    assert row["lost_l100"] == 0
 
 
 def test_bl94_tables() -> None:
@@ -446,44 +492,65 @@ def test_other_papers_tables_do_not_depend_on_bl94s_blocks() -> None:
         assert own == split
 
 
-def test_kiter_tables_and_cs6120() -> None:
+def test_kiter_table_3_and_cs6120() -> None:
     def result(added: int) -> CellResult:
         made = counts(path_increments=8, edge_increments=2, hashed_increments=1)
         return CellResult(base=800, added=added, counts=made)
 
-    row = only_row(table_of("kiter3", {"pp": result(200), "k2": result(700), "k3": result(1200)}))
-    assert (row["pp"], row["k2"], row["k3"], row["hash2"]) == (25.0, 1.5, 2.0, 10.0)
-    plans = {}
-    for k, (one, two) in enumerate(zip((3, 9, 27, 81, 243), (5, 5, 5, 5, 5), strict=True), 1):
-        plans[f"k{k}"] = CellResult(
-            routines=(
-                routine("loop", Table.ARRAY, address=8, num_paths=one),
-                routine("straight", Table.ARRAY, address=16, num_paths=two),
-            )
-        )
-    table = table_of("kiter4", plans)
-    assert [row.values for row in table.rows] == [("p", "loop", 3, 9, 27, 81, 243)]
-    assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 2
+    plain = {"k1": result(400), "k2": result(600), "k3": result(1000)}
+    found = {"pp": result(200), "o2": result(700), "o3": result(1200), **plain}
+    row = only_row(table_of("kiter3", found))
+    assert (row["bl"], row["k2"], row["k3"], row["hash2"]) == (50.0, 1400 / 1200, 1.5, 10.0)
+    assert (row["pp"], row["o2"], row["o3"]) == (25.0, 1.5, 2.0)
+    of_paper = [TABLES["kiter3"].needs[key].setting.name for key in plain]
+    assert of_paper == [
+        f"kiter[iterations={k},unoptimised=true,hash_above=6000]".replace("iterations=2,", "")
+        for k in (1, 2, 3)
+    ]
     names = {"calls": 3200, "calls_optimal": 2400, "calls_maximum": 1600, "naive": 400}
     row = only_row(table_of("cs6120", {name: result(cost) for name, cost in names.items()}))
     assert (row["calls"], row["calls_optimal"], row["naive"]) == (5.0, 4.0, 1.5)
 
 
-def test_kiter_4_shows_the_papers_routines_of_its_programs() -> None:
-    found = ["cl_hash", "bigger", "output", *(f"more{number}" for number in range(5))]
+def kiter_4(routines: Mapping[str, Sequence[int]], program: str = "p") -> ReportTable:
+    """KITER table 4 of one program whose routines have so many paths, by k."""
     plans = {
         f"k{k}": CellResult(
             routines=tuple(
-                routine(name, Table.ARRAY, address=i, num_paths=(i + 2) ** k)
-                for i, name in enumerate(found)
+                routine(name, Table.ARRAY, address=i, num_paths=1, untruncated_paths=paths[k - 1])
+                for i, (name, paths) in enumerate(routines.items())
             )
         )
         for k in range(1, 6)
     }
-    named = table_of("kiter4", plans, "compress")
-    assert {row.values[1] for row in named.rows} == {"cl_hash", "output"}
-    other = table_of("kiter4", plans, "elsewhere")
+    return table_of("kiter4", plans, program)
+
+
+def test_kiter_4_shows_growth_for_every_k() -> None:
+    table = kiter_4({"loop": (3, 9, 27, 54, 81), "straight": (5, 5, 5, 5, 5)})
+    assert [row.values for row in table.rows] == [
+        ("p", "loop", 3, 9, 27, 54, 81, 3.0, 3.0, 2.0, 1.5)
+    ]
+    assert [claim.verdict for claim in table.claims] == [Verdict.HOLDS] * 5
+    late = kiter_4({"loop": (3, 3, 4, 5, 5)})
+    assert [row.values[1] for row in late.rows] == ["loop"], "not judged by k = 1 and 2 alone"
+    assert [claim.verdict for claim in late.claims] == [Verdict.FAILS] * 5
+
+
+def test_kiter_4_shows_the_papers_routines_of_its_programs() -> None:
+    found = ["cl_hash", "bigger", "output", *(f"more{number}" for number in range(5))]
+    paths = {name: [(i + 2) ** k for k in range(1, 6)] for i, name in enumerate(found)}
+    assert {row.values[1] for row in kiter_4(paths, "compress").rows} == {"cl_hash", "output"}
+    other = kiter_4(paths, "elsewhere")
     assert [row.values[1] for row in other.rows] == ["more4", "more3", "more2", "more1"]
+
+
+def test_kiter_4_leaves_out_what_the_paper_gives_up_on() -> None:
+    """Routines with more than 60,000 acyclic paths; more for a greater k does not matter."""
+    table = kiter_4(
+        {"most": [60_001 * k for k in range(1, 6)], "more": [60_000**k for k in (1, 2, 3, 4, 5)]}
+    )
+    assert [row.values[1] for row in table.rows] == ["more"]
 
 
 # --- rows, averages, the paper beside
@@ -799,6 +866,23 @@ def test_all_tables_of_real_runs(suite: Suite, results: Path) -> None:
         assert table.claims
 
 
+@pytest.mark.parametrize("name", ["manypaths", "loops"])
+def test_both_derivations_of_hashed_shares_agree(
+    name: str, fixture_elf: Callable[..., Path]
+) -> None:
+    """TPP table 1 adds up routines by their tables, EPP table 1 calls of the hashing routine."""
+    for setting in ("pp", "pp[path_limit=10]", "pp[table=hash]"):
+        (group,) = groups([Job(Cell(name, parse(setting)), fixture_elf(name))])
+        (found,) = run_group(group)
+        row = only_row(table_of("tpp1", {"pp": found}))
+        assert row["hashed"] == only_row(table_of("epp1", {"pp": found, "qpt2": found}))["hashed"]
+    loops = [routine for routine in found.routines if routine.self_loop_increments]
+    assert loops and all(routine.table is Table.HASH for routine in loops)
+    assert row["hashed"] < 100 and row["self_loops"] > 0
+    for routine in loops:  # ld, add, st, and the address; at most what saves and a jump take beside
+        assert 4 <= routine.self_loop_added / routine.self_loop_increments <= 12
+
+
 def test_tables_from_a_file_are_those_of_the_runs(suite: Suite, results: Path) -> None:
     specs = list(TABLES.values())
     with Store(results) as store:
@@ -820,8 +904,8 @@ def test_a_file_of_few_cells_gives_the_tables_that_it_can(suite: Suite, tmp_path
     with Store(path) as store:
         run_tables(suite, find(["epp1"]), VIEW, store=store, workers=0, only=["faults"])
     report = stored_tables(path, None, list(TABLES.values()), VIEW, partial=True)
-    assert {"epp1", "epp2", "tpp1"} <= {table.name for table in report.tables}
-    assert {"tpp2", "kiter4", "cs6120"} <= set(report.left_out)
+    assert {"epp1", "epp2"} <= {table.name for table in report.tables}
+    assert {"tpp1", "tpp2", "kiter4", "cs6120"} <= set(report.left_out)
     assert set(report.left_out).isdisjoint(table.name for table in report.tables)
 
 

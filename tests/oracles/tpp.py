@@ -125,6 +125,46 @@ def hot_paths(cfg: ControlFlowGraph, ended: Collection[int], cold: Collection[in
         warm = still
 
 
+def uncounted_paths(cfg: ControlFlowGraph, hot: Collection[Key], counts: Sequence[int]) -> set[Key]:
+    """Hot paths that need no counter: where they end, only obvious paths do (TPP 4.2.2).
+
+    A path is obvious if an edge of the acyclic graph lies on it alone. The beginning of a path up
+    to a block where the profile `counts` shows that activations end early is one more path.
+    """
+    chains = {key: _chain(cfg, key) for key in hot}
+    early = {
+        b
+        for b in range(len(cfg.blocks))
+        if sum(counts[e] for e in cfg.in_edges[b]) > sum(counts[e] for e in cfg.out_edges[b])
+    }
+    begun = {
+        chain[: place + 1]
+        for key, chain in chains.items()
+        for place, block in enumerate(key[0])
+        if block in early
+    }
+    on = Counter(step for chain in (*chains.values(), *begun) for step in chain)
+    obvious = {key for key, chain in chains.items() if any(on[step] == 1 for step in chain)}
+    needed = {chain[-1] for key, chain in chains.items() if key not in obvious}
+    return {key for key, chain in chains.items() if chain[-1] not in needed}
+
+
+def _chain(cfg: ControlFlowGraph, key: Key) -> tuple[tuple[str, int], ...]:
+    """The edges of the acyclic graph on a path: dummies by the block that they lead to or from."""
+    blocks, edges = key
+    steps = [("edge", edge) for edge in edges]
+    if not edges or cfg.edges[edges[0]].source != cfg.entry:
+        steps.insert(0, ("to", blocks[0]))
+    if not edges or cfg.edges[edges[-1]].target != cfg.exit:
+        steps.append(("from", blocks[-1]))
+    return tuple(steps)
+
+
+def cold_executions(whole: Counter[Key], hot: Collection[Key]) -> int:
+    """How many path executions no hot path explains."""
+    return sum(count for key, count in whole.items() if key not in hot)
+
+
 def _walks(
     cfg: ControlFlowGraph, inner: Sequence[Edge], starts: Iterable[int], ends: Collection[int]
 ) -> Iterable[Key]:

@@ -19,10 +19,11 @@ EPP table 3          `pp` on train and ref: `paths` (keys are comparable between
                      program), `common_paths`
 EPP section 2        `pp`, `bittrace`: rows' `name_bits`, `name_counters`
 TPP section 1        `pp`: `facts.definite`
-TPP table 1          `pp`: rows by `table`: `added`, `path_increments`
+TPP table 1          `pp`: rows by `table`: `added`, `path_increments`, `self_loop_increments`,
+                     `self_loop_added`
 TPP tables 2, 3      `tpp[...]`: `base`, `added`; `lost` flow_blocks, overcounted_blocks,
                      undercounted_blocks
-TPP table 4, fig. 9  rows' `num_paths`, `table`
+TPP table 4, fig. 9  rows' `num_paths`, `untruncated_paths`, `table`
 TPP figure 3         `tpp[...]`: `counts` inferred_paths and path_increments
 BL94 table 1         PLAN cells of `qpt`, `qpt2`: `timing` (not reproducible to the digit)
 BL94 table 2         PLAN cell of `qpt2`: rows' `placed_edges`, `placed_blocks`,
@@ -35,7 +36,7 @@ BL94 graphs 1-3      `qpt`, `qpt2`, `qpt[placement=...]`: `base`, `added`, `coun
 BL94 graph 4         `qpt2`: `trees` by name (`TREES`)
 BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
 KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
-KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `num_paths`
+KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `untruncated_paths`
 CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
 ===================  ============================================================================
 """
@@ -184,6 +185,8 @@ class RoutineRow:
         Acyclic potential paths before truncation (EPP 5.3).
     num_paths
         Static paths that the plan tells apart; None for modes that count no paths.
+    untruncated_paths
+        How many these would be without a path limit; None for modes that count no paths.
     cut_edges
         Edges cut by truncation.
     table, addressing, path_register
@@ -206,6 +209,9 @@ class RoutineRow:
     name_bits, name_counters
         Bits of the greatest name of a path, and counters of an array that the names index (None:
         no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
+    self_loop_increments, self_loop_added
+        Of `edge_increments` those of self-loops, of `added` what these execute; the latter of
+        `pp` only.
     """
 
     name: str
@@ -236,6 +242,9 @@ class RoutineRow:
     executed_paths: int = 0
     name_bits: int = 0
     name_counters: int | None = 0
+    untruncated_paths: int | None = None
+    self_loop_increments: int = 0
+    self_loop_added: int = 0
 
 
 @dataclass(frozen=True)

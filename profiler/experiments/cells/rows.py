@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.code.block_code import fold_slot_blocks
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import RoutineContext
 from profiler.code.places import find_place
+from profiler.code.pricing import Pricer
 from profiler.code.sites import Where
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.loops import depth_first
 from profiler.graphs.weights import measured, postorder
-from profiler.plan.decoders import GuidedDecoder, NamingDecoder, PathNames, RoutinePlan
+from profiler.plan.actions import CountEdge
+from profiler.plan.decoders import (
+    GuidedDecoder,
+    LimitedDecoder,
+    NamingDecoder,
+    PathDecoder,
+    PathNames,
+    RoutinePlan,
+)
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
-from profiler.request.request import SchemeOptions
-from profiler.schemes.registry import definition, make_plan
+from profiler.request.request import DEFAULT_MODE, SchemeOptions
+from profiler.schemes.registry import definition, generators, make_plan
 from profiler.session.events import RoutineEvents
 from profiler.session.observation import Observation
 from profiler.session.scheme_runs import SchemeRun
@@ -40,8 +49,10 @@ def run_rows(
 ) -> Iterator[RoutineRow]:
     """Yield a row for each routine that a run entered, by address."""
     selected = [routine for routine in observation.events if scheme.selects(routine)]
+    loops_added = _self_loops_added(observation, scheme, selected)
     for routine, profile in zip(selected, measurement.routines, strict=True):
-        yield _run_row(observation, scheme, routine, profile)
+        row = _run_row(observation, scheme, routine, profile)
+        yield replace(row, self_loop_added=loops_added.get(routine, 0))
 
 
 def find_jumps(
@@ -113,6 +124,10 @@ def _run_row(
         executed_paths=len(paths),
         name_bits=names.bits,
         name_counters=names.counters,
+        untruncated_paths=_untruncated(decoder, profile.potential_paths),
+        self_loop_increments=sum(
+            events.edges[edge] for edge in _counted_self_loops(events.cfg, scheme.plan(routine))
+        ),
     )
 
 
@@ -121,6 +136,49 @@ def _placed_on(mode: str, routine_plan: RoutinePlan | None) -> dict[str, int]:
         return {}
     graph = definition(mode).placed_on(routine_plan)
     return {"placed_blocks": len(graph.blocks), "placed_edges": len(graph.edges)}
+
+
+def _counted_self_loops(cfg: ControlFlowGraph, plan: InstrumentationPlan | None) -> tuple[int, ...]:
+    """Return the self-loops that have a counter of their own (EPP 4.1)."""
+    if plan is None:
+        return ()
+    return tuple(
+        edge
+        for edge, actions in plan.actions.items()
+        if cfg.edges[edge].source == cfg.edges[edge].target
+        and any(isinstance(action, CountEdge) for action in actions)
+    )
+
+
+def _self_loops_added(
+    observation: Observation, scheme: SchemeRun, routines: Sequence[int]
+) -> dict[int, int]:
+    """Return what the counters of self-loops execute by routine, for `pp`.
+
+    All code is generated once more, in the order in which it was priced: what a counter costs
+    depends on its address.
+    """
+    mode = scheme.setting.mode
+    if mode != DEFAULT_MODE:
+        return {}
+    pricer = Pricer(generators(mode))
+    found: dict[int, int] = {}
+    for routine in routines:
+        plan, events = scheme.plan(routine), observation.events[routine]
+        if plan is not None:
+            code = pricer.code(events.cfg, plan, observation.contexts.of(routine))
+            found[routine] = sum(
+                events.edges[edge] * code.snippets[edge].cost
+                for edge in _counted_self_loops(events.cfg, plan)
+            )
+    return found
+
+
+def _untruncated(decoder: PathDecoder | None, potential_paths: int) -> int | None:
+    """Return how many paths a plan would tell apart without a path limit."""
+    if decoder is None:
+        return None
+    return decoder.untruncated_paths if isinstance(decoder, LimitedDecoder) else potential_paths
 
 
 def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
@@ -133,12 +191,13 @@ def plan_row(
     mode: str, routine_plan: RoutinePlan, code: RoutineCode, context: RoutineContext
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
-    cfg, plan = routine_plan.cfg, routine_plan.plan
+    cfg, plan, facts = routine_plan.cfg, routine_plan.plan, graph_facts(routine_plan.cfg)
     places = _places(cfg, plan, context, (0,) * len(cfg.edges))
     decoder = definition(mode).path_decoder(routine_plan)
     return RoutineRow(
-        **routine_facts(cfg, graph_facts(cfg), plan, decoder, code.path_register),
+        **routine_facts(cfg, facts, plan, decoder, code.path_register),
         num_paths=None if decoder is None else decoder.num_paths,
+        untruncated_paths=_untruncated(decoder, facts.potential_paths),
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
         **_placed_on(mode, routine_plan),

@@ -13,6 +13,7 @@ from profiler.experiments.tables import epp as tables_epp
 from profiler.experiments.tables import epp_sections as tables_epp_sections
 from profiler.experiments.tables import kiter as tables_kiter
 from profiler.experiments.tables import tpp as tables_tpp
+from profiler.experiments.tables import tpp_parts as tables_tpp_parts
 from profiler.experiments.tables import tpp_paths as tables_tpp_paths
 from profiler.experiments.tables.overheads import overheads
 from profiler.experiments.tables.spec import TableSpec
@@ -23,6 +24,7 @@ _ALL = (
     *tables_epp_sections.TABLES,
     *tables_tpp.TABLES,
     *tables_tpp_paths.TABLES,
+    *tables_tpp_parts.TABLES,
     *tables_bl94.TABLES,
     *tables_bl94_graphs.TABLES,
     *tables_bl94_registers.TABLES,

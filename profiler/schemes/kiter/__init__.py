@@ -27,6 +27,26 @@ ITERATIONS = SchemeOption(
 )
 
 
+UNOPTIMISED = SchemeOption(
+    name="unoptimised",
+    kind=bool,
+    default=False,
+    help="add every edge's value on that edge, as the paper's measurements do.",
+    hint="give true or false",
+)
+HASH_ABOVE = SchemeOption(
+    name="hash_above",
+    kind=int,
+    default=0,
+    help="paths beyond which a routine's counters are in a hash table (6000 in the paper).",
+    hint="give a whole number, 0 to go by the increments",
+    metavar="N",
+    least=0,
+    greatest=(1 << 31) - 1,
+    default_text="by the increments, as EPP does",
+)
+
+
 def _plan(order: PlanOrder) -> RoutinePlan:
     from profiler.schemes.kiter.planner import plan_kiter
 
@@ -36,6 +56,8 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         weights=order.weights,
         path_limit=order.options.path_limit,
         table=order.table,
+        event_counting=not UNOPTIMISED.of(order.options),
+        hash_above=HASH_ABOVE.of(order.options) or None,
     )
 
 
@@ -57,7 +79,7 @@ KITER = SchemeDefinition(
     collects=ProfileKind.ITERATION_PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(ITERATIONS,),
+    options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
     code=_code,
     describe=_describe,
     setting_text=lambda options: f" with k = {options.get('iterations')}",

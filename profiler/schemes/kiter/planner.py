@@ -67,17 +67,26 @@ class IterationPlan(PathCountingPlan):
 
     Attributes
     ----------
+    asked
+        The innermost loops with the k that was asked for.
     unrolled, numbering, tree, increments
         By vertex and edge of the unrolled graph: what the plan was made from.
     static_region
         Vertices at which the path register means nothing, because one path leads there.
     """
 
+    asked: tuple[IteratedLoop, ...]
     unrolled: Unrolled
     numbering: IterationNumbering
     tree: SpanningTree
     increments: IterationIncrements
     static_region: frozenset[int]
+
+    @cached_property
+    def untruncated_paths(self) -> int:
+        """Number of paths that there would be without limits: each loop has the k asked for."""
+        whole = fit(self.cfg, self.unrolled.dfs, self.asked, None, None)
+        return number_iterations(whole).total
 
     @property
     def cut_edges(self) -> tuple[int, ...]:
@@ -204,6 +213,7 @@ def plan_kiter(
     table: Table | None = None,
     iterations_by_head: Mapping[int, int] | None = None,
     event_counting: bool = True,
+    hash_above: int | None = None,
 ) -> IterationPlan:
     """Plan k-iteration path profiling of `cfg`.
 
@@ -218,12 +228,15 @@ def plan_kiter(
     path_limit, total_limit
         See `limits`; None for exact numbering of any size.
     table
-        ARRAY or HASH to have that in any case; None for EPP's choice.
+        ARRAY or HASH to have that in any case; None for EPP's choice, or that of `hash_above`.
     iterations_by_head
         Loop head -> k, where that is not `iterations` (KITER 5).
     event_counting
         Keep increments off the busy edges (EPP 3.3). Otherwise every edge gets its value, as
         KITER's algorithm 3 does it.
+    hash_above
+        Number of paths beyond which counters are in a hash table, and else in an array (KITER 6:
+        6,000); None to choose by the increments (EPP 5.2).
 
     Raises
     ------
@@ -246,6 +259,8 @@ def plan_kiter(
     forest = removed_forest(cfg, unrolled.removed, edge_weights)
     open_edges = [unrolled.removed[chord] for chord in forest.chords]
     placement = place_iterations(unrolled, tree, increments, open_edges)
+    if table is None and hash_above is not None:
+        table = Table.HASH if numbering.total > hash_above else Table.ARRAY
     kept = choose_table(increments.greatest, table)
     most_iterations = max((loop.iterations for loop in unrolled.loops), default=0)
     return IterationPlan(
@@ -254,6 +269,7 @@ def plan_kiter(
         weights=edge_weights,
         edge_counters=placement.edge_counters,
         removed_tree=forest,
+        asked=tuple(iterated),
         unrolled=unrolled,
         numbering=numbering,
         tree=tree,

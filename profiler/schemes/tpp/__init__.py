@@ -56,6 +56,20 @@ COLD_ALWAYS = SchemeOption(
     help="leave out cold edges even where no hash table becomes an array by that.",
     hint="give true or false",
 )
+COUNT_OBVIOUS = SchemeOption(
+    name="count_obvious",
+    kind=bool,
+    default=False,
+    help="count obvious paths too, which the edge profile tells.",
+    hint="give true or false",
+)
+NO_COLD_COUNTER = SchemeOption(
+    name="no_cold_counter",
+    kind=bool,
+    default=False,
+    help="keep cold paths out of all counts, and count them nowhere.",
+    hint="give true or false",
+)
 
 
 def _plan(order: PlanOrder) -> RoutinePlan:
@@ -69,6 +83,8 @@ def _plan(order: PlanOrder) -> RoutinePlan:
         cold=COLD.of(order.options),
         loop=LOOP.of(order.options),
         cold_always=COLD_ALWAYS.of(order.options),
+        count_obvious=COUNT_OBVIOUS.of(order.options),
+        cold_counter=not NO_COLD_COUNTER.of(order.options),
         weights=order.weights,
         path_limit=order.options.path_limit,
         table=order.table,
@@ -101,7 +117,7 @@ TPP = SchemeDefinition(
     collects=ProfileKind.PATHS,
     plan=_plan,
     reads=PLANNING,
-    options=(COLD, LOOP, COLD_ALWAYS),
+    options=(COLD, LOOP, COLD_ALWAYS, COUNT_OBVIOUS, NO_COLD_COUNTER),
     guided=True,
     judged_by="pp",
     code=_code,

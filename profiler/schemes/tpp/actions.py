@@ -61,3 +61,24 @@ class CountColdPath(Action):
 
     def __str__(self) -> str:
         return "cold++"
+
+
+@dataclass(frozen=True)
+class CountUnlessCold(Action):
+    """`count[r + constant]++` if r is not poisoned: cold paths are ignored (TPP 4.1).
+
+    Counting is conditional code.
+    """
+
+    constant: int
+    on_back_edge: bool = False
+
+    def execute(self, execution: Execution) -> None:
+        """See `Action`."""
+        counter = execution.registers[0] + self.constant
+        if counter >= 0:
+            execution.take()
+            execution.count(counter, self.on_back_edge)
+
+    def __str__(self) -> str:
+        return f"if r>=0 count[{register_sum(self.constant)}]++"

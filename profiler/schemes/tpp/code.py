@@ -13,6 +13,12 @@ hot or cold count      addressing: sethi; or; sra; movrnz;         7 (6 without 
                        ld; add; st
                        hash table: add; srl; sethi; ld; add; st;   8 (9 on V8+ and V8)
                        brnz; nop; then the call                    + 2 (3)
+hot count, or none     addressing: srl; brnz; nop; then            3 (4)
+                       ld; add; st                                 + 3
+                       indexing: add; srl; brnz; nop; then         4 (5), one less without `add`
+                       sll; sethi; add; ld; add; st                + 6
+                       hash table: add; srl; brnz; nop; then       4 (5)
+                       the call
 =====================  ==========================================  ===========================
 
 Indexing needs no conditional move: the cold counter is counter -1 of the array, and a negative
@@ -25,6 +31,8 @@ Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
 
 from __future__ import annotations
 
+from functools import partial
+
 from profiler.code.cost_samples import PATH_TABLES, Samples, samples
 from profiler.code.layout import COUNTER_SIZE
 from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
@@ -33,7 +41,7 @@ from profiler.code.writer import Writer
 from profiler.plan.actions import Action
 from profiler.plan.plan import Table
 from profiler.schemes.definition import SchemeCode
-from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
+from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, CountUnlessCold, Poison
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register, fits_simm13
@@ -120,6 +128,47 @@ def _count_hashed(writer: Writer, action: CountHotPath) -> None:
     writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
 
 
+def count_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
+    """`count[r + c]++` unless r is poisoned: the test branches around the count."""
+    if writer.access.table is Table.HASH:
+        _call_unless_cold(writer, action)
+        return
+    register = writer.fetch(0, 0)
+    number = int(writer.path() is None)
+    sign = writer.temporary(number + 1)
+    if writer.access.scale == 1:
+        index = writer.temporary(number)
+        if action.constant:
+            writer.sum(register, action.constant, index, number + 1)
+            register = index
+        counted = partial(writer.bump_element, writer.layout.path_base, register, sign, index)
+    else:
+        increment = COUNTER_SIZE * action.constant
+        if not fits_simm13(increment):
+            writer.sum(register, increment, register, number)
+            increment = 0
+        counted = partial(writer.bump, register, increment, sign)
+    writer.emit(asm.shift("srl", register, _SIGN, sign))
+    writer.conditional("z", sign, counted, spare=number + 1)
+
+
+def _call_unless_cold(writer: Writer, action: CountUnlessCold) -> None:
+    path_sum, sign = writer.temporary(0), writer.temporary(2)
+    register = writer.path()
+    if register is None:
+        writer.load_path(path_sum)
+    writer.sum(register or path_sum, action.constant, path_sum, 1)
+    writer.emit(asm.shift("srl", path_sum, _SIGN, sign))
+    writer.conditional("z", sign, lambda: call_hash(writer, action.on_back_edge), spare=2)
+
+
+def _unless_cold_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
+    changes_flags = machine is MachineKind.SPARCV8
+    if table is not Table.HASH:
+        return Needs(path=True, conditions=changes_flags)
+    return Needs(True, HASH_REGISTERS, changes_flags)
+
+
 def _hot_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
     if table is not Table.HASH:
         return Needs(path=True)
@@ -130,6 +179,7 @@ GENERATORS: Generators = {
     Poison: Generator(poison, Needs(path=True)),
     CountColdPath: Generator(count_cold),
     CountHotPath: Generator(count_hot, _hot_needs),
+    CountUnlessCold: Generator(count_unless_cold, _unless_cold_needs),
 }
 
 SAMPLES = {
@@ -142,6 +192,11 @@ SAMPLES = {
         ),
     ),
     CountColdPath: (Samples((CountColdPath(),), PATH_TABLES, 1),),
+    CountUnlessCold: (
+        Samples((*samples(CountUnlessCold), CountUnlessCold(0, on_back_edge=True)), PATH_TABLES, 1),
+    ),
 }
 
-CODE = SchemeCode(generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountHotPath,)})
+CODE = SchemeCode(
+    generators=GENERATORS, samples=SAMPLES, callers={"hash_count": (CountHotPath, CountUnlessCold)}
+)

@@ -55,6 +55,10 @@ class DraftInputs:
         The kind of table that is wanted in any case, or None.
     early
         Blocks where activations end early, by the edge profile.
+    count_obvious
+        Whether obvious paths have counters, too.
+    cold_counter
+        Whether cold paths are counted.
     """
 
     cfg: ControlFlowGraph
@@ -65,6 +69,8 @@ class DraftInputs:
     total_limit: int | None
     table: Table | None
     early: frozenset[int] = frozenset()
+    count_obvious: bool = False
+    cold_counter: bool = True
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,9 @@ def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
     """Make a draft without the edges `cold` and what is cold because of them."""
     hot = _hot_graph(inputs, cold)
     obvious = find_obvious(hot, inputs.early)
-    graphs = HotGraphs(hot, thin(hot, obvious.kept))
+    if inputs.count_obvious:
+        obvious = replace(obvious, kept=frozenset(edge.id for edge in hot.edges))
+    graphs = HotGraphs(hot, thin(hot, obvious.kept), inputs.cold_counter)
     kept = graphs.kept
     numbering = number(kept)
     tree = dag_tree(kept, inputs.weights)

@@ -33,10 +33,10 @@ from itertools import chain
 from typing import NamedTuple
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.dag import Dag
+from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import depth_first
-from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering
+from profiler.graphs.numbering import PATH_LIMIT, TOTAL_LIMIT, PathNumbering, number
 from profiler.graphs.paths import PathRecord, path_record
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 from profiler.graphs.weights import heuristic, measured
@@ -44,7 +44,7 @@ from profiler.plan.actions import COLD_COUNTER, CountEdge
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.schemes.tpp.actions import CountHotPath
-from profiler.schemes.tpp.cold import cold_edges
+from profiler.schemes.tpp.cold import cold_edges, remove_cold
 from profiler.schemes.tpp.disconnection import Disconnection, disconnect
 from profiler.schemes.tpp.drafts import POISON_REACH, Draft, DraftInputs, draft, poisonable_draft
 from profiler.schemes.tpp.obvious import ObviousPaths
@@ -136,6 +136,13 @@ class TppPlan:
         """Number of paths told apart: those with counters, then obvious ones without."""
         return self.numbering.total + len(self.obvious.first_edges)
 
+    @cached_property
+    def untruncated_paths(self) -> int:
+        """Number of paths that there would be without a path limit: hot ones, obvious or not."""
+        cuts, merged = self.disconnection.cuts, self.disconnection.merged
+        whole = make_dag(self.cfg, self.dag.dfs, cuts, merged)
+        return number(remove_cold(whole, self.cold)).total
+
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""
         return path_id >= self.numbering.total
@@ -180,7 +187,8 @@ class TppPlan:
             no path's count: the cold counter, and where there is no code for it what the edge
             profile tells of. "overcounted_paths" are in several: obvious paths share edges with
             cold or unfinished ones. With the edge profile of the same run, all counts and the
-            cold paths less the overcounted ones are as many paths as executed.
+            cold paths less the overcounted ones are as many paths as executed. Where cold paths
+            have no counter, they are the paths that ended, by the edge profile, less all others.
             "unknown_unfinished" are unfinished paths that nothing identifies.
         """
         paths = counters.finished_paths
@@ -194,6 +202,9 @@ class TppPlan:
                 partial[record] += end.count
         inferred = self.obvious_counts(self.edge_profile)
         cold = paths.pop(COLD_COUNTER, 0) + inferred.cold
+        if not self.graphs.counts_cold:
+            told = sum(paths.values()) + sum(inferred.paths.values()) - inferred.overcounted
+            cold = max(self._ended_paths() - told, 0)
         lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
         kept = {name: count for name, count in lost.items() if count}
         return Reading(
@@ -202,6 +213,16 @@ class TppPlan:
             partial=partial,
             lost={"cold_paths": cold} | kept if self.cold else kept,
         )
+
+    def _ended_paths(self) -> int:
+        """How many paths ended, cold ones too, by the edge profile."""
+        ends = {edge for edge in self.graphs.hot.removed if self._leaves_a_block(edge)}
+        ends.update(edge for edge in self.cfg.in_edges[self.cfg.exit] if self._leaves_a_block(edge))
+        return sum(self.edge_profile[edge] for edge in ends)
+
+    def _leaves_a_block(self, edge: int) -> bool:
+        source = self.cfg.edges[edge].source
+        return source != self.cfg.entry and source in self.dag.dfs.reached
 
     def _unfinished(self, counters: RoutineCounters) -> Iterable[UnfinishedPath]:
         if self.plan.counts_paths:
@@ -218,6 +239,8 @@ class TppPlan:
         """
         block, graphs = end.block, self.graphs
         if block in self.plan.counted_region:
+            if not self.graphs.counts_cold and block in graphs.poisoned:
+                return None  # the last count may be of a path before
             if end.last is None:
                 raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
             return None if end.last == COLD_COUNTER else self._prefix(end.last, block)
@@ -306,6 +329,8 @@ def plan_tpp(
     cold: float,
     loop: float,
     cold_always: bool = False,
+    count_obvious: bool = False,
+    cold_counter: bool = True,
     weights: Sequence[float] | None = None,
     path_limit: int | None = PATH_LIMIT,
     total_limit: int | None = TOTAL_LIMIT,
@@ -323,6 +348,11 @@ def plan_tpp(
         i and j of TPP(i, j): percentages, 0..100; 0 removes, or disconnects, nothing.
     cold_always
         Whether to leave cold edges out even where that does not make a hash table an array.
+    count_obvious
+        Whether obvious paths have counters, too: what cold paths gain alone (TPP 5.1).
+    cold_counter
+        Whether cold paths are counted; else they are only kept out of other counts (TPP 4.1, the
+        second alternative).
     weights
         Edge weights by edge id; None for BL94's heuristic.
     path_limit, total_limit
@@ -343,7 +373,18 @@ def plan_tpp(
     cuts = disconnect(cfg, dfs, profile, _exactly(loop))
     edge_weights = tuple(weights) if weights is not None else heuristic(cfg, dfs)
     early = _early_blocks(cfg, profile)
-    inputs = DraftInputs(cfg, dfs, edge_weights, cuts, path_limit, total_limit, table, early)
+    inputs = DraftInputs(
+        cfg,
+        dfs,
+        edge_weights,
+        cuts,
+        path_limit,
+        total_limit,
+        table,
+        early,
+        count_obvious,
+        cold_counter,
+    )
     chosen = draft(inputs)
     if cold_always or chosen.natural is Table.HASH:
         left_out = cold_edges(cfg, dfs, profile, _exactly(cold), cuts.exit_flow)

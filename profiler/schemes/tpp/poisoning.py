@@ -23,7 +23,7 @@ from profiler.graphs.cfg import Edge
 from profiler.graphs.dag import Dag
 from profiler.plan.actions import Action, CountPath, SetRegister
 from profiler.plan.placement import Detours, Placement
-from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, Poison
+from profiler.schemes.tpp.actions import CountColdPath, CountHotPath, CountUnlessCold, Poison
 
 Actions = dict[int, tuple[Action, ...]]
 
@@ -36,10 +36,13 @@ class HotGraphs:
     ----------
     hot, kept
         `kept` is a part of `hot`.
+    counts_cold
+        Whether cold paths have a counter; else they are only kept out of others (TPP 4.1).
     """
 
     hot: Dag
     kept: Dag
+    counts_cold: bool = True
 
     @cached_property
     def hot_vertices(self) -> frozenset[int]:
@@ -117,6 +120,8 @@ class HotGraphs:
             combined[edge.id] = tuple(action for action in new if action is not None)
         if not self.poisoned - placement.counted_region:
             combined = _without_poison(combined)
+        if not self.counts_cold:
+            combined = _ignoring_cold(combined)
         return {edge: combined[edge] for edge in sorted(combined) if combined[edge]}
 
     def _tested(self, edge: Edge, action: Action) -> Action:
@@ -148,6 +153,20 @@ def _without_poison(actions: Actions) -> Actions:
     """Drop poison, where nothing could ever meet it."""
     return {
         edge: tuple(action for action in group if not isinstance(action, Poison))
+        for edge, group in actions.items()
+    }
+
+
+def _ignoring_cold(actions: Actions) -> Actions:
+    """Count no cold path; what may be one is counted only if it is none."""
+    return {
+        edge: tuple(
+            CountUnlessCold(action.constant, action.on_back_edge)
+            if isinstance(action, CountHotPath)
+            else action
+            for action in group
+            if not isinstance(action, CountColdPath)
+        )
         for edge, group in actions.items()
     }
 

@@ -5,12 +5,16 @@ from collections.abc import Sequence
 import pytest
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
 from profiler.graphs.paths import PathEnd, PathStart
 from profiler.plan.actions import Execution
 from profiler.plan.interpret import ExecutedWalk, execute, follow
+from profiler.plan.plan import Table
+from profiler.request.request import SchemeOptions, TableChoice
 from profiler.schemes.kiter.planner import IterationPlan, plan_kiter
 from profiler.schemes.pp.planner import plan_pp
+from profiler.schemes.registry import make_plan
 from simulator.errors import UsageError
 from tests.oracles.brute import Path, graph, random_graph, random_walk
 from tests.oracles.iterations import KLoop, all_iteration_paths, iterated_loops, split_iterations
@@ -62,6 +66,15 @@ def assert_profile_is_exact(
     check(cfg, reading.edges, counters.early, activations=len(walks))
 
 
+def check_untruncated(cfg: ControlFlowGraph, plan: IterationPlan, k: int) -> None:
+    """Without limits every loop has the k asked for, and nothing is cut."""
+    if plan.untruncated_paths < 1500:
+        loops = oracle_loops(cfg, plan_kiter(cfg, iterations=k, path_limit=None), k)
+        assert all(loop.k == k for loop in loops)
+        assert plan.untruncated_paths == len(list(all_iteration_paths(cfg, loops, ())))
+    assert k > 1 or plan.untruncated_paths == graph_facts(cfg).potential_paths
+
+
 def check_random_graph(seed: int) -> None:
     rng = random.Random(seed)
     size = rng.choice((4, 6, 9))
@@ -69,10 +82,19 @@ def check_random_graph(seed: int) -> None:
     k = rng.choice((1, 2, 2, 2, 3, 3, 4))
     limit = rng.choice((None, None, None, 10**8, 10**8, 1, 5, 20, 60))
     total = rng.choice((None, 20, 2**31 - 1, 2**31 - 1))
+    above = rng.choice((None, 1, 10, 100))
     plan = plan_kiter(
-        cfg, iterations=k, path_limit=limit, total_limit=total, event_counting=rng.random() < 0.8
+        cfg,
+        iterations=k,
+        path_limit=limit,
+        total_limit=total,
+        event_counting=rng.random() < 0.8,
+        hash_above=above,
     )
     plan.validate()
+    if above is not None:
+        assert (plan.plan.table is Table.HASH) == (plan.num_paths > above)
+    check_untruncated(cfg, plan, k)
     loops = oracle_loops(cfg, plan, k)
     if limit is None and k > 1:
         clear = {x.head for x in iterated_loops(cfg, k)} - {x.head for x in loops}
@@ -481,3 +503,21 @@ def test_event_counting_keeps_increments_off_busy_edges(k: int) -> None:
         assert best <= plain
         total = [total[0] + best, total[1] + plain]
     assert 0 < total[0] < 0.7 * total[1]
+
+
+def test_options_of_the_papers_measurements() -> None:
+    """KITER 6: without optimised placement, and hash tables beyond 6,000 paths."""
+    cfg = graph(6, [(0, 1)] + [(1, 2)] * 90 + [(2, 3), (3, 1), (3, 4), (4, 5)])
+    counts = {k: plan_kiter(cfg, iterations=k).num_paths for k in (1, 2)}
+    assert counts[1] < 6_000 < counts[2]
+    for k, expected in ((1, Table.ARRAY), (2, Table.HASH)):
+        made = make_plan(cfg, "kiter", SchemeOptions(iterations=k, hash_above=6_000))
+        assert made.plan.table is expected
+        forced = SchemeOptions(iterations=k, hash_above=6_000, table=TableChoice.ARRAY)
+        assert make_plan(cfg, "kiter", forced).plan.table is Table.ARRAY
+    wide = graph(3, [(0, 1)] * 70 + [(1, 2)] * 70)  # 4,900 paths: increments for EPP's hash table
+    assert make_plan(wide, "kiter", SchemeOptions()).plan.table is Table.HASH
+    array = make_plan(wide, "kiter", SchemeOptions(hash_above=6_000)).plan
+    assert (array.table, array.path_counters) == (Table.ARRAY, 4_900)
+    plain = make_plan(cfg, "kiter", SchemeOptions(unoptimised=True))
+    assert plain.plan == plan_kiter(cfg, event_counting=False).plan != plan_kiter(cfg).plan

@@ -14,7 +14,7 @@ from profiler.graphs.loops import depth_first
 from profiler.graphs.numbering import number
 from profiler.graphs.paths import PathRecord
 from profiler.graphs.spanning import chord_increments, maximum_spanning_tree
-from profiler.plan.actions import CountEdge, Execution
+from profiler.plan.actions import COLD_COUNTER, Action, CountEdge, Execution
 from profiler.plan.decoders import Reading
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.placement import place
@@ -26,7 +26,16 @@ from profiler.schemes.tpp.drafts import DraftInputs, draft
 from profiler.schemes.tpp.planner import TppPlan, plan_tpp
 from tests.oracles.brute import graph, random_graph, random_walk
 from tests.oracles.exact import simulate
-from tests.oracles.tpp import Key, ending, hot_paths, locally_cold, self_loop_counts, tally
+from tests.oracles.tpp import (
+    Key,
+    cold_executions,
+    ending,
+    hot_paths,
+    locally_cold,
+    self_loop_counts,
+    tally,
+    uncounted_paths,
+)
 from tests.support.figures import by_edge, edge, letters, named, walk
 
 
@@ -47,7 +56,14 @@ def counted(plan: TppPlan, walks: Sequence[Sequence[int]], garbage: int) -> Coun
     return found
 
 
-def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[int]]) -> None:
+def check_plan(
+    cfg: ControlFlowGraph,
+    plan: TppPlan,
+    walks: Sequence[Sequence[int]],
+    *,
+    count_obvious: bool = False,
+    cold_counter: bool = True,
+) -> None:
     """Everything that the plan's counters say against what the walks did."""
     plan.validate()
     disconnected = [loop.body for loop in plan.disconnection.loops]
@@ -58,26 +74,42 @@ def check_plan(cfg: ControlFlowGraph, plan: TppPlan, walks: Sequence[Sequence[in
     assert len(keys) == plan.num_paths
     obvious_keys = {key for path, key in enumerate(keys) if plan.is_obvious(path)}
     assert set(keys) == hot, "the hot paths have the numbers"
+    if not count_obvious:
+        assert obvious_keys == uncounted_paths(cfg, hot, plan.edge_profile)
+    assert not (count_obvious and obvious_keys)
+    check_untruncated(plan, hot)
     assert len(set(keys)) == len(keys)
     counters = execute(cfg, plan.plan, [ExecutedWalk(tuple(walk)) for walk in walks])
     assert counters.events == self_loop_counts(cfg, walks, disconnected)
     assert counters.paths == counted(plan, walks, 123456789)
+    assert cold_counter or not (plan.plan.has_cold_counter or COLD_COUNTER in counters.paths)
     reading = plan.read(counters)
     found = {keys[path]: count for path, count in reading.paths.items()}
     for key in hot - obvious_keys:
         assert found.get(key, 0) == whole[key]
     cold = reading.lost.get("cold_paths", 0)
-    if plan.edge_profile == tuple(crossings(cfg, walks)):
+    own_profile = plan.edge_profile == tuple(crossings(cfg, walks))
+    if own_profile:
         check_obvious(plan, whole, partial, obvious_keys, found)
         excess = reading.lost.get("overcounted_paths", 0)
         assert sum(found.values()) + cold - excess == whole.total()
         check_unexecuted(plan, walks, hot)
-    if not obvious_keys:
-        assert cold == sum(count for key, count in whole.items() if key not in hot)
+    if not obvious_keys and (cold_counter or own_profile):
+        assert cold == cold_executions(whole, hot)
     known = Counter({(r.blocks, r.edges): n for r, n in reading.partial.items()})
     assert known <= partial
     unknown = reading.lost.get("unknown_unfinished", 0)
     assert known.total() + unknown == partial.total()
+
+
+def check_untruncated(plan: TppPlan, hot: set[Key]) -> None:
+    """Without a path limit no other edges end paths than those of disconnected loops."""
+    loops = plan.disconnection
+    free = loops.cuts | loops.merged
+    if set(plan.cut_edges) <= free:
+        assert plan.untruncated_paths == len(hot)
+    ended = ending(plan.cfg, plan.disconnection.cuts, plan.disconnection.merged)
+    assert plan.untruncated_paths == len(hot_paths(plan.cfg, ended, plan.cold))
 
 
 def check_unexecuted(plan: TppPlan, walks: Sequence[Sequence[int]], hot: set[Key]) -> None:
@@ -116,6 +148,8 @@ def settings(rng: random.Random) -> dict[str, Any]:
         "cold_always": rng.random() < 0.8,
         "path_limit": rng.choice([None, 1, 3, 10, 100]),
         "table": rng.choice([None, None, Table.ARRAY, Table.HASH]),
+        "count_obvious": rng.random() < 0.25,
+        "cold_counter": rng.random() < 0.7,
     }
 
 
@@ -129,7 +163,8 @@ def check_random(seed: int) -> None:
     given = settings(rng)
     plan = plan_tpp(cfg, counts, **given)
     check_cold(plan, given["cold"], given["cold_always"])
-    check_plan(cfg, plan, walks)
+    parts = {name: given[name] for name in ("count_obvious", "cold_counter")}
+    check_plan(cfg, plan, walks, **parts)
 
 
 @pytest.mark.seeds(range(100))
@@ -164,6 +199,66 @@ def test_nothing_removed_is_pp(seed: int) -> None:
     mine, theirs = execute(cfg, tpp.plan, executed), execute(cfg, pp.plan, executed)
     assert mine.path_increments <= theirs.path_increments
     assert profile_by_record(tpp, tpp.read(mine)) == profile_by_record(pp, pp.read(theirs))
+
+
+def test_all_that_tpp_removes_switched_off_is_pp() -> None:
+    """Nothing cold, no loop disconnected, obvious paths counted: pp's code on every edge."""
+    rng = random.Random(5)
+    for _ in range(60):
+        cfg = random_graph(rng)
+        counts = crossings(cfg, [walk for _ in range(9) if (walk := random_walk(rng, cfg))])
+        tpp = plan_tpp(cfg, counts, cold=0, loop=0, cold_always=True, count_obvious=True)
+        pp = plan_pp(cfg)
+        assert without_events(tpp) == without_events(pp)
+        if without_events(pp):
+            assert tpp.plan.table is pp.plan.table
+            assert tpp.plan.path_counters == pp.plan.path_counters
+        assert not any(tpp.is_obvious(path) for path in range(tpp.num_paths))
+
+
+def without_events(plan: TppPlan | PathPlan) -> dict[int, list[Action]]:
+    """The actions by edge that count paths: `pp` has counters that tell edge counts beside."""
+    kept = {
+        edge: [action for action in group if not isinstance(action, CountEdge)]
+        for edge, group in plan.plan.actions.items()
+    }
+    return {edge: group for edge, group in kept.items() if group}
+
+
+@pytest.mark.parametrize("table", [Table.ARRAY, Table.HASH])
+def test_cold_paths_that_are_not_counted_change_no_other_count(table: Table) -> None:
+    cfg = diamonds(8)
+    profile = biased(cfg, 8, 2)
+    rng = random.Random(3)
+    walks = [ExecutedWalk(diamond_walk(rng, 8)) for _ in range(300)]
+    plans = [
+        plan_tpp(cfg, profile, cold=5, loop=0, cold_always=True, table=table, cold_counter=counter)
+        for counter in (True, False)
+    ]
+    counted, ignored = (execute(cfg, plan.plan, walks) for plan in plans)
+    cold = counted.paths[COLD_COUNTER]
+    assert cold > 20 and counted.path_increments - ignored.path_increments == cold
+    assert counted.paths == {COLD_COUNTER: cold, **ignored.paths}
+    own = plan_tpp(
+        cfg,
+        by_walks(cfg, walks),
+        cold=20,
+        loop=0,
+        cold_always=True,
+        table=table,
+        cold_counter=False,
+    )
+    shown = own.read(execute(cfg, own.plan, walks))
+    assert shown.lost == {"cold_paths": cold}, "as many as the edge profile shows"
+
+
+def diamond_walk(rng: random.Random, count: int) -> tuple[int, ...]:
+    """A walk through `diamonds`: both ways as often in the first two, in the others 1 of 20."""
+    steps = [4 * count]  # from ENTRY
+    for k in range(count):
+        rare = rng.random() < (0.5 if k < 2 else 0.05)
+        steps += [4 * k + rare, 4 * k + 2 + rare]
+    return (*steps, 4 * count + 1)
 
 
 @pytest.mark.seeds(range(40))
