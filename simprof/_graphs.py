@@ -35,6 +35,8 @@ class GraphOptions(TypedDict, total=False):
     edge_profile: StrPath
     iterations: int
     placement: str
+    blocks: str
+    registers: str
 
 
 @dataclass(frozen=True)

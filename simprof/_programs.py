@@ -36,6 +36,8 @@ class ProgramOptions(TypedDict, total=False):
     edge_profile: StrPath
     iterations: int
     placement: str
+    blocks: str
+    registers: str
     routine: str | Sequence[str]
     stdin: StrPath
     root: StrPath

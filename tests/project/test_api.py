@@ -172,7 +172,7 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
         ({"root": "/nosuch"}, "--root /nosuch is not a directory"),
         ({"stdin": "/nosuch"}, "--stdin /nosuch cannot be read"),
         ({"routine": "nosuch"}, "no routine matches 'nosuch'"),
-        ({"colour": 1}, "there is no option 'colour': use one of argv0, cold, "),
+        ({"colour": 1}, "there is no option 'colour': use one of argv0, blocks, cold, "),
         ({"json": "file"}, "there is no option 'json'"),
     ],
 )
