@@ -66,6 +66,11 @@ class Text:
     def is_trap(self) -> bool:
         return self.name == "ta"
 
+    @property
+    def is_illegal(self) -> bool:
+        """Whether nothing is executed after it."""
+        return self.name in ("illtrap", "unimp", ".word")
+
 
 @dataclass
 class Reading:
@@ -144,7 +149,7 @@ class Reader:
         """The address of the instruction that ends the block at `address`."""
         while True:
             text = self.code[address]
-            if self._is_transfer(text) or text.is_trap:
+            if self._is_transfer(text) or text.is_trap or text.is_illegal:
                 return address
             if address + 4 in leaders or address + 4 not in self.inside:
                 return address
@@ -156,6 +161,8 @@ class Reader:
     def _ways(self, end: int) -> list[tuple[int | str, str]]:
         """Where a block can go that ends with the instruction at `end`, and by what."""
         text = self.code[end]
+        if text.is_illegal:
+            return [(EXIT, "end")]
         if not self._is_transfer(text):
             return [(end + 4, "trap" if text.is_trap else "fall")]
         if text.is_branch:
