@@ -165,3 +165,12 @@ def test_a_token_where_there_is_no_choice_is_compared_as_well(token: int) -> Non
     else:
         assert result.problem == "its token at bit 0 cannot come here"
         assert blocks == ["main"]
+
+
+def test_a_token_behind_the_end_of_the_stream_is_not_there() -> None:
+    """The one way on from the entry writes a 0; nothing of it is left, though it has happened."""
+    ways = {GRAPHS.edge("main>loop"): (0, 1), STAY: (1, 1), GO: (0, 1)}
+    cut = replace(TRACE, routines={0: ways, 1: {}}, stream=b"", events=(), end=None, certain=5)
+    blocks, result = regenerated(replace(cut, cut="the file ends"))
+    assert result.problem == "the file ends"
+    assert (blocks, result.crossings, result.bits) == (["main"], 1, 0)
