@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from profiler.engine.kernels import DIGEST_FACTOR
@@ -151,3 +152,25 @@ def test_at_the_bit_of_the_next_event_no_token_decides() -> None:
     assert result.problem is None
     assert blocks == ["main", *TURN, *TURN, "out"]
     assert (result.crossings, result.bits) == (11, 1)
+
+
+@pytest.mark.parametrize("token", [1, 0])
+def test_a_token_where_there_is_no_choice_is_compared_as_well(token: int) -> None:
+    """The one way on from the entry writes a 1: a trace with a 0 there is of another execution."""
+    ways = {GRAPHS.edge("main>loop"): (1, 1), STAY: (1, 1), GO: (0, 1)}
+    stream = bytes([token << 7 | 0b010_00000])
+    blocks, result = regenerated(with_event(3, routines={0: ways, 1: {}}, stream=stream))
+    if token:
+        assert result.problem is None
+    else:
+        assert result.problem == "its token at bit 0 cannot come here"
+        assert blocks == ["main"]
+
+
+def test_a_token_behind_the_end_of_the_stream_is_not_there() -> None:
+    """The one way on from the entry writes a 0; nothing of it is left, though it has happened."""
+    ways = {GRAPHS.edge("main>loop"): (0, 1), STAY: (1, 1), GO: (0, 1)}
+    cut = replace(TRACE, routines={0: ways, 1: {}}, stream=b"", events=(), end=None, certain=5)
+    blocks, result = regenerated(replace(cut, cut="the file ends"))
+    assert result.problem == "the file ends"
+    assert (blocks, result.crossings, result.bits) == (["main"], 1, 0)
