@@ -102,6 +102,15 @@ def test_a_new_file_is_as_readable_as_the_user_wants(tmp_path: Path, mask: int, 
     assert stat.S_IMODE(target.stat().st_mode) == mode
 
 
+def test_what_is_written_again_keeps_its_permissions(tmp_path: Path) -> None:
+    target = tmp_path / "out"
+    target.write_bytes(OLD)
+    target.chmod(0o640)
+    write_atomically(target, NEW)
+    assert stat.S_IMODE(target.stat().st_mode) == 0o640
+    assert target.read_bytes() == NEW
+
+
 def test_a_file_that_cannot_be_whole_is_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -98,3 +98,15 @@ def test_compile_helper_builds_once(
     assert first.stat().st_mtime_ns == stamp
     machine = int.from_bytes(first.read_bytes()[18:20], "big")
     assert machine == {"v9": 43, "v8plus": 18}[width]
+
+
+def test_continuous_integration_needs_everything_and_runs_everything() -> None:
+    """No toolchain, no green; and pytest is last, so that its counts end the output."""
+    assert "exec make ci" in (ROOT / ".ci" / "run").read_text().splitlines()
+    shown = subprocess.run(
+        ["make", "--dry-run", "ci"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    *before, last = shown.stdout.splitlines()
+    assert "tools/install_toolchain.sh" in before
+    assert {"pytest", "--long", "--strict-skips"} <= set(last.split())
+    assert not {"-m", "-k"} & set(last.split("pytest")[1].split())
