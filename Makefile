@@ -9,6 +9,7 @@
 #               docs/results-wcet.md: KITER's tables on the programs of KITER
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
+# make golden     record again how reports look at five widths: tests/reports/golden
 # make format, make fixtures, make clean
 
 VENV ?= .venv
@@ -22,7 +23,7 @@ SUITE ?= spec-like
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long ci mutants bench results structure baselines format fixtures clean
+.PHONY: run test check long ci mutants bench results structure baselines golden format fixtures clean
 .PHONY: toolchain
 
 run: $(VENV)/.installed
@@ -54,6 +55,9 @@ results: $(VENV)/.installed-dev toolchain
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py
+
+golden: $(VENV)/.installed-dev
+	PYTHONPATH=. $(BIN)/python tools/golden_reports.py
 
 structure: $(VENV)/.installed-dev
 	$(BIN)/python tools/structure.py --dot docs/layers.dot

@@ -73,7 +73,8 @@ def fold_ranges(text: str, width: int) -> list[tuple[int, int]]:
             cut = start + _cut(text[start:end], width)
             ranges.append((start, start + len(text[start:cut].rstrip())))
             start = cut + len(text[cut:end]) - len(text[cut:end].lstrip())
-        ranges.append((start, end))
+        if start < end or not line.strip():
+            ranges.append((start, end))
         start = end + 1
     return ranges
 
@@ -108,7 +109,7 @@ def _cut(line: str, width: int) -> int:
     fits = max(1, _fitting(line, width))
     words_end = len(line[: fits + 1].rstrip(" "))
     space = fits if line[fits] == " " else line.rfind(" ", 0, words_end)
-    if line[:space].strip():
+    if space > 0 and line[:space].strip():
         return space
     least = len(line) - len(line.lstrip()) + 1
     places = range(fits, least, -1)
@@ -118,7 +119,7 @@ def _cut(line: str, width: int) -> int:
 
 
 def _may_break(line: str, place: int) -> bool:
-    """Whether neither a number nor a letter and its accent are torn."""
+    """Whether no number, place (file:line), or letter with its accent is torn."""
     before, after = line[place - 1], line[place]
-    in_number = (before.isdigit() or before in ",.") and (after.isdigit() or after in ",.")
+    in_number = (before.isdigit() or before in ",.:") and (after.isdigit() or after in ",.")
     return not in_number and cells(after) > 0

@@ -13,7 +13,6 @@ from profiler.reports.tables import (
     Part,
     Table,
     columns,
-    name,
     number,
     paragraph,
     print_parts,
@@ -86,7 +85,7 @@ def _title(subject: str, state: str) -> Paragraph:
 
 def _table(differences: Iterable[Difference]) -> Table:
     metric, *amounts, allowed, mark = words.COLUMNS
-    table = columns(name(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
+    table = columns(text(metric), *map(number, amounts), text(allowed), text(mark), indent=2)
     for difference in differences:
         table.add_row(*words.row(difference))
     return table

@@ -1,0 +1,125 @@
+"""Text reports at every width: as recorded, no line too wide, no number cropped, dropped or added.
+
+`make golden` records `golden/*.txt` again; look at what changes before it is committed.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from profiler.reports.display import fold, shorten, visible
+from profiler.reports.layout import SHORT_FROM
+from profiler.reports.numbers import scientific
+from tests.support import hostile
+
+GOLDEN = Path(__file__).parent / "golden"
+WIDTHS = range(40, 221)
+NATURAL = 4_000
+NUMBER = re.compile(r"-?\d{1,3}(,\d{3})+|-?\d+(\.\d+)?")
+SHORT = re.compile(r"-?\d\.\d\de\d+")
+
+reports = pytest.mark.parametrize("name", hostile.REPORTS)
+
+
+def cells(line: str) -> int:
+    """Return what a line takes on a terminal, by Unicode's own tables."""
+    wide = sum(unicodedata.east_asian_width(each) in "WF" for each in line)
+    return len(line) + wide - sum(unicodedata.combining(each) > 0 for each in line)
+
+
+def numbers(report: str) -> Counter[str]:
+    """Return the numbers in a report; those that may be in short form are in short form."""
+    found: Counter[str] = Counter()
+    for word in re.findall(r"[^\s()]+", report):
+        token = word.rstrip(",;:.")
+        if SHORT.fullmatch(token):
+            found[token] += 1
+        elif NUMBER.fullmatch(token):
+            whole = token.replace(",", "")
+            is_long = whole.isdigit() and "," in token and int(whole) >= SHORT_FROM
+            found[scientific(int(whole)) if is_long else token] += 1
+    return found
+
+
+@reports
+def test_reports_are_as_recorded(name: str) -> None:
+    recorded = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
+    assert hostile.golden(name) == recorded, "`make golden` records it again"
+
+
+@reports
+def test_no_line_is_wider_than_the_terminal_or_commands_it(name: str) -> None:
+    for width in WIDTHS:
+        for line in hostile.REPORTS[name](width).split("\n"):
+            assert cells(line) <= width, (width, line)
+            assert line.isprintable(), (width, line)
+
+
+@reports
+def test_every_number_is_whole_at_every_width(name: str) -> None:
+    """The same numbers as where there is room for all: none cropped, dropped or made up."""
+    wanted = numbers(hostile.REPORTS[name](NATURAL))
+    for width in WIDTHS:
+        shown = numbers(hostile.REPORTS[name](width))
+        assert shown == wanted, (width, shown - wanted, wanted - shown)
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, NATURAL])
+def test_the_numbers_are_those_of_the_result(width: int) -> None:
+    """Not only alike at all widths: those that were measured."""
+    run = hostile.hostile_run()
+    expected = [run.base, run.added, *run.counts.values()]
+    for routine in run.routines:
+        expected += [routine.added, routine.instructions, routine.potential_paths]
+        expected += [routine.activations, *(path.count for path in routine.path_counts)]
+    words = set(hostile.run_report(width).split())
+    for number in expected:
+        short = {word for word in words if SHORT.fullmatch(word) and stands_for(word, number)}
+        assert f"{number:,}" in words or (number >= SHORT_FROM and short), number
+
+
+def stands_for(short: str, number: int) -> bool:
+    """Whether a short form, read back, has the leading digits of a number, and its size."""
+    least = Decimal(short)
+    unit = Decimal(short[:1] + "e" + short.partition("e")[2]) / int(short[0]) / 100
+    return least <= number < least + unit
+
+
+@pytest.mark.parametrize("number", [10**12, hostile.MANY, 10**15 - 1, 10**15, 10**45 + 1, 2**333])
+def test_short_forms_read_back(number: int) -> None:
+    assert stands_for(scientific(number), number)
+    assert not stands_for(scientific(number), number * 10)
+
+
+# --- text by cells
+
+
+def test_names_lose_their_middle() -> None:
+    assert shorten("abcdefghijklmnop", 16) == "abcdefghijklmnop"
+    assert shorten("abcdefghijklmnopq", 16) == "abcdefg...lmnopq"
+    assert shorten("経路の数を数える関数", 12) == "経路...関数"
+    accents = shorten("e\u0301" * 20, 11)
+    assert accents == "e\u0301" * 4 + "..." + "e\u0301" * 4
+
+
+def test_lines_end_between_words_and_never_within_a_number() -> None:
+    assert fold("one two 1,234,567 three", 12) == ["one two", "1,234,567", "three"]
+    assert fold("directory/1234567/file.c", 14) == ["directory/", "1234567/file.c"]
+    assert fold("x" * 20, 8) == ["x" * 8, "x" * 8, "x" * 4]
+    assert fold("x" * 20 + " y", 8) == ["x" * 8, "x" * 8, "xxxx y"]
+    assert fold(" " + "y" * 12, 8) == [" " + "y" * 7, "y" * 5]
+    assert fold("a\nb", 8) == ["a", "b"]
+    assert fold("one two ", 3) == ["one", "two"]
+    assert fold("a\n\nb", 8) == ["a", "", "b"]
+    assert fold("", 8) == [""]
+
+
+def test_what_a_terminal_would_obey_is_shown() -> None:
+    assert visible("caf\u00e9 関数") == "caf\u00e9 関数"
+    assert visible("\x1b[2J\u202e\n\u200b\udc80") == r"\x1b[2J\u202e\n\u200b\udc80"

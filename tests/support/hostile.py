@@ -1,0 +1,246 @@
+"""Every text report about what is hard to show: hostile names, huge counts, any width.
+
+The values are written by hand, as a run, a comparison or a suite could give them; only the graphs
+of `graph` and `cfg` are computed. `numbers` says what a report must show.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from profiler.experiments.cells.cells import CellResult
+from profiler.experiments.regress.causes import Cause
+from profiler.experiments.regress.compare import Check, Difference, RunCheck, SettingCheck
+from profiler.experiments.regress.routines import RoutineChange
+from profiler.experiments.suites.suite import Benchmark, BuildReport, Recipe, Suite
+from profiler.experiments.tables.report import TableReport
+from profiler.experiments.tables.spec import View
+from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
+from profiler.graphfiles.analyse import GraphOptions, analyse_file
+from profiler.profiles.profile import Ending, Measurement, PathCount
+from profiler.recovery.recovery import RecoveredProgram, recover
+from profiler.reports import (
+    compare_text,
+    doctor,
+    graph_run,
+    graph_text,
+    regress_text,
+    suite_text,
+    table_text,
+    text,
+)
+from profiler.reports.doctor import Diagnosis, SystemCheck
+from simulator.binary.elf import load
+from simulator.binary.program import SourceLine
+from tests.support.samples import FAULT, measurement, routine
+
+WIDTHS = (60, 80, 100, 140, 200)
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+
+LONG = "routine_" + 292 * "x"
+TEMPLATE = (
+    "_ZNSt6vectorIiSaIiEE17_M_realloc_insertIJRKiEEEvN9__gnu_cxx17__normal_iteratorIPiS1_EEDpOT_"
+)
+WIDE = "経路の数を数える関数" * 5
+COMBINING = "re\u0301sume\u0301_" * 9
+ESCAPES = "\x1b[31mred\x1b[0m\x07\rover\nline\u202egnp\u200b"
+NAMES = (LONG, TEMPLATE, WIDE, COMBINING, ESCAPES, "main")
+
+MANY = 79_540_859_444_884
+"""Potential paths of a routine of the C library."""
+
+HUGE = (571_224, MANY, 10**12, 10**15, 10**45 + 1, 999_999_999_999)
+
+
+def _routines() -> tuple[Any, ...]:
+    return tuple(
+        routine(
+            name=name,
+            address=0x1000 + 0x100 * at,
+            potential_paths=paths,
+            cut_edges=at,
+            added=10**9 + at,
+            instructions=987_654_321_012 + at,
+            activations=571_224 * (at + 1),
+            path_counts=(PathCount(10**at, 10**9 + at, 17, (0x1000, 0x1020), (), False, (0, 5)),),
+            alias="another_name" if at == 5 else None,
+        )
+        for at, (name, paths) in enumerate(zip(NAMES, HUGE, strict=True))
+    )
+
+
+def hostile_run(**changes: Any) -> Measurement:
+    """Return a run with six routines that all have a name that is hard to show."""
+    whole = measurement(
+        base=10**12 + 571_224,
+        added=10**15 - 1,
+        routines=_routines(),
+        ending=Ending(0, "fault", 11, replace(FAULT, routine=ESCAPES)),
+        lines={0x1000: SourceLine(f"{WIDE}.c", 4), 0x1020: SourceLine("a\x1b[2J\n.c", 8)},
+        warnings=(f"32-bit counters would have wrapped in {ESCAPES}",),
+        counts={"path_increments": 10**15 - 1, "blocks": MANY, "runs": 3, "whole_runs": 2},
+    )
+    program = replace(whole.program, file=f"{WIDE}.elf", arguments=(ESCAPES,), routines=1_234)
+    return replace(whole, program=program, **changes)
+
+
+def run_report(width: int) -> str:
+    """`simprof run`, in a mode of paths, one that loses something, and one of blocks."""
+    lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
+    runs = (
+        hostile_run(),
+        hostile_run(mode="tpp", lost=lost, sizes={"counter_bytes": 10**13}),
+        hostile_run(mode="qpt", options={"placement": "redundant"}),
+    )
+    return "\n".join(text.render(run, width=width) for run in runs)
+
+
+def compare_report(width: int) -> str:
+    """`simprof compare`."""
+    sizes = {"trace_bits": 8 * MANY, "minimal_trace_bits": 8 * 10**12, "code_bytes": 571_224}
+    rows = (
+        ("pp", hostile_run()),
+        ("witness", hostile_run(mode="witness", sizes=sizes, counts={"trace_tokens": MANY})),
+        ("tpp(12.5,33.25)", hostile_run(mode="tpp", lost={"cold_paths": MANY})),
+        ("calls-optimal", hostile_run(mode="calls-optimal")),
+    )
+    return compare_text.render(rows, 5, 2, width)
+
+
+@cache
+def _answers() -> tuple[Mapping[str, Any], ...]:
+    start, middle, side, end = LONG, WIDE, COMBINING, "x" * 24
+    assert not ESCAPES.isprintable()  # a graph file with such a label is refused
+    document = {
+        "name": LONG, "entry": start, "exit": end,
+        "edges": [[start, middle], [start, side], [middle, side], [side, middle], [side, end]],
+        "runs": [[{"edges": [0, 2, 4]}, 10**15 - 1], [{"edges": [1, 3, 2, 4]}, MANY]],
+    }  # fmt: skip
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / "graph.json"
+        file.write_text(json.dumps(document))
+        return tuple(
+            analyse_file(file, GraphOptions(mode=mode)) for mode in ("pp", "kiter", "bits")
+        )
+
+
+def graph_report(width: int) -> str:
+    """`simprof graph`."""
+    return "\n".join(graph_run.render(answer, width) for answer in _answers())
+
+
+def table_report(width: int) -> str:
+    """`simprof table`."""
+    heads = (
+        Column("program", "program"),
+        *(Column(f"c{at}", f"potential paths {at}", Form.COUNT) for at in range(6)),
+        Column("share", "% of edges", Form.PERCENT),
+        Column("why", "routine"),
+    )
+    rows = [Row((name, *HUGE, 12.25, name)) for name in NAMES]
+    rows += [Row(("average", *map(float, HUGE), None, None), "average")]
+    rows += [Row((ESCAPES, *[None] * 8), "failed", error=f"ended with {ESCAPES}")]
+    claims = (
+        Claim(f"{MANY:,} paths are too many", Verdict.HOLDS, f"{MANY:,} paths", "571,224 loops"),
+        Claim("about elapsed time", Verdict.UNTESTABLE, WIDE),
+    )
+    table = ReportTable(
+        "t", "Table 1: everything", "somewhere", "Counts. " * 30, heads, tuple(rows),
+        claims=claims, notes=("a note " * 40,),
+    )  # fmt: skip
+    view = View("ref", "v9-O2")
+    report = TableReport("micro", "Micro", view, "0", "0", "1", (), (table,), ("other",) * 20)
+    return table_text.render(report, width)
+
+
+def regress_report(width: int) -> str:
+    """`simprof regress check`."""
+    differences = (
+        Difference("base", MANY, MANY + 571_224, "exact", True),
+        Difference("counts.path_increments", 10**15 - 1, 571_224, "at most 5", False),
+        Difference(f"counts.{LONG}", None, 10**45, "1 %", True),
+    )
+    changes = tuple(
+        RoutineChange(name, 0x1000, {"added": (1, MANY)}, {}, "both", False, True, None)
+        for name in NAMES
+    )
+    causes = (Cause("binary", f"the program is {ESCAPES}", (LONG, WIDE)),)
+    check = Check(
+        f"{WIDE}.baseline",
+        (
+            RunCheck(ESCAPES, error=f"cannot be run: {LONG}"),
+            RunCheck(WIDE, settings=(SettingCheck("pp", differences, changes, causes, True),)),
+        ),
+    )
+    return regress_text.render(check, width, color=False)
+
+
+def suite_report(width: int) -> str:
+    """All of `simprof suite`."""
+    names = [name.replace("\n", " ") for name in NAMES]
+    benchmarks = tuple(
+        Benchmark(name, "INT", WIDE, "because " * 30, Recipe(committed="x"), {}) for name in names
+    )
+    suite = Suite(ESCAPES, "A suite of what is hard to show " * 4, benchmarks, Path("x"))
+    build = BuildReport("s", {}, {(name, "v9-O2"): f"no compiler: {ESCAPES}" for name in names})
+    good = CellResult(base=MANY, added=10**15 - 1)
+    rows = [(each, (good, CellResult(error=f"ended with {LONG}"))) for each in benchmarks]
+    return "\n".join(
+        (
+            suite_text.render_suites([suite], width),
+            suite_text.render_suite(suite, width),
+            suite_text.render_build(build, width),
+            suite_text.render_runs(rows, ["qpt2", "tpp(12.5,33.25)"], width),
+        )
+    )
+
+
+def doctor_report(width: int) -> str:
+    """`simprof doctor`."""
+    remedy = "apt-get install gcc-12-sparc64-linux-gnu g++-12-sparc64-linux-gnu qemu-user"
+    checks = (
+        SystemCheck("python", True, True, "3.11.7 on Linux x86_64"),
+        SystemCheck("kernel cache", False, False, f"empty: {ESCAPES}", "export NUMBA_CACHE_DIR=x"),
+        SystemCheck("sparc64-linux-gnu-gcc-12", False, True, f"not installed; {WIDE}", remedy),
+    )
+    return doctor.render_text(Diagnosis(checks), width)
+
+
+@cache
+def _recovered() -> RecoveredProgram:
+    program = recover(load(FIXTURES / "bin" / "v9" / "loops.elf"))
+    renamed = (
+        replace(each, name=NAMES[at]) if at < len(NAMES) else each
+        for at, each in enumerate(program.routines)
+    )
+    return replace(program, routines=tuple(renamed))
+
+
+def cfg_report(width: int) -> str:
+    """`simprof cfg`, as text."""
+    return graph_text.render(_recovered(), range(len(NAMES)), width, {0: "another_name"})
+
+
+REPORTS: Mapping[str, Callable[[int], str]] = {
+    "run": run_report,
+    "compare": compare_report,
+    "graph": graph_report,
+    "table": table_report,
+    "regress": regress_report,
+    "suite": suite_report,
+    "doctor": doctor_report,
+    "cfg": cfg_report,
+}
+"""Command -> what it prints at some width."""
+
+
+def golden(name: str) -> str:
+    """Return what a report is at all of `WIDTHS`, each under a line that says the width."""
+    make = REPORTS[name]
+    return "\n".join(f"=== {width} columns\n{make(width)}" for width in WIDTHS)
