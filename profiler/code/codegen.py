@@ -156,7 +156,7 @@ def generate(
         There is no code for an action, or it needs more registers than there are.
     """
     folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
-    actions = {**folded, **dict.fromkeys(_runs_into_code(cfg, folded, context), ())}
+    actions = {**folded, **dict.fromkeys(runs_into_code(cfg, folded, context), ())}
     needed = {
         edge: needs(actions[edge], plan.table, context.machine, generators) for edge in actions
     }
@@ -177,7 +177,7 @@ def generate(
     return RoutineCode(snippets, name, size, 4 * size, block_snippets, block_end_snippets, layout)
 
 
-def _runs_into_code(
+def runs_into_code(
     cfg: ControlFlowGraph, actions: Collection[int], context: RoutineContext
 ) -> list[int]:
     """Return edges without code out of shared slots that would run into another edge's code.

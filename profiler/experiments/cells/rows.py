@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.code.block_code import fold_slot_blocks
-from profiler.code.codegen import RoutineCode
+from profiler.code.codegen import RoutineCode, runs_into_code
 from profiler.code.context import RoutineContext
 from profiler.code.places import find_place
 from profiler.code.pricing import Pricer
@@ -60,7 +60,8 @@ def find_jumps(
 ) -> tuple[int, ...]:
     """Return the edges whose code ends with a jump, as `codegen.generate` places it."""
     actions, _, _ = fold_slot_blocks(cfg, plan, context.shared_slots)
-    places = {edge: find_place(cfg, edge, context) for edge in actions}
+    coded = (*actions, *runs_into_code(cfg, actions, context))
+    places = {edge: find_place(cfg, edge, context) for edge in coded}
     return tuple(
         edge
         for edge, place in places.items()
@@ -78,7 +79,10 @@ def _places(
         return _Places()
     jumping = find_jumps(cfg, plan, context)
     places = len(plan.pair_edges or plan.actions) + len(plan.blocks) + len(plan.block_ends)
-    return _Places(places, places - len(jumping), sum(edges[edge] for edge in jumping))
+    folded, _, _ = fold_slot_blocks(cfg, plan, context.shared_slots)
+    bare = runs_into_code(cfg, folded, context)  # a jump, and no code besides
+    own = places - len(jumping) + len(bare)
+    return _Places(places, own, sum(edges[edge] for edge in jumping))
 
 
 def _run_row(
