@@ -33,8 +33,12 @@ class ProgramOptions(TypedDict, total=False):
     cold: float
     loop: float
     cold_always: bool
+    count_obvious: bool
+    no_cold_counter: bool
     edge_profile: StrPath
     iterations: int
+    unoptimised: bool
+    hash_above: int
     placement: str
     blocks: str
     registers: str
