@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,12 +12,11 @@ import click
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
-from profiler.request.request import SchemeOptions, Weights
+from profiler.request.request import SchemeOptions, Selection, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.graphs.cfg import ControlFlowGraph
     from profiler.recovery.recovery import RecoveredProgram
 
 FORMATS = ("text", "dot", "graphml", "json")
@@ -26,7 +24,7 @@ FORMATS = ("text", "dot", "graphml", "json")
 
 @click.command("cfg")
 @click.argument("elf", type=options.PATH)
-@shared_options.routine_option("Show")
+@shared_options.selection_options("Show")
 @click.option(
     "--format",
     "form",
@@ -56,6 +54,8 @@ FORMATS = ("text", "dot", "graphml", "json")
 def cfg_command(
     elf: Path,
     routines: tuple[str, ...],
+    exclude: tuple[str, ...],
+    user_only: bool,
     form: str,
     output: Path | None,
     code: str | None,
@@ -80,7 +80,7 @@ def cfg_command(
 
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)
-    selected = select(recovered.routines, routines)
+    selected = select(recovered, Selection(routines, exclude, user_only))
     if code is None:
         text = render(recovered, selected, form, width)
     else:
@@ -121,22 +121,18 @@ def render_code(
     return code_text.render(recovered, mode, shown, width)
 
 
-def select(graphs: Sequence[ControlFlowGraph], patterns: Sequence[str]) -> list[int]:
-    """Return the positions of the routines whose names match any pattern; without patterns, all.
+def select(recovered: RecoveredProgram, selection: Selection) -> list[int]:
+    """Return the positions of the routines that a selection takes.
 
     Raises
     ------
     UsageError
-        If a pattern matches none.
+        If it does not fit the program.
     """
-    for pattern in patterns:
-        if not any(fnmatchcase(graph.name, pattern) for graph in graphs):
-            raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
-    return [
-        position
-        for position, graph in enumerate(graphs)
-        if not patterns or any(fnmatchcase(graph.name, pattern) for pattern in patterns)
-    ]
+    from profiler.recovery.selection import SelectedRoutines
+
+    selected = SelectedRoutines(recovered, selection)
+    return [position for position, graph in enumerate(recovered.routines) if selected.takes(graph)]
 
 
 def render(recovered: RecoveredProgram, selected: Sequence[int], form: str, width: int) -> str:

@@ -246,7 +246,9 @@ def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]
         "table": str(scheme.table),
         **own,
         "edge_profile": None if profile is None else str(profile),
-        "routines": invocation.routines,
+        "routines": invocation.selection.routines,
+        "exclude": invocation.selection.exclude,
+        "user_only": invocation.selection.user_only,
         "max_instructions": invocation.max_instructions,
         "timeout": invocation.timeout,
     }

@@ -22,7 +22,6 @@ from tests.schemes.qpt.test_vertex_profiling import (
 )
 from tests.support.figures import by_edge, edge, named
 
-
 MOST_PLACES = 12
 """Places for counters of which all subsets are tried."""
 
