@@ -47,7 +47,7 @@ def request_stage(example: Example) -> Iterator[str]:
     rows = (
         ("program", request.program),
         ("mode", request.mode),
-        ("routines", ", ".join(request.routines)),
+        ("routines", ", ".join(request.selection.routines)),
         ("scheme", f"weights {request.scheme.weights}, table {request.scheme.table}, "
                    f"path_limit {request.scheme.path_limit:,}"),
         ("guest.memory_limit", f"{request.guest.memory_limit:,} bytes"),

@@ -92,12 +92,12 @@ def follow() -> Example:
     """Take the stages of `session.observe` one by one, and keep what each gives."""
     request = make_request()
     program = elf.load(request.program)
-    invocation = Invocation(request.program, request.arguments, request.routines)
+    invocation = Invocation(request.program, request.arguments, request.selection)
     silent = os.open(os.devnull, os.O_WRONLY)
     with open_world(program, (), replace(request.guest, stdout=silent)) as world:
         recovered = recover(program, late_words(world), Known())
         planner = Planner(request.setting, SavedProfiles(program.sha256))
-        schemes = make_schemes(Graphs(recovered, request.routines), [planner])
+        schemes = make_schemes(Graphs(recovered, request.selection), [planner])
         execution = execute(world, recovered, schemes, ExecutionOptions())
     os.close(silent)
     observation = collect(execution, invocation, 1, runs=1, whole_runs=1)

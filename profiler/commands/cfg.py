@@ -12,7 +12,7 @@ import click
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
-from profiler.request.request import SchemeOptions, Weights
+from profiler.request.request import SchemeOptions, Selection, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
 
@@ -24,7 +24,7 @@ FORMATS = ("text", "dot", "graphml", "json")
 
 @click.command("cfg")
 @click.argument("elf", type=options.PATH)
-@shared_options.routine_option("Show")
+@shared_options.selection_options("Show")
 @click.option(
     "--format",
     "form",
@@ -54,6 +54,8 @@ FORMATS = ("text", "dot", "graphml", "json")
 def cfg_command(
     elf: Path,
     routines: tuple[str, ...],
+    exclude: tuple[str, ...],
+    user_only: bool,
     form: str,
     output: Path | None,
     code: str | None,
@@ -77,7 +79,7 @@ def cfg_command(
     recovered = recover(load(elf))
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)
-    selected = select(recovered, routines)
+    selected = select(recovered, Selection(routines, exclude, user_only))
     if code is None:
         text = render(recovered, selected, form, width)
     else:
@@ -127,26 +129,23 @@ def render_code(
     return "\n".join(filter(None, (code_text.render(recovered, mode, shown, width), runtime)))
 
 
-def select(recovered: RecoveredProgram, patterns: Sequence[str]) -> dict[int, str | None]:
-    """Return the positions of the routines of which a name matches any pattern; without, all.
+def select(recovered: RecoveredProgram, selection: Selection) -> dict[int, str | None]:
+    """Return the positions of the routines that a selection takes.
 
     With each comes the alias by which it was selected, None where that is its own name.
 
     Raises
     ------
     UsageError
-        If a pattern matches none.
+        If it does not fit the program.
     """
-    from profiler.recovery.names import RoutineNames
+    from profiler.recovery.selection import SelectedRoutines
 
-    names = RoutineNames(recovered.program)
-    for pattern in patterns:
-        if not any(names.match(graph, [pattern]) for graph in recovered.routines):
-            raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
+    selected = SelectedRoutines(recovered, selection)
     return {
-        position: names.alias(graph, patterns)
+        position: selected.alias(graph)
         for position, graph in enumerate(recovered.routines)
-        if not patterns or names.match(graph, patterns)
+        if selected.takes(graph)
     }
 
 

@@ -30,7 +30,7 @@ def program_options(command: F) -> F:
 _TABLE = [
     click.argument("elf", type=options.PROGRAM),
     click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]"),
-    shared_options.routine_option("Profile"),
+    shared_options.selection_options("Profile"),
     shared_options.json_option(
         "Write the result as JSON; - is stdout (the program's stdout then goes to stderr)."
     ),
@@ -113,7 +113,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         program=Path(elf),
         guest=guest,
         arguments=tuple(map(os.fsencode, arguments)),
-        routines=chosen["routines"],
+        selection=shared_options.selection(chosen),
         self_check=chosen["self_check"],
     )
 

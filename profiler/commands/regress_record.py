@@ -78,7 +78,7 @@ class _WithArguments(click.Command):
 )
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
-@shared_options.routine_option("Profile")
+@shared_options.selection_options("Profile")
 @shared_options.stdin_option("The programs' input.  [default: empty]")
 @click.option(
     "--root",
@@ -183,7 +183,7 @@ def _targets(
         chosen["max_instructions"],
         chosen["memory_limit"],
         chosen["stack_size"],
-        chosen["routines"],
+        shared_options.selection(chosen),
     )
     if chosen["suite"] is None:
         return file_targets(programs, model), {}

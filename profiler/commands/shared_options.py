@@ -6,26 +6,63 @@ commands do: some run one program ("the program"), others any of several ("a pro
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from profiler.commands import options
+from profiler.request.request import Selection
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Command], Command]
 
 
-def routine_option(verb: str) -> Decorator[Any]:
-    """Return `--routine`; `verb` says what is done with the routines that match."""
-    return click.option(
-        "--routine",
-        "routines",
-        multiple=True,
-        metavar="GLOB",
-        help=f"{verb} only routines of which a name (any alias) matches; repeatable.",
-    )
+def selection_options(verb: str, *, routine: bool = True) -> Decorator[Any]:
+    """Return the options that select routines; `selection` reads them.
+
+    Parameters
+    ----------
+    verb
+        What is done with the routines: "Profile".
+    routine
+        Whether `--routine` is among them.
+    """
+    made: list[Decorator[Any]] = [
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="GLOB",
+            help=f"{verb} no routine of which a name (any alias) matches; repeatable.",
+        ),
+        click.option(
+            "--user-only",
+            is_flag=True,
+            help=f"{verb} the program's own routines only: those compiled with -g from files that "
+            "are none of the C, C++ and Fortran libraries.",
+        ),
+    ]
+    if routine:
+        only = click.option(
+            "--routine",
+            "routines",
+            multiple=True,
+            metavar="GLOB",
+            help=f"{verb} only routines of which a name (any alias) matches; repeatable.",
+        )
+        made.insert(0, only)
+
+    def decorate(command: Any) -> Any:
+        for option in reversed(made):
+            command = option(command)
+        return command
+
+    return decorate
+
+
+def selection(chosen: Mapping[str, Any]) -> Selection:
+    """Return the selection that the options of a command ask for."""
+    return Selection(chosen.get("routines", ()), chosen["exclude"], chosen["user_only"])
 
 
 def json_option(text: str) -> Decorator[Any]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
@@ -121,6 +121,7 @@ def build_command(
     help="Which of the two builds.",
 )
 @benchmark_option
+@shared_options.selection_options("Profile", routine=False)
 @jobs_option
 @progress_option
 def run_command(
@@ -131,6 +132,7 @@ def run_command(
     patterns: tuple[str, ...],
     jobs: int | None,
     progress: bool | None,
+    **selected: Any,
 ) -> int:
     """Build SUITE where needed, run its programs, show what each scheme costs.
 
@@ -142,13 +144,14 @@ def run_command(
     kernel_cache.ensure()
     from profiler.experiments.cells.cells import Cell
     from profiler.experiments.cells.obtain import obtain
-    from profiler.experiments.cells.settings import setting
+    from profiler.experiments.cells.settings import selecting, setting
     from profiler.experiments.cells.store import Store, default_store_path
     from profiler.experiments.suites.suite import BUILDS
     from profiler.reports import suite_text
 
     suite = chosen_suite(name, patterns)
-    wanted = [setting(mode) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
+    selection = shared_options.selection(selected)
+    wanted = [selecting(setting(mode), selection) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
     build = BUILDS[cast("Width", int(width))]
     cells = [
         Cell(benchmark.name, scheme, input_name, build=build)

@@ -53,6 +53,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     help="One set of options: path_limit, table, cold, loop, cold_always, iterations, "
     "placement; repeatable.",
 )
+@shared_options.selection_options("Profile", routine=False)
 @click.option(
     "--weights",
     type=names,
@@ -105,15 +106,18 @@ def sweep_command(
 
 def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
     """Return the grid of a file, or the one that options describe."""
-    from profiler.experiments.cells.settings import parse_options
+    from profiler.experiments.cells.settings import parse_options, selection_options
     from profiler.experiments.cells.sweep import Grid, GridProgram, kind, read_grid
 
     if file is not None:
         given = [name for name, value in chosen.items() if value]
         if given:
-            raise UsageError(f"--{given[0]} beside {file}: write it in the grid file")
+            name = given[0].replace("_", "-")
+            raise UsageError(f"--{name} beside {file}: write it in the grid file")
         return read_grid(file)
     plain = Grid()
+    selecting = selection_options(shared_options.selection(chosen))
+    settings = tuple(map(parse_options, chosen["settings"])) or plain.options
     programs = tuple(GridProgram(path, path.stem) for path in chosen["programs"])
     return Grid(
         suite=chosen["suite"],
@@ -123,7 +127,7 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
         inputs=chosen["inputs"] or plain.inputs,
         kinds=tuple(map(kind, chosen["kinds"] or ())) or plain.kinds,
         modes=chosen["modes"] or plain.modes,
-        options=tuple(map(parse_options, chosen["settings"])) or plain.options,
+        options=tuple({**each, **selecting} for each in settings),
         weights=chosen["weights"] or plain.weights,
     )
 

@@ -42,6 +42,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 @click.option(
     "--width", type=click.Choice(WIDTHS), default="64", show_default=True, help="Build to run."
 )
+@shared_options.selection_options("Measure", routine=False)
 @click.option(
     "--blocks",
     type=click.Choice(BLOCKS),
@@ -130,8 +131,9 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
     from profiler.experiments.tables.results import run_tables, stored_tables
     from profiler.experiments.tables.spec import View
 
+    build = BUILDS[64 if chosen["width"] == "64" else 32]
     blocks = None if chosen["blocks"] == "folded" else chosen["blocks"]
-    view = View(chosen["input_"], BUILDS[64 if chosen["width"] == "64" else 32], blocks)
+    view = View(chosen["input_"], build, blocks, shared_options.selection(chosen))
     only = chosen["only"]
     if chosen["results"] is not None:
         if chosen["cache"] is not None:
@@ -175,6 +177,10 @@ def _command(
         words += ["--width", chosen["width"]]
     if chosen["blocks"] != "folded":
         words += ["--blocks", chosen["blocks"]]
+    for pattern in chosen["exclude"]:
+        words += ["--exclude", pattern]
+    if chosen["user_only"]:
+        words.append("--user-only")
     if form is not None:
         words.append(f"--{form}")
     return shlex.join(words)

@@ -20,6 +20,8 @@ def render(report: TableReport) -> str:
         "title": report.title,
         "input": report.view.input,
         "build": report.view.build,
+        "exclude": list(report.view.selection.exclude),
+        "user_only": report.view.selection.user_only,
         "simprof": report.simprof,
         "engine": report.engine,
         "cost_model": report.cost_model,

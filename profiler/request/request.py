@@ -178,6 +178,36 @@ class GuestOptions:
 
 
 @dataclass(frozen=True)
+class Selection:
+    """Which routines are profiled; without anything said, all.
+
+    Attributes
+    ----------
+    routines
+        Glob patterns; a routine is profiled if any matches its name. Empty: all are.
+    exclude
+        Glob patterns; a routine is not profiled if any matches its name.
+    user_only
+        Leave out routines of libraries, and code without debug information.
+    tolerant
+        Whether a pattern may match no routine: programs of a suite differ.
+    """
+
+    routines: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    user_only: bool = False
+    tolerant: bool = False
+
+    @property
+    def is_all(self) -> bool:
+        """Whether it takes every routine."""
+        return not (self.routines or self.exclude or self.user_only)
+
+
+ALL_ROUTINES = Selection()
+
+
+@dataclass(frozen=True)
 class RunRequest:
     """One run of one program under one scheme.
 
@@ -187,8 +217,8 @@ class RunRequest:
         ELF file, as the user wrote it.
     arguments
         Its arguments, without its own name.
-    routines
-        Glob patterns; a routine is profiled if any matches its name. Empty: all are.
+    selection
+        Which routines are profiled.
     progress
         Called now and then, at most some ten times a second; None: nobody watches.
     self_check
@@ -202,7 +232,7 @@ class RunRequest:
     arguments: tuple[bytes, ...] = ()
     mode: str = DEFAULT_MODE
     scheme: SchemeOptions = SchemeOptions()
-    routines: tuple[str, ...] = ()
+    selection: Selection = ALL_ROUTINES
     progress: Callable[[Progress], None] | None = None
     self_check: bool = False
     trace: Path | None = None

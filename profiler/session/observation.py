@@ -12,6 +12,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.profiles.profile import Measurement
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.request.request import ALL_ROUTINES, Selection
 from profiler.session.counters import Counters
 from profiler.session.events import RoutineEvents
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
@@ -29,15 +30,15 @@ class Invocation:
         The program, as the user wrote it.
     arguments
         Its arguments, without its own name.
-    routines
-        Glob patterns of the routines to profile; empty: all.
+    selection
+        Which routines are profiled.
     max_instructions, timeout
         The budgets, in instructions and seconds; None: none.
     """
 
     file: Path
     arguments: tuple[bytes, ...] = ()
-    routines: tuple[str, ...] = ()
+    selection: Selection = ALL_ROUTINES
     max_instructions: int | None = None
     timeout: float | None = None
 

@@ -147,7 +147,7 @@ def _measure_routine(
 
 
 def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:
-    patterns = observation.invocation.routines
+    patterns = observation.invocation.selection.routines
     return observation.names.alias(cfg, patterns) if patterns else None
 
 
@@ -258,7 +258,9 @@ def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]
         "table": str(scheme.table),
         **own,
         "edge_profile": None if profile is None else str(profile),
-        "routines": invocation.routines,
+        "routines": invocation.selection.routines,
+        "exclude": invocation.selection.exclude,
+        "user_only": invocation.selection.user_only,
         "max_instructions": invocation.max_instructions,
         "timeout": invocation.timeout,
     }

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from profiler.recovery.recovery import Discoveries, Known, recover
-from profiler.request.request import Phase, Progress, Setting
+from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
 from profiler.schemes.registry import judges
 from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
@@ -171,7 +171,7 @@ def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> N
     KeyboardInterrupt
         If the user ends it: the trace then says nothing of the earlier run.
     """
-    invocation = replace(study.invocation, routines=())
+    invocation = replace(study.invocation, selection=ALL_ROUTINES)
     traced = replace(study, invocation=invocation, trace=TraceOrder(path, invocation))
     options = ExecutionOptions(persistent=True)
     execution = _play(traced, current.untimed(), traced.planners([setting]), options)
@@ -185,7 +185,7 @@ def _play(
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
     recovered = recover(current.world.program, current.discoveries, study.known)
-    schemes = make_schemes(Graphs(recovered, study.invocation.routines), planners)
+    schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)
         options = replace(options, start_trace=begin)

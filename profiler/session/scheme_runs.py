@@ -13,13 +13,12 @@ from profiler.graphs.weights import measured, postorder, uniform
 from profiler.plan.decoders import RoutinePlan
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import EdgeProfile
-from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.recovery.selection import SelectedRoutines
 from profiler.request.errors import ProfileMismatchError
-from profiler.request.request import SchemeOptions, Setting, Weights
+from profiler.request.request import SchemeOptions, Selection, Setting, Weights
 from profiler.schemes.definition import SchemeDefinition
 from profiler.schemes.registry import definition, make_plan, needs_edge_profile
-from simulator.errors import UsageError
 
 
 class Graphs:
@@ -29,30 +28,27 @@ class Graphs:
     ----------
     recovered
         All graphs.
-    patterns
-        Glob patterns of routine names, any alias included; none: all routines are selected.
+    selection
+        Which routines are profiled.
 
     Raises
     ------
     UsageError
-        If a pattern matches no routine. Names of code without a symbol (`sub_...`) are let
-        pass: a run may still find it.
+        If the selection does not fit the program (`SelectedRoutines`). Names of code without a
+        symbol (`sub_...`) are let pass: a run may still find it.
     """
 
-    def __init__(self, recovered: RecoveredProgram, patterns: Sequence[str]) -> None:
+    def __init__(self, recovered: RecoveredProgram, selection: Selection) -> None:
         self.recovered = recovered
-        self.patterns = patterns
-        self._names = RoutineNames(recovered.program)
-        for pattern in patterns:
-            matches = any(self._names.match(cfg, [pattern]) for cfg in recovered.routines)
-            if not matches and not pattern.startswith("sub_"):
-                raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
+        self._selected = SelectedRoutines(recovered, selection)
+        self._taken: dict[int, bool] = {}
 
     def __call__(self, routine: int) -> ControlFlowGraph | None:
         """Return the graph of routine number `routine` if it is selected."""
         cfg = self.recovered.routines[routine]
-        selected = not self.patterns or self._names.match(cfg, self.patterns)
-        return cfg if selected else None
+        if routine not in self._taken:
+            self._taken[routine] = self._selected.takes(cfg)
+        return cfg if self._taken[routine] else None
 
 
 class SavedProfiles:

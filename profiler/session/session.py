@@ -89,7 +89,7 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
     tell(request.progress, Phase.LOADING, guest.max_instructions)
     program = elf.load(request.program)
     invocation = Invocation(
-        request.program, request.arguments, request.routines, guest.max_instructions, guest.timeout
+        request.program, request.arguments, request.selection, guest.max_instructions, guest.timeout
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     with open_world(program, request.arguments, guest) as world:
@@ -149,7 +149,7 @@ def _replayed(
     Those that need no edge profile were. The others are replayed on what the run counted; None if
     one of them cannot be, so that all need a run of their own.
     """
-    graphs = Graphs(guide.recovered, guide.invocation.routines)
+    graphs = Graphs(guide.recovered, guide.invocation.selection)
     known = {scheme.setting: scheme for scheme in guide.schemes}
     first = sum(scheme.slot is not None for scheme in guide.schemes)
     schemes: list[SchemeRun] = []

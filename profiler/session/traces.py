@@ -47,8 +47,10 @@ class TraceOrder:
         if not definition.writes_trace:
             modes = " or ".join(registry.trace_modes())
             raise UsageError(f"--trace: mode {definition.mode} writes no trace; use --mode {modes}")
-        if self.invocation.routines:
-            raise UsageError("--trace needs all routines: leave out --routine")
+        if not self.invocation.selection.is_all:
+            raise UsageError(
+                "--trace needs all routines: leave out --routine, --exclude and --user-only"
+            )
         program = index.recovered.program
         header = TraceHeader(
             file=str(self.invocation.file),

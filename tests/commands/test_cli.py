@@ -122,7 +122,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     assert request.scheme.path_limit == 1000
     assert request.scheme.weights is Weights.UNIFORM
     assert request.scheme.table is TableChoice.HASH
-    assert request.routines == ("ma*", "f")
+    assert request.selection.routines == ("ma*", "f")
     assert request.guest.stdin == given
     assert request.guest.root == request.guest.writable == tmp_path
     assert request.guest.environment == ((b"A", b"1"), (b"B", b"x=y"))

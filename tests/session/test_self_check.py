@@ -24,7 +24,7 @@ from profiler.plan.decoders import Reading, RoutinePlan
 from profiler.profiles import storage
 from profiler.recovery.check import RecoveryError
 from profiler.request.errors import CountError, SelfCheckError
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection, Setting
 from profiler.schemes import registry
 from profiler.schemes.qpt.options import VertexPlacement
 from profiler.session import session
@@ -103,7 +103,7 @@ def test_nothing_is_wrong_with_what_is_right(name: str) -> None:
 
 def test_selected_routines_and_cut_runs_are_checked_too() -> None:
     request = request_of("loops", mode="witness")
-    some = replace(request, routines=("main",))
+    some = replace(request, selection=Selection(("main",)))
     assert [r.name for r in session.run_program(some).routines] == ["main"]
     cut = replace(request, guest=replace(request.guest, max_instructions=1234))
     assert session.run_program(cut).ending.reason == "budget"

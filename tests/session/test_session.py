@@ -176,11 +176,11 @@ def test_a_rerun_repeats_neither_output_nor_input(
 
 
 def test_selected_routines_only(run: Run, fixture_elf: Callable[..., Path], tmp_path: Path) -> None:
-    from profiler.request.request import GuestOptions, RunRequest
+    from profiler.request.request import GuestOptions, RunRequest, Selection
 
     every = run("switches").measurements["pp"]
     guest = GuestOptions(root=tmp_path, stdin=tmp_path / "stdin")
-    request = RunRequest(fixture_elf("switches"), guest, routines=("exec*", "days"))
+    request = RunRequest(fixture_elf("switches"), guest, selection=Selection(("exec*", "days")))
     for mode in ("qpt2", "edges"):
         selected = session.run_program(replace(request, mode=mode)).routines
         assert {routine.name for routine in selected} == {"execute", "days"}

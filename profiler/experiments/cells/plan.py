@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from profiler.experiments.cells.settings import CellSetting, WeightChoice
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import RecoveredProgram, recover
+from profiler.recovery.selection import SelectedRoutines
 from profiler.schemes.registry import definition, generators, make_plan, needs_edge_profile
 from profiler.session.scheme_runs import SavedProfiles, WeightSource
 from simulator.binary import elf
@@ -71,20 +72,23 @@ def _cell(job: Job, recovered: RecoveredProgram, recovery: float) -> CellResult:
 
 
 def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
-    repetitions = REPETITIONS if job.cell.setting.mode in TIMED else 1
-    plans, planning = timed(lambda: _plans(job, recovered), repetitions)
-    codes, generation = timed(lambda: _codes(recovered, plans, job.cell.setting), repetitions)
+    setting = job.cell.setting
+    repetitions = REPETITIONS if setting.mode in TIMED else 1
+    taken = SelectedRoutines(recovered, setting.selection).takes
+    numbers = [number for number, cfg in enumerate(recovered.routines) if taken(cfg)]
+    plans, planning = timed(lambda: _plans(job, recovered, numbers), repetitions)
+    codes, generation = timed(lambda: _codes(recovered, numbers, plans, setting), repetitions)
     rows: list[RoutineRow] = []
     sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
     contexts = ProgramContexts(recovered)
-    for number, (plan, code) in enumerate(zip(plans, codes, strict=True)):
-        rows.append(plan_row(job.cell.setting.mode, plan, code, contexts.of(number)))
+    for number, plan, code in zip(numbers, plans, codes, strict=True):
+        rows.append(plan_row(setting.mode, plan, code, contexts.of(number)))
         sizes.update(plan_sizes(plan.plan, code, 0))
     timing = Timing(planning=planning, generation=generation)
     return CellResult(sizes=dict(sizes), routines=tuple(rows), timing=timing)
 
 
-def _plans(job: Job, recovered: RecoveredProgram) -> list[RoutinePlan]:
+def _plans(job: Job, recovered: RecoveredProgram, numbers: Sequence[int]) -> list[RoutinePlan]:
     setting = job.cell.setting
     if needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT:
         raise UsageError(f"{setting.name} needs a run: it cannot be planned from the file alone")
@@ -94,15 +98,18 @@ def _plans(job: Job, recovered: RecoveredProgram) -> list[RoutinePlan]:
     def plan(cfg: ControlFlowGraph) -> RoutinePlan:
         return make_plan(cfg, setting.mode, options, weights(cfg))
 
-    return [plan(cfg) for cfg in recovered.routines]
+    return [plan(recovered.routines[number]) for number in numbers]
 
 
 def _codes(
-    recovered: RecoveredProgram, plans: list[RoutinePlan], setting: CellSetting
+    recovered: RecoveredProgram,
+    numbers: Sequence[int],
+    plans: list[RoutinePlan],
+    setting: CellSetting,
 ) -> list[RoutineCode]:
     use = definition(setting.mode).registers(setting.scheme().options)
     contexts, pricer = ProgramContexts(recovered), Pricer(generators(setting.mode), use)
     return [
-        pricer.code(cfg, plan.plan, contexts.of(number))
-        for number, (cfg, plan) in enumerate(zip(recovered.routines, plans, strict=True))
+        pricer.code(recovered.routines[number], plan.plan, contexts.of(number))
+        for number, plan in zip(numbers, plans, strict=True)
     ]

@@ -21,7 +21,7 @@ from pathlib import Path
 from profiler.experiments.cells.cells import CellResult, Job, Kind, failure
 from profiler.experiments.cells.settings import WeightChoice, setting
 from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import needs_edge_profile
 from simulator.errors import SimulatorError, UsageError
 
@@ -41,13 +41,14 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     """Put jobs together that one group of runs can do, in the order of their first members.
 
     Settings with different path limits are kept apart: `tpp` is judged by a `pp` of the same run,
-    which must not depend on what else runs. Large programs have several groups (`AT_ONCE`).
+    which must not depend on what else runs. So are those that select other routines. Large
+    programs have several groups (`AT_ONCE`).
     """
     alike: dict[object, list[Job]] = {}
     for job in jobs:
         cell = job.cell
         limit = cell.setting.path_limit if cell.kind is Kind.RUN else 0
-        shared = (replace(job, cell=replace(cell, setting=_ANY)), limit)
+        shared = (replace(job, cell=replace(cell, setting=_ANY)), limit, cell.setting.selection)
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
     for together in alike.values():
@@ -113,7 +114,8 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):
             profile = directory / "edges.profile"
             first = _output(stack, directory / "first")
-            _take_edge_profile(_request(job, directory, first, errors), profile)
+            everything = replace(_request(job, directory, first, errors), selection=ALL_ROUTINES)
+            _take_edge_profile(everything, profile)
         written = directory / "stdout"
         request = _request(job, directory, _output(stack, written), errors)
         results = measure(request, [_scheme(each, profile) for each in group])
@@ -146,7 +148,8 @@ def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
         stderr=stderr,
         max_instructions=job.max_instructions,
     )
-    return RunRequest(job.program, guest, tuple(map(os.fsencode, job.arguments)))
+    arguments = tuple(map(os.fsencode, job.arguments))
+    return RunRequest(job.program, guest, arguments, selection=job.cell.setting.selection)
 
 
 def _take_edge_profile(request: RunRequest, path: Path) -> None:

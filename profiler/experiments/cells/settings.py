@@ -17,6 +17,7 @@ from profiler.request.request import (
     DEFAULT_PATH_LIMIT,
     OptionValue,
     SchemeOptions,
+    Selection,
     Setting,
     TableChoice,
     Weights,
@@ -59,7 +60,26 @@ _COMMON = (
         help="",
         hint=f"give one of {', '.join(TableChoice)}",
     ),
+    SchemeOption(
+        name="user_only",
+        kind=bool,
+        default=False,
+        help="",
+        hint="give true or false",
+    ),
+    SchemeOption(
+        name="exclude",
+        kind=str,
+        default="",
+        help="",
+        hint="give patterns of routine names with | between them",
+    ),
 )
+SELECTING = ("user_only", "exclude")
+"""Options that say which routines are profiled: every mode reads them."""
+
+BETWEEN_PATTERNS = "|"
+RESERVED = (",", "=", BETWEEN_PATTERNS)
 
 
 @cache
@@ -71,7 +91,7 @@ def cell_options() -> Mapping[str, SchemeOption]:
 def reads(mode: str) -> tuple[str, ...]:
     """Return the options that a mode reads, of those that a cell can have (`cell_options`)."""
     scheme = registry.definition(mode)
-    return (*scheme.reads, *(option.name for option in scheme.options))
+    return (*scheme.reads, *SELECTING, *(option.name for option in scheme.options))
 
 
 @dataclass(frozen=True)
@@ -109,6 +129,17 @@ class CellSetting:
         return int(dict(self.options).get("path_limit", DEFAULT_PATH_LIMIT))
 
     @property
+    def selection(self) -> Selection:
+        """Which routines are profiled; patterns may match none, since programs differ."""
+        options = dict(self.options)
+        patterns = str(options.get("exclude", "")).split(BETWEEN_PATTERNS)
+        return Selection(
+            exclude=tuple(filter(None, patterns)),
+            user_only=options.get("user_only") is True,
+            tolerant=True,
+        )
+
+    @property
     def _table(self) -> TableChoice:
         return TableChoice(str(dict(self.options).get("table", TableChoice.AUTO)))
 
@@ -128,7 +159,7 @@ class CellSetting:
             weights = exact
         else:
             weights = Weights(self.weights.value)
-        for name in ("weights", "path_limit", "table"):
+        for name in ("weights", "path_limit", "table", *SELECTING):
             options.pop(name, None)
         chosen = SchemeOptions(self.path_limit, weights, self._table, own=tuple(options.items()))
         return Setting(self.name, self.mode, chosen)
@@ -153,6 +184,38 @@ def setting(mode: str, **options: object) -> CellSetting:
         if name in values and name in read and values[name] != option.default
     )
     return CellSetting(mode, tuple(kept))
+
+
+def selecting(chosen: CellSetting, selection: Selection) -> CellSetting:
+    """Return a setting of the same mode and options for other routines.
+
+    Raises
+    ------
+    UsageError
+        If a pattern cannot be in a setting (`selection_options`).
+    """
+    if selection.is_all:
+        return chosen
+    return setting(chosen.mode, **{**dict(chosen.options), **selection_options(selection)})
+
+
+def selection_options(selection: Selection) -> dict[str, object]:
+    """Return a selection as options of a setting; {} for all routines.
+
+    Raises
+    ------
+    UsageError
+        If a pattern has a character that settings need for themselves.
+    """
+    for pattern in selection.exclude:
+        if set(pattern) & set(RESERVED):
+            raise UsageError(f"--exclude {pattern!r} has one of {' '.join(RESERVED)}: use ? for it")
+    made: dict[str, object] = {}
+    if selection.user_only:
+        made["user_only"] = True
+    if selection.exclude:
+        made["exclude"] = BETWEEN_PATTERNS.join(selection.exclude)
+    return made
 
 
 def _value(option: SchemeOption, value: object) -> OptionValue:

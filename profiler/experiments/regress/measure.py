@@ -143,7 +143,7 @@ def _request(
     )
     arguments = tuple(map(os.fsencode, target.arguments))
     return RunRequest(
-        target.program, guest, arguments, routines=target.routines, progress=context.progress
+        target.program, guest, arguments, selection=target.selection, progress=context.progress
     )
 
 
@@ -172,11 +172,15 @@ def input_facts(target: Target, directory: Path) -> Facts:
         "environment": target.environment,
         "max_instructions": target.max_instructions,
         "memory_limit": target.memory_limit,
-        "routines": target.routines,
+        "routines": target.selection.routines,
         "stack_size": target.stack_size,
         "stdin": "" if target.stdin is None else _file_digest(target.stdin),
         "writable": target.writable,
     }
+    if target.selection.exclude:  # named where they are given: older baselines stay valid
+        facts["exclude"] = target.selection.exclude
+    if target.selection.user_only:
+        facts["user_only"] = True
     if target.root is not None:
         if not target.root.is_dir():
             raise UsageError(f"{target.root} is not a directory: {target.name} reads files there")

@@ -18,7 +18,12 @@ from profiler.experiments.suites.suite import (
     Input,
     Width,
 )
-from profiler.request.request import DEFAULT_MEMORY_LIMIT, DEFAULT_STACK_SIZE
+from profiler.request.request import (
+    ALL_ROUTINES,
+    DEFAULT_MEMORY_LIMIT,
+    DEFAULT_STACK_SIZE,
+    Selection,
+)
 from simulator.errors import UsageError
 
 
@@ -42,8 +47,8 @@ class Target:
         Whether it may write: into a copy of `root`, which is thrown away.
     argv0
         Its name for itself.
-    routines
-        Glob patterns of the routines to profile; empty: all.
+    selection
+        Which routines are profiled.
     status
         Exit status that a suite expects; None: any.
     """
@@ -60,7 +65,7 @@ class Target:
     max_instructions: int | None = None
     memory_limit: int = DEFAULT_MEMORY_LIMIT
     stack_size: int = DEFAULT_STACK_SIZE
-    routines: tuple[str, ...] = ()
+    selection: Selection = ALL_ROUTINES
     status: int | None = None
 
 
@@ -114,7 +119,7 @@ def suite_targets(
     name
         Of the suite, or the path of its file.
     model
-        Gives budgets and patterns of routines.
+        Gives budgets and the selection of routines.
     directory
         The baseline's; a suite's file is recorded as it is found from there.
     watch
@@ -215,7 +220,11 @@ def _shared(name: str, run: Run) -> Target:
         max_instructions=budget if isinstance(budget, int) else None,
         memory_limit=_number(given.get("memory_limit"), DEFAULT_MEMORY_LIMIT),
         stack_size=_number(given.get("stack_size"), DEFAULT_STACK_SIZE),
-        routines=_texts(given.get("routines")),
+        selection=Selection(
+            _texts(given.get("routines")),
+            _texts(given.get("exclude")),
+            given.get("user_only") is True,
+        ),
     )
 
 
@@ -261,7 +270,7 @@ class _Suites:
                 max_instructions=shared.max_instructions,
                 memory_limit=shared.memory_limit,
                 stack_size=shared.stack_size,
-                routines=shared.routines,
+                selection=shared.selection,
             )
         reason = failures.get(f"{program['benchmark']} {program['build']}")
         raise UsageError(reason or f"suite {suite} has it no more: record the baseline again")

@@ -53,5 +53,6 @@ class TableReport:
         blocks = "" if self.view.blocks is None else f", BL94's blocks {self.view.blocks}"
         return (
             f"suite {self.suite}, input {self.view.input}, build {self.view.build}{blocks}, "
+            f"{self.view.selected}"
             f"simprof {self.simprof}, cost model {self.cost_model}"
         )

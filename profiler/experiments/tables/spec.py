@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
-from profiler.experiments.cells.settings import CellSetting, setting
+from profiler.experiments.cells.settings import CellSetting, selecting, setting
 from profiler.experiments.tables.published import published
 from profiler.experiments.tables.table import (
     Bars,
@@ -24,6 +24,7 @@ from profiler.experiments.tables.table import (
     failed_row,
     with_averages,
 )
+from profiler.request.request import ALL_ROUTINES, Selection
 
 MAELARDALEN = "Mälardalen"
 """The benchmarks of worst-case execution times that KITER uses."""
@@ -140,11 +141,24 @@ class View:
         The input that stands where papers have "ref"; needs of "train" keep that.
     blocks
         The value of the option `blocks` for needs that give it one (BL94's); None: their own.
+    selection
+        Which routines are profiled; `--routine` has no meaning for programs that differ.
     """
 
     input: str = "ref"
     build: str = DEFAULT_BUILD
     blocks: str | None = None
+    selection: Selection = ALL_ROUTINES
+
+    @property
+    def selected(self) -> str:
+        """Which routines, as part of a sentence; "" where all are."""
+        parts = []
+        if self.selection.user_only:
+            parts.append("the programs' own routines only")
+        if self.selection.exclude:
+            parts.append(f"without routines {' '.join(self.selection.exclude)}")
+        return "".join(f"{part}, " for part in parts)
 
     def cell(self, need: Need, program: str) -> Cell:
         """Return the cell that meets a need."""
@@ -154,8 +168,9 @@ class View:
     def _setting(self, need: Need) -> CellSetting:
         options: dict[str, object] = dict(need.setting.options)
         if self.blocks is None or "blocks" not in options:
-            return need.setting
-        return setting(need.setting.mode, **{**options, "blocks": self.blocks})
+            return selecting(need.setting, self.selection)
+        chosen = setting(need.setting.mode, **{**options, "blocks": self.blocks})
+        return selecting(chosen, self.selection)
 
 
 def make(
