@@ -29,6 +29,9 @@ from simulator.binary.program import MachineKind
 from simulator.isa.decode import HAS_DELAY_SLOT
 from simulator.isa.disassembly import disassemble
 
+PASSING = "past another edge's code"
+"""What code without an action does."""
+
 _WHERE = {
     "source-end": "at the end of its source",
     "target-top": "at the top of its target",
@@ -184,7 +187,7 @@ class _Listing:
 
     def _piece(self, piece: Piece) -> Iterator[str]:
         snippet = piece.snippet
-        does = "; ".join(str(action) for action in snippet.actions)
+        does = "; ".join(str(action) for action in snippet.actions) or PASSING
         yield f"  + {self._subject(piece)}: {does}"
         yield f"  + {_cost(piece)}, {_WHERE[snippet.where]}"
         slot = False

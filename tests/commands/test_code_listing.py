@@ -265,3 +265,12 @@ def test_bad_requests(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+
+
+def test_code_that_only_keeps_out_of_the_way_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """The slot of one branch is another's target, and the way on from it must avoid code."""
+    program = str(PROGRAMS / "v9" / "control.elf")
+    text = listing(capsys, "--code", "bits", "--routine", "slot_is_leader", program)
+    (routine,) = routines_of(text)
+    assert "\n  + edge 0x10027c -> 0x100280 (fall-through): past another edge's code\n" in routine
+    assert ": \n" not in routine
