@@ -12,7 +12,7 @@ from profiler.session.session import run_program
 from tests.end_to_end.test_added import ARGUMENTS, JUMPING, TEXT
 from tests.end_to_end.test_exact_fixtures import WIDTHS
 from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGRAMS, QUICK, Build
-from tests.oracles.added import every_setting, save_edges
+from tests.oracles.added import every_setting, save_edges, share_of_settings
 from tests.oracles.exact import simulate_settings
 from tests.oracles.profiles import check_profiles, check_trace
 from tests.oracles.qemu import trace
@@ -34,14 +34,19 @@ def check(
     *,
     directory: Path,
     stack_pointers: bool = False,
+    only: Sequence[str] = (),
 ) -> None:
-    """Compare the profiles of all settings, and the blocks that traces tell, with the log."""
-    settings = every_setting(save_edges(path, arguments, stdin, directory))
+    """Compare profiles, and the blocks that traces tell, with the log.
+
+    `only`: names of settings; none: all.
+    """
+    every = every_setting(save_edges(path, arguments, stdin, directory))
+    settings = [setting for setting in every if not only or setting.name in only]
     simulated = simulate_settings(path, arguments, stdin, directory=directory, settings=settings)
     log = trace(path, arguments, stdin, directory=directory, stack_pointers=stack_pointers)
     steps = record(simulated.observation.recovered.routines, log)
     check_profiles(simulated, settings, steps)
-    for mode in TRACES:
+    for mode in (setting.mode for setting in settings if setting.mode in TRACES):
         written = directory / f"{mode}.trace"
         given = directory / "stdin"
         with (directory / "out").open("wb") as out:
@@ -53,22 +58,27 @@ def check(
         check_trace(written, path, steps)
 
 
-def check_fixture(find: Callable[..., Path], directory: Path, name: str, width: str) -> None:
+def check_fixture(
+    find: Callable[..., Path], directory: Path, name: str, width: str, only: Sequence[str] = ()
+) -> None:
     check(
         find(name, width),
         ARGUMENTS[name],
         TEXT if name == "words" else b"",
         directory=directory,
         stack_pointers=name in JUMPING,
+        only=only,
     )
 
 
-def check_program(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
+def check_program(
+    compile_c: Callable[..., Path], directory: Path, how: Build, only: Sequence[str] = ()
+) -> None:
     source = PROGRAMS / how.source
     program = compile_c(
         source, (*how.flags, "-lm"), width=how.width, language=LANGUAGES[source.suffix]
     )
-    check(program, how.arguments, directory=directory, stack_pointers=how.stack_pointers)
+    check(program, how.arguments, directory=directory, stack_pointers=how.stack_pointers, only=only)
 
 
 @pytest.mark.qemu
@@ -95,14 +105,21 @@ def test_every_mode_tells_what_a_compiled_program_executed(
 def test_every_mode_on_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
-    check_fixture(fixture_elf, tmp_path, name, width)
+    """Each build has a third of the settings, each fixture all of them."""
+    number = sorted(ARGUMENTS).index(name) + WIDTHS.index(width)
+    check_fixture(fixture_elf, tmp_path, name, width, share_of_settings(number, len(WIDTHS)))
+
+
+COMPILED = [*QUICK, *ENDINGS, *LONG]
+PARTS = 5
+"""Each compiled program has a fifth of the settings; five builds in a row have all."""
 
 
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", [*QUICK, *ENDINGS, *LONG], ids=str)
-def test_every_mode_on_every_compiled_program(
-    compile_c: Callable[..., Path], tmp_path: Path, how: Build
+@pytest.mark.parametrize("number", range(len(COMPILED)), ids=map(str, COMPILED))
+def test_every_mode_on_compiled_programs(
+    compile_c: Callable[..., Path], tmp_path: Path, number: int
 ) -> None:
-    check_program(compile_c, tmp_path, how)
+    check_program(compile_c, tmp_path, COMPILED[number], share_of_settings(number, PARTS))

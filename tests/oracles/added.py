@@ -69,6 +69,11 @@ def every_setting(edge_profile: Path) -> list[Setting]:
     return [Setting(name, name.split()[0], given) for name, given in options.items()]
 
 
+def share_of_settings(part: int, parts: int) -> tuple[str, ...]:
+    """Return the names of every `parts`-th setting; those of all parts are all settings."""
+    return tuple(setting.name for setting in every_setting(Path())[part % parts :: parts])
+
+
 def check_added(
     path: Path,
     arguments: Sequence[str] = (),
