@@ -134,9 +134,9 @@ def _judge_hashing(table: ReportTable) -> Claim:
                 named = f"{row.values[0]} (k = {key[1:]})", factor
                 (changed if after > before + 1 else others).append(named)
     if not changed or not others:
-        which = "no" if not changed else "every"
+        which = "no" if not changed else "only"
         return untestable(
-            text, f"{which} program of the table changes to hash tables for k = 2 or 3"
+            text, f"the table has {which} programs that change to hash tables for k = 2 or 3"
         )
     high, low = (fmean(factor for _, factor in part) for part in (changed, others))
     return judge(
