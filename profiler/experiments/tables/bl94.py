@@ -152,8 +152,8 @@ TABLE2 = TableSpec(
     "bl94-table2",
     "BL94 table 2: edges with counters",
     f"{PAPER}, table 2",
-    "Edges of all routines of the program file, library included; those with a counter; those of "
-    "them whose code needs no unconditional jump.",
+    "Edges of all routines, run or not; those with a counter; those of them whose code needs no "
+    "unconditional jump.",
     (
         Column("program", "program"),
         Column("edges", "edges", Form.COUNT),
