@@ -212,7 +212,6 @@ BOUNDARIES = [
     Boundary("bl94-table3", "Witness placement", first("old_new", 2), 1, "fhh"),
     Boundary("bl94-table3", "Bit tracing", every("new_bit"), 3, "fhh"),
     Boundary("bl94-table3", "Bit tracing", every("new_bit"), 8, "hhf"),
-    Boundary("bl94-table3", "Recording witnesses", every("witness_overhead"), 10, "hff"),
     Boundary("bl94-graph1", "Optimal profiling", every("optimal", redundant=3), 2.5, "hhf"),
     Boundary("bl94-graph1", "Optimal profiling", first("optimal", 2, redundant=3), 3, "hhf"),
     Boundary(
