@@ -156,8 +156,11 @@ def _judge_greatest(table: ReportTable) -> Claim:
     low = median(row[2] for row in less) if half else None
     high = median(row[2] for row in more) if half else None
     parts = [
-        member(name, reduction, relation, bound)
-        for part, relation, bound in ((more, AT_LEAST, low), (less, AT_MOST, high))
+        member(name, reduction, relation, bound, more=f"in the half with {which}")
+        for part, which, relation, bound in (
+            (more, "more", AT_LEAST, low),
+            (less, "less", AT_MOST, high),
+        )
         for name, _, reduction in part
         if bound is not None
     ]
@@ -166,10 +169,10 @@ def _judge_greatest(table: ReportTable) -> Claim:
         differs(
             ("median reduction of increments in the half with more overhead", high),
             AT_LEAST,
-            ("in the half with less", low),
+            ("that in the half with less", low),
             parts=parts,
         ),
-        absent="fewer than two programs",
+        absent="the table has results of fewer than two programs",
     )
 
 

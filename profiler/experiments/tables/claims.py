@@ -21,8 +21,8 @@ from profiler.experiments.tables.conditions import (
 from profiler.experiments.tables.table import Claim, ReportTable, Row, Verdict, as_float
 from profiler.experiments.tables.written import extremes, number
 
-NO_GROUPS = "the suite has fewer than two programs in one of the groups INT and FP"
-NO_PROGRAMS = "the suite has no program of the kind that this is about"
+NO_GROUPS = "the table has results of fewer than two programs in one of the groups INT and FP"
+NO_PROGRAMS = "the table has no result of a program that this is about"
 
 ABOVE, AT_LEAST = Relation.ABOVE, Relation.AT_LEAST
 BELOW, AT_MOST = Relation.BELOW, Relation.AT_MOST

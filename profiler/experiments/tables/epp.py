@@ -151,7 +151,7 @@ def _judge_hashing(table: ReportTable) -> Iterator[Claim]:
             f"of {number(mean)} %",
             1,
         ),
-        absent=f"no program hashes {number(CONSIDERABLE)} % of its increments",
+        absent=f"the table has no program that hashes {number(CONSIDERABLE)} % of its increments",
     )
 
 

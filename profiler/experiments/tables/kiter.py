@@ -58,6 +58,7 @@ PLANS = {
     f"k{k}": Need(setting("kiter", iterations=k) if k > 1 else setting("pp"), kind=Kind.PLAN)
     for k in ITERATIONS
 }
+NO_LOOPS = "the table has no routine with a loop"
 HASH_ABOVE = 6_000
 """Paths beyond which the paper's profilers, acyclic and k-iteration, use hash tables (KITER 6)."""
 
@@ -133,8 +134,10 @@ def _judge_hashing(table: ReportTable) -> Claim:
                 named = f"{row.values[0]} (k = {key[1:]})", factor
                 (changed if after > before + 1 else others).append(named)
     if not changed or not others:
-        which = "no" if not changed else "every"
-        return untestable(text, f"{which} program changes to hash tables for k = 2 or 3")
+        which = "no" if not changed else "only"
+        return untestable(
+            text, f"the table has {which} programs that change to hash tables for k = 2 or 3"
+        )
     high, low = (fmean(factor for _, factor in part) for part in (changed, others))
     return judge(
         text,
@@ -232,7 +235,7 @@ def judge_static_paths(table: ReportTable) -> Iterator[Claim]:
     yield judge(
         "Static paths grow with every k.",
         count_of(growing, "routines", fraction(3, 4, len(growing))),
-        absent="no routine has a loop",
+        absent=NO_LOOPS,
     )
     for k in ITERATIONS[1:]:
         yield _judge_growth(table, routines, k)
@@ -268,7 +271,7 @@ def _judge_growth(table: ReportTable, routines: Sequence[Row], k: int) -> Claim:
             remark=extremes(factors, bound=least),
             parts=[member(name, factor, AT_LEAST, least) for name, factor in ours],
         ),
-        absent="no routine has a loop",
+        absent=NO_LOOPS,
     )
 
 

@@ -50,7 +50,7 @@ class TableReport:
     @property
     def basis(self) -> str:
         """What all numbers rest on, in one line."""
-        blocks = "" if self.view.blocks is None else f", BL94's blocks {self.view.blocks}"
+        blocks = "" if self.view.blocks is None else f", BL94's tables on {self.view.blocks} blocks"
         return (
             f"suite {self.suite}, input {self.view.input}, build {self.view.build}{blocks}, "
             f"{self.view.selected}"

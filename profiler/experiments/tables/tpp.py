@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from profiler.experiments.cells.cells import CellResult, RoutineRow
@@ -111,7 +111,7 @@ def judge_counter_kinds(table: ReportTable) -> Iterator[Claim]:
     yield judge(
         "Counting a path in a routine with a hash table costs 5.2 times as much as with an array.",
         mean_is(table, "hash_cost", AT_LEAST, 2, others=("hashed",)),
-        absent="no program counts paths both in arrays and in hash tables",
+        absent="the table has no program that counts paths both in arrays and in hash tables",
     )
     yield judge(
         "Hash tables cause more of the average overhead (15.9 %) than arrays (11.2 %).",
@@ -227,6 +227,7 @@ def _judge_thresholds(table: ReportTable) -> Iterator[Claim]:
             50,
             " %",
             remark=f"means: PP {number(pp)} %, {by_threshold}",
+            parts=_gained_first(table),
         ),
     )
     spread = None if len(means) < 4 else percentage(max(means) - min(means), pp)
@@ -285,20 +286,46 @@ def _judge_parts(table: ReportTable) -> Iterator[Claim]:
     )
 
 
+def _gained_first(table: ReportTable) -> list[Member]:
+    """Return each program's part of its greatest reduction that TPP(1,1) has."""
+    costs = {
+        key: {name: cost for name, cost, _ in pairs(table, f"t{key}", "pp")} for key in THRESHOLDS
+    }
+    lowest = {name: min(each[name] for each in costs.values()) for name in costs["1"]}
+    return [
+        member(name, share, AT_LEAST, 50, " %", text)
+        for name, share, text in shares_of_reduction(table, "t1", lowest)
+    ]
+
+
 def _saved_alone(table: ReportTable) -> list[Member]:
     """Return each program's part of TPP(5,15)'s reduction that TPP(0,0) has."""
-    alone = {name: cost for name, cost, _ in pairs(table, "t0", "pp")}
     return [
-        member(
+        member(name, share, AT_MOST, 20, " %", text)
+        for name, share, text in shares_of_reduction(table, "t0")
+    ]
+
+
+def shares_of_reduction(
+    table: ReportTable, key: str, lowest: Mapping[str, float] | None = None
+) -> list[tuple[str, float, str]]:
+    """Return programs' parts of a reduction from PP that a column has, in percent, with numbers.
+
+    Parameters
+    ----------
+    lowest
+        Where each program's reduction ends; TPP(5,15) by default. Programs without any are absent.
+    """
+    if lowest is None:
+        lowest = {name: cost for name, cost, _ in pairs(table, "t515", "pp")}
+    return [
+        (
             name,
-            100 * (before - alone[name]) / (before - best),
-            AT_MOST,
-            20,
-            " %",
-            f"{number(before)} % to {number(alone[name])} %",
+            100 * (before - cost) / (before - lowest[name]),
+            f"{number(before)} % to {number(cost)} %",
         )
-        for name, before, best in pairs(table, "pp", "t515")
-        if name in alone and before > best
+        for name, before, cost in pairs(table, "pp", key)
+        if name in lowest and before > lowest[name]
     ]
 
 

@@ -19,7 +19,7 @@ from profiler.experiments.tables.table import (
     percentage,
     ratio,
 )
-from profiler.experiments.tables.tpp import PAPER, PATH_LIMIT, PP, TPP
+from profiler.experiments.tables.tpp import PAPER, PATH_LIMIT, PP, TPP, shares_of_reduction
 
 COLD, LOOP = 5.0, 15.0
 """i and j of TPP(5,15)."""
@@ -60,6 +60,7 @@ def judge_parts(table: ReportTable) -> Iterator[Claim]:
             80,
             " %",
             remark=f"from {number(pp)} % to {number(best)} %",
+            parts=shares_of_reduction(table, "cold"),
         ),
     )
     yield judge(

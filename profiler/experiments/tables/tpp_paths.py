@@ -95,8 +95,8 @@ TPP4 = TableSpec(
     judge_enumerated,
     notes=(
         "The paper sums over all routines that it instruments, entered or not.",
-        "Both tools truncate routines at 10,000,000 paths, as the paper's do: a routine far beyond "
-        "that counts for about as many under PP, however many it has (see the next table).",
+        "Both tools truncate routines at 10,000,000 paths, as the paper's do: a routine counts for "
+        "at most so many, however many it has (table tpp4-whole).",
     ),
     bars=Bars(("pp", "t1", "t5", "t10", "t515"), "static paths, thousands", logarithmic=True),
     compared=("pp", "t515"),
@@ -264,7 +264,7 @@ def _reduction(
     )
 
 
-NOTHING_HASHED = "no program of the kind has a routine with a hash table under PP"
+NOTHING_HASHED = "the table has no such program with hash tables under PP"
 FIGURE9 = TableSpec(
     "tpp-fig9",
     "TPP figure 9: routines that need hash tables",
