@@ -185,6 +185,16 @@ def test_listings_of_a_program_add_up(
         assert addresses == sorted(set(addresses))
 
 
+def test_code_that_only_jumps_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    """A stub has a copy of a delay slot that is a block, too; the edge out of it leads back."""
+    program = str(PROGRAMS / "v9" / "control.elf")
+    text = listing(capsys, program, "--code", "bits")
+    heads = re.findall(r"^  \+ (?:edge|block|block end) \S.*?:(.*)$", text, re.MULTILINE)
+    assert len(heads) > 10
+    assert " nothing but the jump" in heads
+    assert not [does for does in heads if not does.strip()]
+
+
 def test_options_reach_the_scheme(capsys: pytest.CaptureFixture[str]) -> None:
     program = str(PROGRAMS / "v9" / "loops.elf")
     hashed = listing(capsys, program, "--code", "pp", "--routine", "main", "--table", "hash")
