@@ -350,12 +350,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2, help="how many at once (2)")
     parser.add_argument("--list", action="store_true", help="list them and try none")
     options = parser.parse_args(arguments)
-    mutants = chosen(load(), options.pattern)
+    everything = load()
+    for pattern in options.pattern:
+        if not chosen(everything, [pattern]):
+            parser.error(f"no mutant has {pattern!r} in its name or file")
+    mutants = chosen(everything, options.pattern)
     if options.list:
         print("\n".join(f"{mutant.file}: {mutant.name}" for mutant in mutants))
         return 0
-    if not mutants:
-        parser.error("no mutant has that in its name or file")
     workers = max(1, min(options.workers, len(mutants)))
     begin = time.monotonic()
     try:

@@ -29,9 +29,6 @@ from simulator.binary.program import MachineKind
 from simulator.isa.decode import HAS_DELAY_SLOT
 from simulator.isa.disassembly import disassemble
 
-PASSING = "past another edge's code"
-"""What code without an action does."""
-
 _WHERE = {
     "source-end": "at the end of its source",
     "target-top": "at the top of its target",
@@ -39,6 +36,8 @@ _WHERE = {
     "stub": "in a stub",
     "block": "in the block",
 }
+_NO_ACTIONS = "nothing but the jump"
+"""What code does without an action: it leads from a stub back to the routine's own code."""
 
 
 @dataclass(frozen=True)
@@ -187,7 +186,7 @@ class _Listing:
 
     def _piece(self, piece: Piece) -> Iterator[str]:
         snippet = piece.snippet
-        does = "; ".join(str(action) for action in snippet.actions) or PASSING
+        does = "; ".join(str(action) for action in snippet.actions) or _NO_ACTIONS
         yield f"  + {self._subject(piece)}: {does}"
         yield f"  + {_cost(piece)}, {_WHERE[snippet.where]}"
         slot = False

@@ -21,7 +21,7 @@ from tests.oracles.qemu import trace
 from tests.oracles.replay import Replay
 from tests.oracles.steps import Step, record
 
-QPT_PLACEMENTS = ("redundant", "vertex-optimal", "edge-heuristic", "edge")
+QPT_PLACEMENTS = ("redundant", "vertex-optimal", "edge-heuristic", "mixed", "edge")
 ARRAY_LIMIT = 10_000
 """Paths of a routine for which an array is always small enough."""
 TRACES = ("witness", "bits")
@@ -44,6 +44,7 @@ def every_setting(edge_profile: Path) -> list[Setting]:
         "pp hash": SchemeOptions(table=hashed),
         "pp array": SchemeOptions(table=arrays, path_limit=ARRAY_LIMIT),
         "pp truncated": SchemeOptions(path_limit=7, weights=Weights.UNIFORM),
+        "pp postorder": SchemeOptions(weights=Weights.POSTORDER),
         "bittrace": SchemeOptions(),
         "bittrace hash": SchemeOptions(table=hashed),
         "tpp": guided,
@@ -58,12 +59,20 @@ def every_setting(edge_profile: Path) -> list[Setting]:
             cold_always=True,
         ),
         "tpp all": guided.having(cold=0.0, loop=0.0),
+        "tpp obvious": guided.having(count_obvious=True, loop=0.0),
+        "tpp uncounted": guided.having(cold=20.0, cold_always=True, no_cold_counter=True),
         "kiter 1": SchemeOptions(iterations=1),
         "kiter 2": SchemeOptions(iterations=2),
         "kiter 3": SchemeOptions(iterations=3),
         "kiter hash": SchemeOptions(table=hashed),
+        "kiter unoptimised": SchemeOptions(unoptimised=True),
+        "kiter hash above": SchemeOptions(hash_above=3),
         "qpt2": SchemeOptions(),
         **{f"qpt {place}": SchemeOptions(placement=place) for place in QPT_PLACEMENTS},
+        "qpt merged": SchemeOptions(blocks="merged"),
+        "qpt saved": SchemeOptions(registers="saved"),
+        "qpt2 folded": SchemeOptions(blocks="folded"),
+        "qpt2 scavenged": SchemeOptions(registers="scavenged"),
         **{mode: SchemeOptions() for mode in ("naive", "calls", "calls-optimal", *TRACES)},
     }
     return [Setting(name, name.split()[0], given) for name, given in options.items()]

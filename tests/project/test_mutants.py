@@ -158,3 +158,10 @@ def test_breaks_of_kernels_are_not_tried_with_kernels_of_before() -> None:
     """Numba recognises a kernel by its own file, whatever modules it takes constants from."""
     kernels = [m for m in MUTANTS if "numba" in (ROOT / m.file).read_text()]
     assert kernels and all(m.kernels is not Kernels.CACHED for m in kernels)
+
+
+def test_a_pattern_of_no_mutant_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    """Others beside it match: a misspelt one would have gone unnoticed."""
+    with pytest.raises(SystemExit):
+        main(["--list", "spanning", "nothing like it"])
+    assert "no mutant has 'nothing like it'" in capsys.readouterr().err
