@@ -43,6 +43,8 @@ class ProgramOptions(TypedDict, total=False):
     blocks: str
     registers: str
     routine: str | Sequence[str]
+    exclude: str | Sequence[str]
+    user_only: bool
     stdin: StrPath
     root: StrPath
     writable: StrPath
