@@ -24,7 +24,14 @@ from profiler.code.runtime.hash_routine import (
 from profiler.code.runtime.word_hash_routine import WORD_COUNTS, word_hash_costs
 from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory, HashWork, Operation
-from profiler.engine.products import Player, Products, RoutineProduct, hash_operation, hashes
+from profiler.engine.products import (
+    Player,
+    Products,
+    RoutineProduct,
+    acts_on_turns,
+    hash_operation,
+    hashes,
+)
 from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -145,7 +152,7 @@ class Lowering:
             edge
             for plan in counting.values()
             for edge, actions in plan.actions.items()
-            if any(hashes(plan, action) for action in actions)
+            if any(hashes(plan, action) for action in actions) or acts_on_turns(cfg, edge, actions)
         }
         segmentation = segment(cfg, cuts, self._weights(routine))
         start = self.products.add(routine, RoutineProduct(segmentation, players))

@@ -29,6 +29,7 @@ from profiler.engine.segments import Segmentation
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.actions import (
     Action,
+    CountEdge,
     Execution,
     PathIncrement,
     RegisterEffect,
@@ -84,6 +85,15 @@ class Totals:
 def hashes(plan: InstrumentationPlan, action: Action) -> bool:
     """Whether `action` counts in a hash table under a number that only its register knows."""
     return plan.table is Table.HASH and action.effect is RegisterEffect.USES
+
+
+def acts_on_turns(cfg: ControlFlowGraph, edge: int, actions: Iterable[Action]) -> bool:
+    """Whether `edge` is a self-loop on which more is done than counting the edge.
+
+    Such an edge has to end segments: edge counts do not tell what is done there.
+    """
+    turns = cfg.edges[edge].source == cfg.edges[edge].target
+    return turns and any(not isinstance(action, CountEdge) for action in actions)
 
 
 class Player:
@@ -214,9 +224,13 @@ class RoutineProduct:
         self._edges: dict[int, tuple[int, ...]] = {}
 
     def ends_anyway(self, edge: int) -> bool:
-        """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves."""
+        """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves.
+
+        Self-loops are among the back edges, but end segments for some schemes only.
+        """
         dag = self.segmentation.dag
-        return edge in dag.dfs.back_edges or dag.cfg.edges[edge].target == dag.cfg.exit
+        back = dag.dfs.back_edges - dag.dfs.self_loops
+        return edge in back or dag.cfg.edges[edge].target == dag.cfg.exit
 
     def edges(self, key: int) -> tuple[int, ...]:
         """Edges of segment `key`; ValueError if there is none."""

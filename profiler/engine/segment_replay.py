@@ -17,6 +17,7 @@ from profiler.engine.products import (
     RoutineProduct,
     Stretch,
     Totals,
+    acts_on_turns,
 )
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -51,7 +52,15 @@ class SegmentReplay:
         for segment in segments:
             edges = self._edges((*segment.history, segment.key))
             self._by_start.setdefault(self._start(edges), []).append(segment)
-        self.possible = plan.table is not Table.HASH and self._settle()
+        self.possible = plan.table is not Table.HASH and self._is_fine(plan) and self._settle()
+
+    def _is_fine(self, plan: InstrumentationPlan) -> bool:
+        """Whether segments end at every self-loop on which the plan does more than count it."""
+        ending = set(self._product.segmentation.dag.removed)
+        return all(
+            edge in ending or not acts_on_turns(self._cfg, edge, actions)
+            for edge, actions in plan.actions.items()
+        )
 
     def _edges(self, keys: Sequence[int]) -> tuple[int, ...]:
         return tuple(edge for key in keys for edge in self._product.edges(key))

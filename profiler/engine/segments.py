@@ -119,7 +119,7 @@ def segment(
         Any graph.
     cuts
         Edges that must end a segment. Edges from ENTRY begin one and edges to EXIT end one in any
-        case; self-loops are in none.
+        case; self-loops are in none unless they are among these.
     weights
         Edge weights by edge id; None for BL94's heuristic.
     """
@@ -132,8 +132,9 @@ def segment(
         and cfg.edges[edge].source != cfg.entry
         and cfg.edges[edge].source in dfs.reached
     )
-    more = find_cut_edges(make_dag(cfg, dfs, ending), SEGMENT_LIMIT, SEGMENT_LIMIT)
-    dag = make_dag(cfg, dfs, ending | frozenset(more))
+    turns = frozenset(cuts) & dfs.self_loops
+    more = find_cut_edges(make_dag(cfg, dfs, ending, turns), SEGMENT_LIMIT, SEGMENT_LIMIT)
+    dag = make_dag(cfg, dfs, ending | frozenset(more), turns)
     numbering = number(dag)
     by_edge = weights if weights is not None else heuristic(cfg, dfs)
     tree = dag_tree(dag, by_edge)

@@ -19,6 +19,7 @@ SETTINGS = (
         for cold, loop in THRESHOLDS
     ),
     Setting("always", "tpp", SchemeOptions(cold=20, loop=40, cold_always=True)),
+    Setting("obvious", "tpp", SchemeOptions(count_obvious=True)),
 )
 NAMES = ("v9/control", "v9/nonlocal", "v8/loops", "v8plus/signals")
 

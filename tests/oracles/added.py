@@ -59,7 +59,10 @@ def every_setting(edge_profile: Path) -> list[Setting]:
             cold_always=True,
         ),
         "tpp all": guided.having(cold=0.0, loop=0.0),
-        "tpp obvious": guided.having(count_obvious=True, loop=0.0),
+        "tpp obvious": guided.having(count_obvious=True),
+        "tpp obvious hash": SchemeOptions(
+            edge_profile=edge_profile, table=hashed, count_obvious=True
+        ),
         "tpp uncounted": guided.having(cold=20.0, cold_always=True, no_cold_counter=True),
         "kiter 1": SchemeOptions(iterations=1),
         "kiter 2": SchemeOptions(iterations=2),
