@@ -89,6 +89,15 @@ def test_tables_of_selected_routines_are_sums_of_their_rows(suite: Suite) -> Non
     assert {row.name for row in rows} <= {row.name for row in planned.routines}
 
 
+def test_trees_are_of_the_selected_routines(suite: Suite) -> None:
+    """BL94 graph 4 shares its placements with graphs 1 to 3."""
+    modes = {"redundant": "qpt", "heuristic-max": "qpt2"}
+    cells = [Cell(BENCHMARK, selecting(setting(mode), OWN)) for mode in modes.values()]
+    results = measured(suite, cells)
+    for name, result in zip(modes, results, strict=True):
+        assert results[1].trees[name].increments == result.counts["edge_increments"]
+
+
 def test_the_whole_program_is_what_it_was(suite: Suite) -> None:
     (result,) = measured(suite, [Cell(BENCHMARK, setting("pp"))])
     assert setting("pp", user_only=False, exclude="").name == "pp"

@@ -28,7 +28,8 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
     """
     observation = observe(request, settings)
     measurements = measure_all(observation, self_check=request.self_check)
-    trees = cache(lambda options: tree_costs(observation, options))
+    selects = observation.schemes[0].selects  # the same routines under all settings
+    trees = cache(lambda options: tree_costs(observation, selects, options))
     pairs = zip(observation.schemes, measurements, strict=True)
     return tuple(_result(observation, scheme, measurement, trees) for scheme, measurement in pairs)
 

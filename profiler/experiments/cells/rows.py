@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from profiler.code.block_code import fold_slot_blocks
@@ -208,7 +208,9 @@ def plan_row(
     )
 
 
-def tree_costs(observation: Observation, options: SchemeOptions) -> Mapping[str, TreeCost]:
+def tree_costs(
+    observation: Observation, selects: Callable[[int], bool], options: SchemeOptions
+) -> Mapping[str, TreeCost]:
     """Return what each placement of `cells.TREES` would have counted in an observed run.
 
     An edge counter counts its edge, so exact counts tell that without a run (BL94 6.1 does the
@@ -216,12 +218,15 @@ def tree_costs(observation: Observation, options: SchemeOptions) -> Mapping[str,
 
     Parameters
     ----------
+    selects
+        Whether a routine is among those profiled.
     options
         Those of the schemes' own are kept: what a block is.
     """
     plain = SchemeOptions(own=options.own)
     totals = dict.fromkeys(TREES, TreeCost(0, 0))
-    for events in observation.events.values():
+    selected = (events for routine, events in observation.events.items() if selects(routine))
+    for events in selected:
         for name, placement in _placements(events, plain):
             counts = placement.plan.event_counts(events.edges, events.block_counts)
             old = totals[name]

@@ -43,7 +43,7 @@ HASH_ABOVE = SchemeOption(
     metavar="N",
     least=0,
     greatest=(1 << 31) - 1,
-    default_text="by the increments, as EPP does",
+    default_text="0: by the increments, as EPP does",
 )
 
 
