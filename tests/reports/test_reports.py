@@ -383,3 +383,24 @@ def test_doctor_is_content_without_optional_tools() -> None:
     data = json.loads(doctor.render_json(healthy))
     assert (data["schema"], data["ok"]) == ("simprof/doctor/1", True)
     assert data["checks"][1]["remedy"] == "apt-get install y"
+
+
+@pytest.mark.parametrize(
+    ("mode", "options", "said"),
+    [
+        ("tpp", {"cold": 5.0, "loop": 15.0}, "tpp(5, 15): "),
+        ("tpp", {"cold": 5.0, "loop": 0.0, "count_obvious": True}, "tpp(5, 0), obvious paths"),
+        ("tpp", {"cold": 5.0, "loop": 15.0, "no_cold_counter": True}, "cold paths not counted: "),
+        ("tpp", {"cold": 5.0, "loop": 15.0, "cold_always": True}, "always left out: "),
+        ("kiter", {"iterations": 3, "hash_above": None}, "kiter with k = 3: "),
+        ("kiter", {"iterations": 3, "unoptimised": True, "hash_above": 6000},
+         "kiter with k = 3, unoptimised, hash tables above 6000 paths: "),
+        ("qpt2", {"blocks": "split", "registers": "liveness"}, "qpt2: "),
+        ("qpt2", {"blocks": "folded", "registers": "saved"},
+         "qpt2 on folded blocks, registers saved: "),
+    ],
+)  # fmt: skip
+def test_the_mode_is_named_with_the_options_that_shape_it(
+    mode: str, options: dict[str, str | float], said: str
+) -> None:
+    assert said in mode_facts.description(measurement(mode=mode, options=options))

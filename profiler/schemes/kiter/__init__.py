@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from profiler.plan.decoders import RoutinePlan
@@ -73,6 +74,15 @@ def _describe(plan: RoutinePlan) -> dict[str, Any]:
     return describe(plan)
 
 
+def _setting_text(options: Mapping[str, object]) -> str:
+    parts = [f" with k = {options.get('iterations')}"]
+    if options.get(UNOPTIMISED.name):
+        parts.append("unoptimised")
+    if options.get(HASH_ABOVE.name):
+        parts.append(f"hash tables above {options[HASH_ABOVE.name]} paths")
+    return ", ".join(parts)
+
+
 KITER = SchemeDefinition(
     mode="kiter",
     description="paths over k iterations of innermost loops (Roy and Srikant 2009)",
@@ -82,5 +92,5 @@ KITER = SchemeDefinition(
     options=(ITERATIONS, UNOPTIMISED, HASH_ABOVE),
     code=_code,
     describe=_describe,
-    setting_text=lambda options: f" with k = {options.get('iterations')}",
+    setting_text=_setting_text,
 )

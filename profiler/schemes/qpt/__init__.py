@@ -43,8 +43,10 @@ def _collects(options: Mapping[str, object]) -> ProfileKind:
 
 
 def _basis(options: Mapping[str, object]) -> str:
-    basis = options.get("blocks", BlockBasis.SPLIT)
-    return "" if basis == BlockBasis.SPLIT else f" on {basis} blocks"
+    basis = options.get(BLOCKS.name, BlockBasis.SPLIT)
+    registers = options.get(REGISTERS.name, REGISTERS.default)
+    text = "" if basis == BlockBasis.SPLIT else f" on {basis} blocks"
+    return text if registers == REGISTERS.default else f"{text}, registers {registers}"
 
 
 QPT2 = SchemeDefinition(

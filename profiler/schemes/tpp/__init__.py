@@ -108,7 +108,14 @@ def _number(value: object) -> str:
 
 
 def _setting_text(options: Mapping[str, object]) -> str:
-    return f"({_number(options.get('cold'))}, {_number(options.get('loop'))})"
+    flags = {
+        COLD_ALWAYS: "cold edges always left out",
+        COUNT_OBVIOUS: "obvious paths counted",
+        NO_COLD_COUNTER: "cold paths not counted",
+    }
+    given = [text for option, text in flags.items() if options.get(option.name)]
+    limits = f"({_number(options.get('cold'))}, {_number(options.get('loop'))})"
+    return ", ".join([limits, *given])
 
 
 TPP = SchemeDefinition(
