@@ -28,7 +28,7 @@ from profiler.engine.products import (
     Player,
     Products,
     RoutineProduct,
-    acts_on_turns,
+    acting_turns,
     hash_operation,
     hashes,
 )
@@ -152,8 +152,8 @@ class Lowering:
             edge
             for plan in counting.values()
             for edge, actions in plan.actions.items()
-            if any(hashes(plan, action) for action in actions) or acts_on_turns(cfg, edge, actions)
-        }
+            if any(hashes(plan, action) for action in actions)
+        }.union(*(acting_turns(cfg, plan) for plan in counting.values()))
         segmentation = segment(cfg, cuts, self._weights(routine))
         start = self.products.add(routine, RoutineProduct(segmentation, players))
         base = int(self._first_edge[routine])

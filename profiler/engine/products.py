@@ -87,13 +87,18 @@ def hashes(plan: InstrumentationPlan, action: Action) -> bool:
     return plan.table is Table.HASH and action.effect is RegisterEffect.USES
 
 
-def acts_on_turns(cfg: ControlFlowGraph, edge: int, actions: Iterable[Action]) -> bool:
-    """Whether `edge` is a self-loop on which more is done than counting the edge.
+def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
+    """Return the self-loops on which more is done than counting the edge.
 
     Such an edge has to end segments: edge counts do not tell what is done there.
     """
-    turns = cfg.edges[edge].source == cfg.edges[edge].target
-    return turns and any(not isinstance(action, CountEdge) for action in actions)
+    acting = {
+        edge
+        for edge, actions in plan.actions.items()
+        if any(not isinstance(action, CountEdge) for action in actions)
+    }
+    turns = (cfg.edges[edge] for edge in acting | plan.uncounted_entries)
+    return frozenset(edge.id for edge in turns if edge.source == edge.target)
 
 
 class Player:
@@ -141,6 +146,8 @@ class Player:
                 if in_order:
                     new = execution.counted[before:]
                     at_end += [count for count in new if count.counter >= 0]
+            if edge in self.plan.uncounted_entries:
+                execution.last = None
         registers, last = tuple(execution.registers), execution.last
         if edges:
             block = self._cfg.edges[edges[-1]].target

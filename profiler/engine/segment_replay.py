@@ -17,7 +17,7 @@ from profiler.engine.products import (
     RoutineProduct,
     Stretch,
     Totals,
-    acts_on_turns,
+    acting_turns,
 )
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -57,10 +57,7 @@ class SegmentReplay:
     def _is_fine(self, plan: InstrumentationPlan) -> bool:
         """Whether segments end at every self-loop on which the plan does more than count it."""
         ending = set(self._product.segmentation.dag.removed)
-        return all(
-            edge in ending or not acts_on_turns(self._cfg, edge, actions)
-            for edge, actions in plan.actions.items()
-        )
+        return acting_turns(self._cfg, plan) <= ending
 
     def _edges(self, keys: Sequence[int]) -> tuple[int, ...]:
         return tuple(edge for key in keys for edge in self._product.edges(key))

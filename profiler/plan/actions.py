@@ -35,7 +35,8 @@ class Execution:
     registers
         Its path registers.
     last
-        The path counter that it incremented last, None where it has not yet.
+        The path counter that it incremented last; None where it has not yet, or a path has begun
+        since that nothing counts.
     edge
         The edge whose actions are being executed.
     counted

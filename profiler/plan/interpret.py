@@ -35,6 +35,8 @@ def follow(plan: InstrumentationPlan, edges: Iterable[int], execution: Execution
         execution.edge = edge
         for action in plan.actions.get(edge, ()):
             action.execute(execution)
+        if edge in plan.uncounted_entries:
+            execution.last = None
 
 
 def begin(plan: InstrumentationPlan) -> Execution:

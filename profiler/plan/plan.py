@@ -53,6 +53,8 @@ class InstrumentationPlan:
         32-bit words of a path counter's number (of HASH tables; one word elsewhere).
     counted_region
         Vertices at which an activation has counted its current path already.
+    uncounted_entries
+        Edges into the counted region on which a path begins that nothing counts.
     has_cold_counter
         Whether there is a counter `COLD_COUNTER`.
     pair_edges
@@ -74,6 +76,7 @@ class InstrumentationPlan:
     registers: int = 1
     key_words: int = 1
     counted_region: frozenset[int] = frozenset()
+    uncounted_entries: frozenset[int] = frozenset()
     has_cold_counter: bool = False
     pair_edges: tuple[int, ...] = ()
     trace_edges: tuple[int, ...] = ()

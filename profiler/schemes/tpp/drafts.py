@@ -140,7 +140,10 @@ def draft(inputs: DraftInputs, cold: frozenset[int] = frozenset()) -> Draft:
     if not _has_path_code(actions):
         natural, table, addressing = Table.NONE, Table.NONE, None
     return Draft(
-        _instrumentation(actions, table, addressing, numbering.total, placement),
+        replace(
+            _instrumentation(actions, table, addressing, numbering.total, placement),
+            uncounted_entries=graphs.uncounted_entries(placement),
+        ),
         cold,
         graphs,
         obvious,

@@ -239,8 +239,8 @@ class TppPlan:
         """
         block, graphs = end.block, self.graphs
         if block in self.plan.counted_region:
-            if not self.graphs.counts_cold and block in graphs.poisoned:
-                return None  # the last count may be of a path before
+            if end.last is None and not graphs.counts_cold and block in graphs.poisoned:
+                return None
             if end.last is None:
                 raise ValueError(f"{self.cfg.name}: block {block} reached without a count")
             return None if end.last == COLD_COUNTER else self._prefix(end.last, block)

@@ -124,6 +124,14 @@ class HotGraphs:
             combined = _ignoring_cold(combined)
         return {edge: combined[edge] for edge in sorted(combined) if combined[edge]}
 
+    def uncounted_entries(self, placement: Placement) -> frozenset[int]:
+        """Return the edges that lead cold paths to where hot ones have been counted, uncounted."""
+        if self.counts_cold:
+            return frozenset()
+        counted = placement.counted_region
+        starts = ((edge.id, self._start(edge, ends, counted)) for edge, ends in self._left_out())
+        return frozenset(edge for edge, action in starts if isinstance(action, CountColdPath))
+
     def _tested(self, edge: Edge, action: Action) -> Action:
         if isinstance(action, CountPath) and edge.source in self.poisoned:
             return CountHotPath(action.constant, action.on_back_edge)
