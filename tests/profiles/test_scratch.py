@@ -80,7 +80,8 @@ def test_it_works_without_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_directory_without_permissions_is_removed(tmp_path: Path) -> None:
     """By a user who needs them: a child gives up being root."""
     tmp_path.chmod(0o777)
-    for parent in tmp_path.parents[:2]:
+    own = (parent for parent in tmp_path.parents if parent.name.startswith(("pytest-", "popen-")))
+    for parent in own:
         parent.chmod(parent.stat().st_mode | 0o011)
     child = os.fork()
     if child == 0:
