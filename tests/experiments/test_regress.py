@@ -534,7 +534,15 @@ def test_names_of_programs_tell_them_apart() -> None:
 def test_a_setting_survives_being_recorded(tmp_path: Path) -> None:
     profile = tmp_path / "p"
     profile.write_bytes(b"x")
-    options = SchemeOptions(cold=2.5, loop=0.0, cold_always=True, path_limit=9, weights=profile)
+    options = SchemeOptions(
+        cold=2.5,
+        loop=0.0,
+        cold_always=True,
+        count_obvious=True,
+        no_cold_counter=True,
+        path_limit=9,
+        weights=profile,
+    )
     setting = Setting("tpp(2.5,0)", "tpp", options)
     facts = regress.describe(setting, tmp_path)
     restored = regress.restore(setting.name, facts, tmp_path)
