@@ -68,6 +68,7 @@ EDGE_MODES = (
     "kiter-1",
     "uniform",
     "qpt-edge",
+    "qpt-mixed",
 )
 """Settings that tell every edge's count."""
 SETTINGS = {
@@ -186,7 +187,8 @@ def test_edge_counts_are_equal(run: Run) -> None:
 
 
 def test_block_counts_are_equal(run: Run) -> None:
-    names = [name for name in SETTINGS if name.startswith("qpt-") and name != "qpt-edge"]
+    edges = ("qpt-edge", "qpt-mixed")
+    names = [name for name in SETTINGS if name.startswith("qpt-") and name not in edges]
     for routines in run.routines(*names):
         for routine in routines:
             assert routine.reading.blocks == routine.events.block_counts
