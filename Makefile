@@ -6,7 +6,7 @@
 # make mutants  break the code on purpose, hundreds of times, and see whether the tests notice
 # make bench  speed, as a table
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
-#               docs/results-wcet.md: KITER's tables on the programs of KITER
+#               docs/results-wcet.md: the same on the suite wcet, the programs of KITER
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
@@ -51,7 +51,7 @@ mutants: $(VENV)/.installed-dev toolchain
 
 results: $(VENV)/.installed-dev toolchain
 	$(BIN)/simprof table --all --suite $(SUITE) --markdown -o docs/results.md
-	$(BIN)/simprof table kiter3 kiter4 --suite wcet --markdown -o docs/results-wcet.md
+	$(BIN)/simprof table --all --suite wcet --markdown -o docs/results-wcet.md
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py
