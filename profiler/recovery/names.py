@@ -31,6 +31,8 @@ class RoutineNames:
     def match(self, routine: ControlFlowGraph, patterns: Iterable[str]) -> str | None:
         """Return the first name of a routine that any glob pattern matches, None without one."""
         wanted = tuple(patterns)
+        if not wanted:
+            return None  # most runs select nothing: then no name is looked up or demangled
         for name in self.of(routine):
             for text in dict.fromkeys((name, demangle(name))):
                 if any(fnmatchcase(text, pattern) for pattern in wanted):
