@@ -28,11 +28,13 @@ class KLoop:
 def _avoiding(cfg: ControlFlowGraph, source: int, avoided: int) -> set[int]:
     """Vertices reached from `source` on ways that do not pass `avoided`."""
     found = {source} - {avoided}
-    while True:
-        more = {e.target for e in cfg.edges if e.source in found} - found - {avoided}
-        if not more:
-            return found
+    left = list(found)
+    while left:
+        vertex = left.pop()
+        more = {cfg.edges[e].target for e in cfg.out_edges[vertex]} - found - {avoided}
         found |= more
+        left += more
+    return found
 
 
 def iterated_loops(cfg: ControlFlowGraph, k: int) -> list[KLoop]:

@@ -103,9 +103,9 @@ def test_compile_helper_builds_once(
 def test_continuous_integration_needs_everything_and_runs_everything() -> None:
     """No toolchain, no green; and pytest is last, so that its counts end the output."""
     assert "exec make ci" in (ROOT / ".ci" / "run").read_text().splitlines()
-    shown = subprocess.run(
-        ["make", "--dry-run", "ci"], cwd=ROOT, capture_output=True, text=True, check=True
-    )
+    command = ["make", "--no-print-directory", "--dry-run", "ci"]
+    clean = {name: text for name, text in os.environ.items() if not name.startswith("MAKE")}
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, env=clean)
     *before, last = shown.stdout.splitlines()
     assert "tools/install_toolchain.sh" in before
     assert {"pytest", "--long", "--strict-skips"} <= set(last.split())
