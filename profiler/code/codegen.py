@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from profiler.code.block_code import BlockPlace, fold_slot_blocks, place_blocks
 from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.generators import join, needs, snippet_body
-from profiler.code.layout import CounterLayout, CounterSpace
+from profiler.code.layout import STACK_REGISTERS, CounterLayout, CounterSpace
 from profiler.code.places import find_place
 from profiler.code.registers import LOCAL_ORDER, mask, members
 from profiler.code.sites import Place, Where
@@ -130,6 +130,14 @@ class RoutineCode:
         return len(self.snippets) + len(self.block_snippets) + len(self.block_end_snippets)
 
 
+class WordsNeededError(Exception):
+    """Path registers need `count` words of memory beside the stack (`CounterLayout.words`)."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__(count)
+        self.count = count
+
+
 def generate(
     cfg: ControlFlowGraph,
     plan: InstrumentationPlan,
@@ -154,6 +162,8 @@ def generate(
     ------
     AssemblyError
         There is no code for an action, or it needs more registers than there are.
+    WordsNeededError
+        The layout has too few words for path registers.
     """
     folded, blocks, block_ends = fold_slot_blocks(cfg, plan, context.shared_slots)
     actions = {**folded, **dict.fromkeys(runs_into_code(cfg, folded, context), ())}
@@ -234,9 +244,14 @@ def _access(
     if together.conditions and context.machine is MachineKind.SPARCV8:
         clobbered = (*clobbered, *HASH_REGISTERS)  # by restoring condition codes
     first, *others = choose_registers(plan.registers, using, mask(*clobbered), context)
-    mixed = len({place.site.frame.depth for place in using}) > 1
+    registers = (first, *others)
+    depths = {place.site.frame.depth for place in using}
+    mixed = len(depths) > 1
+    words = STACK_REGISTERS if depths == {1} else context.argument_words
+    if registers.count(None) - words > layout.words:
+        raise WordsNeededError(registers.count(None) - words)
     return CounterAccess(
-        table, addressing, layout, first, context, generators, tuple(others), mixed
+        table, addressing, layout, first, context, generators, tuple(others), mixed, words
     )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cache, cached_property
 
 from profiler.code.frames import Frames, FrameState, Slot, slots
+from profiler.code.layout import STACK_REGISTERS
 from profiler.code.liveness import CodeFacts, Liveness, code_facts, needs_place_after
 from profiler.code.registers import abi, mask
 from profiler.code.sites import Place, Site
@@ -48,6 +49,9 @@ class RoutineContext:
         Of the routine's code; None where there is no code and every register is free.
     use
         Which registers code may take without saving them.
+    has_caller
+        Whether a routine calls this one: the system starts a program's first one, and puts the
+        program's arguments where a caller keeps words for its callee.
 
     Attributes
     ----------
@@ -62,8 +66,10 @@ class RoutineContext:
         machine: MachineKind,
         analysis: RoutineAnalysis | None,
         use: RegisterUse = RegisterUse.LIVENESS,
+        has_caller: bool = True,
     ) -> None:
         self.use = use
+        self.has_caller = has_caller
         self.machine = machine
         self.is64 = machine is MachineKind.SPARCV9
         self.abi = abi(self.is64)
@@ -81,7 +87,7 @@ class RoutineContext:
     def using(self, use: RegisterUse) -> RoutineContext:
         """Return the context of the same routine for code that takes other registers."""
         if use not in self._others:
-            self._others[use] = RoutineContext(self.machine, self.analysis, use)
+            self._others[use] = RoutineContext(self.machine, self.analysis, use, self.has_caller)
         return self._others[use]
 
     @cached_property
@@ -170,10 +176,34 @@ class RoutineContext:
         site = self._sites.get((live, state))
         if site is None:
             frame_size = None if self.analysis is None else self.analysis.frames.frame_size
-            words = self._slots(state, frame_size)
+            usable = state.depth or self.has_argument_words
+            words = self._slots(state, frame_size) if usable else ()
             kept = live | self.abi.reserved | self._withheld
             site = self._sites[live, state] = Site(kept, state, words)
         return site
+
+    @cached_property
+    def has_argument_words(self) -> bool:
+        """Whether code may save registers in the words that the routine's caller keeps.
+
+        It does so before a routine's `save`, behind its `restore`, or in a leaf. What is named in
+        between does not matter.
+        """
+        return 0 not in self._named_words
+
+    @cached_property
+    def argument_words(self) -> int:
+        """How many of these words may keep path registers for as long as the routine is active."""
+        return 0 if self._named_words else STACK_REGISTERS
+
+    @cached_property
+    def _named_words(self) -> frozenset[int]:
+        """Depths at which these words are something else."""
+        if self.analysis is None:
+            return frozenset()
+        if not self.has_caller:
+            return frozenset({0})
+        return self.analysis.frames.named_argument_words(self.abi)
 
     @cached_property
     def _slots(self) -> Callable[[FrameState, int | None], tuple[Slot, ...]]:
@@ -204,13 +234,17 @@ class ProgramContexts:
         """Return the context of routine number `routine`."""
         if routine not in self._known:
             cfg = self._recovered.routines[routine]
-            machine = self._recovered.program.machine
-            self._known[routine] = context_of(cfg, self.facts, machine)
+            program = self._recovered.program
+            called = cfg.address != program.entry
+            self._known[routine] = context_of(cfg, self.facts, program.machine, has_caller=called)
         return self._known[routine]
 
 
-def context_of(cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind) -> RoutineContext:
-    """Analyse a routine and return its context."""
+def context_of(
+    cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind, *, has_caller: bool = True
+) -> RoutineContext:
+    """Analyse a routine and return its context (`has_caller`: see `RoutineContext`)."""
     liveness = Liveness(cfg, facts, abi(machine is MachineKind.SPARCV9))
     frames = Frames(cfg, facts, liveness.blocks)
-    return RoutineContext(machine, RoutineAnalysis(cfg, liveness, frames))
+    analysis = RoutineAnalysis(cfg, liveness, frames)
+    return RoutineContext(machine, analysis, has_caller=has_caller)

@@ -7,7 +7,7 @@ At depth 1 slots lie in the routine's frame, made larger: between the area at %s
 traps and callees use (which moves down with %sp) and the part that the code reaches through
 %fp (which stays), so that neither `alloca` nor outgoing arguments meet them. At depth 0 they are
 the argument words that every caller keeps for its callee above its own save area (6 words at
-%sp + 128, with 32 bits 6 words at %sp + 68).
+%sp + 128, with 32 bits 6 words at %sp + 68), unless the routine uses these itself.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from simulator.isa.assembler import Register, fits_simm13
 from simulator.isa.effects import Window
 
-_SP = int(Register.SP)
+_SP, _FP = int(Register.SP), int(Register.FP)
 SLOTS = 5
 """At depth 0: three for registers that a snippet frees, one for a path register in memory, and one
 more for a register of V8 code (in 32-bit leaves it overlaps the first, which is wider only in
@@ -88,6 +88,25 @@ class Frames:
         )
         self.frame_size = self._frame_size()
         self._states = self._solve(cfg)
+
+    def named_argument_words(self, abi: Abi) -> frozenset[int]:
+        """Depths at which the routine itself names argument words that its caller keeps.
+
+        Routines with `...` store their arguments there, leaves by %sp (depth 0) and others by %fp.
+        """
+        first, last = (abi.bias + 128, abi.bias + 175) if abi.is64 else (68, 91)
+        depths = set()
+        for block, code in enumerate(self._blocks):
+            for position in range(code.count):
+                word = int(self._facts.words[code.first + position])
+                base = word >> 14 & 31
+                if word >> 30 < 2 or base not in (_SP, _FP) or not word >> 13 & 1:
+                    continue
+                state = self.before(block, position)
+                offset = _simm13(word) - (0 if state.depth else state.lowered)
+                if first <= offset <= last and base == (_FP if state.depth else _SP):
+                    depths.add(min(state.depth, 1))
+        return frozenset(depths)
 
     def before(self, block: int, position: int) -> FrameState:
         """State before instruction `position` of `block`."""

@@ -7,7 +7,7 @@ one to the next, so that the pool of nodes at the end of each can grow.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from profiler.plan.actions import COLD_COUNTER
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -51,8 +51,8 @@ class CounterLayout:
         Edge counter 0.
     cold
         The counter of cold paths: for an array the word below its counter 0 (TPP A.1).
-    words_base
-        Words of path registers that have no place on the stack (`stack_words`).
+    words_base, words
+        Words of path registers that have no place on the stack (`stack_words`); how many.
     first_source, first_destination
         What the routine's numbers 0 of logged sources and destinations are in the program.
     """
@@ -63,6 +63,7 @@ class CounterLayout:
     words_base: int = ARRAYS_BASE
     first_source: int = 1
     first_destination: int = 1
+    words: int = 0
 
     def path_counter(self, number: int) -> int:
         """Address of path counter `number` of an array."""
@@ -101,7 +102,8 @@ class CounterSpace:
         else:
             path_base = self._take(plan.path_counters)
         edge_base = self._take(plan.edge_counters)
-        words_base = self._take(2 * max(plan.registers - STACK_REGISTERS, 0))
+        words = max(plan.registers - STACK_REGISTERS, 0)
+        words_base = self._take(2 * words)
         sources, destinations = self._sources, self._destinations
         self._sources += plan.log_sources
         self._destinations += plan.log_destinations
@@ -111,7 +113,11 @@ class CounterSpace:
                 "the counters of all routines do not fit their memory: select fewer routines "
                 "with --routine"
             )
-        return CounterLayout(path_base, edge_base, cold, words_base, sources, destinations)
+        return CounterLayout(path_base, edge_base, cold, words_base, sources, destinations, words)
+
+    def with_words(self, layout: CounterLayout, words: int) -> CounterLayout:
+        """Return the layout that was placed last with so many words for path registers."""
+        return replace(layout, words_base=self._take(2 * words), words=words)
 
     def _take(self, counters: int) -> int:
         base = self._array

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.code.codegen import RoutineCode, generate
+from profiler.code.codegen import RoutineCode, WordsNeededError, generate
 from profiler.code.context import RoutineContext
 from profiler.code.layout import CounterSpace
 from profiler.code.snippet_parts import Generators
@@ -63,8 +63,12 @@ class Pricer:
         AssemblyError
             There is no code for an action, or it needs more registers than there are.
         """
-        layout = self._space.place(plan)
-        return generate(cfg, plan, context.using(self._use), layout, self._generators)
+        layout, context = self._space.place(plan), context.using(self._use)
+        try:
+            return generate(cfg, plan, context, layout, self._generators)
+        except WordsNeededError as needed:
+            layout = self._space.with_words(layout, needed.count)
+            return generate(cfg, plan, context, layout, self._generators)
 
     def price(
         self,

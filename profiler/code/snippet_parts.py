@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from profiler.code.context import RoutineContext
-from profiler.code.layout import COUNTER_SIZE, CounterLayout
+from profiler.code.layout import COUNTER_SIZE, STACK_REGISTERS, CounterLayout
 from profiler.plan.plan import Addressing, Table
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Instruction, Register
@@ -93,6 +93,8 @@ class CounterAccess:
         Path registers 1 and up.
     mixed
         Whether path registers are used both inside and outside the routine's own window.
+    argument_words
+        How many words for path registers the routine's caller keeps on the stack.
     """
 
     table: Table
@@ -103,6 +105,7 @@ class CounterAccess:
     generators: Mapping[type, Generator]
     others: tuple[PathRegister, ...] = ()
     mixed: bool = False
+    argument_words: int = STACK_REGISTERS
 
     @property
     def registers(self) -> tuple[PathRegister, ...]:

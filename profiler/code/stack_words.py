@@ -4,8 +4,9 @@ With at most one path register in memory a snippet has the slots of its site (`f
 them take, at depth 0 and in routines that use them at both depths, the six argument words that
 every caller keeps for its callee; a snippet that then frees registers lowers %sp for its own time,
 as does one that frees more than there are slots for. Path registers beyond six live at fixed
-addresses instead: a routine that is entered again while it is active would need them on the
-stack, so this is exact only for those without recursion.
+addresses instead, as do all where the routine uses those argument words itself: a routine that is
+entered again while it is active would need them on the stack, so this is exact only for those
+without recursion.
 """
 
 from __future__ import annotations
@@ -33,7 +34,14 @@ def temporary_frame(abi: Abi) -> int:
     return abi.minimum_frame + 8 * SAVED_AT_MOST + 15 & -16
 
 
-def path_words(site: Site, abi: Abi, count: int, mixed: bool, static: int) -> tuple[Slot, ...]:
+def path_words(
+    site: Site,
+    abi: Abi,
+    count: int,
+    mixed: bool,
+    static: int,
+    argument_words: int = STACK_REGISTERS,
+) -> tuple[Slot, ...]:
     """Return the words of `count` path registers in memory.
 
     Parameters
@@ -42,15 +50,19 @@ def path_words(site: Site, abi: Abi, count: int, mixed: bool, static: int) -> tu
         Whether both depths use them, so that they must be in the caller's frame.
     static
         Address of the words beside the stack; their slots' base is %g0.
+    argument_words
+        How many of the words that the caller keeps are free.
     """
     if site.frame.depth and not mixed:
         words = [site.slots[k] for k in FRAME_PATH_SLOTS[:count]]
+        on_stack = STACK_REGISTERS
     else:
         base, lowered = (R.FP, 0) if site.frame.depth else (R.SP, site.frame.lowered)
         order = (3, 0, 1, 2, 4, 5) if abi.is64 else (5, 0, 1, 2, 3, 4)
         first, size = (abi.bias + 128, 8) if abi.is64 else (68, 4)
-        words = [Slot(base, first + size * k + lowered) for k in order[:count]]
-    beyond = range(len(words) - STACK_REGISTERS, count - STACK_REGISTERS)
+        on_stack = argument_words
+        words = [Slot(base, first + size * k + lowered) for k in order[: min(count, on_stack)]]
+    beyond = range(len(words) - on_stack, count - on_stack)
     return (*words, *(Slot(R.G0, static + _STATIC_WORD * k) for k in beyond))
 
 

@@ -210,7 +210,12 @@ class Writer:
         inside = [k for k, register in enumerate(self.access.registers) if register is None]
         access = self.access
         words = path_words(
-            self.site, access.context.abi, len(inside), access.mixed, access.layout.words_base
+            self.site,
+            access.context.abi,
+            len(inside),
+            access.mixed,
+            access.layout.words_base,
+            access.argument_words,
         )
         return dict(zip(inside, words, strict=True))
 
