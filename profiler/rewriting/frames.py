@@ -1,0 +1,71 @@
+"""Room for the stack words of snippets: the frames of a routine's copy are larger.
+
+Snippets keep words in a frame between the area at %sp, which the routine's callees and window traps
+use, and what the routine reaches through %fp (`code.frames`). So the copy's `save` takes more off
+%sp: the words of snippets, and above them what the routine stores for its callees beyond six words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from profiler.code.context import RoutineContext
+from profiler.code.emission import Emission
+from profiler.code.frames import FRAME_SLOTS
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Instruction, Register, fits_simm13
+
+R = Register
+
+_SAVE = 0x3C
+_WORD = 8
+
+
+def uses_stack_words(emission: Emission) -> bool:
+    """Whether code keeps anything on the stack."""
+    return any(
+        instruction.word >> 30 == 3 and instruction.word >> 14 & 31 in (R.SP, R.FP)
+        for piece in emission.pieces
+        for instruction in piece.snippet.instructions
+    )
+
+
+def growth(words: Iterable[int], context: RoutineContext) -> int:
+    """Return by how many bytes a routine's frames grow.
+
+    Parameters
+    ----------
+    words
+        The routine's instructions.
+    """
+    abi = context.abi
+    outgoing = 0
+    for word in words:
+        if word >> 30 in (2, 3) and word >> 14 & 31 == R.SP and word & 1 << 13:
+            outgoing = max(outgoing, signed(word) - abi.bias - abi.minimum_frame + _WORD)
+    return _WORD * FRAME_SLOTS + outgoing + 15 & -16
+
+
+def is_save(word: int) -> bool:
+    """Whether a word is `save %sp, ..., %sp`."""
+    is_op = word >> 30 == 2 and word >> 19 & 63 == _SAVE
+    return is_op and word >> 14 & 31 == R.SP and word >> 25 & 31 == R.SP
+
+
+def moves_stack(word: int) -> bool:
+    """Whether an instruction that is no `save` or `restore` changes %sp."""
+    is_arithmetic = word >> 30 == 2 and word >> 19 & 63 < _SAVE
+    return is_arithmetic and word >> 25 & 31 == R.SP and word >> 19 & 63 not in (0x34, 0x35, 0x30)
+
+
+def larger_save(word: int, more: int) -> tuple[Instruction, ...]:
+    """Return a `save` that takes `more` bytes more off %sp."""
+    if word & 1 << 13 and fits_simm13(signed(word) - more):
+        return (asm.arithmetic("save", R.SP, signed(word) - more, R.SP),)
+    return (Instruction(f".word {word:#010x}", word), asm.arithmetic("add", R.SP, -more, R.SP))
+
+
+def signed(word: int) -> int:
+    """Return the signed immediate of a word."""
+    value = word & 0x1FFF
+    return value - 0x2000 if value & 0x1000 else value

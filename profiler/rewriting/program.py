@@ -1,0 +1,235 @@
+"""A whole program with a scheme's code in its place: copies of its routines beside the old code.
+
+What lies where: the segment begins with room for the new program header table, then come the table
+of conditions (at a multiple of 1024), the other run-time routines, the start and dump code, and the
+copies. Of the old code, one word changes at each place that can be reached by its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from profiler.code.codegen import RoutineCode
+from profiler.code.context import ProgramContexts
+from profiler.code.emission import Emission, emit
+from profiler.code.runtime.conditions import restore_routine
+from profiler.code.runtime.routines import ROUTINES, Routines
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.rewriting.calls import CallPlaces
+from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
+from profiler.rewriting.transfers import jump
+from simulator.isa.assembler import Fixup, FixupKind, Instruction
+from simulator.isa.assembly import Assembly, Item, Label, assemble, link
+from simulator.isa.decode import HAS_DELAY_SLOT
+
+ALIGNMENT = 1024
+"""Of the table of conditions, which comes first."""
+_NOTHING = Emission({}, {}, ())
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The routines that were copied, and those that were left alone.
+
+    Attributes
+    ----------
+    routines
+        Routine number -> its copy.
+    left
+        Routine number -> why it keeps its old code only.
+    """
+
+    routines: Mapping[int, RoutineCopy]
+    left: Mapping[int, str]
+
+
+@dataclass(frozen=True)
+class Rewritten:
+    """The new segment's code, and the words of the old code that change.
+
+    Attributes
+    ----------
+    base
+        Where the code begins.
+    code
+        Its words, big-endian.
+    labels
+        What is where in it.
+    patches
+        Old address -> new word.
+    """
+
+    base: int
+    code: bytes
+    labels: Mapping[str, int] = field(repr=False)
+    patches: Mapping[int, int] = field(repr=False)
+
+
+def copy_routines(
+    recovered: RecoveredProgram,
+    contexts: ProgramContexts,
+    codes: Mapping[int, RoutineCode],
+) -> Copies:
+    """Copy all routines that can be copied, those in `codes` with the code of a scheme."""
+    left: dict[int, str] = dict(_not_copied(recovered))
+    calls = CallPlaces(recovered)
+    emissions = {
+        number: emit(recovered.routines[number], contexts.of(number), code)
+        for number, code in codes.items()
+        if number not in left
+    }
+    while True:
+        entries = _entry_labels(recovered, left)
+        copies: dict[int, RoutineCopy] = {}
+        before = len(left)
+        for number, cfg in enumerate(recovered.routines):
+            if number in left:
+                continue
+            copier = Copier(
+                number,
+                cfg,
+                contexts.of(number),
+                emissions.get(number, _NOTHING),
+                recovered.code,
+                calls,
+                recovered.call_aliases,
+                recovered.no_return_calls,
+                partial(_label_of, entries),
+            )
+            try:
+                copies[number] = copier.make()
+            except NotRewritableError as reason:
+                left[number] = str(reason)
+        left |= _clashing(recovered, copies, left)
+        if len(left) == before:
+            return Copies(copies, left)
+
+
+def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
+    """Return the routines that cannot be copied whatever their copies would be."""
+    irregular = dict(recovered.irregular)
+    found = {}
+    for number, cfg in enumerate(recovered.routines):
+        late = any(cfg.address in places for places in recovered.program.late_code)
+        strange = [irregular[b.start + 4 * k] for b in cfg.blocks for k in range(b.instructions)
+                   if b.start + 4 * k in irregular]  # fmt: skip
+        if late:
+            found[number] = "the program writes its code when it starts"
+        elif strange:
+            found[number] = strange[0]
+    return found
+
+
+def _label_of(entries: Mapping[int, str], address: int) -> str:
+    """Return the label of a copy that is entered by an old address, else that of the old code."""
+    return entries.get(address, f"old.{address:x}")
+
+
+def _entry_labels(recovered: RecoveredProgram, left: Mapping[int, str]) -> dict[int, str]:
+    """Return the labels of the ways into all copies, by old address."""
+    starts = (
+        cfg.blocks[cfg.edges[edge].target].start
+        for number, cfg in enumerate(recovered.routines)
+        if number not in left
+        for edge in cfg.out_edges[cfg.entry]
+    )
+    return {start: f"entry.{start:x}" for start in starts}
+
+
+def _clashing(
+    recovered: RecoveredProgram, copies: Mapping[int, RoutineCopy], left: Mapping[int, str]
+) -> dict[int, str]:
+    """Return routines whose old code would be changed where old code still executes."""
+    code = recovered.code
+    kept = {site for copy in copies.values() for site in copy.kept_calls}
+    busy = kept | {site + 4 for site in kept}
+    for number in left:
+        for block in recovered.routines[number].blocks:
+            for address in range(block.start, block.end, 4):
+                if HAS_DELAY_SLOT[code.lists.kinds[code.index(address)]]:
+                    busy.add(address + 4)
+    return {
+        number: f"the delay slot at {min(busy & copy.redirects.keys()):#x} is entered, too"
+        for number, copy in copies.items()
+        if busy & copy.redirects.keys()
+    }
+
+
+def assemble_program(
+    recovered: RecoveredProgram,
+    copies: Copies,
+    base: int,
+    more: Sequence[Item],
+    routines: Sequence[Routines] = (),
+) -> Rewritten:
+    """Put everything at its address.
+
+    Parameters
+    ----------
+    base
+        Where the code begins, a multiple of `ALIGNMENT`.
+    more
+        Start and dump code; `simprof.entry` in it is the copy of the program's entry.
+    routines
+        The scheme's run-time routines.
+
+    Raises
+    ------
+    AssemblyError
+        Something is out of reach.
+    """
+    machine = recovered.program.machine
+    table = list(restore_routine())
+    table += [Instruction(".word 0", 0)] * ((-_size(table) % ALIGNMENT) >> 2)
+    items: list[Item] = [*table]
+    for routine in (*ROUTINES, *routines):
+        items += routine(machine)
+    items += more
+    for copy in copies.routines.values():
+        items += copy.items
+    outside = {f"old.{a:x}": a for a in _old_addresses(items)}
+    entries = {
+        f"entry.{address:x}": label
+        for copy in copies.routines.values()
+        for address, (label, _) in copy.entries.items()
+    }
+    items = [_renamed(item, entries) for item in items]
+    entry = f"entry.{recovered.program.entry:x}"
+    first = entries.get(entry, f"old.{recovered.program.entry:x}")
+    items = [_renamed(item, {"simprof.entry": first}) for item in items]
+    outside.setdefault(f"old.{recovered.program.entry:x}", recovered.program.entry)
+    linked = assemble(items, base, outside)
+    return Rewritten(base, linked.code, linked.labels, _patches(recovered, copies, linked, entries))
+
+
+def _size(items: Sequence[Item]) -> int:
+    return 4 * sum(isinstance(item, Instruction) for item in items)
+
+
+def _old_addresses(items: Sequence[Item]) -> set[int]:
+    symbols = {i.fixup.symbol for i in items if isinstance(i, Instruction) and i.fixup is not None}
+    return {int(symbol[4:], 16) for symbol in symbols if symbol.startswith("old.")}
+
+
+def _renamed(item: Item, names: Mapping[str, str]) -> Item:
+    if isinstance(item, Label) or item.fixup is None or item.fixup.symbol not in names:
+        return item
+    return Instruction(item.text, item.word, Fixup(item.fixup.kind, names[item.fixup.symbol]))
+
+
+def _patches(
+    recovered: RecoveredProgram, copies: Copies, linked: Assembly, entries: Mapping[str, str]
+) -> dict[int, int]:
+    """Return the words of the old code that change."""
+    patches: dict[int, int] = {}
+    for copy in copies.routines.values():
+        for address, label in copy.redirects.items():
+            patches[address] = link(jump(label), address, linked.labels).word
+        for site, target in copy.kept_calls.items():
+            name = entries.get(f"entry.{target:x}") if target is not None else None
+            if name is not None:
+                call = Instruction("call", 1 << 30, Fixup(FixupKind.DISP30, name))
+                patches[site] = link(call, site, linked.labels).word
+    return patches
