@@ -1,0 +1,1 @@
+"""Instrumented programs: the code that is added to them, and what they write."""
