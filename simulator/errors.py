@@ -32,3 +32,7 @@ class UnsupportedError(SimulatorError):
 
 class UsageError(SimulatorError):
     """An option, or a file named by one, cannot be used."""
+
+
+class RewritingError(SimulatorError):
+    """A program that cannot be rewritten with certainty."""

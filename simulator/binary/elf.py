@@ -10,7 +10,7 @@ Steps
 5. `_code_ranges`, `_read_symbols`.
 6. The DWARF line table is read by pyelftools when it is first asked for (`dwarf_lines`).
 
-The layout of the structures is that of the System V gABI and the SPARC psABI supplements.
+The layout of the structures is in `elf_format`.
 
 pyelftools, which reads the debugging information, does not read the headers, for two reasons.
 Speed: headers and symbols of a static C++ program (4.5 MB, 7,000 symbols) take it 0.17 s, and
@@ -24,12 +24,33 @@ from __future__ import annotations
 import hashlib
 import itertools
 import stat
-import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from simulator.binary.dwarf_lines import DwarfLineTable
+from simulator.binary.elf_format import (
+    FORMATS_32,
+    FORMATS_64,
+    PF_R,
+    PF_W,
+    PF_X,
+    PT_DYNAMIC,
+    PT_GNU_STACK,
+    PT_INTERP,
+    PT_LOAD,
+    SHF_ALLOC,
+    SHF_EXECINSTR,
+    SHT_DYNSYM,
+    SHT_NOBITS,
+    SHT_PROGBITS,
+    SHT_SYMTAB,
+    STT_FUNC,
+    STT_GNU_IFUNC,
+    STT_NOTYPE,
+    STT_OBJECT,
+    RecordFormats,
+)
 from simulator.binary.program import Binding, MachineKind, Program, Range, Segment, Symbol
 from simulator.errors import ProgramFileError
 
@@ -58,40 +79,8 @@ _OTHER_MACHINES = {
 _OTHER_SYSTEMS = {2: "NetBSD", 6: "Solaris", 9: "FreeBSD", 12: "OpenBSD"}
 
 _ET_REL, _ET_EXEC, _ET_DYN, _ET_CORE = 1, 2, 3, 4
-_PT_LOAD, _PT_DYNAMIC, _PT_INTERP, _PT_GNU_STACK = 1, 2, 3, 0x6474E551
-_PF_X, _PF_W, _PF_R = 1, 2, 4
 _DT_NULL, _DT_NEEDED, _DT_FLAGS_1, _DF_1_PIE = 0, 1, 0x6FFFFFFB, 0x08000000
-_SHT_PROGBITS, _SHT_SYMTAB, _SHT_NOBITS, _SHT_DYNSYM = 1, 2, 8, 11
-_SHF_ALLOC, _SHF_EXECINSTR = 2, 4
-_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_GNU_IFUNC = 0, 1, 2, 10
 _BINDINGS = {0: Binding.LOCAL, 1: Binding.GLOBAL, 2: Binding.WEAK, 10: Binding.GLOBAL}
-
-
-@dataclass(frozen=True)
-class _RecordFormats:
-    """`struct` formats of one ELF class; field order is normalised by the readers."""
-
-    header: struct.Struct
-    program_header: struct.Struct
-    section_header: struct.Struct
-    symbol: struct.Struct
-    dynamic: struct.Struct
-
-
-_FORMATS_64 = _RecordFormats(
-    struct.Struct(">16xHHIQQQIHHHHHH"),
-    struct.Struct(">IIQQQQQQ"),
-    struct.Struct(">IIQQQQIIQQ"),
-    struct.Struct(">IBBHQQ"),
-    struct.Struct(">qQ"),
-)
-_FORMATS_32 = _RecordFormats(
-    struct.Struct(">16xHHIIIIIHHHHHH"),
-    struct.Struct(">IIIIIIII"),
-    struct.Struct(">IIIIIIIIII"),
-    struct.Struct(">IIIBBH"),
-    struct.Struct(">iI"),
-)
 
 
 @dataclass(frozen=True)
@@ -103,7 +92,7 @@ class _Header:
     program_header_count: int
     sections: int  # file offset, 0 where there are none
     section_count: int
-    formats: _RecordFormats
+    formats: RecordFormats
 
     @property
     def is64(self) -> bool:
@@ -238,14 +227,14 @@ def _read_header(data: bytes) -> _Header:
         raise _Refusal(f"has unknown ELF version {data[6]}; link it again")
     if data[7] in _OTHER_SYSTEMS:
         raise _Refusal(f"is a program for {_OTHER_SYSTEMS[data[7]]}; build it for Linux")
-    formats = _FORMATS_64 if machine is MachineKind.SPARCV9 else _FORMATS_32
+    formats = FORMATS_64 if machine is MachineKind.SPARCV9 else FORMATS_32
     if len(data) < formats.header.size:
         raise _Refusal("is truncated inside its ELF header; copy or link it again")
     return _check_header(machine, formats, formats.header.unpack_from(data), len(data))
 
 
 def _check_header(
-    machine: MachineKind, formats: _RecordFormats, fields: tuple[int, ...], size: int
+    machine: MachineKind, formats: RecordFormats, fields: tuple[int, ...], size: int
 ) -> _Header:
     kind, _, version, entry, phoff, shoff, _, _, phentsize, phnum, shentsize, shnum, _ = fields
     if kind == _ET_REL:
@@ -285,12 +274,12 @@ def _read_program_headers(header: _Header, data: bytes) -> tuple[_ProgramHeader,
 
 
 def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
-    if any(entry.kind == _PT_INTERP for entry in headers):
+    if any(entry.kind == PT_INTERP for entry in headers):
         raise _Refusal('is dynamically linked; link with "-static"')
     tags = [
         pair
         for entry in headers
-        if entry.kind == _PT_DYNAMIC
+        if entry.kind == PT_DYNAMIC
         for pair in _dynamic_tags(header, entry, data)
     ]
     if any(tag == _DT_NEEDED for tag, _ in tags):
@@ -316,7 +305,7 @@ def _read_segments(
 ) -> tuple[Segment, ...]:
     segments = []
     for entry in headers:
-        if entry.kind != _PT_LOAD or entry.memory_size == 0:
+        if entry.kind != PT_LOAD or entry.memory_size == 0:
             continue
         # `strip` leaves segments without content (.bss alone) beyond the file's end.
         if entry.file_size and entry.offset + entry.file_size > len(data):
@@ -333,9 +322,9 @@ def _read_segments(
                 address=start,
                 data=data[entry.offset : entry.offset + entry.file_size],
                 memory_size=entry.memory_size,
-                readable=bool(entry.flags & _PF_R),
-                writable=bool(entry.flags & _PF_W),
-                executable=bool(entry.flags & _PF_X),
+                readable=bool(entry.flags & PF_R),
+                writable=bool(entry.flags & PF_W),
+                executable=bool(entry.flags & PF_X),
             )
         )
     segments.sort(key=lambda segment: segment.address)
@@ -370,7 +359,7 @@ def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
     for index in range(header.section_count):
         fields = record.unpack_from(data, header.sections + index * record.size)
         _, kind, flags, address, offset, size, link, *_ = fields
-        if kind not in (0, _SHT_NOBITS) and size and offset + size > len(data):
+        if kind not in (0, SHT_NOBITS) and size and offset + size > len(data):
             raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
         sections.append(_Section(kind, flags, address, offset, size, link))
     return tuple(sections)
@@ -380,11 +369,11 @@ def _code_ranges(
     sections: Sequence[_Section], segments: Sequence[Segment], bias: int, header_end: int
 ) -> tuple[tuple[Range, ...], tuple[Range, ...]]:
     """Split what holds instructions into (code, late code); see `Program`."""
-    wanted = _SHF_ALLOC | _SHF_EXECINSTR
+    wanted = SHF_ALLOC | SHF_EXECINSTR
     spans = [
         Range(section.address + bias, section.address + bias + section.size)
         for section in sections
-        if section.flags & wanted == wanted and section.kind == _SHT_PROGBITS and section.size
+        if section.flags & wanted == wanted and section.kind == SHT_PROGBITS and section.size
     ]
     code: list[Range] = []
     late: list[Range] = []
@@ -424,14 +413,14 @@ def _header_end(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -
 def _program_headers_address(header: _Header, headers: Sequence[_ProgramHeader], bias: int) -> int:
     for entry in headers:
         inside = header.program_headers - entry.offset
-        if entry.kind == _PT_LOAD and 0 <= inside < entry.file_size:
+        if entry.kind == PT_LOAD and 0 <= inside < entry.file_size:
             return entry.address + inside + bias
     return 0
 
 
 def _stack_executable(headers: Sequence[_ProgramHeader]) -> bool:
     """Linux: executable where no PT_GNU_STACK says otherwise."""
-    return all(entry.flags & _PF_X for entry in headers if entry.kind == _PT_GNU_STACK)
+    return all(entry.flags & PF_X for entry in headers if entry.kind == PT_GNU_STACK)
 
 
 def _read_symbols(
@@ -441,8 +430,8 @@ def _read_symbols(
     data: bytes,
     bias: int,
 ) -> tuple[Symbol, ...]:
-    tables = [s for s in sections if s.kind == _SHT_SYMTAB] or [
-        s for s in sections if s.kind == _SHT_DYNSYM
+    tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
+        s for s in sections if s.kind == SHT_DYNSYM
     ]
     symbols = {
         symbol
@@ -473,7 +462,7 @@ def _table_symbols(
         kind, binding = info & 15, _BINDINGS.get(info >> 4)
         if section == 0 or binding is None or name_offset >= len(strings):
             continue
-        if kind not in (_STT_NOTYPE, _STT_OBJECT, _STT_FUNC, _STT_GNU_IFUNC):
+        if kind not in (STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC):
             continue
         end = strings.find(b"\0", name_offset)
         name = strings[name_offset : end if end >= 0 else None]
@@ -481,7 +470,7 @@ def _table_symbols(
         home = _segment_at(address, segments)
         if not name or home is None:
             continue
-        is_function = kind in (_STT_FUNC, _STT_GNU_IFUNC) and home.executable
+        is_function = kind in (STT_FUNC, STT_GNU_IFUNC) and home.executable
         room = home.address + home.memory_size - address
         text = name.decode("utf-8", "backslashreplace")
         yield Symbol(text, address, min(size, room), binding, is_function)

@@ -145,7 +145,7 @@ def start_process(
 
 
 def load_segments(program: Program, memory: Memory) -> int:
-    """Map and fill the program's segments; return the end of its data (where the break starts).
+    """Map and fill the program's segments; return the end of the last (where the break starts).
 
     A page that two segments share gets the rights of both.
     """
@@ -153,8 +153,7 @@ def load_segments(program: Program, memory: Memory) -> int:
         memory.map(start, end - start, rights)
     for segment in program.segments:
         memory.load(segment.address, segment.data)
-    ends = [s.address + s.memory_size for s in program.segments if s.writable]
-    return max(ends or [s.address + s.memory_size for s in program.segments])
+    return max(s.address + s.memory_size for s in program.segments)
 
 
 def _page_runs(segments: Sequence[Segment]) -> list[tuple[int, int, Protection]]:

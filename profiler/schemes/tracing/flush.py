@@ -63,7 +63,7 @@ def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
         asm.sethi(TRACE_END, _END),
         asm.sethi(TRACE_BUFFER, _AT),
         asm.sethi(TRACE_SIZE, _LEFT),
-        *_write(name, _TRAP[is64]),
+        *_write(name, is64),
         *_move_slack(TRACE_SIZE * (8 if packed else 1)),
         asm.mov(_NUMBER, R.G1),
         *([asm.write_state(_FLAGS, 0, "%ccr")] if flags else []),
@@ -72,21 +72,26 @@ def flush_routine(machine: MachineKind, packed: bool) -> tuple[Item, ...]:
     )
 
 
-def _write(name: str, trap: int) -> list[Item]:
-    """Write until nothing is left or a write fails."""
+def _write(name: str, is64: bool) -> list[Item]:
+    """Write until nothing is left or a write fails.
+
+    That is told by carry, which qemu-user sets and clears only in xcc of 64-bit programs.
+    """
+    done = f"{name}.done"
+    failed = asm.branch_predicted("cs", "%xcc", done) if is64 else asm.branch("cs", done)
     return [
         Label(f"{name}.again"),
         asm.load("ld", _END, DESCRIPTOR, R.O0),
         asm.mov(_AT, R.O1),
         asm.mov(_LEFT, R.O2),
         asm.mov(_WRITE, R.G1),
-        asm.trap_always(trap),
-        asm.branch("cs", f"{name}.done"),
+        asm.trap_always(_TRAP[is64]),
+        failed,
         asm.arithmetic("sub", _LEFT, R.O0, _LEFT),
         asm.cmp(_LEFT, 0),
         asm.branch("g", f"{name}.again"),
         asm.arithmetic("add", _AT, R.O0, _AT),
-        Label(f"{name}.done"),
+        Label(done),
     ]
 
 

@@ -1,0 +1,376 @@
+"""How an instrumented program writes its counter file, without the C library.
+
+`simprof.exit` is where a copy of a routine branches to that would have called exit(2) or
+exit_group(2): %g1 and %o0 are the system call's; the file is written and the call made.
+`simprof.dump` is called, writes the file as it is now, and changes nothing but %o7 (and icc on V8,
+whose programs cannot put it back).
+
+Steps
+-----
+1. `_last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
+   descriptor that the program closed loses it.
+2. `_header_and_regions`: the header, then the regions of memory.
+3. `_frames`: the stack, so that unfinished activations can be told. The number of words, then the
+   words. The first word is %o7 of the code that came here: in a leaf, the call that it returns
+   behind; in `simprof.dump`, its caller. Then come %i7 of each frame that has another one below
+   it, innermost first: the addresses of calls. Frames have ascending, aligned addresses, up to that
+   at the program's start.
+4. `_finish`: the last line; the file gets its name only now.
+
+Where anything fails, the part is removed, and the program says so on descriptor 2 and goes on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
+from profiler.code.runtime.prologue import save_smallest_frame
+from profiler.rewriting.guest_memory import (
+    FRAMES,
+    FRAMES_END,
+    NAME,
+    NAME_LENGTH,
+    PART,
+    START_STACK,
+    Memory,
+)
+from profiler.rewriting.parts import (
+    CLOSE,
+    OPEN,
+    RENAME,
+    UNLINK,
+    WRITE,
+    Part,
+    Reference,
+    Width,
+    constant,
+    find_base,
+    resolve,
+    text,
+    words,
+)
+from profiler.rewriting.walk import steps
+from profiler.schemes.tracing.flush import (
+    DESCRIPTOR,
+    POSITION,
+    TRACE_END,
+    TRACE_SIZE,
+)
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembly import Item, Label
+from simulator.isa.sparc import O_CREAT, O_TRUNC
+
+R = Register
+
+EXIT = "simprof.exit"
+DUMP = "simprof.dump"
+TRAILER = b"simprof\n"
+
+_BODY, _PUT, _OVER = f"{DUMP}.body", f"{DUMP}.put", f"{EXIT}.over"
+_CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
+_BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
+_O_WRONLY = 1
+_O_LARGEFILE = 0x40000
+_PERMISSIONS = 0o666
+_FLUSH_WINDOWS = 0x81580000
+_FLUSH_TRAP = 3
+_FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
+
+_G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L6, R.L7
+
+
+def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Item, ...]:
+    """Return the code of both ways to write the counter file, to be assembled anywhere.
+
+    Parameters
+    ----------
+    header
+        What the file begins with.
+    """
+    width = Width(machine)
+    parts: list[Part] = [
+        *_entries(width, memory.trace),
+        Label(_BODY),
+        asm.mov(R.O7, _BACK),
+        asm.mov(R.G1, _G1),
+        *width.keep(_FLAGS),
+        _flush_windows(machine),
+        *find_base(f"{DUMP}.base"),
+        *_open(width),
+        *_header_and_regions(width, len(header), bool(memory.dumped)),
+        *_frames(width),
+        *_finish(width),
+        *_give_up(width),
+        *_put(width),
+        *text(f"{DUMP}.trailer", TRAILER),
+        *text(f"{DUMP}.before", _BEFORE_NAME),
+        *text(f"{DUMP}.behind", _BEHIND_NAME),
+        *words(
+            f"{DUMP}.regions",
+            (w for d in memory.dumped for w in (d.address, d.size or 0, d.end or 0)),
+        ),
+        Label(f"{DUMP}.regions_end"),
+        *text(f"{DUMP}.header", header),
+    ]
+    return resolve(parts, f"{DUMP}.base")
+
+
+def _entries(width: Width, trace: str | None) -> list[Part]:
+    call: list[Part] = [asm.call(_BODY), asm.nop()]
+    return [
+        Label(EXIT),
+        save_smallest_frame(width.machine),
+        *(_last_tokens(trace) if trace else []),
+        *call,
+        asm.restore(),
+        width.trap,
+        Label(_OVER),
+        *words(f"{EXIT}.never", [0]),
+        Label(DUMP),
+        save_smallest_frame(width.machine),
+        *call,
+        asm.ret(),
+        asm.restore(),
+    ]
+
+
+def _flush_windows(machine: MachineKind) -> Instruction:
+    if machine is MachineKind.SPARCV8:
+        return asm.trap_always(_FLUSH_TRAP)
+    return Instruction("flushw", _FLUSH_WINDOWS)
+
+
+def _last_tokens(trace: str) -> list[Part]:
+    """Write what the buffer of the trace holds (step 1); a byte that has some bits counts."""
+    units = TRACE_SIZE * (8 if trace == "bits" else 1)
+    if trace == "bits":
+        to_bytes = [asm.arithmetic("add", R.O2, 7, R.O2), asm.shift("srl", R.O2, 3, R.O2)]
+    else:
+        to_bytes = [asm.shift("srl", R.O2, 0, R.O2)]  # the position is negative, of 32 bits
+    return [
+        asm.mov(R.G1, _G1),
+        asm.sethi(TRACE_END, R.O3),
+        asm.load("ld", R.O3, DESCRIPTOR, _FILE),
+        asm.load("ld", R.O3, POSITION, R.O2),
+        asm.sethi(units, R.O1),
+        asm.arithmetic("add", R.O2, R.O1, R.O2),
+        *to_bytes,
+        asm.sethi(TRACE_BUFFER, R.O1),
+        asm.call(_PUT),
+        asm.nop(),
+        asm.mov(_G1, R.G1),
+    ]
+
+
+def _open(width: Width) -> list[Part]:
+    flags = _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
+    return [
+        asm.sethi(PART, R.O0),
+        *constant(flags, R.O1),
+        asm.mov(_PERMISSIONS, R.O2),
+        *width.call(OPEN),
+        width.branch("cs", _FAILED),
+        asm.mov(R.O0, _FILE),
+    ]
+
+
+def _write(width: Width) -> list[Part]:
+    """Write %o2 bytes from %o1 on, or give up."""
+    return [asm.call(_PUT), asm.nop(), width.branch("cs", _CUT), asm.nop()]
+
+
+def _put(width: Width) -> list[Part]:
+    """Return the leaf that writes %o2 bytes from %o1 on; carry tells that it could not."""
+    return [
+        Label(_PUT),
+        asm.mov(_FILE, R.O0),
+        *width.call(WRITE),
+        width.branch("cs", f"{_PUT}.end"),
+        asm.nop(),
+        asm.arithmetic("subcc", R.O2, R.O0, R.O2),
+        asm.branch("ne", _PUT),
+        asm.arithmetic("add", R.O1, R.O0, R.O1),
+        Label(f"{_PUT}.end"),
+        asm.retl(),
+        asm.nop(),
+    ]
+
+
+def _header_and_regions(width: Width, header: int, any_region: bool) -> list[Part]:
+    """Write the first parts of the file (step 2)."""
+    first = [Reference(f"{DUMP}.header", R.O1), *constant(header, R.O2), *_write(width)]
+    if not any_region:
+        return first
+    return [
+        *first,
+        Reference(f"{DUMP}.regions", _AT),
+        Reference(f"{DUMP}.regions_end", _END),
+        Label(f"{DUMP}.region"),
+        asm.load("ld", _AT, 0, R.O1),
+        asm.load("ld", _AT, 8, R.O3),
+        asm.cmp(R.O3, 0),
+        asm.branch("e", f"{DUMP}.sized"),
+        asm.load("ld", _AT, 4, R.O2),
+        asm.load("ld", R.O3, 0, R.O2),
+        asm.arithmetic("sub", R.O2, R.O1, R.O2),
+        Label(f"{DUMP}.sized"),
+        *_write(width),
+        asm.arithmetic("add", _AT, 12, _AT),
+        asm.cmp(_AT, _END),
+        asm.branch("ne", f"{DUMP}.region"),
+        asm.nop(),
+    ]
+
+
+def _frames(width: Width) -> list[Part]:
+    """Write how many words there are, then the words (step 3)."""
+    returns = width.bias + _RETURN_WORD * width.word
+    return [
+        asm.sethi(RUNTIME_DATA, R.O0),
+        width.load(R.O0, START_STACK, _STACK),
+        asm.mov(R.FP, _AT),
+        asm.mov(1, _END),
+        Label(f"{DUMP}.count"),
+        *_next_frame(width, f"{DUMP}.counted"),
+        asm.mov(R.O0, _AT),
+        asm.branch("a", f"{DUMP}.count"),
+        asm.arithmetic("add", _END, 1, _END),
+        Label(f"{DUMP}.counted"),
+        asm.sethi(FRAMES, R.O1),
+        asm.store("st", _END, R.O1, 0),
+        asm.mov(4, R.O2),
+        *_write(width),
+        asm.mov(R.FP, _AT),
+        asm.sethi(FRAMES, _END),
+        width.store(R.I7, _END, 0),
+        asm.arithmetic("add", _END, width.word, _END),
+        Label(f"{DUMP}.frame"),
+        *_next_frame(width, f"{DUMP}.walked"),
+        width.load(_AT, returns, R.O2),
+        asm.mov(R.O0, _AT),
+        width.store(R.O2, _END, 0),
+        asm.arithmetic("add", _END, width.word, _END),
+        asm.sethi(FRAMES_END, R.O3),
+        asm.cmp(_END, R.O3),
+        asm.branch("ne", f"{DUMP}.frame"),
+        asm.sethi(FRAMES, R.O1),
+        asm.arithmetic("sub", R.O3, R.O1, R.O2),
+        *_write(width),
+        asm.branch("a", f"{DUMP}.frame"),
+        asm.sethi(FRAMES, _END),
+        Label(f"{DUMP}.walked"),
+        asm.sethi(FRAMES, R.O1),
+        asm.arithmetic("sub", _END, R.O1, R.O2),
+        *_write(width),
+    ]
+
+
+def _next_frame(width: Width, stop: str) -> list[Part]:
+    """Leave in %o0 the frame behind that at `_AT`; go to `stop` where there is none."""
+    return [
+        width.load(_AT, width.bias + _FP_WORD * width.word, R.O0),
+        asm.cmp(R.O0, _AT),
+        width.branch("leu", stop),
+        asm.cmp(R.O0, _STACK),
+        width.branch("gu", stop),
+        asm.arithmetic("add", R.O0, width.bias, R.O1),
+        asm.arithmetic("andcc", R.O1, 7, R.G0),
+        asm.branch("ne", stop),
+        asm.nop(),
+    ]
+
+
+def _finish(width: Width) -> list[Part]:
+    """End the file, give it its name, and go back (step 4)."""
+    return [
+        Reference(f"{DUMP}.trailer", R.O1),
+        asm.mov(len(TRAILER), R.O2),
+        *_write(width),
+        asm.mov(_FILE, R.O0),
+        *width.call(CLOSE),
+        width.branch("cs", _GONE),
+        asm.sethi(PART, R.O0),
+        asm.sethi(NAME, R.O1),
+        *width.call(RENAME),
+        width.branch("cs", _GONE),
+        asm.nop(),
+        Label(_DONE),
+        asm.mov(_G1, R.G1),
+        *width.put_back(_FLAGS),
+        asm.jmpl(_BACK, 8, R.G0),
+        asm.nop(),
+    ]
+
+
+def _give_up(width: Width) -> list[Part]:
+    """Remove what has been written, and say so."""
+    return [
+        Label(_CUT),
+        asm.mov(_FILE, R.O0),
+        *width.call(CLOSE),
+        Label(_GONE),
+        asm.sethi(PART, R.O0),
+        *width.call(UNLINK),
+        Label(_FAILED),
+        *_say(width, [Reference(f"{DUMP}.before", R.O1), asm.mov(len(_BEFORE_NAME), R.O2)]),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        *_say(width, [asm.sethi(NAME, R.O1), asm.load("ld", R.O2, NAME_LENGTH, R.O2)]),
+        *_say(width, [Reference(f"{DUMP}.behind", R.O1), asm.mov(len(_BEHIND_NAME), R.O2)]),
+        asm.branch("a", _DONE),
+        asm.nop(),
+    ]
+
+
+def _say(width: Width, what: list[Part]) -> list[Part]:
+    return [asm.mov(2, R.O0), *what, *width.call(WRITE)]
+
+
+def exit_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int = 1) -> int:
+    """Return the instructions from `simprof.exit` to the system call, that included.
+
+    Parameters
+    ----------
+    frames
+        Words of the stack in the file, at least 1.
+
+    All system calls succeed, and write all at once.
+    """
+    items = dump_items(machine, memory, header)
+    last = (False, False) if memory.trace else ()
+    return steps(items, EXIT, (*last, *_outcomes(machine, memory, frames)), _OVER)
+
+
+def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
+    """Return the instructions that a call of `simprof.dump` executes, without that call.
+
+    Parameters are those of `exit_cost`.
+    """
+    return steps(dump_items(machine, memory, header), DUMP, _outcomes(machine, memory, frames))
+
+
+def _outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
+    """Yield the outcomes of the branches of the common part, in the order met."""
+    written = (False, False, False)
+    yield False
+    yield from written
+    for index, region in enumerate(memory.dumped):
+        yield region.end is None
+        yield from written
+        yield index + 1 < len(memory.dumped)
+    another, none = (False, False, False), True
+    yield from another * (frames - 1)
+    yield none
+    yield from written
+    most = (FRAMES_END - FRAMES) // Width(machine).word
+    for stored in range(2, frames + 1):
+        yield from another
+        yield stored % most != 0
+        if stored % most == 0:
+            yield from written
+    yield none
+    yield from written  # the rest
+    yield from written  # the last line
+    yield from (False, False)

@@ -1,0 +1,192 @@
+"""ELF files as records that can be changed and written again.
+
+`ElfImage` holds headers as they stand in a file; where in the file contents lie is for
+`elf_writer` to decide. Only files that `elf.load` has accepted are read here.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+from simulator.binary.elf_format import FORMATS_32, FORMATS_64, PT_LOAD, SHT_NOBITS, RecordFormats
+
+CLASS_64 = 2
+IDENT_SIZE = 16
+
+
+@dataclass(frozen=True)
+class FileHeader:
+    """The ELF header behind its first 16 bytes; fields in the file's order."""
+
+    kind: int
+    machine: int
+    version: int
+    entry: int
+    program_headers: int
+    sections: int
+    flags: int
+    size: int
+    program_header_size: int
+    program_header_count: int
+    section_size: int
+    section_count: int
+    names: int
+
+
+@dataclass(frozen=True)
+class ProgramHeader:
+    """A program header, fields named alike in both classes."""
+
+    kind: int
+    flags: int
+    offset: int
+    address: int
+    physical: int
+    file_size: int
+    memory_size: int
+    alignment: int
+
+    @property
+    def loaded(self) -> bool:
+        """Whether it is a segment that is mapped."""
+        return self.kind == PT_LOAD
+
+    def covers(self, offset: int, size: int) -> bool:
+        """Whether the segment has a range of the file, which is not empty."""
+        return self.offset <= offset and offset + size <= self.offset + self.file_size
+
+
+@dataclass(frozen=True)
+class SectionHeader:
+    """A section header; fields in the file's order, which is that of both classes."""
+
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    alignment: int
+    entry_size: int
+
+    @property
+    def in_file(self) -> bool:
+        """Whether the file holds bytes of it."""
+        return self.kind not in (0, SHT_NOBITS) and self.size > 0
+
+
+@dataclass(frozen=True)
+class ElfImage:
+    """What a file says about itself, and the file.
+
+    Attributes
+    ----------
+    header, program_headers, sections
+        Its headers, in the file's order.
+    data
+        The whole file.
+    """
+
+    is64: bool
+    header: FileHeader
+    program_headers: tuple[ProgramHeader, ...]
+    sections: tuple[SectionHeader, ...]
+    data: bytes
+
+    @property
+    def formats(self) -> RecordFormats:
+        """How its records are laid out."""
+        return FORMATS_64 if self.is64 else FORMATS_32
+
+    @property
+    def segments(self) -> list[ProgramHeader]:
+        """The segments that are mapped and not empty, by address."""
+        loads = [p for p in self.program_headers if p.loaded and p.memory_size]
+        return sorted(loads, key=lambda p: p.address)
+
+    def content(self, section: SectionHeader) -> bytes:
+        """Return a section's bytes in the file."""
+        return self.data[section.offset : section.offset + section.size]
+
+    def section_name(self, section: SectionHeader) -> bytes:
+        """Return a section's name; empty where it has none."""
+        if self.header.names >= len(self.sections):
+            return b""
+        names = self.sections[self.header.names]
+        start = names.offset + section.name
+        return self.data[start : names.offset + names.size].split(b"\0", 1)[0]
+
+
+def read_image(data: bytes) -> ElfImage:
+    """Read the headers of a file that `elf.load` accepts."""
+    is64 = data[4] == CLASS_64
+    formats = FORMATS_64 if is64 else FORMATS_32
+    header = FileHeader(*formats.header.unpack_from(data))
+    programs = tuple(
+        _program_header(is64, fields)
+        for fields in _records(
+            formats.program_header, data, header.program_headers, header.program_header_count
+        )
+    )
+    count = header.section_count if header.sections else 0
+    sections = tuple(
+        SectionHeader(*fields)
+        for fields in _records(formats.section_header, data, header.sections, count)
+    )
+    return ElfImage(is64, header, programs, sections, data)
+
+
+def _records(record: struct.Struct, data: bytes, offset: int, count: int) -> list[tuple[int, ...]]:
+    return [record.unpack_from(data, offset + k * record.size) for k in range(count)]
+
+
+def _program_header(is64: bool, fields: tuple[int, ...]) -> ProgramHeader:
+    if is64:
+        return ProgramHeader(*fields)
+    kind, offset, address, physical, file_size, memory_size, flags, alignment = fields
+    return ProgramHeader(kind, flags, offset, address, physical, file_size, memory_size, alignment)
+
+
+def pack_header(image: ElfImage) -> bytes:
+    """Return the ELF header's bytes."""
+    h = image.header
+    fields = (
+        h.kind, h.machine, h.version, h.entry, h.program_headers, h.sections, h.flags, h.size,
+        h.program_header_size, h.program_header_count, h.section_size, h.section_count, h.names,
+    )  # fmt: skip
+    return image.data[:IDENT_SIZE] + image.formats.header.pack(*fields)[IDENT_SIZE:]
+
+
+def pack_program_header(image: ElfImage, p: ProgramHeader) -> bytes:
+    """Return a program header's bytes."""
+    if image.is64:
+        fields = (
+            p.kind, p.flags, p.offset, p.address, p.physical, p.file_size, p.memory_size,
+            p.alignment,
+        )  # fmt: skip
+    else:
+        fields = (
+            p.kind, p.offset, p.address, p.physical, p.file_size, p.memory_size, p.flags,
+            p.alignment,
+        )  # fmt: skip
+    return image.formats.program_header.pack(*fields)
+
+
+def pack_section(image: ElfImage, s: SectionHeader) -> bytes:
+    """Return a section header's bytes."""
+    return image.formats.section_header.pack(
+        s.name, s.kind, s.flags, s.address, s.offset, s.size, s.link, s.info, s.alignment,
+        s.entry_size,
+    )  # fmt: skip
+
+
+def pack_symbol(
+    image: ElfImage, name: int, info: int, section: int, value: int, size: int
+) -> bytes:
+    """Return a symbol's bytes."""
+    if image.is64:
+        return image.formats.symbol.pack(name, info, 0, section, value, size)
+    return image.formats.symbol.pack(name, value, size, info, 0, section)

@@ -1,0 +1,151 @@
+"""A tiny program with the start and the end of an instrumented one, for tests of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.rewriting.dump import EXIT, dump_items
+from profiler.rewriting.guest_memory import Memory
+from profiler.rewriting.parts import Width
+from profiler.rewriting.startup import ENTRY, START, start_items
+from profiler.schemes.tracing.flush import flush_routine
+from simulator.binary import elf
+from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item, Label, assemble
+from simulator.linux.files import Host
+from simulator.machine.machine import Machine
+from tests.oracles import qemu
+from tests.support.tiny_programs import DATA, program_file
+
+R = Register
+HEADER = b'simprof-counters/1\n{"made": "for a test"}\n'
+STATUS = 41
+
+
+def tiny(machine: MachineKind, depth: int, ending: Sequence[Item]) -> list[Item]:
+    """Return a program that shows its registers, calls itself `depth` times and ends in a leaf."""
+    width = Width(machine)
+    frame = 176 if width.is64 else 96
+    registers = [r for r in Register if r not in (R.G0, R.G4)]
+    return [
+        Label("main"),
+        asm.sethi(DATA, R.G4),
+        *(width.store(r, R.G4, width.word * r) for r in registers),
+        *([] if machine is MachineKind.SPARCV8 else [asm.read_state("%ccr", R.G1)]),
+        width.store(R.G1, R.G4, 0),
+        asm.mov(1, R.O0),
+        asm.mov(R.G4, R.O1),
+        asm.mov(32 * width.word, R.O2),
+        *width.call(4),
+        asm.mov(0, R.FP),
+        asm.arithmetic("sub", R.SP, frame, R.SP),
+        *asm.load_constant(depth, R.O0, False),
+        asm.call("deeper"),
+        asm.nop(),
+        Label("deeper"),
+        asm.arithmetic("save", R.SP, -frame, R.SP),
+        asm.arithmetic("subcc", R.I0, 1, R.O0),
+        asm.branch("neg", "leaf"),
+        asm.nop(),
+        Label("down"),
+        asm.call("deeper"),
+        asm.nop(),
+        Label("leaf"),
+        asm.call("end"),
+        asm.nop(),
+        Label("end"),
+        asm.mov(STATUS, R.O0),
+        asm.mov(1, R.G1),
+        *ending,
+    ]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a run did, and the files that it left."""
+
+    status: int
+    output: bytes
+    errors: bytes
+    instructions: int
+    files: Mapping[str, bytes]
+
+
+class Extended:
+    """The program, plain and with start and end, in a directory of its own.
+
+    `more` are instructions for its end; the plain program does nothing in their place.
+    """
+
+    def __init__(
+        self,
+        machine: MachineKind,
+        memory: Memory,
+        directory: Path,
+        depth: int = 3,
+        more: Sequence[Item] = (),
+    ) -> None:
+        self.machine, self.memory, self.directory = machine, memory, directory
+        self.plain, self.path = directory / "original", directory / "extended"
+        trap = Width(machine).trap
+        original = program_file(machine, tiny(machine, depth, [*(asm.nop() for _ in more), trap]))
+        self.plain.write_bytes(original)
+        program = elf.load(self.plain)
+        items = [
+            *start_items(machine, memory),
+            Label(ENTRY),
+            *tiny(machine, depth, [*more, asm.branch("a", EXIT, annul=True)]),
+            *dump_items(machine, memory, HEADER),
+            *(flush_routine(machine, memory.trace == "bits") if memory.trace else ()),
+        ]
+        room = find_room(program, HEADER_ROOM + 4 * len(items) * 3)
+        assert room is not None
+        code = assemble(items, room + HEADER_ROOM)
+        self.labels = code.labels
+        data = bytes(HEADER_ROOM) + code.code
+        self.path.write_bytes(
+            extend(original, program, {}, room, data, code.labels[START], code.labels)
+        )
+        for path in (self.plain, self.path):
+            path.chmod(0o755)
+
+    def frames(self, depth: int) -> list[int]:
+        """Return the words of the stack at the end."""
+        first, down = self.labels["deeper"] - 8, self.labels["down"]
+        return [self.labels["leaf"], *[down] * depth, first]
+
+    def here(self, path: Path, environment: Sequence[bytes] = ()) -> Result:
+        """Run on simprof's emulator."""
+        root = self._fresh("here")
+        output, errors = bytearray(), bytearray()
+        host = Host(root, writable=root, program=path, stdin=b"", stdout=output, stderr=errors)
+        machine = Machine(elf.load(path), environment=environment, host=host, argv0=b"program")
+        result = machine.run()
+        return Result(
+            result.status, bytes(output), bytes(errors), result.instructions, contents(root)
+        )
+
+    def under_qemu(self, path: Path, environment: Sequence[bytes] = ()) -> Result:
+        """Run under qemu-user, which reverses the environment."""
+        root = self._fresh("qemu")
+        pairs = [entry.decode().split("=", 1) for entry in reversed(environment)]
+        done = qemu.trace(path, environment=dict(pairs), directory=root)
+        run = done.run
+        return Result(run.status, run.output, run.errors, done.instructions, contents(root))
+
+    def _fresh(self, name: str) -> Path:
+        root = self.directory / name
+        root.mkdir(exist_ok=True)
+        for path in root.iterdir():
+            path.unlink()
+        return root
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Return the files of a directory."""
+    return {path.name: path.read_bytes() for path in root.iterdir()}

@@ -1,0 +1,96 @@
+"""Memory that is mapped and filled, and the counting of what code executes."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.code.layout import ARRAYS_BASE, PAIR_TABLE, RUNTIME_DATA, TABLES_BASE
+from profiler.code.runtime.hash_routine import BUCKETS, HEADS, initial_table
+from profiler.rewriting.guest_memory import Dumped, Memory, Run, filled, mapped
+from profiler.rewriting.parts import BASE, Reference, resolve, text
+from profiler.rewriting.walk import steps
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item, Label
+
+R = Register
+
+
+def test_pages_are_mapped_once() -> None:
+    memory = Memory(((ARRAYS_BASE + 8, 8), (PAIR_TABLE, 8), (ARRAYS_BASE + 8000, 300)))
+    assert mapped(memory) == [
+        (RUNTIME_DATA, 0x4000),
+        (PAIR_TABLE, 0x2000),
+        (ARRAYS_BASE, 0x4000),
+    ]
+    traced = Memory(memory.regions, trace="bits")
+    assert mapped(traced) == [(RUNTIME_DATA, 0xA000), (ARRAYS_BASE, 0x4000)]
+    assert mapped(Memory(((TABLES_BASE, 0),))) == [(RUNTIME_DATA, 0x4000)]
+
+
+def test_fills_are_runs_of_words() -> None:
+    table = initial_table(TABLES_BASE)
+    runs = filled(Memory((), ((TABLES_BASE, table), (ARRAYS_BASE, b"\0\0\0\1" * 3))))
+    assert Run(TABLES_BASE + HEADS, TABLES_BASE, BUCKETS) in runs
+    assert runs[-1] == Run(ARRAYS_BASE, 1, 3)
+    assert len(runs) == 5
+    memory = bytearray(len(table))
+    for run in runs[:-1]:
+        start = run.address - TABLES_BASE
+        memory[start : start + 4 * run.count] = run.word.to_bytes(4, "big") * run.count
+    assert memory == table
+
+
+@pytest.mark.parametrize("fill", [(ARRAYS_BASE + 2, b"1234"), (ARRAYS_BASE, b"123")])
+def test_a_fill_has_whole_words(fill: tuple[int, bytes]) -> None:
+    with pytest.raises(ValueError, match="not made of words"):
+        filled(Memory((), (fill,)))
+
+
+@pytest.mark.parametrize(("size", "end"), [(None, None), (4, 8)])
+def test_a_region_has_one_size(size: int | None, end: int | None) -> None:
+    with pytest.raises(ValueError, match="either a size or"):
+        Dumped(ARRAYS_BASE, size, end)
+
+
+def test_references_become_distances() -> None:
+    parts = [Label("base"), Reference("far", R.O1), asm.nop(), *text("far", b"abcde")]
+    items = resolve(parts, "base")
+    assert [i.text for i in items if not isinstance(i, Label)][:3] == [
+        "sethi %hi(0x0), %o1",
+        "or %o1, 16, %o1",
+        f"add {BASE.text}, %o1, %o1",
+    ]
+    assert [i.word for i in items if not isinstance(i, Label)][-2:] == [0x61626364, 0x65000000]
+
+
+CODE: list[Item] = [
+    Label("start"),
+    asm.call("known"),
+    asm.nop(),
+    Label("known"),
+    asm.call("leaf"),
+    asm.nop(),
+    Label("again"),
+    asm.branch("ne", "again", annul=True),
+    asm.nop(),
+    asm.trap_always(0x6D),
+    asm.branch("a", "elsewhere", annul=True),
+    Label("leaf"),
+    asm.branch("e", "out"),
+    asm.nop(),
+    asm.nop(),
+    Label("out"),
+    asm.retl(),
+    asm.nop(),
+]
+
+
+def test_steps() -> None:
+    assert steps(CODE, "start", (True, False)) == 2 + 2 + 4 + 1 + 2
+    assert steps(CODE, "start", (False, True, True, False)) == 2 + 2 + 5 + 5 + 2
+    assert steps(CODE, "leaf", (True,)) == 4
+    assert steps(CODE, "start", (True,), "again") == 8
+    for outcomes in ((True,), (True, False, False)):
+        with pytest.raises(ValueError, match="branches than outcomes"):
+            steps(CODE, "start", outcomes)

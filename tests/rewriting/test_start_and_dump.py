@@ -1,0 +1,253 @@
+"""Start and end of instrumented programs, on simprof's emulator and under qemu-user."""
+
+from __future__ import annotations
+
+import random
+import struct
+from pathlib import Path
+
+import pytest
+
+from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
+from profiler.code.runtime.hash_routine import FREE, POOL, initial_table
+from profiler.rewriting.dump import DUMP, dump_cost, exit_cost
+from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, LONGEST_NAME, NAME, Dumped, Memory
+from profiler.rewriting.parts import Width
+from profiler.rewriting.startup import chosen_name, start_cost
+from profiler.schemes.tracing.flush import (
+    POSITION,
+    TRACE_END,
+    TRACE_SIZE,
+    flush_instructions,
+    flush_name,
+)
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Register
+from simulator.isa.assembly import Item
+from tests.oracles import qemu
+from tests.rewriting.extended import HEADER, STATUS, Extended
+from tests.support.tiny_programs import DATA
+
+R = Register
+MACHINES = list(MachineKind)
+COUNTERS = struct.pack(">10I", 7, 7, 7, 0, 0, 1, 2, 3, 0xFFFFFFFF, 9)
+TABLE = initial_table(TABLES_BASE)
+MEMORY = Memory(
+    regions=((ARRAYS_BASE, 20000), (TABLES_BASE, 1 << 18)),
+    fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
+    dumped=(Dumped(ARRAYS_BASE, 48), Dumped(TABLES_BASE, None, TABLES_BASE + FREE)),
+)
+POSITION_WORD = Dumped(TRACE_END + POSITION, 4)
+ENVIRONMENT = (b"SIMPROF_OU=x", b"A=b", b"SIMPROF_OUT=counts", b"LATER=SIMPROF_OUT=not")
+pytestmark = pytest.mark.qemu
+
+
+def expected_file(extended: Extended, depth: int, regions: bytes) -> bytes:
+    word = "Q" if extended.machine is MachineKind.SPARCV9 else "I"
+    frames = extended.frames(depth)
+    stack = struct.pack(f">I{len(frames)}{word}", len(frames), *frames)
+    return HEADER + regions + stack + b"simprof\n"
+
+
+REGIONS = COUNTERS + bytes(8) + TABLE[:POOL]
+
+
+@pytest.mark.parametrize("depth", [0, 3, 1000])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_file_and_the_instructions(machine: MachineKind, depth: int, tmp_path: Path) -> None:
+    extended = Extended(machine, MEMORY, tmp_path, depth)
+    expected = expected_file(extended, depth, REGIONS)
+    frames = len(extended.frames(depth))
+    added = start_cost(machine, MEMORY, ENVIRONMENT) + exit_cost(machine, MEMORY, HEADER, frames)
+    for run in (extended.here, extended.under_qemu):
+        plain = run(extended.plain, ENVIRONMENT)
+        result = run(extended.path, ENVIRONMENT)
+        assert (result.status, result.errors) == (STATUS, b"")
+        assert result.output == plain.output != b""
+        assert result.files == {"counts": expected}
+        assert result.instructions == plain.instructions + added
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("words", [-1, 0, 1])
+def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_path: Path) -> None:
+    room = (FRAMES_END - FRAMES) // (8 if machine is MachineKind.SPARCV9 else 4)
+    depth = 2 * room + words - 2
+    memory = Memory(())
+    extended = Extended(machine, memory, tmp_path, depth)
+    frames = extended.frames(depth)
+    assert len(frames) == 2 * room + words
+    added = start_cost(machine, memory, ()) + exit_cost(machine, memory, HEADER, len(frames))
+    plain, result = extended.here(extended.plain), extended.here(extended.path)
+    assert result.files == {"simprof.out": expected_file(extended, depth, b"")}
+    assert result.instructions == plain.instructions + added
+
+
+@pytest.mark.parametrize("units", [0, 5, 17, 8])
+@pytest.mark.parametrize("kind", ["bytes", "bits"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> None:
+    """The buffer begins empty; what the program has put into it is written at the end."""
+    tokens = b"tokens of the trace."
+    memory = Memory((), ((TRACE_BUFFER, tokens),), (POSITION_WORD,), kind)
+    more = [
+        asm.sethi(TRACE_END, R.G2),
+        asm.load("ld", R.G2, POSITION, R.G3),
+        asm.arithmetic("add", R.G3, units, R.G3),
+        asm.store("st", R.G3, R.G2, POSITION),
+    ]
+    extended = Extended(machine, memory, tmp_path, 3, more)
+    added = start_cost(machine, memory, ENVIRONMENT) + exit_cost(machine, memory, HEADER, 5)
+    position = struct.pack(">i", units - TRACE_SIZE * (8 if kind == "bits" else 1))
+    written = tokens[: units if kind == "bytes" else (units + 7) // 8]
+    for run in (extended.here, extended.under_qemu):
+        plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
+        assert (result.status, result.errors, result.output) == (STATUS, b"", plain.output)
+        files = {"counts": expected_file(extended, 3, position), "counts.trace": written}
+        assert result.files == files
+        assert result.instructions == plain.instructions + added
+
+
+@pytest.mark.parametrize("kind", ["bytes", "bits"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path: Path) -> None:
+    """Under qemu-user a 64-bit system call leaves icc as it was: only xcc tells of an error."""
+    memory = Memory((), ((TRACE_BUFFER, b"tokens.."),), (), kind)
+    more = [
+        asm.sethi(TRACE_END, R.G2),
+        asm.store("st", R.G0, R.G2, POSITION),
+        asm.mov(-1, R.G3),
+        asm.arithmetic("addcc", R.G3, R.G3, R.G0),
+        asm.call(flush_name(kind == "bits")),
+        asm.nop(),
+        asm.mov(STATUS, R.O0),
+        asm.mov(1, R.G1),
+    ]
+    extended = Extended(machine, memory, tmp_path, 3, more)
+    added = start_cost(machine, memory, ENVIRONMENT) + exit_cost(machine, memory, HEADER, 5)
+    for run in (extended.here, extended.under_qemu):
+        plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
+        assert result.files["counts.trace"] == b"tokens..".ljust(TRACE_SIZE, b"\0")
+        flushed = flush_instructions(machine)
+        assert result.instructions == plain.instructions + added + flushed
+
+
+@pytest.mark.parametrize("kind", [None, "bits"])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_the_program_gets_the_descriptors_that_it_would_have_got(
+    machine: MachineKind, kind: str | None, tmp_path: Path
+) -> None:
+    """Its end status is the descriptor of a file that it opens, in place of 41."""
+    width = Width(machine)
+    opened = [
+        *asm.load_constant(NAME, R.O0, False),
+        *asm.load_constant(0x601, R.O1, False),
+        asm.mov(0o666, R.O2),
+        *width.call(5),
+        asm.mov(1, R.G1),
+    ]
+    extended = Extended(machine, Memory((), trace=kind), tmp_path, 3, opened)
+    assert extended.here(extended.path).status == 3
+    assert qemu.run(extended.path, directory=tmp_path).status == 3
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path: Path) -> None:
+    """The program shows its registers, lets dump write, and shows them again."""
+    width = Width(machine)
+    registers = [r for r in Register if r not in (R.G0, R.G4, R.O7)]
+    rng = random.Random(5)
+    values: list[Item] = []
+    for register in registers:
+        if register not in (R.SP, R.FP):
+            values += asm.load_constant(rng.getrandbits(31), register, False)
+    is_v8 = machine is MachineKind.SPARCV8
+
+    def show() -> list[Item]:
+        store = [width.store(r, R.G4, width.word * r) for r in registers]
+        flags = [] if is_v8 else [asm.read_state("%ccr", R.O7), width.store(R.O7, R.G4, 0)]
+        return [
+            *store,
+            *flags,
+            asm.mov(1, R.O0),
+            asm.mov(R.G4, R.O1),
+            asm.mov(32 * width.word, R.O2),
+            *width.call(4),
+        ]
+
+    twice: list[Item] = []
+    for middle in ([asm.nop()], [asm.call(DUMP), asm.nop()]):
+        twice += [*values, asm.sethi(DATA, R.G4), asm.cmp(R.L0, R.L1), *middle, *show()]
+    twice += [asm.mov(0, R.O0), asm.mov(1, R.G1)]
+    extended = Extended(machine, MEMORY, tmp_path, 3, twice)
+    for run in (extended.here, extended.under_qemu):
+        shown = run(extended.path, ENVIRONMENT).output
+        size = len(shown) // 3
+        assert shown[size : 2 * size] == shown[2 * size :]
+        assert any(shown[size + 8 :])
+    plain = extended.here(extended.plain, ENVIRONMENT).instructions
+    added = start_cost(machine, MEMORY, ENVIRONMENT) + exit_cost(machine, MEMORY, HEADER, 5)
+    dumped = dump_cost(machine, MEMORY, HEADER, 5)
+    result = extended.here(extended.path, ENVIRONMENT)
+    assert result.instructions == plain + added + dumped
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [(), (b"SIMPROF_OUT=",), (b"SIMPROF_OUT",), (b"SIMPROF_OUT=a", b"SIMPROF_OUT=b"), (b"",)],
+)
+@pytest.mark.parametrize("machine", MACHINES)
+def test_names(machine: MachineKind, environment: tuple[bytes, ...], tmp_path: Path) -> None:
+    extended = Extended(machine, MEMORY, tmp_path)
+    added = start_cost(machine, MEMORY, environment) + exit_cost(machine, MEMORY, HEADER, 5)
+    plain = extended.here(extended.plain, environment)
+    result = extended.here(extended.path, environment)
+    assert list(result.files) == [chosen_name(environment).decode()]
+    assert list(result.files) == ["a" if len(environment) == 2 else "simprof.out"]
+    assert result.instructions == plain.instructions + added
+
+
+@pytest.mark.parametrize("name", [b"none/such", b"x" * 300, b"y/" * LONGEST_NAME])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_place_that_cannot_be_written(machine: MachineKind, name: bytes, tmp_path: Path) -> None:
+    extended = Extended(machine, MEMORY, tmp_path)
+    environment = (b"SIMPROF_OUT=" + name,)
+    for run in (extended.here, extended.under_qemu):
+        plain, result = run(extended.plain, environment), run(extended.path, environment)
+        assert (result.status, result.output, result.files) == (STATUS, plain.output, {})
+        shown = name[:LONGEST_NAME]
+        assert result.errors == b"simprof: cannot write " + shown + b": no profile\n"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_part_that_cannot_get_its_name_is_removed(machine: MachineKind, tmp_path: Path) -> None:
+    extended = Extended(machine, MEMORY, tmp_path)
+    (tmp_path / "here").mkdir()
+    for run in (extended.here, extended.under_qemu):
+        environment = (b"SIMPROF_OUT=..",)
+        result = run(extended.path, environment)
+        assert (result.status, result.files) == (STATUS, {})
+        assert result.errors == b"simprof: cannot write ..: no profile\n"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_a_trace_that_cannot_be_written(machine: MachineKind, tmp_path: Path) -> None:
+    memory = Memory((), trace="bytes")
+    extended = Extended(machine, memory, tmp_path)
+    result = extended.here(extended.path, (b"SIMPROF_OUT=none/such",))
+    assert result.status == STATUS
+    assert result.errors.splitlines() == [
+        b"simprof: cannot write the trace beside the profile: no trace",
+        b"simprof: cannot write none/such: no profile",
+    ]
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_memory_that_is_not_free_stops_the_program(machine: MachineKind, tmp_path: Path) -> None:
+    memory = Memory(((0x204000, 8),))
+    extended = Extended(machine, memory, tmp_path)
+    for run in (extended.here, extended.under_qemu):
+        result = run(extended.path)
+        assert (result.status, result.output, result.files) == (125, b"", {})
+        assert result.errors.startswith(b"simprof: the memory of the counters is not free")
