@@ -8,6 +8,7 @@ one to the next, so that the pool of nodes at the end of each can grow.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from profiler.plan.actions import COLD_COUNTER
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -37,6 +38,13 @@ STACK_REGISTERS = 6
 TABLE_SPAN = 1 << 18
 """Bytes between two hash tables (a multiple of `hash_routine.TABLE_ALIGNMENT`): room for more than
 20,000 executed paths each."""
+
+
+class PairSlot(NamedTuple):
+    """A logged pair's slot in `PAIR_TABLE`: its address, and the word that it begins with."""
+
+    address: int
+    owner: int
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from profiler.request.request import OptionValue, RegisterUse, SchemeOptions, Ta
 
 if TYPE_CHECKING:
     from profiler.code.cost_samples import Samples
+    from profiler.code.layout import CounterLayout, PairSlot
     from profiler.code.runtime.routines import Routines
     from profiler.code.snippet_parts import Generator
     from profiler.graphs.cfg import ControlFlowGraph
@@ -168,6 +169,11 @@ def _no_cost(machine: MachineKind, sizes: Mapping[str, int]) -> int:
     return 0
 
 
+def _no_pairs(plan: RoutinePlan, layout: CounterLayout) -> tuple[PairSlot, ...]:
+    """No pairs of logging calls."""
+    return ()
+
+
 @dataclass(frozen=True)
 class SchemeCode:
     """A scheme's own SPARC code; the code of `plan.plan`'s actions is there already.
@@ -186,6 +192,9 @@ class SchemeCode:
         Beginning of a run-time routine's symbol -> kinds of own actions whose code may call it.
     run_cost
         Instructions that a whole run adds besides snippets, of the run's `sizes`.
+    pair_slots
+        Of a routine's plan and the layout of its counters: where its pairs of logging calls are
+        counted, in the order of `InstrumentationPlan.pair_edges`.
     """
 
     generators: Mapping[type, Generator] = field(default_factory=dict)
@@ -194,6 +203,7 @@ class SchemeCode:
     routine_costs: Callable[[MachineKind], Iterator[tuple[str, str]]] = _no_costs
     callers: Mapping[str, tuple[type, ...]] = field(default_factory=dict)
     run_cost: Callable[[MachineKind, Mapping[str, int]], int] = _no_cost
+    pair_slots: Callable[[RoutinePlan, CounterLayout], tuple[PairSlot, ...]] = _no_pairs
 
 
 def _nothing(plan: RoutinePlan) -> dict[str, Any]:

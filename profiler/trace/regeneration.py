@@ -26,7 +26,8 @@ Array = npt.NDArray[np.int64]
 Sink = Callable[[Array], None]
 """Receives the next executed blocks, by program-wide number."""
 
-_NO_EVENT = 1 << 62
+NO_EVENT = 1 << 62
+"""Crossings that no trace has."""
 _OUTPUT = 1 << 20
 _STACK = 1 << 12
 _MASK = (1 << 64) - 1
@@ -56,7 +57,7 @@ class Regeneration:
     problem: str | None
 
 
-class _StopError(Exception):
+class StopError(Exception):
     """Regeneration cannot go on; the text says why."""
 
 
@@ -108,7 +109,7 @@ class Regenerator:
             if self._trace.end is None:
                 self._advance(None)
             problem = self._final_check()
-        except _StopError as stop:
+        except StopError as stop:
             problem = str(stop)
         self._flush()
         state = self._state.tolist()
@@ -123,17 +124,17 @@ class Regenerator:
 
     def _begin(self) -> None:
         """Enter the program."""
-        first = self._trace.events[0].at if self._trace.events else _NO_EVENT
+        first = self._trace.events[0].at if self._trace.events else NO_EVENT
         if first == 0 or (self._end == 0 and self._trace.certain == 0):
             return
         if self._start == UNKNOWN:
-            raise _StopError("the program's entry is in no routine")
+            raise StopError("the program's entry is in no routine")
         self._cross(self._start)
 
     def _advance(self, event: TraceEvent | None) -> None:
         """Regenerate up to an event, or as far as the tokens lead."""
         state = self._state
-        state[kernel.LIMIT] = _NO_EVENT if event is None else event.at
+        state[kernel.LIMIT] = NO_EVENT if event is None else event.at
         state[kernel.EVENT_BITS] = -1 if event is None else event.bits
         state[kernel.CERTAIN] = self._trace.certain if event is None else event.at
         while True:
@@ -157,7 +158,7 @@ class Regenerator:
                     assert event is not None
                     self._go_towards(event)
                 case _:
-                    raise _StopError(self._reason(status))
+                    raise StopError(self._reason(status))
 
     def _reason(self, status: int) -> str:
         match status:
@@ -185,7 +186,7 @@ class Regenerator:
         if event.block != UNKNOWN and self._index.routine(event.block) == routine:
             way = free_way(cfg, tokens, block - first, event.block - first)
         if not way or len(way) != event.at - self._state[kernel.CROSSINGS]:
-            raise _StopError("no way leads from here to the event that is next")
+            raise StopError("no way leads from here to the event that is next")
         for edge in way:
             self._cross(first_edge + edge)
 
@@ -194,12 +195,12 @@ class Regenerator:
         state = self._state
         missing = event.bits - int(state[kernel.BITS])
         if missing not in (0, TARGET_BITS):
-            raise _StopError(f"its tokens do not fit the event at edge {event.at}")
+            raise StopError(f"its tokens do not fit the event at edge {event.at}")
         if event.bits > self._end:
-            raise _StopError(self._reason(kernel.NO_TOKEN))
+            raise StopError(self._reason(kernel.NO_TOKEN))
         state[kernel.BITS] = event.bits  # of a call that the event is about, its target
         if event.block != UNKNOWN and state[kernel.PLACE] not in (event.block, kernel.NOWHERE):
-            raise _StopError(f"it is elsewhere than the event at edge {event.at} says")
+            raise StopError(f"it is elsewhere than the event at edge {event.at} says")
         for edge in event.crossed:
             self._cross(edge)
         self._set_depth(event.depth, event.waiting)
@@ -223,7 +224,7 @@ class Regenerator:
             self._tables, self._stream, self._end, self._state, self._output, edge
         )
         if status != kernel.REACHED:
-            raise _StopError(self._reason(status))
+            raise StopError(self._reason(status))
 
     def _flush(self) -> None:
         written = int(self._state[kernel.WRITTEN])

@@ -4,7 +4,7 @@ There is one pair of routines, `hash_count_W` and `hash_count_W_back`, for each 
 Calling convention: %o0 = word 0, %o1 = address of the table, words 1 to W - 1 at `KEY_WORDS`.
 Registers and condition codes as with `hash_routine`. So are the steps, with these differences:
 
-- the bucket is that of the exclusive or of all words, the low 32 bits of `branch_codes.code_key`;
+- the bucket is that of the exclusive or of all words, the low 32 bits of `code_key`;
 - a key has W words, wherever it stands, and all are compared.
 
 A table is laid out as that of `hash_routine`, with nodes {W words, count, next}.
@@ -13,6 +13,7 @@ A table is laid out as that of `hash_routine`, with nodes {W words, count, next}
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -39,6 +40,7 @@ KEY_WORDS = RUNTIME_DATA + 0x800
 MAX_WORDS = 4
 """Words that a key may have; with 30 bits of labels each, no routine of glibc takes a fourth."""
 WORD_COUNTS = range(2, MAX_WORDS + 1)
+KEY_WORD_BITS = 32
 
 _KEY, _TABLE = R.I0, R.I1
 _HEAD, _NODE, _VALUE, _OTHER = R.L0, R.L1, R.L2, R.L3
@@ -93,6 +95,28 @@ class WordTable:
         links = [address + self.node_size, address + self.pool]
         words = [0] * (self.words + 2) + dummy + links + [address] * BUCKETS
         return b"".join(word.to_bytes(4, "big") for word in words)
+
+
+def code_key(words: Sequence[int]) -> int:
+    """Return the number of the path counter of a code.
+
+    It is the code where that is one word. Otherwise its low word is the words' exclusive or,
+    which is what the run-time routine hashes, and the words but the first stand above it.
+    """
+    folded = key = 0
+    for word in reversed(words):
+        folded ^= word
+        key = key << KEY_WORD_BITS | word
+    return key ^ words[0] ^ folded
+
+
+def key_code(key: int, word_count: int) -> tuple[int, ...]:
+    """Return the code, by word, that `code_key` made `key` of."""
+    mask = (1 << KEY_WORD_BITS) - 1
+    low, *others = (key >> KEY_WORD_BITS * at & mask for at in range(word_count))
+    for word in others:
+        low ^= word
+    return (low, *others)
 
 
 def word_routine_name(words: int, on_back_edge: bool) -> str:

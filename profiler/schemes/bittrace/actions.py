@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from profiler.code.runtime.word_hash_routine import code_key
 from profiler.plan.actions import Action, Execution
-from profiler.schemes.bittrace.branch_codes import code_key
 
 
 @dataclass(frozen=True)

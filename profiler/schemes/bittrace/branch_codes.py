@@ -36,7 +36,6 @@ from profiler.graphs.numbering import PathNumbering
 
 WORD_BITS = 31
 """Bits of a word: what is never negative in a 32-bit register."""
-KEY_WORD_BITS = 32
 Span = tuple[int, int]
 
 
@@ -178,28 +177,6 @@ class BranchCodes:
             assert self.decode(words, self.dag.cfg.exit) == path, (
                 f"path {number} is decoded as another one than it was encoded from"
             )
-
-
-def code_key(words: Sequence[int]) -> int:
-    """Return the number of the path counter of a code.
-
-    It is the code where that is one word. Otherwise its low word is the words' exclusive or,
-    which is what the run-time routine hashes, and the words but the first stand above it.
-    """
-    folded = key = 0
-    for word in reversed(words):
-        folded ^= word
-        key = key << KEY_WORD_BITS | word
-    return key ^ words[0] ^ folded
-
-
-def key_code(key: int, word_count: int) -> tuple[int, ...]:
-    """Return the code, by word, that `code_key` made `key` of."""
-    mask = (1 << KEY_WORD_BITS) - 1
-    low, *others = (key >> KEY_WORD_BITS * at & mask for at in range(word_count))
-    for word in others:
-        low ^= word
-    return (low, *others)
 
 
 def branch_codes(dag: Dag, numbering: PathNumbering) -> BranchCodes:

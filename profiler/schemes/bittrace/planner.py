@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from profiler.code.runtime.word_hash_routine import MAX_WORDS
+from profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.loops import depth_first
@@ -42,8 +42,6 @@ from profiler.schemes.bittrace.branch_codes import (
     WORD_BITS,
     BranchCodes,
     branch_codes,
-    code_key,
-    key_code,
 )
 from simulator.errors import UsageError
 
@@ -52,7 +50,7 @@ from simulator.errors import UsageError
 class BitTracePlan(AcyclicPathPlan):
     """Bit tracing of one routine and the way back from counters to paths.
 
-    A path's number is `branch_codes.code_key` of its code.
+    A path's number is `word_hash_routine.code_key` of its code.
 
     Attributes
     ----------

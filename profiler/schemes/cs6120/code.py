@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import cast
 
 from profiler.code.cost_samples import Samples, samples
+from profiler.code.layout import CounterLayout, PairSlot
 from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
 from profiler.code.writer import Writer
+from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.cs6120.edge_log import LogDestination, LogDisrupt, LogSource
 from profiler.schemes.cs6120.logging_routines import (
     LOG_DESTINATION,
@@ -16,7 +19,9 @@ from profiler.schemes.cs6120.logging_routines import (
     argument,
     logging_cost,
     logging_routines,
+    pair_slot,
 )
+from profiler.schemes.cs6120.planner import CallsPlan
 from profiler.schemes.definition import SchemeCode
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -59,10 +64,18 @@ def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
     yield from ((symbol, str(logging_cost(machine, symbol))) for symbol in SYMBOLS)
 
 
+def _pair_slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[PairSlot, ...]:
+    return tuple(
+        PairSlot(pair_slot(pair, layout), argument(layout.first_destination + pair.destination))
+        for pair in cast(CallsPlan, plan).logged
+    )
+
+
 CODE = SchemeCode(
     generators=GENERATORS,
     samples=SAMPLES,
     routines=(logging_routines,),
     routine_costs=_routine_costs,
     callers={"log": (LogSource, LogDestination, LogDisrupt)},
+    pair_slots=_pair_slots,
 )

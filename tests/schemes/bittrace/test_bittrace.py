@@ -3,7 +3,7 @@ from collections import Counter
 
 import pytest
 
-from profiler.code.runtime.word_hash_routine import MAX_WORDS
+from profiler.code.runtime.word_hash_routine import MAX_WORDS, code_key, key_code
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import graph_facts
 from profiler.graphs.flow import check
@@ -15,7 +15,7 @@ from profiler.plan.placement import SparseCounters, choose_table
 from profiler.plan.plan import Addressing, Table
 from profiler.schemes.bittrace import branch_codes
 from profiler.schemes.bittrace.actions import ShiftBits
-from profiler.schemes.bittrace.branch_codes import WORD_BITS, code_key, key_code
+from profiler.schemes.bittrace.branch_codes import WORD_BITS
 from profiler.schemes.bittrace.planner import BitTracePlan, plan_bittrace
 from profiler.schemes.pp.planner import PathPlan, plan_pp
 from simulator.errors import UsageError

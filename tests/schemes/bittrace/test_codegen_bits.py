@@ -13,7 +13,7 @@ import pytest
 from profiler.code.layout import TABLES_BASE
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.hash_routine import HashTableModel
-from profiler.code.runtime.word_hash_routine import WORD_COUNTS, WordTable, key_hash_costs
+from profiler.code.runtime.word_hash_routine import WORD_COUNTS, WordTable, code_key, key_hash_costs
 from profiler.engine.lowering import hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.products import hash_operation
@@ -22,7 +22,6 @@ from profiler.plan.actions import PathIncrement
 from profiler.plan.interpret import ExecutedWalk, execute
 from profiler.plan.plan import Table
 from profiler.schemes.bittrace import branch_codes
-from profiler.schemes.bittrace.branch_codes import code_key
 from profiler.schemes.bittrace.planner import plan_bittrace
 from simulator.binary.program import MachineKind
 from tests.support.code_bench import CodeBench

@@ -16,9 +16,12 @@ from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime.hash_routine import HASH_MULTIPLIER, HashTableModel, bucket, hash_costs
 from profiler.code.runtime.routines import runtime_code, runtime_symbols
 from profiler.code.runtime.word_hash_routine import (
+    KEY_WORD_BITS,
     KEY_WORDS,
     WORD_COUNTS,
     WordTable,
+    code_key,
+    key_code,
     word_hash_costs,
     word_routine_name,
 )
@@ -28,7 +31,7 @@ from profiler.code.stack_words import path_words
 from profiler.plan.actions import Action, CountPath, Execution
 from profiler.plan.plan import Addressing, Table
 from profiler.schemes.bittrace.actions import CountWords, ShiftBits, ShiftWord, StartWords
-from profiler.schemes.bittrace.branch_codes import KEY_WORD_BITS, WORD_BITS, code_key, key_code
+from profiler.schemes.bittrace.branch_codes import WORD_BITS
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Register
