@@ -19,7 +19,6 @@ from profiler.code.layout import (
     PAIR_SIZE,
     PAIR_TABLE,
     RUNTIME_DATA,
-    STACK_REGISTERS,
     TABLE_SPAN,
     TRACE_BUFFER,
     CounterLayout,
@@ -79,8 +78,7 @@ class PlacedPlan:
             ends.append(layout.path_counter(plan.path_counters))
         if plan.has_cold_counter:
             ends.append(layout.cold + COUNTER_SIZE)
-        beside_stack = max(plan.registers - STACK_REGISTERS, 0)
-        ends.append(layout.words_base + 2 * COUNTER_SIZE * beside_stack)
+        ends.append(layout.words_base + 2 * COUNTER_SIZE * layout.words)
         return max(ends)
 
     @property
