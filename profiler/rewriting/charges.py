@@ -56,6 +56,10 @@ class Charge:
     edge: int | None = None
     block: int | None = None
 
+    def times(self, edges: Sequence[int], executions: Sequence[int]) -> int:
+        """Return how often a run comes there, given its counts by edge and by block."""
+        return edges[self.edge] if self.edge is not None else executions[self.block or 0]
+
 
 def charged(
     charges: Sequence[Charge], edges: Sequence[int], executions: Sequence[int]
@@ -71,6 +75,5 @@ def charged(
     """
     total: Counter[Cause] = Counter()
     for charge in charges:
-        times = edges[charge.edge] if charge.edge is not None else executions[charge.block or 0]
-        total[charge.cause] += charge.instructions * times
+        total[charge.cause] += charge.instructions * charge.times(edges, executions)
     return total

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
@@ -20,7 +20,8 @@ from profiler.recovery.recovery import RecoveredProgram
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
 from profiler.rewriting.transfers import jump
-from simulator.isa.assembler import Fixup, FixupKind, Instruction
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Fixup, Instruction
 from simulator.isa.assembly import Assembly, Item, Label, assemble, link
 from simulator.isa.decode import HAS_DELAY_SLOT
 
@@ -43,6 +44,15 @@ class Copies:
 
     routines: Mapping[int, RoutineCopy]
     left: Mapping[int, str]
+
+    @cached_property
+    def entries(self) -> dict[int, str]:
+        """Old address by which a copy is entered -> its label."""
+        return {
+            address: label
+            for copy in self.routines.values()
+            for address, (label, _) in copy.entries.items()
+        }
 
 
 @dataclass(frozen=True)
@@ -157,58 +167,55 @@ def _clashing(
     }
 
 
-def assemble_program(
+def program_items(
     recovered: RecoveredProgram,
     copies: Copies,
-    base: int,
     more: Sequence[Item],
     routines: Sequence[Routines] = (),
-) -> Rewritten:
-    """Put everything at its address.
+) -> list[Item]:
+    """Return all code of the new segment, which must begin at a multiple of `ALIGNMENT`.
 
     Parameters
     ----------
-    base
-        Where the code begins, a multiple of `ALIGNMENT`.
     more
-        Start and dump code; `simprof.entry` in it is the copy of the program's entry.
+        Start and dump code; `simprof.entry` in it becomes the copy of the program's entry.
     routines
         The scheme's run-time routines.
+    """
+    machine = recovered.program.machine
+    items = list(restore_routine())
+    items += [Instruction(".word 0", 0)] * ((-size_of(items) % ALIGNMENT) >> 2)
+    for routine in (*ROUTINES, *routines):
+        items += routine(machine)
+    items += more
+    for copy in copies.routines.values():
+        items += copy.items
+    names = {f"entry.{address:x}": label for address, label in copies.entries.items()}
+    entry = recovered.program.entry
+    names["simprof.entry"] = copies.entries.get(entry, f"old.{entry:x}")
+    return [_renamed(item, names) for item in items]
+
+
+def place_program(
+    recovered: RecoveredProgram, copies: Copies, items: Sequence[Item], base: int
+) -> Rewritten:
+    """Put everything at its address, `base` and up.
 
     Raises
     ------
     AssemblyError
         Something is out of reach.
     """
-    machine = recovered.program.machine
-    table = list(restore_routine())
-    table += [Instruction(".word 0", 0)] * ((-_size(table) % ALIGNMENT) >> 2)
-    items: list[Item] = [*table]
-    for routine in (*ROUTINES, *routines):
-        items += routine(machine)
-    items += more
-    for copy in copies.routines.values():
-        items += copy.items
-    outside = {f"old.{a:x}": a for a in _old_addresses(items)}
-    entries = {
-        f"entry.{address:x}": label
-        for copy in copies.routines.values()
-        for address, (label, _) in copy.entries.items()
-    }
-    items = [_renamed(item, entries) for item in items]
-    entry = f"entry.{recovered.program.entry:x}"
-    first = entries.get(entry, f"old.{recovered.program.entry:x}")
-    items = [_renamed(item, {"simprof.entry": first}) for item in items]
-    outside.setdefault(f"old.{recovered.program.entry:x}", recovered.program.entry)
-    linked = assemble(items, base, outside)
-    return Rewritten(base, linked.code, linked.labels, _patches(recovered, copies, linked, entries))
+    linked = assemble(items, base, {f"old.{address:x}": address for address in _old(items)})
+    return Rewritten(base, linked.code, linked.labels, _patches(copies, linked))
 
 
-def _size(items: Sequence[Item]) -> int:
+def size_of(items: Sequence[Item]) -> int:
+    """Return the bytes that items take."""
     return 4 * sum(isinstance(item, Instruction) for item in items)
 
 
-def _old_addresses(items: Sequence[Item]) -> set[int]:
+def _old(items: Sequence[Item]) -> set[int]:
     symbols = {i.fixup.symbol for i in items if isinstance(i, Instruction) and i.fixup is not None}
     return {int(symbol[4:], 16) for symbol in symbols if symbol.startswith("old.")}
 
@@ -219,17 +226,14 @@ def _renamed(item: Item, names: Mapping[str, str]) -> Item:
     return Instruction(item.text, item.word, Fixup(item.fixup.kind, names[item.fixup.symbol]))
 
 
-def _patches(
-    recovered: RecoveredProgram, copies: Copies, linked: Assembly, entries: Mapping[str, str]
-) -> dict[int, int]:
+def _patches(copies: Copies, linked: Assembly) -> dict[int, int]:
     """Return the words of the old code that change."""
     patches: dict[int, int] = {}
     for copy in copies.routines.values():
         for address, label in copy.redirects.items():
             patches[address] = link(jump(label), address, linked.labels).word
         for site, target in copy.kept_calls.items():
-            name = entries.get(f"entry.{target:x}") if target is not None else None
-            if name is not None:
-                call = Instruction("call", 1 << 30, Fixup(FixupKind.DISP30, name))
+            if target is not None and target in copies.entries:
+                call = asm.call(copies.entries[target])
                 patches[site] = link(call, site, linked.labels).word
     return patches

@@ -249,7 +249,8 @@ def _program_info(observation: Observation) -> ProgramInfo:
     )
 
 
-def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
+def scheme_options(scheme: SchemeOptions) -> dict[str, Option]:
+    """Return what shapes a scheme's plans, by name."""
     profile = scheme.edge_profile
     own = {option.name: plain(option.of(scheme)) for option in registry.options()}
     return {
@@ -258,6 +259,12 @@ def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]
         "table": str(scheme.table),
         **own,
         "edge_profile": None if profile is None else str(profile),
+    }
+
+
+def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
+    return {
+        **scheme_options(scheme),
         "routines": invocation.selection.routines,
         "exclude": invocation.selection.exclude,
         "user_only": invocation.selection.user_only,

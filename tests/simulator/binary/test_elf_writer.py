@@ -189,6 +189,20 @@ def test_only_words_of_the_file_can_be_changed(place: int, tmp_path: Path) -> No
         extend(tiny_elf(), program, {place: 0}, 0x10000, bytes(PAGE), program.entry)
 
 
+@pytest.mark.parametrize(
+    ("address", "size"),
+    [
+        (0x100000, PAGE), (0xFE000, 2 * PAGE), (0x202000, PAGE), (0x200000, 2 * PAGE),
+        (0x10004, PAGE), (0x10000, 512),
+    ],
+)  # fmt: skip
+def test_a_segment_needs_room(address: int, size: int) -> None:
+    path = FIXTURES / "v9" / "sieve.elf"
+    program = elf.load(path)
+    with pytest.raises(RewritingError, match=r"has no room for \d+ bytes at 0x"):
+        extend(path.read_bytes(), program, {}, address, bytes(size), program.entry)
+
+
 @pytest.mark.parametrize("width", WIDTHS)
 def test_an_instrumented_program_is_refused(width: str, tmp_path: Path) -> None:
     target = tmp_path / "program"

@@ -1,0 +1,197 @@
+"""An instrumented program: its file, and all that is known of it beforehand.
+
+    copies of routines -> code of the segment -> room for it -> file
+
+The counters of routines in `Order.first` come first, in this order, then those of all others: a run
+prices the routines that it entered, and equal addresses make equal code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from profiler.code.codegen import RoutineCode
+from profiler.code.context import ProgramContexts
+from profiler.code.pricing import Pricer
+from profiler.plan.decoders import RoutinePlan
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.request.request import Setting
+from profiler.rewriting.counter_file import RegionKind, header
+from profiler.rewriting.dump import dump_items
+from profiler.rewriting.guest_memory import Dumped, Memory
+from profiler.rewriting.memory import PlacedPlan, placed, program_memory
+from profiler.rewriting.program import (
+    Copies,
+    Rewritten,
+    copy_routines,
+    place_program,
+    program_items,
+    size_of,
+)
+from profiler.rewriting.startup import START, start_items
+from profiler.schemes import registry
+from profiler.schemes.tracing.flush import flush_name
+from profiler.session.results import scheme_options
+from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simulator.errors import RewritingError
+
+
+@dataclass(frozen=True)
+class Order:
+    """What is to be instrumented.
+
+    Attributes
+    ----------
+    recovered, contexts
+        The program.
+    setting
+        The scheme with its options.
+    plan
+        Routine number -> its plan; None where nothing is to be counted.
+    first
+        Routines whose counters come first.
+    facts
+        What else the counter file's header says.
+    """
+
+    recovered: RecoveredProgram
+    contexts: ProgramContexts
+    setting: Setting
+    plan: Callable[[int], RoutinePlan | None]
+    first: Sequence[int] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Instrumented:
+    """An instrumented program.
+
+    Attributes
+    ----------
+    file
+        The ELF file.
+    copies
+        The routines' copies, and the routines that were left alone.
+    codes, placed
+        Routine number -> its code, and its plan with the places of its counters; of routines that
+        were not left alone.
+    memory, header
+        What the program maps and writes.
+    rewritten
+        Where everything is.
+    """
+
+    file: bytes = field(repr=False)
+    copies: Copies = field(repr=False)
+    codes: Mapping[int, RoutineCode] = field(repr=False)
+    placed: Mapping[int, PlacedPlan] = field(repr=False)
+    memory: Memory = field(repr=False)
+    header: bytes = field(repr=False)
+    rewritten: Rewritten = field(repr=False)
+
+
+def instrument(order: Order, original: bytes) -> Instrumented:
+    """Write the program of `order` with the code of its scheme.
+
+    Parameters
+    ----------
+    original
+        The program's file.
+
+    Raises
+    ------
+    RewritingError
+        If it cannot be done: no room, no routine that could be copied, already done.
+    UsageError
+        If the counters do not fit their memory.
+    """
+    recovered, scheme = order.recovered, registry.definition(order.setting.mode)
+    program = recovered.program
+    codes, plans = _codes(order)
+    copies = copy_routines(recovered, order.contexts, codes)
+    kept = {number: plan for number, plan in plans.items() if number not in copies.left}
+    memory = _memory(plans, codes)
+    head = header(
+        file=str(program.path),
+        sha256=program.sha256,
+        machine=program.machine,
+        mode=order.setting.mode,
+        options=scheme_options(order.setting.options),
+        regions=program_memory(plans).regions,
+        more=order.facts,
+    )
+    more = [
+        *start_items(program.machine, memory),
+        *dump_items(program.machine, memory, head),
+    ]
+    items = program_items(recovered, copies, more, scheme.code().routines)
+    room = find_room(program, HEADER_ROOM + size_of(items))
+    if room is None:
+        raise RewritingError(
+            f"{program.path}: its code is too large for copies of its routines to be in reach: "
+            "select fewer routines with --routine"
+        )
+    rewritten = place_program(recovered, copies, items, room + HEADER_ROOM)
+    file = extend(
+        original,
+        program,
+        rewritten.patches,
+        room,
+        bytes(HEADER_ROOM) + rewritten.code,
+        rewritten.labels[START],
+        _symbols(recovered, copies, rewritten),
+    )
+    codes = {number: code for number, code in codes.items() if number in kept}
+    return Instrumented(file, copies, codes, kept, memory, head, rewritten)
+
+
+def _codes(order: Order) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:
+    """Generate the code of all routines that are planned."""
+    scheme = registry.definition(order.setting.mode)
+    pricer = Pricer(registry.generators(scheme.mode), scheme.registers(order.setting.options))
+    codes: dict[int, RoutineCode] = {}
+    plans: dict[int, PlacedPlan] = {}
+    for number in dict.fromkeys((*order.first, *range(len(order.recovered.routines)))):
+        plan = order.plan(number)
+        if plan is None:
+            continue
+        cfg = order.recovered.routines[number]
+        codes[number] = pricer.code(cfg, plan.plan, order.contexts.of(number))
+        plans[number] = placed(scheme, plan, codes[number].layout)
+    return codes, plans
+
+
+def _memory(plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]) -> Memory:
+    needed = program_memory(plans)
+    dumped = tuple(
+        Dumped(r.address, None, r.free) if r.kind is RegionKind.TABLE else Dumped(r.address, r.size)
+        for r in needed.regions
+    )
+    trace = None
+    if any(plan.plan.trace_edges for plan in plans.values()):
+        trace = "bits" if _packs(codes.values()) else "bytes"
+    return Memory(needed.mapped, needed.fills, dumped, trace)
+
+
+def _packs(codes: Iterable[RoutineCode]) -> bool:
+    """Whether code of a trace writes bits."""
+    return any(
+        instruction.fixup is not None and instruction.fixup.symbol == flush_name(True)
+        for code in codes
+        for snippets in (code.snippets, code.block_snippets, code.block_end_snippets)
+        for snippet in snippets.values()
+        for instruction in snippet.instructions
+    )
+
+
+def _symbols(recovered: RecoveredProgram, copies: Copies, rewritten: Rewritten) -> dict[str, int]:
+    """Return names of the copies, for debuggers and listings."""
+    names = {}
+    for number, copy in copies.routines.items():
+        cfg = recovered.routines[number]
+        if cfg.address in copy.entries:
+            label, _ = copy.entries[cfg.address]
+            names[f"{cfg.name}.simprof"] = rewritten.labels[label]
+    return names

@@ -1,0 +1,82 @@
+"""What rewriting executes in a run, by cause, from the run's edge counts (`charges`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from profiler.plan.decoders import RoutinePlan
+from profiler.rewriting.charges import Cause, charged
+from profiler.rewriting.dump import exit_cost
+from profiler.rewriting.instrument import Instrumented
+from profiler.rewriting.startup import start_cost
+from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
+from profiler.session.events import RoutineEvents
+from simulator.binary.program import MachineKind
+
+
+def predicted_rewriting(
+    made: Instrumented,
+    events: Mapping[int, RoutineEvents],
+    machine: MachineKind,
+    environment: Sequence[bytes],
+    entry: int,
+) -> Counter[Cause]:
+    """Return the instructions of a run besides the program's and the scheme's.
+
+    Parameters
+    ----------
+    made
+        The instrumented program.
+    events
+        What the run of the original counted.
+    environment
+        `NAME=value` strings that the program sees.
+    entry
+        Address at which the original begins; the start code goes to its copy directly.
+    """
+    total: Counter[Cause] = Counter()
+    arrived: Counter[int] = Counter({entry: 1})
+    for number, copy in made.copies.routines.items():
+        if number not in events:
+            continue
+        counts = events[number]
+        total += charged(copy.charges, counts.edges, counts.block_counts)
+        for address, charge in copy.arrivals:
+            arrived[address] += charge.times(counts.edges, counts.block_counts)
+    for number, copy in made.copies.routines.items():
+        if number not in events:
+            continue
+        for address, (_, edge) in copy.entries.items():
+            # a block counts as executed even if a signal ended its activation before its call
+            total[Cause.ENTRIES] += max(0, events[number].edges[edge] - arrived[address])
+    total[Cause.START] += start_cost(machine, made.memory, environment)
+    return total
+
+
+def predicted_dump(
+    made: Instrumented, machine: MachineKind, frames: int, trace_bits: int
+) -> int:
+    """Return the instructions of the program's end, without its system call.
+
+    Parameters
+    ----------
+    frames
+        Words of the stack in the counter file.
+    trace_bits
+        Bits of the trace. The end writes what does not fill a buffer, at its own cost, in place of
+        the flush that `added` has for it.
+    """
+    cost = exit_cost(machine, made.memory, made.header, frames) - 1
+    if made.memory.trace is not None and trace_bits % (8 * TRACE_SIZE):
+        cost -= CALL + flush_instructions(machine)
+    return cost
+
+
+def trace_bits(plans: Mapping[int, RoutinePlan], events: Mapping[int, RoutineEvents]) -> int:
+    """Return the bits of the trace that plans write in a run."""
+    return sum(
+        plans[number].standard_bits(events[number].edges)  # type: ignore[attr-defined]
+        for number in plans
+        if number in events
+    )

@@ -1,0 +1,130 @@
+"""Where the segments of an extended program lie in its file (see `elf_writer`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from simulator.binary.elf_format import PF_R, PF_X, PT_LOAD, PT_PHDR
+from simulator.binary.elf_image import ElfImage, ProgramHeader
+from simulator.errors import RewritingError
+
+PAGE = 8192
+"""Alignment of the new segment: the page of SPARC Linux."""
+
+HEADER_ROOM = 1024
+"""Bytes at the beginning of the new segment that headers take; code starts behind them."""
+
+SECTION = b".simprof.text"
+"""Name of the new segment's section."""
+
+MARK = SECTION + b"\0\0\0"
+"""Ends the room of the headers: a program without sections is known by it."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where in the new file things lie.
+
+    `headers` is the new table, with the new segment; `moves` gives (old offset, size, new offset)
+    of what is copied; from `end` on the file is free.
+    """
+
+    new: ProgramHeader
+    headers: tuple[ProgramHeader, ...]
+    moves: tuple[tuple[int, int, int], ...]
+    end: int
+
+    def moved(self, offset: int, size: int) -> int | None:
+        """Return where a range of the old file lies now, None where it was in no segment."""
+        for old, length, new in self.moves:
+            if old <= offset and offset + size <= old + length:
+                return new + offset - old
+        return None
+
+
+def place(image: ElfImage, address: int, size: int, name: object) -> Layout:
+    """Choose every segment's offset (step 2).
+
+    Raises
+    ------
+    RewritingError
+        There is no room for the new segment or its header; `name` is the program's.
+    """
+    segments = image.segments
+    if (
+        address % PAGE
+        or any(_share_pages(address, size, segment) for segment in segments)
+        or size < HEADER_ROOM
+    ):
+        raise RewritingError(f"{name}: has no room for {size} bytes at {address:#x}")
+    first = segments[0]
+    below = address < first.address
+    base = address if below else first.address - first.offset
+    table = image.formats.header.size if below else 0
+    count = len(image.program_headers) + 1
+    if table + count * image.formats.program_header.size > HEADER_ROOM - len(MARK):
+        raise RewritingError(f"{name}: has {count - 1} program headers, too many to add one")
+    new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE)
+    placed: dict[ProgramHeader, ProgramHeader] = {}
+    end = 0 if below else first.offset
+    for segment in sorted([*segments, new], key=lambda p: p.address):
+        if segment is first and not below:
+            moved = segment
+        elif segment is new:
+            moved = replace(new, offset=address - base)
+        else:
+            moved = _behind(segment, end, base)
+        fits = base <= moved.address - moved.offset and (moved.address - moved.offset) % PAGE == 0
+        if moved.offset < end or not fits:
+            raise RewritingError(f"{name}: its segments leave no place for another one")
+        placed[segment] = moved
+        end = max(end, moved.offset + moved.file_size)
+    moves = tuple(
+        (old.offset, old.file_size, placed[old].offset) for old in segments if old.file_size
+    )
+    layout = Layout(placed[new], (), moves, end)
+    return replace(layout, headers=_table(image, layout, placed, count))
+
+
+def _share_pages(address: int, size: int, segment: ProgramHeader) -> bool:
+    start = segment.address // PAGE * PAGE
+    return address < segment.address + segment.memory_size and start < address + size
+
+
+def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
+    """Return `segment` at the first fitting offset from `end` on."""
+    for alignment in (max(segment.alignment, PAGE), PAGE):
+        offset = end + (segment.address - end) % alignment
+        if offset <= segment.address - base:
+            break
+    return replace(segment, offset=offset, alignment=min(segment.alignment, alignment))
+
+
+def _table(
+    image: ElfImage, layout: Layout, placed: Mapping[ProgramHeader, ProgramHeader], count: int
+) -> tuple[ProgramHeader, ...]:
+    """Return the new table: PT_LOADs by address where the old ones stood, the others as before."""
+    loads = iter(sorted(placed.values(), key=lambda p: p.address))
+    table: list[ProgramHeader] = []
+    for old in image.program_headers:
+        if old in placed:
+            table.append(next(loads))
+        else:
+            offset = layout.moved(old.offset, old.file_size) if old.file_size else None
+            table.append(old if offset is None else replace(old, offset=offset))
+    last = max(k for k, old in enumerate(image.program_headers) if old in placed)
+    table[last + 1 : last + 1] = loads
+    below = layout.new.offset == 0
+    start = image.formats.header.size if below else 0
+    size = count * image.formats.program_header.size
+    place = layout.new.address + start
+    return tuple(
+        replace(
+            p, offset=layout.new.offset + start, address=place, physical=place,
+            file_size=size, memory_size=size,
+        )
+        if p.kind == PT_PHDR
+        else p
+        for p in table
+    )  # fmt: skip
