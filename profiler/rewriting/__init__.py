@@ -1,1 +1,1 @@
-"""Instrumented programs: their code and memory, and what their counters say after a run."""
+"""Instrumented programs: the code that is added to them, and what they write."""
