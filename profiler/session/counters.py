@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from profiler.engine.lowering import Lowering
 from profiler.engine.products import CountedSegment, Totals
@@ -39,6 +40,18 @@ class _PathTotals:
 
     totals: Totals = field(default_factory=Totals)
     unfinished: Counter[tuple[int, tuple[int, ...], int | None]] = field(default_factory=Counter)
+
+
+class CounterSource(Protocol):
+    """What knows the counters of a run's schemes: the run itself, or a program that counted."""
+
+    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
+        """Return what the counters of `scheme` for routine number `routine` hold."""
+        ...
+
+    def replay(self, scheme: SchemeRun, slot: int) -> bool:
+        """Derive the counters of another scheme; False where that is not possible."""
+        ...
 
 
 class Counters:

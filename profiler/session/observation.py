@@ -13,7 +13,7 @@ from profiler.profiles.profile import Measurement
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import ALL_ROUTINES, Selection
-from profiler.session.counters import Counters
+from profiler.session.counters import CounterSource
 from profiler.session.events import RoutineEvents
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simulator.binary.program import Program
@@ -94,7 +94,7 @@ class Observation:
     schemes: Sequence[SchemeRun]
     judges: Mapping[str, SchemeRun]
     events: Mapping[int, RoutineEvents]
-    counters: Counters
+    counters: CounterSource
     contexts: ProgramContexts
     result: RunResult
     unattributed: Unattributed

@@ -6,7 +6,22 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from profiler.rewriting.memory import ProgramMemory
+from profiler.code.layout import CounterSpace
+from profiler.code.runtime.word_hash_routine import key_code
+from profiler.plan.actions import COLD_COUNTER
+from profiler.plan.plan import Table
+from profiler.rewriting import counter_file as cf
+from profiler.rewriting.counter_file import CounterFile
+from profiler.rewriting.memory import (
+    PlacedPlan,
+    ProgramMemory,
+    differences,
+    placed,
+    program_memory,
+)
+from profiler.rewriting.tables import table_bytes
+from profiler.session.observation import Observation
+from profiler.session.scheme_runs import SchemeRun
 from tests.support.code_bench import SPANS, CodeBench
 
 
@@ -48,3 +63,85 @@ def header_fields(header: bytes) -> dict[str, Any]:
     assert (kind, rest) == (b"simprof-counters/1", b"")
     fields: dict[str, Any] = json.loads(text)
     return fields
+
+
+class Image:
+    """The memory that an instrumented program would leave, from the simulated counters of a run.
+
+    All routines that were entered are instrumented.
+    """
+
+    def __init__(self, observation: Observation, name: str) -> None:
+        self.observation = observation
+        self.scheme: SchemeRun = next(s for s in observation.schemes if s.name == name)
+        self.codes: dict[int, PlacedPlan] = {}
+        space = CounterSpace()
+        for number in sorted(observation.events):
+            plan = self.scheme.routine_plan(number)
+            assert plan is not None
+            layout = space.place(plan.plan)
+            self.codes[number] = placed(self.scheme.definition, plan, layout)
+        self.memory = program_memory(self.codes)
+        self.words: dict[int, int] = {}
+        self.tables: dict[int, bytes] = {}
+        for number, code in self.codes.items():
+            self._write(number, code)
+
+    def _write(self, number: int, code: PlacedPlan) -> None:
+        counters, plan = self.observation.counters.of(self.scheme, number), code.plan
+        paths = dict(counters.paths)
+        if COLD_COUNTER in paths:
+            self.words[code.layout.cold] = paths.pop(COLD_COUNTER)
+        if plan.table is Table.HASH:
+            assert code.table is not None
+            words = code.table.words
+            keys = {key_code(path, words): count for path, count in paths.items()}
+            self.tables[code.layout.path_base] = table_bytes(code.table, keys)
+        else:
+            self.words |= {code.layout.path_base + 4 * n: count for n, count in paths.items()}
+        for at in range(plan.edge_counters):
+            self.words[code.layout.edge_base + 4 * at] = counters.events[at]
+        for at, (address, _) in enumerate(code.pairs):
+            self.words[address + 4] = counters.events[plan.edge_counters + at]
+
+    def read(self, address: int, size: int) -> bytes:
+        """Return memory, word by word."""
+        for base, table in self.tables.items():
+            if base <= address < base + len(table):
+                return table[address - base : address - base + size]
+        words = (self.words.get(at, 0) for at in range(address, address + size, 4))
+        return b"".join(word.to_bytes(4, "big") for word in words)
+
+    def file(
+        self,
+        frames: Sequence[int] = (),
+        *,
+        options: Mapping[str, Any] | None = None,
+        more: Mapping[str, Any] | None = None,
+    ) -> CounterFile:
+        """The counter file of this memory."""
+        program, regions = self.observation.program, self.memory.regions
+        header = cf.header(
+            file=str(program.path),
+            sha256=program.sha256,
+            machine=program.machine,
+            mode=self.scheme.setting.mode,
+            options=options or {},
+            regions=regions,
+            more=more,
+        )
+        described = header_fields(header)["regions"]
+        width = 8 if program.is64 else 4
+        return cf.parse(content_of(header, described, self.read, frames, width), "out")
+
+    def differences(self) -> list[str]:
+        """Compare a file of this memory with the run."""
+        return differences(self.observation, self.scheme, self.codes, self.file())
+
+    def name(self, number: int) -> str:
+        """The name of routine number `number`."""
+        return self.observation.recovered.routines[number].name
+
+    def first(self, wanted: Callable[[PlacedPlan], bool]) -> tuple[int, PlacedPlan]:
+        """The first routine of a kind."""
+        return next(item for item in self.codes.items() if wanted(item[1]))

@@ -1,0 +1,185 @@
+"""What the header of a counter file says besides: how to make the same plans again.
+
+Graphs follow from the program's file and what was discovered beside it, plans from graphs and
+options, and addresses of counters from the plans in their order (`layout.CounterSpace`). So a
+reader needs no plan, only what decided them. What cannot be found again is in the header itself:
+edge counts that guided plans, and where calls were copied to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.profiles.profile import EdgeCount, EdgeProfile
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
+from profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
+from profiler.rewriting.counter_file import CounterFile
+from profiler.schemes import registry
+from profiler.schemes.definition import plain
+from profiler.session.scheme_runs import Planner, SavedProfiles
+from simulator.errors import UsageError
+
+Counts = Mapping[int, tuple[int, ...]]
+"""Routine number -> counts by edge id; routines that were not entered may be absent."""
+
+
+@dataclass(frozen=True)
+class CopyMap:
+    """Where the calls of copied routines were before: address of the copy -> that of the call."""
+
+    originals: Mapping[int, int] = field(default_factory=dict)
+
+    def original(self, address: int) -> int:
+        """Return where a call was; one that is no copy is where it was."""
+        return self.originals.get(address, address)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides the plans of an instrumented program.
+
+    Attributes
+    ----------
+    mode, options
+        The scheme.
+    discoveries
+        What the graphs rest on beside the program's file.
+    routines
+        Numbers of the routines that were instrumented, in the order of their counters.
+    edge_counts
+        The edge profile that guided the plans, if one did.
+    weights
+        The counts that edge weights were taken from, if they were.
+    copies
+        Where calls are now.
+    """
+
+    mode: str
+    options: SchemeOptions
+    discoveries: Discoveries
+    routines: tuple[int, ...]
+    edge_counts: Counts = field(default_factory=dict)
+    weights: Counts = field(default_factory=dict)
+    copies: CopyMap = CopyMap()
+
+    def fields(self) -> dict[str, Any]:
+        """Return what `counter_file.header` takes as `more`."""
+        return {
+            "discoveries": {name: sorted(known) for name, known in vars(self.discoveries).items()},
+            "routines": list(self.routines),
+            "edge_counts": {str(n): list(counts) for n, counts in self.edge_counts.items()},
+            "weights": {str(n): list(counts) for n, counts in self.weights.items()},
+            "copies": sorted(map(list, self.copies.originals.items())),
+        }
+
+    def planner(self, recovered: RecoveredProgram) -> Planner:
+        """Return what plans the routines of `recovered` as they were planned."""
+        numbers = {(cfg.address, cfg.name): n for n, cfg in enumerate(recovered.routines)}
+
+        def guiding(cfg: ControlFlowGraph) -> Sequence[int] | None:
+            return self.edge_counts.get(numbers[cfg.address, cfg.name])
+
+        profiles = _RecordedProfiles(self, recovered)
+        return Planner(Setting(self.mode, self.mode, self.options), profiles, guiding)
+
+
+class _RecordedProfiles(SavedProfiles):
+    """The saved profiles that shaped the plans, as far as the header has them."""
+
+    def __init__(self, recipe: Recipe, recovered: RecoveredProgram) -> None:
+        super().__init__(recovered.program.sha256)
+        self._recipe = recipe
+        self._recovered = recovered
+
+    def __call__(self, path: Path) -> EdgeProfile:
+        """Return the edge counts of a profile that options name."""
+        weights = path == self._recipe.options.weights
+        counts = self._recipe.weights if weights else self._recipe.edge_counts
+        graphs = self._recovered.routines
+        return EdgeProfile(
+            {
+                (graphs[n].address, graphs[n].name): _named(graphs[n], counted)
+                for n, counted in counts.items()
+            }
+        )
+
+
+def _named(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[EdgeCount, ...]:
+    ends = zip(cfg.edges, counts, strict=True)
+    return tuple(
+        EdgeCount(cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind, count, False)
+        for edge, count in ends
+    )
+
+
+def option_fields(options: SchemeOptions) -> dict[str, Any]:
+    """Return options as a header has them; `of_header` reads them."""
+    profile = options.edge_profile
+    return {
+        "path_limit": options.path_limit,
+        "weights": str(options.weights),
+        "table": str(options.table),
+        "edge_profile": None if profile is None else str(profile),
+        **{name: plain(value) for name, value in options.own},
+    }
+
+
+def of_header(file: CounterFile) -> Recipe:
+    """Return what the header of a counter file says.
+
+    Raises
+    ------
+    UsageError
+        If it says nothing that this simprof understands.
+    """
+    header = file.header
+    try:
+        discoveries: dict[str, Any] = {
+            name: frozenset(tuple(each) if isinstance(each, list) else each for each in known)
+            for name, known in header["discoveries"].items()
+        }
+        return Recipe(
+            mode=header["mode"],
+            options=_options(header["options"]),
+            discoveries=Discoveries(**discoveries),
+            routines=_integers(header["routines"]),
+            edge_counts=_counts(header["edge_counts"]),
+            weights=_counts(header["weights"]),
+            copies=CopyMap(dict(header["copies"])),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise UsageError(
+            f"{file.name} has no header that this simprof understands: instrument the program again"
+        ) from None
+
+
+def _options(fields: Mapping[str, Any]) -> SchemeOptions:
+    weights, profile = fields["weights"], fields["edge_profile"]
+    own: dict[str, Any] = {}
+    for option in registry.options():
+        if option.name in fields:
+            value = fields[option.name]
+            own[option.name] = option.kind(value) if issubclass(option.kind, StrEnum) else value
+    return SchemeOptions(
+        path_limit=fields["path_limit"],
+        weights=Weights(weights) if weights in list(Weights) else Path(weights),
+        table=TableChoice(fields["table"]),
+        edge_profile=None if profile is None else Path(profile),
+        **own,
+    )
+
+
+def _integers(values: Iterable[Any]) -> tuple[int, ...]:
+    numbers = tuple(values)
+    if not all(type(number) is int for number in numbers):
+        raise ValueError("not an integer")
+    return numbers
+
+
+def _counts(fields: Mapping[str, Any]) -> dict[int, tuple[int, ...]]:
+    return {int(number): _integers(counts) for number, counts in fields.items()}

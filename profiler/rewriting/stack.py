@@ -1,0 +1,152 @@
+"""Which activations were under way when a program ended, from the return addresses of its stack.
+
+An activation that waits for a call ends early in the block of that call (BL94 3.2, EPP 3.6), unless
+the graph says that the call does not return: then it has left its routine already.
+
+The first word of a stack is what %o7 held where the program ended. In a routine without a window
+that is the call it would have returned to, and part of the stack; in others it is whatever the last
+call of their own left there. The next words are those of the windows, up to the program's start.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from profiler.code.context import ProgramContexts
+from profiler.engine.walk import UNKNOWN, GraphIndex
+from profiler.graphs.cfg import EdgeKind
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.rewriting.recipe import CopyMap
+from profiler.trace.calls import Callees
+from simulator.errors import UsageError
+from simulator.isa.decode import TransferKind
+
+_TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
+
+
+class StackReader:
+    """Reads the stacks of one program.
+
+    Parameters
+    ----------
+    recovered, contexts
+        The program's graphs, and what is known of its registers.
+    copies
+        Where its calls were copied to.
+    """
+
+    def __init__(
+        self, recovered: RecoveredProgram, contexts: ProgramContexts, copies: CopyMap
+    ) -> None:
+        self._recovered = recovered
+        self._contexts = contexts
+        self._copies = copies
+        self._index = GraphIndex(recovered)
+        self._callees = Callees(self._index)
+
+    def ends(self, frames: Sequence[int]) -> dict[int, Counter[int]]:
+        """Return how many activations ended early, by routine number and block.
+
+        Parameters
+        ----------
+        frames
+            The words of a stack, innermost first.
+
+        Raises
+        ------
+        UsageError
+            If a word is behind no call of the program, or several blocks may have ended it.
+        """
+        words = [self._copies.original(word) for word in frames]
+        leaf = self._leaf(words[0]) if words else UNKNOWN
+        calls = words if leaf != UNKNOWN else words[1:]
+        blocks = [self._call(word) for word in calls]
+        last = leaf if leaf != UNKNOWN else self._last(words[:1], blocks)
+        waiting = [block for block in blocks if self._waits(block)]
+        return self._by_routine([*waiting, *self._ended(last)])
+
+    def _by_routine(self, blocks: Iterable[int]) -> dict[int, Counter[int]]:
+        ends: dict[int, Counter[int]] = {}
+        for block in blocks:
+            routine = self._index.routine(block)
+            own = block - int(self._index.first_block[routine])
+            ends.setdefault(routine, Counter())[own] += 1
+        return ends
+
+    def _call(self, address: int) -> int:
+        """Return the block that ends with the call at `address`."""
+        block = self._index.call_block(address + 8)
+        if block == UNKNOWN:
+            raise UsageError(
+                f"the program ended with a return address that is behind none of its calls "
+                f"({address:#x}), in a signal handler perhaps: its profile cannot be told"
+            )
+        return block
+
+    def _waits(self, block: int) -> bool:
+        """Whether the call at the end of `block` returns."""
+        routine = self._index.routine(block)
+        cfg = self._recovered.routines[routine]
+        own = block - int(self._index.first_block[routine])
+        return any(cfg.edges[edge].kind is EdgeKind.CALL_RETURN for edge in cfg.out_edges[own])
+
+    def _callee(self, block: int) -> int:
+        """Return the routine that a direct call leads to, or UNKNOWN."""
+        entry = self._callees.callee(block)
+        if entry == UNKNOWN and block in self._index.exit_edge:
+            _, entry = self._callees.exit(self._index.exit_edge[block])
+        if entry == UNKNOWN:
+            return UNKNOWN
+        return next(n for n in range(len(self._recovered.routines)) if self._has_edge(n, entry))
+
+    def _has_edge(self, routine: int, edge: int) -> bool:
+        first = self._index.first_edge
+        return int(first[routine]) <= edge < int(first[routine + 1])
+
+    def _leaf(self, address: int) -> int:
+        """Return the routine without a window that the call at `address` leads to, if it can end.
+
+        UNKNOWN where it leads elsewhere: then the program has not ended in such a routine.
+        """
+        block = self._index.call_block(address + 8)
+        routine = UNKNOWN if block == UNKNOWN else self._callee(block)
+        if routine == UNKNOWN or not self._traps(routine):
+            return UNKNOWN
+        analysis = self._contexts.of(routine).analysis
+        windowed = analysis is None or analysis.frames.has_window
+        return UNKNOWN if windowed else routine
+
+    def _last(self, outgoing: Sequence[int], blocks: Sequence[int]) -> int:
+        """Return the routine with a window in which the program ended, UNKNOWN if none tells."""
+        routine = self._callee(blocks[0]) if blocks else UNKNOWN
+        if routine == UNKNOWN and outgoing:
+            block = self._index.call_block(outgoing[0] + 8)
+            routine = UNKNOWN if block == UNKNOWN else self._index.routine(block)
+        return routine if routine != UNKNOWN and self._traps(routine) else UNKNOWN
+
+    def _traps(self, routine: int) -> list[int]:
+        """Return the blocks of a routine that end with a trap."""
+        code, cfg = self._recovered.code, self._recovered.routines[routine]
+        first = int(self._index.first_block[routine])
+        return [
+            first + block.id
+            for block in cfg.blocks
+            if not block.is_slot and code.transfers.kind[code.index(block.end - 4)] in _TRAPS
+        ]
+
+    def _ended(self, routine: int) -> list[int]:
+        """Return the block in which the program's last activation ended early, if it did.
+
+        It did not where the graph says that the trap does not return.
+        """
+        traps = [] if routine == UNKNOWN else self._traps(routine)
+        if not traps or any(block in self._index.exit_edge for block in traps):
+            return []
+        if len(traps) > 1:
+            name = self._recovered.routines[routine].name
+            raise UsageError(
+                f"{name} has several system calls, and which of them ended the program is not "
+                "known: its profile cannot be told"
+            )
+        return traps

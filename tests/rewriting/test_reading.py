@@ -1,0 +1,279 @@
+"""Profiles read from counter files are those that the simulated run saves.
+
+The counter files are written from simulated counters, as in `test_comparison`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.profiles import storage
+from profiler.profiles.profile import Measurement
+from profiler.recovery.recovery import Discoveries
+from profiler.request.errors import ProfileMismatchError
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting, TableChoice
+from profiler.rewriting.counter_file import CounterFile
+from profiler.rewriting.merging import merged
+from profiler.rewriting.reading import read_profile
+from profiler.rewriting.recipe import Recipe, of_header, option_fields
+from profiler.session import session
+from profiler.session.observation import Observation
+from profiler.session.results import measure_all
+from profiler.trace.format import load
+from simulator.errors import SimulatorError, UsageError
+from tests.support.counter_images import Image
+from tests.trace.test_regenerate import record
+
+Find = Callable[..., Path]
+SETTINGS = {
+    "pp": SchemeOptions(),
+    "pp-hash": SchemeOptions(table=TableChoice.HASH),
+    "tpp": SchemeOptions(cold_always=True, cold=40, count_obvious=True),
+    "kiter": SchemeOptions(iterations=3),
+    "bittrace": SchemeOptions(),
+    "qpt2": SchemeOptions(),
+    "naive": SchemeOptions(),
+    "calls": SchemeOptions(),
+    "calls-optimal": SchemeOptions(),
+    "qpt": SchemeOptions(),
+    "witness": SchemeOptions(),
+}
+READ = [name for name in SETTINGS if name not in ("qpt", "witness")]
+
+
+@dataclass(frozen=True)
+class Observed:
+    """A simulated run, and what it found out beside the program's file."""
+
+    observation: Observation
+    discoveries: Discoveries
+
+    def image(self, name: str) -> Image:
+        """The memory of the program instrumented under one setting."""
+        return Image(self.observation, name)
+
+    def file(self, name: str, **changed: Any) -> CounterFile:
+        """The counter file of the program instrumented under one setting."""
+        image = self.image(name)
+        setting = image.scheme.setting
+        edges = {n: events.edges for n, events in self.observation.events.items()}
+        recipe = Recipe(
+            mode=setting.mode,
+            options=setting.options,
+            discoveries=self.discoveries,
+            routines=tuple(image.codes),
+            edge_counts=edges if setting.mode == "tpp" else {},
+        )
+        frames = changed.pop("frames", self.frames())
+        more = {**recipe.fields(), **changed}
+        return image.file(frames, options=option_fields(setting.options), more=more)
+
+    def frames(self) -> list[int]:
+        """The stack at the run's end: the calls in which activations wait."""
+        calls = [0]
+        for events in self.observation.events.values():
+            for block, count in events.early.items():
+                calls += [events.cfg.blocks[block].end - 8] * count
+        return calls
+
+    def simulated(self, name: str) -> Measurement:
+        """The profile that the run itself saves."""
+        scheme = next(s for s in self.observation.schemes if s.name == name)
+        (measurement,) = measure_all(replace(self.observation, schemes=(scheme,)))
+        return measurement
+
+
+def observe(program: Path, directory: Path) -> Observed:
+    """Run a program under all settings; the header of a trace has what was discovered."""
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        guest = GuestOptions(
+            root=program.parent, stdin=Path(os.devnull), stdout=null, stderr=null
+        )  # fmt: skip
+        settings = [Setting(name, name.split("-h")[0], SETTINGS[name]) for name in SETTINGS]
+        observation = session.observe(RunRequest(program, guest), settings)
+    finally:
+        os.close(null)
+    found = load(record(program, "witness", directory).path).header.discoveries
+    lists = {name: frozenset(map(_hashable, known)) for name, known in found.items()}
+    return Observed(observation, Discoveries(**lists))
+
+
+def _hashable(item: Any) -> Any:
+    return tuple(item) if isinstance(item, list) else item
+
+
+def check(run: Observed, name: str) -> None:
+    """The profile that is read is the one that was measured, but for what only a run tells."""
+    read, wanted = read_profile(run.file(name)), run.simulated(name)
+    assert [routine.key for routine in read.routines] == [r.key for r in wanted.routines]
+    for ours, theirs in zip(read.routines, wanted.routines, strict=True):
+        assert replace(ours, added=0) == replace(theirs, added=0)
+    assert (read.base, read.mode, read.lines) == (wanted.base, wanted.mode, wanted.lines)
+    assert read.program == replace(wanted.program, arguments=())
+    storage.validate(read)
+
+
+@pytest.fixture(scope="module", params=["v9", "v8plus", "v8"])
+def words(
+    fixture_elf: Find, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Observed:
+    """A run of `words` under all settings."""
+    return observe(fixture_elf("words", request.param), tmp_path_factory.mktemp("words"))
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_profile_is_read(words: Observed, name: str) -> None:
+    check(words, name)
+
+
+@pytest.mark.parametrize("name", ["control", "loops", "switches", "tailcalls"])
+def test_profiles_of_other_programs(name: str, fixture_elf: Find, tmp_path: Path) -> None:
+    run = observe(fixture_elf(name), tmp_path)
+    for setting in READ:
+        check(run, setting)
+
+
+LEAVES = """
+#include <stdlib.h>
+static volatile int sink;
+__attribute__((noinline)) static void work(int n) { for (int i = 0; i < n; i++) sink += i & 3; }
+__attribute__((noinline)) static int stop(int n) {
+    work(n);
+    if (n == 7) exit(3);
+    return n;
+}
+__attribute__((noinline)) static int middle(int n) {
+    int sum = 0;
+    for (int i = 0; i < n; i++) sum += stop(i);
+    return sum;
+}
+int main(int argc, char **argv) {
+    work(argc);
+    sink += middle(9 + argc);
+    return sink & 1;
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def leaving(compile_c: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) -> Observed:
+    """A run that ends by `exit` while `main` and `middle` wait."""
+    return observe(compile_c(LEAVES, flags=("-O1",)), tmp_path_factory.mktemp("leaves"))
+
+
+def waiting(run: Observed) -> set[str]:
+    routines = run.observation.recovered.routines
+    return {routines[n].name for n, events in run.observation.events.items() if events.early}
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("name", [name for name in READ if name not in ("tpp", "kiter")])
+def test_activations_that_ended_early(leaving: Observed, name: str) -> None:
+    assert waiting(leaving) >= {"main", "middle"}
+    check(leaving, name)
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("name", ["tpp", "kiter"])
+def test_what_path_counters_do_not_tell(leaving: Observed, name: str) -> None:
+    with pytest.raises(UsageError, match=r"^\w+: its counters do not tell .* use another mode"):
+        read_profile(leaving.file(name))
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("name", ["pp", "naive"])
+def test_a_stack_that_is_not_the_run_s_breaks_flow(leaving: Observed, name: str) -> None:
+    with pytest.raises(SimulatorError) as caught:
+        read_profile(leaving.file(name, frames=[0]))
+    assert str(caught.value).partition(":")[0] in waiting(leaving)
+
+
+@pytest.mark.toolchain
+def test_return_addresses_of_copies(leaving: Observed) -> None:
+    """The stack of an instrumented program has addresses of copies; the header maps them."""
+    frames = leaving.frames()
+    moved = [0, *(0x7000_0000 + 16 * n for n in range(len(frames) - 1))]
+    copies = [list(pair) for pair in zip(moved[1:], frames[1:], strict=True)]
+    read = read_profile(leaving.file("qpt2", frames=moved, copies=copies))
+    assert read == read_profile(leaving.file("qpt2"))
+    with pytest.raises(UsageError, match=r"behind none of its calls \(0x70000000\)"):
+        read_profile(leaving.file("qpt2", frames=moved))
+
+
+def test_several_runs_add_up(words: Observed) -> None:
+    one, two = words.file("naive"), merged([words.file("naive"), words.file("naive")])
+    single, double = read_profile(one), read_profile(two)
+    assert (double.runs, double.base) == (2, 2 * single.base)
+    assert [e.count for r in double.routines for e in r.edge_counts] == [
+        2 * e.count for r in single.routines for e in r.edge_counts
+    ]
+
+
+# What is refused
+
+
+def test_counters_that_break_flow(words: Observed) -> None:
+    image = words.image("naive")
+    number, code = image.first(lambda code: code.plan.edge_counters > 2)
+    file = words.file("naive")
+    (array,) = file.memory.items()
+    at = code.layout.edge_base - array[0]
+    spoiled = bytearray(array[1])
+    spoiled[at : at + 4] = (123456).to_bytes(4, "big")
+    broken = replace(file, memory={array[0]: bytes(spoiled)})
+    with pytest.raises(SimulatorError, match=f"^{image.name(number)}: block .* than left; "):
+        read_profile(broken)
+
+
+def test_modes_whose_counters_tell_no_edges(words: Observed) -> None:
+    with pytest.raises(UsageError, match=r"only its blocks: use another mode, such as qpt2$"):
+        read_profile(words.file("qpt"))
+    with pytest.raises(UsageError, match=r"^out is of mode witness, which counts nothing but"):
+        read_profile(words.file("witness"))
+
+
+def test_another_program(words: Observed, fixture_elf: Find, tmp_path: Path) -> None:
+    file = words.file("naive")
+    with pytest.raises(ProfileMismatchError, match=r"^out is of another program than .*loops"):
+        read_profile(file, fixture_elf("loops"))
+    with pytest.raises(UsageError, match=r"is not there: name it with --program$"):
+        read_profile(file, tmp_path / "absent")
+    there = file.header["program"]["file"]
+    gone = {**file.header, "program": {**file.header["program"], "file": "gone"}}
+    moved = replace(file, header=gone)
+    assert read_profile(moved, Path(there)).base == read_profile(file).base
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"routines": ["x"]},
+        {"routines": 3},
+        {"discoveries": {"entrys": []}},
+        {"copies": [1]},
+        {"edge_counts": []},
+    ],
+)
+def test_a_header_that_makes_no_sense(words: Observed, changed: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"^out has no header that this simprof understands"):
+        read_profile(words.file("naive", **changed))
+
+
+@pytest.mark.parametrize("routines", [[], [100_000], [-1]])
+def test_other_plans_than_those_of_the_program(words: Observed, routines: list[int]) -> None:
+    with pytest.raises(ProfileMismatchError, match=r"another version of simprof has instrumented"):
+        read_profile(words.file("naive", routines=routines))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_options_survive_the_header(words: Observed, name: str) -> None:
+    recipe = of_header(words.file(name))
+    assert recipe.options == SETTINGS[name]
+    assert recipe.discoveries == words.discoveries
