@@ -403,6 +403,7 @@ class Copier:
             self._charge(stays, 1, block=block.id)
         else:
             word = self._words(address)
+            self._emit(Label(f"r{self._number}.call.{address:x}"))
             self._emit(retargeted(word, kind, self._label_of(direct)) if direct >= 0 else raw(word))
             self._slot(address, kind)
             if skipped == 1:

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
 from profiler.code.pricing import Pricer
 from profiler.plan.decoders import RoutinePlan
-from profiler.recovery.recovery import RecoveredProgram
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import Setting
-from profiler.rewriting.counter_file import RegionKind, header
+from profiler.rewriting.counter_file import Region, RegionKind, header
 from profiler.rewriting.dump import dump_items
 from profiler.rewriting.guest_memory import Dumped, Memory
 from profiler.rewriting.memory import PlacedPlan, placed, program_memory
@@ -30,12 +29,17 @@ from profiler.rewriting.program import (
     program_items,
     size_of,
 )
+from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
 from profiler.rewriting.startup import START, start_items
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
-from profiler.session.results import scheme_options
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simulator.binary.program import Program
 from simulator.errors import RewritingError
+from simulator.isa.assembly import Item, Label
+
+_CALL = ".call."
+_CALL_ENTRY = 32  # bytes that the address of a call takes in the header, at most
 
 
 @dataclass(frozen=True)
@@ -52,8 +56,10 @@ class Order:
         Routine number -> its plan; None where nothing is to be counted.
     first
         Routines whose counters come first.
-    facts
-        What else the counter file's header says.
+    discoveries
+        What the graphs rest on beside the program's file.
+    edge_counts, weights
+        Those that guide plans, by routine number (`recipe.Recipe`).
     """
 
     recovered: RecoveredProgram
@@ -61,7 +67,9 @@ class Order:
     setting: Setting
     plan: Callable[[int], RoutinePlan | None]
     first: Sequence[int] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    discoveries: Discoveries = field(default_factory=Discoveries)
+    edge_counts: Counts = field(default_factory=dict)
+    weights: Counts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -113,38 +121,73 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     copies = copy_routines(recovered, order.contexts, codes)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = _memory(plans, codes)
-    head = header(
-        file=str(program.path),
-        sha256=program.sha256,
-        machine=program.machine,
-        mode=order.setting.mode,
-        options=scheme_options(order.setting.options),
-        regions=program_memory(plans).regions,
-        more=order.facts,
-    )
-    more = [
-        *start_items(program.machine, memory),
-        *dump_items(program.machine, memory, head),
-    ]
-    items = program_items(recovered, copies, more, scheme.code().routines)
-    room = find_room(program, HEADER_ROOM + size_of(items))
-    if room is None:
-        raise RewritingError(
-            f"{program.path}: its code is too large for copies of its routines to be in reach: "
-            "select fewer routines with --routine"
-        )
-    rewritten = place_program(recovered, copies, items, room + HEADER_ROOM)
+    regions = program_memory(plans).regions
+
+    def items(head: bytes) -> list[Item]:
+        more = [*start_items(program.machine, memory), *dump_items(program.machine, memory, head)]
+        return program_items(recovered, copies, more, scheme.code().routines)
+
+    base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
+    # nothing lies behind the header: the copies are where they are, whatever it says
+    before = place_program(recovered, copies, items(b""), base)
+    head = _header(order, plans, regions, _copy_map(before))
+    rewritten = place_program(recovered, copies, items(head), base)
     file = extend(
         original,
         program,
         rewritten.patches,
-        room,
+        base - HEADER_ROOM,
         bytes(HEADER_ROOM) + rewritten.code,
         rewritten.labels[START],
         _symbols(recovered, copies, rewritten),
     )
     codes = {number: code for number, code in codes.items() if number in kept}
     return Instrumented(file, copies, codes, kept, memory, head, rewritten)
+
+
+def _header(
+    order: Order, plans: Mapping[int, PlacedPlan], regions: Sequence[Region], copies: CopyMap
+) -> bytes:
+    program, setting = order.recovered.program, order.setting
+    recipe = Recipe(
+        mode=setting.mode,
+        options=setting.options,
+        discoveries=order.discoveries,
+        routines=tuple(plans),
+        edge_counts=order.edge_counts,
+        weights=order.weights,
+        copies=copies,
+    )
+    return header(
+        file=str(program.path),
+        sha256=program.sha256,
+        machine=program.machine,
+        mode=setting.mode,
+        options=option_fields(setting.options),
+        regions=regions,
+        more=recipe.fields(),
+    )
+
+
+def _copy_map(rewritten: Rewritten) -> CopyMap:
+    """Return where each call of a copy was."""
+    calls = (label.split(".") for label in rewritten.labels if _CALL in label)
+    return CopyMap(
+        {rewritten.labels[f"{routine}.call.{old}"]: int(old, 16) for routine, _, old in calls}
+    )
+
+
+def _room(program: Program, items: Callable[[bytes], list[Item]], head: bytes) -> int:
+    """Return where the segment goes, whose header still lacks where calls are."""
+    without = items(head)
+    calls = sum(isinstance(item, Label) and _CALL in item.name for item in without)
+    room = find_room(program, HEADER_ROOM + size_of(without) + _CALL_ENTRY * (calls + 1))
+    if room is None:
+        raise RewritingError(
+            f"{program.path}: its code is too large for copies of its routines to be in reach: "
+            "select fewer routines with --routine"
+        )
+    return room
 
 
 def _codes(order: Order) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from profiler.plan.decoders import RoutinePlan
 from profiler.rewriting.charges import Cause, charged
 from profiler.rewriting.dump import exit_cost
 from profiler.rewriting.instrument import Instrumented
@@ -54,9 +53,7 @@ def predicted_rewriting(
     return total
 
 
-def predicted_dump(
-    made: Instrumented, machine: MachineKind, frames: int, trace_bits: int
-) -> int:
+def predicted_dump(made: Instrumented, machine: MachineKind, frames: int, trace_bits: int) -> int:
     """Return the instructions of the program's end, without its system call.
 
     Parameters
@@ -71,12 +68,3 @@ def predicted_dump(
     if made.memory.trace is not None and trace_bits % (8 * TRACE_SIZE):
         cost -= CALL + flush_instructions(machine)
     return cost
-
-
-def trace_bits(plans: Mapping[int, RoutinePlan], events: Mapping[int, RoutineEvents]) -> int:
-    """Return the bits of the trace that plans write in a run."""
-    return sum(
-        plans[number].standard_bits(events[number].edges)  # type: ignore[attr-defined]
-        for number in plans
-        if number in events
-    )

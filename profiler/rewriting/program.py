@@ -187,9 +187,9 @@ def program_items(
     items += [Instruction(".word 0", 0)] * ((-size_of(items) % ALIGNMENT) >> 2)
     for routine in (*ROUTINES, *routines):
         items += routine(machine)
-    items += more
     for copy in copies.routines.values():
         items += copy.items
+    items += more
     names = {f"entry.{address:x}": label for address, label in copies.entries.items()}
     entry = recovered.program.entry
     names["simprof.entry"] = copies.entries.get(entry, f"old.{entry:x}")

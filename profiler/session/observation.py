@@ -11,7 +11,7 @@ from profiler.code.context import ProgramContexts
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.profiles.profile import Measurement
 from profiler.recovery.names import RoutineNames
-from profiler.recovery.recovery import RecoveredProgram
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import ALL_ROUTINES, Selection
 from profiler.session.counters import CounterSource
 from profiler.session.events import RoutineEvents
@@ -83,6 +83,8 @@ class Observation:
         What the graphs still lack after the last round.
     irregular
         (address, reason) of code that was executed though recovery refused to follow it.
+    discoveries
+        What the graphs rest on beside the program's file.
     runs, whole_runs
         How often the program was emulated, and how many of these runs were whole ones: the others
         were given up because the graphs lacked something.
@@ -101,6 +103,7 @@ class Observation:
     irregular: tuple[tuple[int, str], ...]
     runs: int
     whole_runs: int
+    discoveries: Discoveries = Discoveries()
 
     @cached_property
     def names(self) -> RoutineNames:

@@ -151,7 +151,7 @@ def settle(
         runs=current.runs,
         whole_runs=current.whole_runs,
     )
-    return observation, current
+    return replace(observation, discoveries=current.discoveries), current
 
 
 def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> None:
