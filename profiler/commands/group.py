@@ -29,6 +29,13 @@ SUBCOMMANDS = MappingProxyType(
             "regenerate:regenerate_command", "Rebuild an execution from its trace."
         ),
         "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
+        "instrument": Subcommand(
+            "instrument:instrument_command", "Write a program with a scheme's code in its place."
+        ),
+        "verify": Subcommand(
+            "verify:verify_command",
+            "Run instrumented programs, and compare with what is predicted.",
+        ),
         "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
         "doctor": Subcommand(
             "doctor:doctor_command", "Say what is installed, what works, what is missing."

@@ -60,6 +60,8 @@ class Order:
         What the graphs rest on beside the program's file.
     edge_counts, weights
         Those that guide plans, by routine number (`recipe.Recipe`).
+    foreseen
+        Whether a run has shown where indirect jumps go whose targets the code does not tell.
     """
 
     recovered: RecoveredProgram
@@ -70,6 +72,7 @@ class Order:
     discoveries: Discoveries = field(default_factory=Discoveries)
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
+    foreseen: bool = True
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,8 @@ class Instrumented:
         What the program maps and writes.
     rewritten
         Where everything is.
+    left_names
+        The names of the routines that were left alone, and why each was.
     """
 
     file: bytes = field(repr=False)
@@ -98,6 +103,7 @@ class Instrumented:
     memory: Memory = field(repr=False)
     header: bytes = field(repr=False)
     rewritten: Rewritten = field(repr=False)
+    left_names: tuple[tuple[str, str], ...] = ()
 
 
 def instrument(order: Order, original: bytes) -> Instrumented:
@@ -118,7 +124,7 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     recovered, scheme = order.recovered, registry.definition(order.setting.mode)
     program = recovered.program
     codes, plans = _codes(order)
-    copies = copy_routines(recovered, order.contexts, codes)
+    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = _memory(plans, codes)
     regions = program_memory(plans).regions
@@ -142,7 +148,10 @@ def instrument(order: Order, original: bytes) -> Instrumented:
         _symbols(recovered, copies, rewritten),
     )
     codes = {number: code for number, code in codes.items() if number in kept}
-    return Instrumented(file, copies, codes, kept, memory, head, rewritten)
+    names = tuple(
+        (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
+    )
+    return Instrumented(file, copies, codes, kept, memory, head, rewritten, names)
 
 
 def _header(

@@ -16,6 +16,7 @@ from profiler.code.context import ProgramContexts
 from profiler.code.emission import Emission, emit
 from profiler.code.runtime.conditions import restore_routine
 from profiler.code.runtime.routines import ROUTINES, Routines
+from profiler.recovery.idioms import is_restore
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
@@ -23,7 +24,7 @@ from profiler.rewriting.transfers import jump
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Fixup, Instruction
 from simulator.isa.assembly import Assembly, Item, Label, assemble, link
-from simulator.isa.decode import HAS_DELAY_SLOT
+from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 ALIGNMENT = 1024
 """Of the table of conditions, which comes first."""
@@ -81,9 +82,17 @@ def copy_routines(
     recovered: RecoveredProgram,
     contexts: ProgramContexts,
     codes: Mapping[int, RoutineCode],
+    *,
+    foreseen: bool = True,
 ) -> Copies:
-    """Copy all routines that can be copied, those in `codes` with the code of a scheme."""
+    """Copy all routines that can be copied, those in `codes` with the code of a scheme.
+
+    Without a run that has shown where indirect jumps go (`foreseen`), routines are left alone that
+    may jump into themselves by such a jump: they would execute old code, and not be counted.
+    """
     left: dict[int, str] = dict(_not_copied(recovered))
+    if not foreseen:
+        left |= _unforeseen(recovered, contexts)
     calls = CallPlaces(recovered)
     emissions = {
         number: emit(recovered.routines[number], contexts.of(number), code)
@@ -129,6 +138,25 @@ def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
             found[number] = "the program writes its code when it starts"
         elif strange:
             found[number] = strange[0]
+    return found
+
+
+def _unforeseen(recovered: RecoveredProgram, contexts: ProgramContexts) -> dict[int, str]:
+    """Return routines with jumps that may lead anywhere in them.
+
+    A jump that closes its routine's window in the delay slot leaves the routine.
+    """
+    found = {}
+    for number, cfg in enumerate(recovered.routines):
+        analysis = contexts.of(number).analysis
+        for block in cfg.indirect if analysis is not None else ():
+            code = analysis.liveness.blocks[block] if analysis is not None else None
+            if code is None or code.kind is not TransferKind.JUMP or code.transfer is None:
+                continue
+            jump_at = cfg.blocks[block].start + 4 * code.transfer
+            slot = recovered.code.lists.words[recovered.code.index(jump_at + 4)]
+            if jump_at in recovered.unresolved_jumps and not is_restore(slot):
+                found[number] = f"nothing tells where the jump at {jump_at:#x} leads"
     return found
 
 

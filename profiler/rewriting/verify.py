@@ -232,8 +232,7 @@ class _Verifier:
         reason = observation.result.reason
         if reason in ("budget", "interrupted", "refused"):
             raise UsageError(
-                f"{self._name} did not come to its own end ({reason}): "
-                "verify compares whole runs"
+                f"{self._name} did not come to its own end ({reason}): verify compares whole runs"
             )
 
     @contextmanager

@@ -1,0 +1,57 @@
+"""What `simprof instrument` did: JSON (schema `simprof/instrument/1`) and text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from profiler.reports.numbers import plural
+from profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
+from profiler.rewriting.instrument import Instrumented
+
+SCHEMA = "simprof/instrument/1"
+
+
+def render_json(program: Path, output: Path, mode: str, made: Instrumented) -> str:
+    """Return one object: what was written, how large it is, what was left alone."""
+    facts: Mapping[str, object] = {
+        "schema": SCHEMA,
+        "program": str(program),
+        "output": str(output),
+        "mode": mode,
+        "routines": len(made.placed),
+        "routines_left": [
+            {"routine": routine, "reason": reason} for routine, reason in made.left_names
+        ],
+        "segment": {"address": made.rewritten.base, "bytes": len(made.rewritten.code)},
+        "counter_bytes": sum(dumped.size or 0 for dumped in made.memory.dumped),
+        "tables": sum(dumped.size is None for dumped in made.memory.dumped),
+    }
+    return json.dumps(facts) + "\n"
+
+
+def render_text(
+    program: Path,
+    output: Path,
+    mode: str,
+    made: Instrumented,
+    width: int = 100,
+    color: bool = False,
+) -> str:
+    """Return the same for people."""
+    summary = grid()
+    summary.add_row("program", str(program))
+    summary.add_row("written", f"{output}, mode {mode}")
+    summary.add_row("instrumented", plural(len(made.placed), "routine"))
+    size = plural(len(made.rewritten.code), "byte")
+    summary.add_row("new code", f"{size} at {made.rewritten.base:#x}")
+    parts = [summary, *section("Left alone: these count nothing", _left(made))]
+    return print_parts(parts, width, color)
+
+
+def _left(made: Instrumented) -> Table | None:
+    table = columns(name("routine"), text("why"))
+    for routine, reason in made.left_names:
+        table.add_row(routine, reason)
+    return table if made.left_names else None

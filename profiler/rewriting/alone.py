@@ -1,0 +1,66 @@
+"""Instrumenting a program without running it: `simprof instrument`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from profiler.code.context import ProgramContexts
+from profiler.plan.decoders import RoutinePlan
+from profiler.recovery.recovery import recover
+from profiler.request.request import Selection, Setting
+from profiler.rewriting.instrument import Instrumented, Order, instrument
+from profiler.rewriting.recipe import Counts
+from profiler.schemes.registry import definition
+from profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
+from simulator.binary import elf
+from simulator.errors import UsageError
+
+
+def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instrumented:
+    """Return a program with the code of a scheme in its place.
+
+    Parameters
+    ----------
+    file
+        The program.
+    setting
+        The scheme.
+    selection
+        The routines that are instrumented.
+
+    Raises
+    ------
+    SimulatorError
+        If it cannot be done, and why.
+    """
+    try:
+        original = file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read ({error.strerror}): name a readable file"
+        ) from None
+    recovered = recover(elf.load(file))
+    profiles = SavedProfiles(recovered.program.sha256)
+    options, graphs = setting.options, Graphs(recovered, selection)
+    planner = Planner(setting, profiles)
+
+    def plan(number: int) -> RoutinePlan | None:
+        cfg = graphs(number)
+        return None if cfg is None else planner.make(cfg)
+
+    def counts(source: EdgeCounts) -> Counts:
+        found = ((number, source(cfg)) for number, cfg in enumerate(recovered.routines))
+        return {number: tuple(counts) for number, counts in found if counts is not None}
+
+    guide, weights = options.edge_profile, options.weights
+    guided = guide is not None and definition(setting.mode).guided
+    order = Order(
+        recovered,
+        ProgramContexts(recovered),
+        setting,
+        plan,
+        edge_counts=counts(profiles(guide).counts_for) if guided and guide else {},
+        weights=counts(profiles(weights).counts_for) if isinstance(weights, Path) else {},
+        foreseen=False,
+    )
+    return instrument(order, original)
