@@ -74,6 +74,7 @@ class Recipe:
             "routines": list(self.routines),
             "edge_counts": {str(n): list(counts) for n, counts in self.edge_counts.items()},
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
+            "trace": registry.definition(self.mode).writes_trace,
             "copies": sorted(map(list, self.copies.originals.items())),
         }
 

@@ -6,25 +6,27 @@ The counter files are written from simulated counters, as in `test_comparison`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from profiler.engine.walk import GraphIndex
 from profiler.profiles import storage
 from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import Discoveries
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting, TableChoice
-from profiler.rewriting.counter_file import CounterFile
+from profiler.rewriting.counter_file import CounterFile, parse
 from profiler.rewriting.merging import merged
 from profiler.rewriting.reading import read_profile
 from profiler.rewriting.recipe import Recipe, of_header, option_fields
 from profiler.session import session
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
+from profiler.trace.calls import Callees, Exit
 from profiler.trace.format import load
 from simulator.errors import SimulatorError, UsageError
 from tests.support.counter_images import Image
@@ -43,8 +45,9 @@ SETTINGS = {
     "calls-optimal": SchemeOptions(),
     "qpt": SchemeOptions(),
     "witness": SchemeOptions(),
+    "bits": SchemeOptions(),
 }
-READ = [name for name in SETTINGS if name not in ("qpt", "witness")]
+READ = [name for name in SETTINGS if name not in ("qpt", "witness", "bits")]
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,10 @@ class Observed:
         return Image(self.observation, name)
 
     def file(self, name: str, **changed: Any) -> CounterFile:
+        """The counter file of the program instrumented under one setting, read."""
+        return parse(self.content(name, **changed), "out")
+
+    def content(self, name: str, **changed: Any) -> bytes:
         """The counter file of the program instrumented under one setting."""
         image = self.image(name)
         setting = image.scheme.setting
@@ -71,8 +78,10 @@ class Observed:
             edge_counts=edges if setting.mode == "tpp" else {},
         )
         frames = changed.pop("frames", self.frames())
+        words = changed.pop("words", {})
         more = {**recipe.fields(), **changed}
-        return image.file(frames, options=option_fields(setting.options), more=more)
+        image.words |= words
+        return image.content(frames, options=option_fields(setting.options), more=more)
 
     def frames(self) -> list[int]:
         """The stack at the run's end: the calls in which activations wait."""
@@ -82,6 +91,19 @@ class Observed:
                 calls += [events.cfg.blocks[block].end - 8] * count
         return calls
 
+    def stack(self) -> list[int]:
+        """The stack of a fixture's end: its exit is in a routine without a window."""
+        recovered = self.observation.recovered
+        index = GraphIndex(recovered)
+        callees = Callees(index)
+        leaf = next(cfg.address for cfg in recovered.routines if cfg.name == "system_exit")
+        (call,) = (
+            block
+            for block, edge in index.exit_edge.items()
+            if callees.exit(edge) == (Exit.CALL, callees.entry(leaf))
+        )
+        return [index.block_end(call) - 8, *self.frames()[1:]]
+
     def simulated(self, name: str) -> Measurement:
         """The profile that the run itself saves."""
         scheme = next(s for s in self.observation.schemes if s.name == name)
@@ -89,14 +111,14 @@ class Observed:
         return measurement
 
 
-def observe(program: Path, directory: Path) -> Observed:
-    """Run a program under all settings; the header of a trace has what was discovered."""
+def observe(program: Path, directory: Path, names: Sequence[str] = tuple(SETTINGS)) -> Observed:
+    """Run a program under these settings; the header of a trace has what was discovered."""
     null = os.open(os.devnull, os.O_RDWR)
     try:
         guest = GuestOptions(
             root=program.parent, stdin=Path(os.devnull), stdout=null, stderr=null
         )  # fmt: skip
-        settings = [Setting(name, name.split("-h")[0], SETTINGS[name]) for name in SETTINGS]
+        settings = [Setting(name, name.split("-h")[0], SETTINGS[name]) for name in names]
         observation = session.observe(RunRequest(program, guest), settings)
     finally:
         os.close(null)
@@ -178,6 +200,25 @@ def waiting(run: Observed) -> set[str]:
 def test_activations_that_ended_early(leaving: Observed, name: str) -> None:
     assert waiting(leaving) >= {"main", "middle"}
     check(leaving, name)
+
+
+FORK = LEAVES.replace("work(argc);\n    sink", "if (sink & 4) work(3);\n    work(argc);\n    sink")
+FORKS = FORK.replace("return sink & 1;", "if (sink & 8) work(2);\n    return sink & 1;")
+
+
+@pytest.mark.toolchain
+def test_a_way_that_path_counters_do_not_tell(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Two ways of `main` lead to the call in which it waits; edge counters tell them apart.
+
+    Path counters do if they count ahead of the call, where only one way leads on.
+    """
+    check(observe(compile_c(FORK, flags=("-O1",)), tmp_path, ["pp"]), "pp")
+    run = observe(compile_c(FORKS, flags=("-O1",)), tmp_path, ["pp", "naive"])
+    with pytest.raises(UsageError, match=r"^main was active when the program ended, and its path"):
+        read_profile(run.file("pp"))
+    check(run, "naive")
 
 
 @pytest.mark.toolchain
