@@ -148,7 +148,10 @@ def placed_again(
     codes: dict[int, PlacedPlan] = {}
     for number in recipe.routines if fits else ():
         plan = planner.make(recovered.routines[number])
-        plans[number], codes[number] = plan, placed(scheme, plan, space.place(plan.plan))
+        layout = space.place(plan.plan)
+        if number in recipe.words:
+            layout = space.with_words(layout, recipe.words[number])
+        plans[number], codes[number] = plan, placed(scheme, plan, layout)
     if not fits or program_memory(codes).regions != file.regions:
         raise ProfileMismatchError(
             f"{file.name} is of a program that another version of simprof has instrumented: "

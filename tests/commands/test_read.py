@@ -20,9 +20,9 @@ Find = Callable[..., Path]
 
 
 @pytest.fixture(scope="module")
-def run(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> Observed:
+def run(fixture_elf: Find) -> Observed:
     """A simulated run of `words`."""
-    return observe(fixture_elf("words"), tmp_path_factory.mktemp("words"))
+    return observe(fixture_elf("words"))
 
 
 def refused(*arguments: str | Path) -> str:
