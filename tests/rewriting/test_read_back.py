@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from profiler.rewriting.reading import read_profile
 from profiler.rewriting.traces import read_trace
 from profiler.session.session import run_program
 from profiler.trace.regenerate import regenerate
-from tests.rewriting.test_reading import Observed, compare, observe
+from tests.rewriting.test_reading import LEAVES, Observed, compare, observe, waiting
 
 Find = Callable[..., Path]
 MODES = ("pp", "pp-hash", "tpp", "kiter", "bittrace", "qpt2", "naive", "calls", "calls-optimal")
@@ -58,6 +59,25 @@ def words(fixture_elf: Find, request: pytest.FixtureRequest) -> Observed:
 def test_a_profile_is_read_back(words: Observed, name: str, tmp_path: Path) -> None:
     counters = load(run_instrumented(words, name, tmp_path))
     compare(read_profile(counters), words.simulated(name))
+
+
+@pytest.mark.toolchain
+def test_the_stack_of_a_program_that_exits_from_within(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    """`main` and another routine wait while the C library ends the program.
+
+    Routines of the C library that look at the program's name and its segments are not compared:
+    those of the instrumented program are others.
+    """
+    run = observe(compile_c(LEAVES, flags=("-O1",)), ["pp", "naive"])
+    assert waiting(run) >= {"main", "middle"}
+    own = waiting(run) | {"stop", "work", "exit", "__run_exit_handlers"}
+    for name in ("pp", "naive"):
+        read = read_profile(load(run_instrumented(run, name, tmp_path)))
+        found = {r.name: replace(r, added=0) for r in read.routines if r.name in own}
+        wanted = {r.name: replace(r, added=0) for r in run.simulated(name).routines}
+        assert found == {name: wanted[name] for name in own}
 
 
 @pytest.mark.parametrize("name", ["witness", "bits"])
