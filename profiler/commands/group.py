@@ -28,6 +28,7 @@ SUBCOMMANDS = MappingProxyType(
         "regenerate": Subcommand(
             "regenerate:regenerate_command", "Rebuild an execution from its trace."
         ),
+        "read": Subcommand("read:read_command", "Read what an instrumented program has counted."),
         "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
         "instrument": Subcommand(
             "instrument:instrument_command", "Write a program with a scheme's code in its place."

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
+from profiler.code.layout import STACK_REGISTERS
 from profiler.code.pricing import Pricer
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
@@ -166,6 +167,7 @@ def _header(
         edge_counts=order.edge_counts,
         weights=order.weights,
         copies=copies,
+        words={number: plan.layout.words for number, plan in plans.items() if _needs_words(plan)},
     )
     return header(
         file=str(program.path),
@@ -176,6 +178,11 @@ def _header(
         regions=regions,
         more=recipe.fields(),
     )
+
+
+def _needs_words(plan: PlacedPlan) -> bool:
+    """Whether only the code told how many words the path registers need beside the stack."""
+    return plan.layout.words != max(plan.plan.registers - STACK_REGISTERS, 0)
 
 
 def _copy_map(rewritten: Rewritten) -> CopyMap:

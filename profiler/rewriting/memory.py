@@ -31,10 +31,13 @@ from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.rewriting.counter_file import CounterFile, Region, RegionKind
 from profiler.rewriting.tables import table_counts
 from profiler.schemes.definition import SchemeDefinition
+from profiler.schemes.tracing.flush import POSITION, TRACE_END
 from profiler.session.counters import WRAP
 from profiler.session.observation import Observation
 from profiler.session.scheme_runs import SchemeRun
 
+TRACE_POSITION = TRACE_END + POSITION
+"""Where the position of the trace buffer is (`schemes.tracing.flush`)."""
 PAGE = 1 << 13
 """Bytes of a page: SPARC's 8 KiB."""
 _SHOWN = 3
@@ -116,7 +119,8 @@ class ProgramMemory:
 def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     """Return the memory that instrumented routines take together.
 
-    All arrays are one region, as are all pairs; each hash table is one.
+    All arrays are one region, as are all pairs; each hash table is one. Where a trace is written,
+    its position is one: it tells how many bits of the trace's last byte are used.
 
     Parameters
     ----------
@@ -129,6 +133,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     regions: list[Region] = []
     if any(code.plan.trace_edges for code in plans):
         mapped.append((TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER))
+        regions.append(Region(RegionKind.ARRAY, TRACE_POSITION, COUNTER_SIZE))
     slots = [slot for code in plans for slot in code.pairs]
     if slots:
         end = max(code.pairs_end for code in plans)

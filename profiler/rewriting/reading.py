@@ -1,7 +1,7 @@
 """From a counter file to the profile that `simprof run -o` saves.
 
 Steps -> functions
-1. recover the program's graphs as they were when it was instrumented     `_recovered`
+1. recover the program's graphs as they were when it was instrumented     `recovered_again`
 2. plan its routines again, and give their counters their places          `placed_again`
 3. read the stacks: which activations ended early                         `stack.StackReader`
 4. read each routine's counters, and derive its edge counts               `_read_routine`
@@ -68,10 +68,10 @@ def read_profile(file: CounterFile, program: Path | None = None) -> Measurement:
     scheme = definition(recipe.mode)
     if scheme.writes_trace:
         raise UsageError(
-            f"{file.name} is of mode {recipe.mode}, which counts nothing but writes a trace: give "
-            f"that to `simprof regenerate`"
+            f"{file.name} is of mode {recipe.mode}, which counts nothing but writes a trace: "
+            "`simprof regenerate` tells what that says"
         )
-    recovered = _recovered(file, recipe, program)
+    recovered = recovered_again(file, recipe, program)
     plans, codes = placed_again(file, recipe, recovered)
     contexts = ProgramContexts(recovered)
     stacks = StackReader(recovered, contexts, recipe.copies)
@@ -106,7 +106,14 @@ class _Read:
         return False
 
 
-def _recovered(file: CounterFile, recipe: Recipe, program: Path | None) -> RecoveredProgram:
+def recovered_again(file: CounterFile, recipe: Recipe, program: Path | None) -> RecoveredProgram:
+    """Return the graphs of the program that a counter file is of, as they were.
+
+    Raises
+    ------
+    UsageError, ProfileMismatchError
+        If the program is not there, or is another one now.
+    """
     known = file.header["program"]
     path = Path(known["file"]) if program is None else program
     if not path.is_file():
@@ -141,7 +148,10 @@ def placed_again(
     codes: dict[int, PlacedPlan] = {}
     for number in recipe.routines if fits else ():
         plan = planner.make(recovered.routines[number])
-        plans[number], codes[number] = plan, placed(scheme, plan, space.place(plan.plan))
+        layout = space.place(plan.plan)
+        if number in recipe.words:
+            layout = space.with_words(layout, recipe.words[number])
+        plans[number], codes[number] = plan, placed(scheme, plan, layout)
     if not fits or program_memory(codes).regions != file.regions:
         raise ProfileMismatchError(
             f"{file.name} is of a program that another version of simprof has instrumented: "

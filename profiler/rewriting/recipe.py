@@ -57,6 +57,9 @@ class Recipe:
         The counts that edge weights were taken from, if they were.
     copies
         Where calls are now.
+    words
+        Routine number -> words for path registers beside the stack, where only its code told how
+        many it needs (`CounterSpace.with_words`).
     """
 
     mode: str
@@ -66,6 +69,7 @@ class Recipe:
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
     copies: CopyMap = CopyMap()
+    words: Mapping[int, int] = field(default_factory=dict)
 
     def fields(self) -> dict[str, Any]:
         """Return what `counter_file.header` takes as `more`."""
@@ -74,6 +78,8 @@ class Recipe:
             "routines": list(self.routines),
             "edge_counts": {str(n): list(counts) for n, counts in self.edge_counts.items()},
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
+            "trace": registry.definition(self.mode).writes_trace,
+            "words": {str(n): words for n, words in self.words.items()},
             "copies": sorted(map(list, self.copies.originals.items())),
         }
 
@@ -151,6 +157,7 @@ def of_header(file: CounterFile) -> Recipe:
             edge_counts=_counts(header["edge_counts"]),
             weights=_counts(header["weights"]),
             copies=CopyMap(dict(header["copies"])),
+            words={int(n): _integers([words])[0] for n, words in header["words"].items()},
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UsageError(

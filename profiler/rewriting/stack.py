@@ -58,13 +58,28 @@ class StackReader:
         UsageError
             If a word is behind no call of the program, or several blocks may have ended it.
         """
+        blocks, last = self._calls(frames)
+        waiting = [block for block in blocks if self._waits(block)]
+        return self._by_routine([*waiting, *self._ended(last)])
+
+    def last_block(self, frames: Sequence[int]) -> int | None:
+        """Return the block, by program-wide number, whose system call ended the program.
+
+        None where the stack does not tell. Parameters and errors are those of `ends`.
+        """
+        _, last = self._calls(frames)
+        traps = [] if last == UNKNOWN else self._traps(last)
+        leaving = [block for block in traps if block in self._index.exit_edge]
+        candidates = leaving or traps
+        return candidates[0] if len(candidates) == 1 else None
+
+    def _calls(self, frames: Sequence[int]) -> tuple[list[int], int]:
+        """Return the blocks of the calls on a stack, and the routine that the program ended in."""
         words = [self._copies.original(word) for word in frames]
         leaf = self._leaf(words[0]) if words else UNKNOWN
         calls = words if leaf != UNKNOWN else words[1:]
         blocks = [self._call(word) for word in calls]
-        last = leaf if leaf != UNKNOWN else self._last(words[:1], blocks)
-        waiting = [block for block in blocks if self._waits(block)]
-        return self._by_routine([*waiting, *self._ended(last)])
+        return blocks, leaf if leaf != UNKNOWN else self._last(words[:1], blocks)
 
     def _by_routine(self, blocks: Iterable[int]) -> dict[int, Counter[int]]:
         ends: dict[int, Counter[int]] = {}

@@ -498,6 +498,7 @@ README_COMMANDS = (
     "run",
     "compare",
     "regenerate",
+    "read",
     "cfg",
     "graph",
     "suite build",

@@ -224,7 +224,8 @@ def test_program_memory_of_a_trace_and_of_nothing() -> None:
     plan = plan_of(trace_edges=(3,))
     memory = program_memory({0: PlacedPlan(plan, CounterSpace().place(plan))})
     buffer = (TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER)
-    assert memory == ProgramMemory(((RUNTIME_DATA, PAGE), buffer), (), ())
+    position = cf.Region(cf.RegionKind.ARRAY, 0x5000_E008, 4)
+    assert memory == ProgramMemory(((RUNTIME_DATA, PAGE), buffer), (), (position,))
     assert program_memory({}) == ProgramMemory(((RUNTIME_DATA, PAGE),), (), ())
 
 

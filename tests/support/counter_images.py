@@ -11,7 +11,6 @@ from profiler.code.runtime.word_hash_routine import key_code
 from profiler.plan.actions import COLD_COUNTER
 from profiler.plan.plan import Table
 from profiler.rewriting import counter_file as cf
-from profiler.rewriting.counter_file import CounterFile
 from profiler.rewriting.memory import (
     PlacedPlan,
     ProgramMemory,
@@ -112,13 +111,13 @@ class Image:
         words = (self.words.get(at, 0) for at in range(address, address + size, 4))
         return b"".join(word.to_bytes(4, "big") for word in words)
 
-    def file(
+    def content(
         self,
         frames: Sequence[int] = (),
         *,
         options: Mapping[str, Any] | None = None,
         more: Mapping[str, Any] | None = None,
-    ) -> CounterFile:
+    ) -> bytes:
         """The counter file of this memory."""
         program, regions = self.observation.program, self.memory.regions
         header = cf.header(
@@ -132,11 +131,12 @@ class Image:
         )
         described = header_fields(header)["regions"]
         width = 8 if program.is64 else 4
-        return cf.parse(content_of(header, described, self.read, frames, width), "out")
+        return content_of(header, described, self.read, frames, width)
 
     def differences(self) -> list[str]:
         """Compare a file of this memory with the run."""
-        return differences(self.observation, self.scheme, self.codes, self.file())
+        file = cf.parse(self.content())
+        return differences(self.observation, self.scheme, self.codes, file)
 
     def name(self, number: int) -> str:
         """The name of routine number `number`."""

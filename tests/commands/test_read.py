@@ -1,0 +1,125 @@
+"""`simprof read`: counter files in, profiles and traces out, and one line for what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.profiles import storage
+from profiler.rewriting.memory import TRACE_POSITION
+from profiler.trace.format import Trace, load
+from tests.end_to_end.test_cli_run import simprof
+from tests.rewriting.test_reading import Observed, observe
+from tests.trace.test_regenerate import record
+
+Find = Callable[..., Path]
+
+
+@pytest.fixture(scope="module")
+def run(fixture_elf: Find) -> Observed:
+    """A simulated run of `words`."""
+    return observe(fixture_elf("words"))
+
+
+def refused(*arguments: str | Path) -> str:
+    """The one line that `simprof read` says instead of reading."""
+    done = simprof("read", *arguments)
+    assert (done.returncode, done.stdout) == (125, b"")
+    (line,) = done.stderr.decode().splitlines()
+    return line.removeprefix("simprof: ")
+
+
+def test_a_profile_is_saved_and_shown(run: Observed, tmp_path: Path) -> None:
+    counters, profile = tmp_path / "simprof.out", tmp_path / "profile"
+    counters.write_bytes(run.content("pp"))
+    done = simprof("read", counters, "-o", profile, "--json", "-", "--top", "3")
+    assert done.returncode == 0, done.stderr.decode()
+    saved, wanted = storage.load(profile), run.simulated("pp")
+    assert saved.path_profile() == wanted.path_profile()
+    assert saved.edge_profile() == wanted.edge_profile()
+    answer = json.loads(done.stdout)
+    assert (answer["schema"], answer["mode"]) == ("simprof/run/2", "pp")
+    assert b"read from counters: how the program ended is not known" in done.stderr
+
+
+def test_the_profile_guides_tpp_and_weighs_edges(run: Observed, tmp_path: Path) -> None:
+    counters, profile = tmp_path / "simprof.out", tmp_path / "profile"
+    counters.write_bytes(run.content("qpt2"))
+    assert simprof("read", counters, "-o", profile).returncode == 0
+    program = run.observation.program.path
+    for options in (["--mode", "tpp", "--edge-profile"], ["--mode", "qpt2", "--weights"]):
+        done = simprof("run", *options, profile, program)
+        assert done.returncode == run.observation.result.status
+        assert b"simprof: " not in done.stderr
+
+
+def test_several_files_add_up(run: Observed, tmp_path: Path) -> None:
+    files = [tmp_path / "one", tmp_path / "two"]
+    for file in files:
+        file.write_bytes(run.content("naive"))
+    assert simprof("read", *files, "-o", tmp_path / "profile").returncode == 0
+    saved = storage.load(tmp_path / "profile")
+    assert (saved.runs, saved.base) == (2, 2 * run.simulated("naive").base)
+    files[1].write_bytes(run.content("calls"))
+    line = refused(*files, "-o", tmp_path / "none")
+    assert line.endswith("/one: the mode is calls, not naive")
+    assert not (tmp_path / "none").exists()
+
+
+def test_the_instrumented_program_is_that_of_the_files(run: Observed, tmp_path: Path) -> None:
+    """Its file holds the header that it writes."""
+    counters, out = tmp_path / "simprof.out", tmp_path / "program"
+    counters.write_bytes(run.content("naive"))
+    header = b"".join(counters.read_bytes().splitlines(keepends=True)[:2])
+    out.write_bytes(b"\x7fELF and code" + header + b"and more")
+    assert simprof("read", out, counters).returncode == 0
+    assert refused(out).endswith("is a program: name the counter files that it has written, too")
+    counters.write_bytes(run.content("qpt2"))
+    line = refused(out, counters)
+    assert line == f"{counters} was not written by {out}: it is of another program"
+
+
+def test_what_is_wrong_with_files_is_said(run: Observed, tmp_path: Path) -> None:
+    counters, content = tmp_path / "simprof.out", run.content("naive")
+    assert refused(counters) == f"{counters} cannot be read: No such file or directory"
+    counters.write_bytes(content[:-9])
+    assert refused(counters).startswith(f"{counters} is cut at byte ")
+    counters.write_bytes(b"no counters")
+    assert "is no counter file" in refused(counters)
+    counters.write_bytes(content)
+    assert "is read as well" in refused(counters, "-o", counters)
+    line = refused(counters, "--program", counters)
+    assert str(counters) in line
+
+
+def raw_of(trace: Trace) -> bytes:
+    """What the program would have written: the last byte's bits are its low ones."""
+    assert trace.end is not None
+    used = trace.end.bits % 8
+    return trace.stream if not used else trace.stream[:-1] + bytes([trace.stream[-1] >> 8 - used])
+
+
+@pytest.mark.parametrize("name", ["witness", "bits"])
+def test_a_trace_is_made(name: str, run: Observed, tmp_path: Path) -> None:
+    traced = load(record(run.observation.program.path, name, tmp_path).path)
+    assert traced.end is not None
+    counters, made = tmp_path / "out", tmp_path / "made"
+    words = {TRACE_POSITION: traced.end.bits - 65536 & 0xFFFFFFFF}
+    counters.write_bytes(run.content(name, words=words, frames=run.stack()))
+    line = refused(counters)
+    assert line == f"{counters} is of a program that writes a trace: name that to make with -o"
+    assert refused(counters, "-o", made).startswith(f"{counters}.trace cannot be read: ")
+    (tmp_path / "out.trace").write_bytes(raw_of(traced))
+    done = simprof("read", counters, "-o", made)
+    assert (done.returncode, done.stderr) == (0, b"")
+    known = replace(load(made), header=traced.header, routines=traced.routines)
+    assert known == replace(traced, checkpoints={}, certain=known.certain)
+    assert simprof("regenerate", "--check", made).returncode == 0
+    other = tmp_path / "other"
+    other.write_bytes(counters.read_bytes())
+    (tmp_path / "other.trace").write_bytes(b"")
+    assert "traces cannot be merged" in refused(counters, other, "-o", tmp_path / "both")
