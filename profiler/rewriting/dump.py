@@ -22,8 +22,6 @@ Where anything fails, the part is removed, and the program says so on descriptor
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.rewriting.guest_memory import (
@@ -50,7 +48,6 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
-from profiler.rewriting.walk import steps
 from profiler.schemes.tracing.flush import (
     DESCRIPTOR,
     POSITION,
@@ -69,7 +66,10 @@ EXIT = "simprof.exit"
 DUMP = "simprof.dump"
 TRAILER = b"simprof\n"
 
-_BODY, _PUT, _OVER = f"{DUMP}.body", f"{DUMP}.put", f"{EXIT}.over"
+OVER = f"{EXIT}.over"
+"""The label behind the system call of `simprof.exit`."""
+
+_BODY, _PUT = f"{DUMP}.body", f"{DUMP}.put"
 _CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
 _BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
 _O_WRONLY = 1
@@ -127,7 +127,7 @@ def _entries(width: Width, trace: str | None) -> list[Part]:
         *call,
         asm.restore(),
         width.trap,
-        Label(_OVER),
+        Label(OVER),
         *words(f"{EXIT}.never", [0]),
         Label(DUMP),
         save_smallest_frame(width.machine),
@@ -326,51 +326,3 @@ def _give_up(width: Width) -> list[Part]:
 
 def _say(width: Width, what: list[Part]) -> list[Part]:
     return [asm.mov(2, R.O0), *what, *width.call(WRITE)]
-
-
-def exit_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int = 1) -> int:
-    """Return the instructions from `simprof.exit` to the system call, that included.
-
-    Parameters
-    ----------
-    frames
-        Words of the stack in the file, at least 1.
-
-    All system calls succeed, and write all at once.
-    """
-    items = dump_items(machine, memory, header)
-    last = (False, False) if memory.trace else ()
-    return steps(items, EXIT, (*last, *_outcomes(machine, memory, frames)), _OVER)
-
-
-def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
-    """Return the instructions that a call of `simprof.dump` executes, without that call.
-
-    Parameters are those of `exit_cost`.
-    """
-    return steps(dump_items(machine, memory, header), DUMP, _outcomes(machine, memory, frames))
-
-
-def _outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
-    """Yield the outcomes of the branches of the common part, in the order met."""
-    written = (False, False, False)
-    yield False
-    yield from written
-    for index, region in enumerate(memory.dumped):
-        yield region.end is None
-        yield from written
-        yield index + 1 < len(memory.dumped)
-    another, none = (False, False, False), True
-    yield from another * (frames - 1)
-    yield none
-    yield from written
-    most = (FRAMES_END - FRAMES) // Width(machine).word
-    for stored in range(2, frames + 1):
-        yield from another
-        yield stored % most != 0
-        if stored % most == 0:
-            yield from written
-    yield none
-    yield from written  # the rest
-    yield from written  # the last line
-    yield from (False, False)

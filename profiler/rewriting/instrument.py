@@ -30,7 +30,7 @@ from profiler.rewriting.program import (
     size_of,
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
-from profiler.rewriting.startup import START, start_items
+from profiler.rewriting.startup import START, Auxiliary, original_auxiliary, start_items
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -89,6 +89,8 @@ class Instrumented:
         What the program maps and writes.
     rewritten
         Where everything is.
+    auxiliary
+        What the program sees of its file in its auxiliary vector.
     """
 
     file: bytes = field(repr=False)
@@ -98,6 +100,7 @@ class Instrumented:
     memory: Memory = field(repr=False)
     header: bytes = field(repr=False)
     rewritten: Rewritten = field(repr=False)
+    auxiliary: Auxiliary = ()
 
 
 def instrument(order: Order, original: bytes) -> Instrumented:
@@ -122,9 +125,11 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = _memory(plans, codes)
     regions = program_memory(plans).regions
+    auxiliary = original_auxiliary(program)
 
     def items(head: bytes) -> list[Item]:
-        more = [*start_items(program.machine, memory), *dump_items(program.machine, memory, head)]
+        start = start_items(program.machine, memory, auxiliary)
+        more = [*start, *dump_items(program.machine, memory, head)]
         return program_items(recovered, copies, more, scheme.code().routines)
 
     base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
@@ -142,7 +147,7 @@ def instrument(order: Order, original: bytes) -> Instrumented:
         _symbols(recovered, copies, rewritten),
     )
     codes = {number: code for number, code in codes.items() if number in kept}
-    return Instrumented(file, copies, codes, kept, memory, head, rewritten)
+    return Instrumented(file, copies, codes, kept, memory, head, rewritten, auxiliary)
 
 
 def _header(

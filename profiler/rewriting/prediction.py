@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from profiler.rewriting.charges import Cause, charged
-from profiler.rewriting.dump import exit_cost
+from profiler.rewriting.dump_cost import exit_cost
 from profiler.rewriting.instrument import Instrumented
-from profiler.rewriting.startup import start_cost
+from profiler.rewriting.startup_cost import start_cost
 from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
 from profiler.session.events import RoutineEvents
 from simulator.binary.program import MachineKind
@@ -49,7 +49,7 @@ def predicted_rewriting(
         for address, (_, edge) in copy.entries.items():
             # a block counts as executed even if a signal ended its activation before its call
             total[Cause.ENTRIES] += max(0, events[number].edges[edge] - arrived[address])
-    total[Cause.START] += start_cost(machine, made.memory, environment)
+    total[Cause.START] += start_cost(machine, made.memory, environment, made.auxiliary)
     return total
 
 

@@ -16,9 +16,6 @@ The code at `simprof.start` has a register window of its own and uses no memory 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
-
 from profiler.code.layout import RUNTIME_DATA
 from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.rewriting.guest_memory import (
@@ -47,7 +44,6 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
-from profiler.rewriting.walk import steps
 from profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
 from simulator.binary.program import MachineKind, Program
 from simulator.isa import assembler as asm
@@ -61,7 +57,7 @@ from simulator.isa.sparc import (
     O_TRUNC,
     WINDOW_SAVE_WORDS,
 )
-from simulator.linux.process import AUXILIARY_KEYS, program_auxiliary
+from simulator.linux.process import program_auxiliary
 
 R = Register
 
@@ -370,88 +366,3 @@ def _refuse(width: Width) -> list[Part]:
         asm.mov(_STATUS, R.O0),
         *width.call(EXIT_GROUP),
     ]
-
-
-def chosen_name(environment: Sequence[bytes]) -> bytes:
-    """Return the counter file's name, given the environment's strings in their order."""
-    for entry in environment:
-        if entry.startswith(VARIABLE):
-            return entry[len(VARIABLE) :] or DEFAULT_NAME
-    return DEFAULT_NAME
-
-
-def start_cost(
-    machine: MachineKind,
-    memory: Memory,
-    environment: Sequence[bytes],
-    auxiliary: Auxiliary = (),
-    keys: Sequence[int] = AUXILIARY_KEYS,
-) -> int:
-    """Return the instructions that the start executes when all system calls succeed.
-
-    Parameters
-    ----------
-    environment
-        `NAME=value` strings, in the order in which the program sees them.
-    auxiliary
-        As for `start_items`.
-    keys
-        Of the auxiliary vector, in their order, without AT_NULL.
-    """
-    outcomes = chain(
-        _of_memory(memory),
-        _of_search(environment),
-        _of_auxiliary(auxiliary, keys) if auxiliary else (),
-        _of_copy(len(chosen_name(environment))),
-        (False, True) if memory.trace else (),
-    )
-    return steps(start_items(machine, memory, auxiliary), START, outcomes)
-
-
-def _of_memory(memory: Memory) -> Iterator[bool]:
-    """Yield the outcomes of the branches of `_map` and `_fill`, in the order met."""
-    for last in _lasts(len(mapped(memory))):
-        yield from (False, not last)
-    runs = filled(memory)
-    for run, last in zip(runs, _lasts(len(runs)), strict=True):
-        yield from [True] * (run.count - 1)
-        yield from (False, not last)
-
-
-def _of_search(environment: Sequence[bytes]) -> Iterator[bool]:
-    """Yield those of `_find_name`."""
-    for index, entry in enumerate(environment):
-        yield False
-        equal = 0
-        while equal < len(VARIABLE) and entry[equal : equal + 1] == VARIABLE[equal : equal + 1]:
-            equal += 1
-        yield from [False, True] * equal
-        if equal == len(VARIABLE):
-            yield from (True, len(entry) > equal)
-            yield from [True] * (len(environment) - index - 1)
-            yield False
-            return
-        yield from (False, False)
-    yield True
-
-
-def _of_auxiliary(auxiliary: Auxiliary, keys: Sequence[int]) -> Iterator[bool]:
-    """Yield those of `_restore_auxiliary`."""
-    for key in keys:
-        yield False
-        yield from (key != wanted for wanted, _ in auxiliary)
-    yield True
-
-
-def _of_copy(length: int) -> Iterator[bool]:
-    """Yield those of `_copy_name`."""
-    if length < LONGEST_NAME:
-        yield from [False, True] * length
-        yield True
-    else:
-        yield from [False, True] * (LONGEST_NAME - 1)
-        yield from (False, False)
-
-
-def _lasts(count: int) -> Iterator[bool]:
-    return (index + 1 == count for index in range(count))

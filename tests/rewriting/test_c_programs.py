@@ -8,16 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from profiler.rewriting.dump import EXIT, dump_items, exit_cost
+from profiler.rewriting.dump import EXIT, dump_items
+from profiler.rewriting.dump_cost import exit_cost
 from profiler.rewriting.guest_memory import Memory
 from profiler.rewriting.parts import Width
-from profiler.rewriting.startup import (
-    ENTRY,
-    START,
-    original_auxiliary,
-    start_cost,
-    start_items,
-)
+from profiler.rewriting.startup import ENTRY, START, original_auxiliary, start_items
+from profiler.rewriting.startup_cost import start_cost
 from simulator.binary import elf
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simulator.binary.program import Program

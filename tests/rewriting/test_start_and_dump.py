@@ -10,10 +10,11 @@ import pytest
 
 from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
 from profiler.code.runtime.hash_routine import FREE, POOL, initial_table
-from profiler.rewriting.dump import DUMP, dump_cost, exit_cost
+from profiler.rewriting.dump import DUMP
+from profiler.rewriting.dump_cost import dump_cost, exit_cost
 from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, LONGEST_NAME, NAME, Dumped, Memory
 from profiler.rewriting.parts import Width
-from profiler.rewriting.startup import chosen_name, start_cost
+from profiler.rewriting.startup_cost import chosen_name, start_cost
 from profiler.schemes.tracing.flush import (
     POSITION,
     TRACE_END,
