@@ -142,3 +142,39 @@ def test_a_program_sees_no_difference(
             assert result[1][-4:] > plain[1][-4:]
         else:
             assert result[1] == plain[1]
+
+
+POSITION_INDEPENDENT = """
+    .text
+    .align 8
+    .globl _start
+_start:
+    mov 1, %%g1
+    mov 7, %%o0
+    ta %s
+    nop
+"""
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize(("width", "trap"), [("v9", "0x6d"), ("v8plus", "0x10")])
+def test_a_position_independent_program(
+    compile_c: Compile, width: str, trap: str, tmp_path: Path
+) -> None:
+    """Nothing in start and end depends on where the program lies."""
+    flags = ("-pie", "-nostdlib", "-Wl,--no-dynamic-linker")
+    path = compile_c(POSITION_INDEPENDENT % trap, flags, width, "asm", False)
+    program, target = elf.load(path), tmp_path / "extended"
+    assert program.load_bias
+    assert original_auxiliary(program) == ()
+    instrumented(path, target, 0x4000)
+    output = bytearray()
+    if program.is64:  # in the other width simprof loads such programs where the counters lie
+        host = Host(tmp_path, writable=tmp_path, stdin=b"", stdout=output, stderr=output)
+        assert Machine(elf.load(target), host=host).run().status == 7
+        assert frames_in((tmp_path / "simprof.out").read_bytes(), program.is64) == 1
+        (tmp_path / "simprof.out").unlink()
+    run = qemu.run(target, directory=tmp_path)
+    assert (run.status, run.errors, bytes(output)) == (7, b"", b"")
+    assert frames_in((tmp_path / "simprof.out").read_bytes(), program.is64) == 1

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -252,3 +254,18 @@ def test_memory_that_is_not_free_stops_the_program(machine: MachineKind, tmp_pat
         result = run(extended.path)
         assert (result.status, result.output, result.files) == (125, b"", {})
         assert result.errors.startswith(b"simprof: the memory of the counters is not free")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_signal_comes_while_the_file_is_written(machine: MachineKind, tmp_path: Path) -> None:
+    """All are blocked before the file is opened, and stay so."""
+    extended = Extended(machine, MEMORY, tmp_path)
+    command = [qemu.resolve(extended.path), "-strace", str(extended.path)]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env={}, check=False)
+    assert done.returncode == STATUS
+    calls = re.findall(rb"^\d+ (\w+)\(([^)]*)", done.stderr, re.MULTILINE)
+    names = [name for name, _ in calls]
+    block = names.index(b"rt_sigprocmask")
+    assert names[block + 1] == b"open" and names[-1] == b"exit"
+    assert names.count(b"rt_sigprocmask") == 1
+    assert calls[block][1].startswith(b"SIG_SETMASK,")
