@@ -30,7 +30,7 @@ from profiler.rewriting.program import (
     size_of,
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
-from profiler.rewriting.startup import START, Auxiliary, original_auxiliary, start_items
+from profiler.rewriting.startup import START, original_auxiliary, start_items
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -89,8 +89,6 @@ class Instrumented:
         What the program maps and writes.
     rewritten
         Where everything is.
-    auxiliary
-        What the program sees of its file in its auxiliary vector.
     """
 
     file: bytes = field(repr=False)
@@ -100,7 +98,6 @@ class Instrumented:
     memory: Memory = field(repr=False)
     header: bytes = field(repr=False)
     rewritten: Rewritten = field(repr=False)
-    auxiliary: Auxiliary = ()
 
 
 def instrument(order: Order, original: bytes) -> Instrumented:
@@ -123,13 +120,11 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     codes, plans = _codes(order)
     copies = copy_routines(recovered, order.contexts, codes)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
-    memory = _memory(plans, codes)
+    memory = _memory(program, plans, codes)
     regions = program_memory(plans).regions
-    auxiliary = original_auxiliary(program)
 
     def items(head: bytes) -> list[Item]:
-        start = start_items(program.machine, memory, auxiliary)
-        more = [*start, *dump_items(program.machine, memory, head)]
+        more = [*start_items(program.machine, memory), *dump_items(program.machine, memory, head)]
         return program_items(recovered, copies, more, scheme.code().routines)
 
     base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
@@ -147,7 +142,7 @@ def instrument(order: Order, original: bytes) -> Instrumented:
         _symbols(recovered, copies, rewritten),
     )
     codes = {number: code for number, code in codes.items() if number in kept}
-    return Instrumented(file, copies, codes, kept, memory, head, rewritten, auxiliary)
+    return Instrumented(file, copies, codes, kept, memory, head, rewritten)
 
 
 def _header(
@@ -211,7 +206,9 @@ def _codes(order: Order) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]
     return codes, plans
 
 
-def _memory(plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]) -> Memory:
+def _memory(
+    program: Program, plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]
+) -> Memory:
     needed = program_memory(plans)
     dumped = tuple(
         Dumped(r.address, None, r.free) if r.kind is RegionKind.TABLE else Dumped(r.address, r.size)
@@ -220,7 +217,7 @@ def _memory(plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]) -
     trace = None
     if any(plan.plan.trace_edges for plan in plans.values()):
         trace = "bits" if _packs(codes.values()) else "bytes"
-    return Memory(needed.mapped, needed.fills, dumped, trace)
+    return Memory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
 
 
 def _packs(codes: Iterable[RoutineCode]) -> bool:

@@ -49,7 +49,7 @@ def predicted_rewriting(
         for address, (_, edge) in copy.entries.items():
             # a block counts as executed even if a signal ended its activation before its call
             total[Cause.ENTRIES] += max(0, events[number].edges[edge] - arrived[address])
-    total[Cause.START] += start_cost(machine, made.memory, environment, made.auxiliary)
+    total[Cause.START] += start_cost(machine, made.memory, environment)
     return total
 
 

@@ -24,6 +24,7 @@ from profiler.rewriting.guest_memory import (
     NAME_LENGTH,
     PART,
     START_STACK,
+    Auxiliary,
     Memory,
     filled,
     mapped,
@@ -68,9 +69,6 @@ DEFAULT_NAME = b"simprof.out"
 PART_SUFFIX = b".part"
 TRACE_SUFFIX = b".trace"
 
-Auxiliary = tuple[tuple[int, int], ...]
-"""Keys of the auxiliary vector with their values."""
-
 _STATUS = 125
 _NO_MEMORY = b"simprof: the memory of the counters is not free: the program cannot run\n"
 _NO_TRACE = b"simprof: cannot write the trace beside the profile: no trace\n"
@@ -91,24 +89,17 @@ def original_auxiliary(program: Program) -> Auxiliary:
 
     What would depend on where a position-independent program is loaded is left out.
     """
-    if program.load_bias or not program.program_headers_address:
+    if program.load_bias:
         return ()
     return tuple(program_auxiliary(program).items())
 
 
-def start_items(
-    machine: MachineKind, memory: Memory, auxiliary: Auxiliary = ()
-) -> tuple[Item, ...]:
+def start_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
     """Return the code of the start, to be assembled; it jumps to symbol `simprof.entry`.
 
     It can be put anywhere within a branch's reach of that symbol.
-
-    Parameters
-    ----------
-    auxiliary
-        Keys and values that the program shall see in its auxiliary vector.
     """
-    width = Width(machine)
+    width, auxiliary = Width(machine), memory.auxiliary
     runs = filled(memory)
     parts: list[Part] = [
         Label(START),
@@ -233,18 +224,22 @@ def _find_name(width: Width) -> list[Part]:
 
 
 def _restore_auxiliary(width: Width, auxiliary: Auxiliary) -> list[Part]:
-    """Go through the auxiliary vector up to AT_NULL, and store over some of its values (step 4)."""
+    """Go through the auxiliary vector, and store over some of its values (step 4).
+
+    It ends behind the last of them, or at AT_NULL: kernels differ in what else the vector has.
+    """
+    left = R.O3
     code: list[Part] = [
         Reference(f"{START}.auxiliary", _END),
+        asm.mov(len(auxiliary), left),
         Label(f"{START}.pair"),
         width.load(_AT, 0, R.O0),
         asm.cmp(R.O0, 0),
         width.branch("e", f"{START}.restored"),
-        asm.nop(),
     ]
     for index, (key, _) in enumerate(auxiliary):
         code += [
-            asm.cmp(R.O0, key),
+            asm.cmp(R.O0, key),  # the first one in the delay slot: it is of no consequence there
             width.branch("ne", f"{START}.not_{index}"),
             asm.load("ld", _END, 8 * index + 4, R.O1),
         ]
@@ -254,9 +249,17 @@ def _restore_auxiliary(width: Width, auxiliary: Auxiliary) -> list[Part]:
                 asm.shift("sllx", R.O2, 32, R.O2),
                 asm.arithmetic("or", R.O1, R.O2, R.O1),
             ]
-        code += [width.store(R.O1, _AT, width.word), Label(f"{START}.not_{index}")]
+        code += [
+            asm.arithmetic("subcc", left, 1, left),
+            asm.branch("ne", f"{START}.next"),
+            width.store(R.O1, _AT, width.word),
+            asm.branch("a", f"{START}.restored"),
+            asm.nop(),
+            Label(f"{START}.not_{index}"),
+        ]
     return [
         *code,
+        Label(f"{START}.next"),
         asm.branch("a", f"{START}.pair"),
         asm.arithmetic("add", _AT, 2 * width.word, _AT),
         Label(f"{START}.restored"),

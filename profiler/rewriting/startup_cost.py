@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
-from profiler.rewriting.guest_memory import LONGEST_NAME, Memory, filled, mapped
-from profiler.rewriting.startup import DEFAULT_NAME, START, VARIABLE, Auxiliary, start_items
+from profiler.rewriting.guest_memory import LONGEST_NAME, Auxiliary, Memory, filled, mapped
+from profiler.rewriting.startup import DEFAULT_NAME, START, VARIABLE, start_items
 from profiler.rewriting.walk import steps
 from simulator.binary.program import MachineKind
 from simulator.linux.process import AUXILIARY_KEYS
@@ -24,7 +24,6 @@ def start_cost(
     machine: MachineKind,
     memory: Memory,
     environment: Sequence[bytes],
-    auxiliary: Auxiliary = (),
     keys: Sequence[int] = AUXILIARY_KEYS,
 ) -> int:
     """Return the instructions that the start executes when all system calls succeed.
@@ -33,19 +32,19 @@ def start_cost(
     ----------
     environment
         `NAME=value` strings, in the order in which the program sees them.
-    auxiliary
-        As for `start_items`.
     keys
-        Of the auxiliary vector, in their order, without AT_NULL.
+        Of the auxiliary vector, in their order, without AT_NULL. What comes behind all those of
+        `memory.auxiliary` changes nothing: so the start costs the same under qemu-user,
+        whatever its version puts there.
     """
     outcomes = chain(
         _of_memory(memory),
         _of_search(environment),
-        _of_auxiliary(auxiliary, keys) if auxiliary else (),
+        _of_auxiliary(memory.auxiliary, keys) if memory.auxiliary else (),
         _of_copy(len(chosen_name(environment))),
         (False, True) if memory.trace else (),
     )
-    return steps(start_items(machine, memory, auxiliary), START, outcomes)
+    return steps(start_items(machine, memory), START, outcomes)
 
 
 def _of_memory(memory: Memory) -> Iterator[bool]:
@@ -77,9 +76,18 @@ def _of_search(environment: Sequence[bytes]) -> Iterator[bool]:
 
 def _of_auxiliary(auxiliary: Auxiliary, keys: Sequence[int]) -> Iterator[bool]:
     """Yield those of `_restore_auxiliary`."""
+    wanted = [key for key, _ in auxiliary]
+    left = len(wanted)
     for key in keys:
         yield False
-        yield from (key != wanted for wanted, _ in auxiliary)
+        if key not in wanted:
+            yield from [True] * len(wanted)
+            continue
+        yield from [True] * wanted.index(key)
+        left -= 1
+        yield from (False, left > 0)
+        if not left:
+            return
     yield True
 
 

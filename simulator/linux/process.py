@@ -264,7 +264,10 @@ def _auxiliary(program: Program, random: int, name: int) -> Mapping[int, int]:
 
 
 def program_auxiliary(program: Program) -> Mapping[int, int]:
-    """Return what the auxiliary vector says of the program's file: its headers and its entry."""
-    own = (_AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_ENTRY)
+    """Return what the auxiliary vector says of the program's file.
+
+    Where its program headers are, how many, and where it begins.
+    """
+    own = (_AT_PHDR, _AT_PHNUM, _AT_ENTRY)
     everything = _auxiliary(program, 0, 0)
     return {key: everything[key] for key in own}

@@ -52,6 +52,11 @@ int main(void)
 """
 
 
+def memory_of(program: Program) -> Memory:
+    """Return what an instrumented program without counters needs."""
+    return Memory((), auxiliary=original_auxiliary(program))
+
+
 def ends(program: Program) -> list[int]:
     """Return the addresses of the traps that end a program: soon behind a number of such a call."""
     trap = Width(program.machine).trap.word
@@ -72,7 +77,7 @@ def instrumented(path: Path, target: Path, size: int) -> None:
     """Write `path` with a start and an end; its code is left where it is."""
     program = elf.load(path)
     items = [
-        *start_items(program.machine, MEMORY, original_auxiliary(program)),
+        *start_items(program.machine, memory_of(program)),
         *dump_items(program.machine, MEMORY, HEADER),
     ]
     room = find_room(program, size)
@@ -132,9 +137,8 @@ def test_a_program_sees_no_difference(
         frames = frames_in((root / "file").read_bytes(), program.is64)
         assert frames > 4
         (root / "file").unlink()
-        added = start_cost(
-            program.machine, MEMORY, strings, original_auxiliary(program)
-        ) + exit_cost(program.machine, MEMORY, HEADER, frames)
+        added = start_cost(program.machine, memory_of(program), strings)
+        added += exit_cost(program.machine, MEMORY, HEADER, frames)
         assert result[0] == plain[0] == 3
         assert result[2] == plain[2] + added
         if is_last:
