@@ -93,6 +93,7 @@ class Frames:
         """Depths at which the routine itself names argument words that its caller keeps.
 
         Routines with `...` store their arguments there, leaves by %sp (depth 0) and others by %fp.
+        The 32-bit longjmp closes the windows of its callers: its %sp is not its own (depth 0).
         """
         first, last = (abi.bias + 128, abi.bias + 175) if abi.is64 else (68, 91)
         depths = set()
@@ -100,6 +101,8 @@ class Frames:
             for position in range(code.count):
                 word = int(self._facts.words[code.first + position])
                 base = word >> 14 & 31
+                if self._facts.window[code.first + position] == Window.RESTORE:
+                    depths |= {0} - {min(self.before(block, position).depth, 1)}
                 if word >> 30 < 2 or base not in (_SP, _FP) or not word >> 13 & 1:
                     continue
                 state = self.before(block, position)

@@ -2,7 +2,8 @@
 
 Every run, of the original and of each instrumented program, gets the same directory, with the same
 files in it at its start: copies of those below `--root`. What a run leaves there, its output and
-how it ends is what must be equal.
+how it ends is what must be equal. The program's file has the same path, too, because a program may
+look at it.
 """
 
 from __future__ import annotations
@@ -174,18 +175,29 @@ class _Verifier:
     """One verification."""
 
     def __init__(self, request: RunRequest, scratch: Path, ways: Sequence[str]) -> None:
-        self._scratch, self._request = scratch, request
+        self._scratch = scratch
+        self._file = scratch / "program" / request.program.name
+        self._file.parent.mkdir()
+        try:
+            shutil.copy(request.program, self._file)
+        except OSError as error:
+            raise UsageError(
+                f"{request.program} cannot be read ({error.strerror}): name a readable file"
+            ) from None
+        self._request = replace(request, program=self._file)
+        self._name = request.program
         self._root = scratch / "root"
         self._guest = replace(
             request.guest,
             root=self._root,
             writable=self._root,
-            argv0=request.guest.argv0 or os.fsencode(request.program),
+            argv0=request.guest.argv0 or os.fsencode(self._name),
         )
         self._machine = elf.load(request.program).machine
         missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
         self.skipped = {way: why for way, why in missing.items() if why is not None}
         self._ways = [way for way in ways if way not in self.skipped]
+        self._original = self._file.read_bytes()
         self._given = None if request.guest.stdin is None else request.guest.stdin.resolve()
 
     @property
@@ -207,7 +219,7 @@ class _Verifier:
         )
         program = observation.program
         return Verification(
-            self._request.program,
+            self._name,
             program.sha256,
             str(program.machine),
             observation.invocation.argument_texts,
@@ -220,7 +232,7 @@ class _Verifier:
         reason = observation.result.reason
         if reason in ("budget", "interrupted", "refused"):
             raise UsageError(
-                f"{self._request.program} did not come to its own end ({reason}): "
+                f"{self._name} did not come to its own end ({reason}): "
                 "verify compares whole runs"
             )
 
@@ -259,10 +271,10 @@ class _Verifier:
     def _mode(
         self, observation: Observation, scheme: SchemeRun, measurement: Measurement, original: Run
     ) -> ModeResult:
+        expected = self._trace(scheme) if definition(scheme.setting.mode).writes_trace else None
         made = self._instrument(observation, scheme)
-        file = self._scratch / "instrumented"
-        file.write_bytes(made.file)
-        file.chmod(0o755)
+        self._file.write_bytes(made.file)
+        self._file.chmod(0o755)
         rewriting = predicted_rewriting(
             made,
             observation.events,
@@ -276,9 +288,8 @@ class _Verifier:
         executed: dict[str, int | None] = {}
         found: list[str] = []
         output_equal, counters_equal = True, None
-        expected = self._trace(scheme) if definition(scheme.setting.mode).writes_trace else None
         for way in self._ways:
-            run = self._run(way, file)
+            run = self._run(way)
             executed[way] = run.instructions
             difference = original.difference(run)
             if difference is not None:
@@ -333,18 +344,18 @@ class _Verifier:
             _counts(observation, edge_counts),
             _counts(observation, weights),
         )
-        return instrument(order, self._request.program.read_bytes())
+        return instrument(order, self._original)
 
-    def _run(self, way: str, file: Path) -> Run:
+    def _run(self, way: str) -> Run:
         with self._fresh() as (out, err):
             if way == EMULATOR:
                 guest = replace(self._guest, stdin=self._given, stdout=out, stderr=err)
-                with open_world(elf.load(file), self._request.arguments, guest) as world:
+                with open_world(elf.load(self._file), self._request.arguments, guest) as world:
                     result = world.machine().run()
                     status, instructions = result.status, result.instructions
             else:
                 done = qemu.run(
-                    file,
+                    self._file,
                     self._machine,
                     arguments=self._request.arguments,
                     argv0=self._guest.argv0 or b"",
@@ -362,6 +373,7 @@ class _Verifier:
     def _trace(self, scheme: SchemeRun) -> traces.Trace:
         """Return the trace that a simulated run writes."""
         path = self._scratch / "expected.trace"
+        self._file.write_bytes(self._original)
         with self._fresh() as (out, err):
             guest = replace(self._guest, stdin=self._given, stdout=out, stderr=err)
             setting = scheme.setting
