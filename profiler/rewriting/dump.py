@@ -7,7 +7,8 @@ whose programs cannot put it back).
 
 Steps
 -----
-1. `_last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
+1. `_block_signals`, at the exit: no handler counts, or ends the program, while the file is written.
+   `_last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
    descriptor that the program closed loses it.
 2. `_header_and_regions`: the header, then the regions of memory.
 3. `_frames`: the stack, so that unfinished activations can be told. The number of words, then the
@@ -21,8 +22,6 @@ Where anything fails, the part is removed, and the program says so on descriptor
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator
 
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.code.runtime.prologue import save_smallest_frame
@@ -39,6 +38,7 @@ from profiler.rewriting.parts import (
     CLOSE,
     OPEN,
     RENAME,
+    RT_SIGPROCMASK,
     UNLINK,
     WRITE,
     Part,
@@ -50,7 +50,6 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
-from profiler.rewriting.walk import steps
 from profiler.schemes.tracing.flush import (
     DESCRIPTOR,
     POSITION,
@@ -69,12 +68,16 @@ EXIT = "simprof.exit"
 DUMP = "simprof.dump"
 TRAILER = b"simprof\n"
 
-_BODY, _PUT, _OVER = f"{DUMP}.body", f"{DUMP}.put", f"{EXIT}.over"
+OVER = f"{EXIT}.over"
+"""The label behind the system call of `simprof.exit`."""
+
+_BODY, _PUT = f"{DUMP}.body", f"{DUMP}.put"
 _CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
 _BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
 _O_WRONLY = 1
 _O_LARGEFILE = 0x40000
 _PERMISSIONS = 0o666
+_SIG_SETMASK, _SIGNAL_SET_SIZE = 4, 8  # SPARC's number
 _FLUSH_WINDOWS = 0x81580000
 _FLUSH_TRAP = 3
 _FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
@@ -123,11 +126,14 @@ def _entries(width: Width, trace: str | None) -> list[Part]:
     return [
         Label(EXIT),
         save_smallest_frame(width.machine),
+        asm.mov(R.G1, _G1),
+        *_block_signals(width),
         *(_last_tokens(trace) if trace else []),
+        asm.mov(_G1, R.G1),
         *call,
         asm.restore(),
         width.trap,
-        Label(_OVER),
+        Label(OVER),
         *words(f"{EXIT}.never", [0]),
         Label(DUMP),
         save_smallest_frame(width.machine),
@@ -143,6 +149,20 @@ def _flush_windows(machine: MachineKind) -> Instruction:
     return Instruction("flushw", _FLUSH_WINDOWS)
 
 
+def _block_signals(width: Width) -> list[Part]:
+    """Block all signals; the frames' room in memory holds their set."""
+    return [
+        asm.sethi(FRAMES, R.O1),
+        asm.mov(-1, R.O2),
+        asm.store("st", R.O2, R.O1, 0),
+        asm.store("st", R.O2, R.O1, 4),
+        asm.mov(_SIG_SETMASK, R.O0),
+        asm.mov(0, R.O2),
+        asm.mov(_SIGNAL_SET_SIZE, R.O3),
+        *width.call(RT_SIGPROCMASK),
+    ]
+
+
 def _last_tokens(trace: str) -> list[Part]:
     """Write what the buffer of the trace holds (step 1); a byte that has some bits counts."""
     units = TRACE_SIZE * (8 if trace == "bits" else 1)
@@ -151,7 +171,6 @@ def _last_tokens(trace: str) -> list[Part]:
     else:
         to_bytes = [asm.shift("srl", R.O2, 0, R.O2)]  # the position is negative, of 32 bits
     return [
-        asm.mov(R.G1, _G1),
         asm.sethi(TRACE_END, R.O3),
         asm.load("ld", R.O3, DESCRIPTOR, _FILE),
         asm.load("ld", R.O3, POSITION, R.O2),
@@ -161,7 +180,6 @@ def _last_tokens(trace: str) -> list[Part]:
         asm.sethi(TRACE_BUFFER, R.O1),
         asm.call(_PUT),
         asm.nop(),
-        asm.mov(_G1, R.G1),
     ]
 
 
@@ -326,51 +344,3 @@ def _give_up(width: Width) -> list[Part]:
 
 def _say(width: Width, what: list[Part]) -> list[Part]:
     return [asm.mov(2, R.O0), *what, *width.call(WRITE)]
-
-
-def exit_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int = 1) -> int:
-    """Return the instructions from `simprof.exit` to the system call, that included.
-
-    Parameters
-    ----------
-    frames
-        Words of the stack in the file, at least 1.
-
-    All system calls succeed, and write all at once.
-    """
-    items = dump_items(machine, memory, header)
-    last = (False, False) if memory.trace else ()
-    return steps(items, EXIT, (*last, *_outcomes(machine, memory, frames)), _OVER)
-
-
-def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
-    """Return the instructions that a call of `simprof.dump` executes, without that call.
-
-    Parameters are those of `exit_cost`.
-    """
-    return steps(dump_items(machine, memory, header), DUMP, _outcomes(machine, memory, frames))
-
-
-def _outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
-    """Yield the outcomes of the branches of the common part, in the order met."""
-    written = (False, False, False)
-    yield False
-    yield from written
-    for index, region in enumerate(memory.dumped):
-        yield region.end is None
-        yield from written
-        yield index + 1 < len(memory.dumped)
-    another, none = (False, False, False), True
-    yield from another * (frames - 1)
-    yield none
-    yield from written
-    most = (FRAMES_END - FRAMES) // Width(machine).word
-    for stored in range(2, frames + 1):
-        yield from another
-        yield stored % most != 0
-        if stored % most == 0:
-            yield from written
-    yield none
-    yield from written  # the rest
-    yield from written  # the last line
-    yield from (False, False)

@@ -23,6 +23,9 @@ from itertools import groupby
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
 
+Auxiliary = tuple[tuple[int, int], ...]
+"""Keys of the auxiliary vector with their values."""
+
 PAGE = 8192
 RUNTIME_DATA_SIZE = 0x4000
 START_STACK = 0
@@ -74,12 +77,16 @@ class Memory:
         What the counter file holds, in its order.
     trace
         Whether a trace is written, in bytes or in bits.
+    auxiliary
+        What the program shall see in its auxiliary vector, whatever the kernel has put there; each
+        key is there once.
     """
 
     regions: tuple[tuple[int, int], ...]
     fills: tuple[tuple[int, bytes], ...] = ()
     dumped: tuple[Dumped, ...] = ()
     trace: str | None = None
+    auxiliary: Auxiliary = ()
 
 
 @dataclass(frozen=True)

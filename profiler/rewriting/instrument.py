@@ -31,7 +31,7 @@ from profiler.rewriting.program import (
     size_of,
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
-from profiler.rewriting.startup import START, start_items
+from profiler.rewriting.startup import START, original_auxiliary, start_items
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -127,7 +127,7 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     codes, plans = _codes(order)
     copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
-    memory = _memory(plans, codes)
+    memory = _memory(program, plans, codes)
     regions = program_memory(plans).regions
 
     def items(head: bytes) -> list[Item]:
@@ -222,7 +222,9 @@ def _codes(order: Order) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]
     return codes, plans
 
 
-def _memory(plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]) -> Memory:
+def _memory(
+    program: Program, plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]
+) -> Memory:
     needed = program_memory(plans)
     dumped = tuple(
         Dumped(r.address, None, r.free) if r.kind is RegionKind.TABLE else Dumped(r.address, r.size)
@@ -231,7 +233,7 @@ def _memory(plans: Mapping[int, PlacedPlan], codes: Mapping[int, RoutineCode]) -
     trace = None
     if any(plan.plan.trace_edges for plan in plans.values()):
         trace = "bits" if _packs(codes.values()) else "bytes"
-    return Memory(needed.mapped, needed.fills, dumped, trace)
+    return Memory(needed.mapped, needed.fills, dumped, trace, original_auxiliary(program))
 
 
 def _packs(codes: Iterable[RoutineCode]) -> bool:

@@ -18,6 +18,7 @@ from simulator.isa.assembly import Item, Label
 R = Register
 
 OPEN, WRITE, CLOSE, UNLINK, MMAP, FCNTL, RENAME, EXIT_GROUP = 5, 4, 6, 10, 71, 92, 128, 188
+RT_SIGPROCMASK = 103
 """SPARC Linux's numbers of system calls, the same in both widths."""
 BASE = R.L2
 """The register that holds the base."""

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from profiler.rewriting.charges import Cause, charged
-from profiler.rewriting.dump import exit_cost
+from profiler.rewriting.dump_cost import exit_cost
 from profiler.rewriting.instrument import Instrumented
-from profiler.rewriting.startup import start_cost
+from profiler.rewriting.startup_cost import start_cost
 from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
 from profiler.session.events import RoutineEvents
 from simulator.binary.program import MachineKind

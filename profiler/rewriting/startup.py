@@ -7,14 +7,14 @@ The code at `simprof.start` has a register window of its own and uses no memory 
 2. `_fill`: what is not zero in it at first (hash tables, owners of pairs).
 3. `_find_name`, `_copy_name`: the value of SIMPROF_OUT, or `simprof.out`, is copied, because
    programs write over their environment.
-4. `_open_trace`: for traces, `$SIMPROF_OUT.trace` is opened, and its descriptor moved out of the
+4. `_restore_auxiliary`: where the kernel tells about the file's headers and entry, it tells what it
+   would have told of the original program.
+5. `_open_trace`: for traces, `$SIMPROF_OUT.trace` is opened, and its descriptor moved out of the
    way of those that the program will get.
-5. `_leave`: all registers get back what they held, and the program starts at `simprof.entry`.
+6. `_leave`: all registers get back what they held, and the program starts at `simprof.entry`.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterator, Sequence
 
 from profiler.code.layout import RUNTIME_DATA
 from profiler.code.runtime.prologue import save_smallest_frame
@@ -24,6 +24,7 @@ from profiler.rewriting.guest_memory import (
     NAME_LENGTH,
     PART,
     START_STACK,
+    Auxiliary,
     Memory,
     filled,
     mapped,
@@ -44,11 +45,10 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
-from profiler.rewriting.walk import steps
 from profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
-from simulator.binary.program import MachineKind
+from simulator.binary.program import MachineKind, Program
 from simulator.isa import assembler as asm
-from simulator.isa.assembler import Register
+from simulator.isa.assembler import MASK32, Register
 from simulator.isa.assembly import Item, Label
 from simulator.isa.sparc import (
     MAP_ANONYMOUS,
@@ -58,6 +58,7 @@ from simulator.isa.sparc import (
     O_TRUNC,
     WINDOW_SAVE_WORDS,
 )
+from simulator.linux.process import program_auxiliary
 
 R = Register
 
@@ -83,12 +84,22 @@ _G1, _FLAGS = R.L0, R.L1  # and %l2 for the base
 _AT, _END, _WHERE, _DATA = R.L4, R.L5, R.L6, R.L3
 
 
+def original_auxiliary(program: Program) -> Auxiliary:
+    """Return what `program` shall see of itself in its auxiliary vector when it is instrumented.
+
+    What would depend on where a position-independent program is loaded is left out.
+    """
+    if program.load_bias:
+        return ()
+    return tuple(program_auxiliary(program).items())
+
+
 def start_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
     """Return the code of the start, to be assembled; it jumps to symbol `simprof.entry`.
 
     It can be put anywhere within a branch's reach of that symbol.
     """
-    width = Width(machine)
+    width, auxiliary = Width(machine), memory.auxiliary
     runs = filled(memory)
     parts: list[Part] = [
         Label(START),
@@ -99,11 +110,13 @@ def start_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
         *_map(width),
         *(_fill() if runs else []),
         *_find_name(width),
+        *(_restore_auxiliary(width, auxiliary) if auxiliary else []),
         *_copy_name(),
         *(_open_trace(width, memory.trace) if memory.trace else []),
         *_append(PART_SUFFIX),
         *_leave(width),
         *_refuse(width),
+        *words(f"{START}.auxiliary", (w for _, v in auxiliary for w in (v >> 32, v & MASK32))),
         *text(f"{START}.no_memory", _NO_MEMORY),
         *(text(f"{START}.no_trace", _NO_TRACE) if memory.trace else []),
         *text(f"{START}.variable", VARIABLE + b"\0"),
@@ -162,9 +175,10 @@ def _fill() -> list[Part]:
 
 
 def _find_name(width: Width) -> list[Part]:
-    """Leave the address of the name in %o0, and %sp in its word (step 3).
+    """Leave the address of the name in a register, and %sp in its word (step 3).
 
-    Behind the register window's place on the stack stand argc, argv, 0, and the environment.
+    Behind the register window's place on the stack stand argc, argv, 0, the environment, 0, and the
+    auxiliary vector, whose address is left in another register.
     """
     arguments = width.bias + WINDOW_SAVE_WORDS * width.word
     return [
@@ -178,7 +192,7 @@ def _find_name(width: Width) -> list[Part]:
         Label(f"{START}.string"),
         width.load(_AT, 0, R.O0),
         asm.cmp(R.O0, 0),
-        width.branch("e", f"{START}.unnamed"),
+        width.branch("e", f"{START}.none"),
         asm.arithmetic("add", _AT, width.word, _AT),
         asm.mov(0, R.O1),
         Label(f"{START}.character"),
@@ -193,11 +207,62 @@ def _find_name(width: Width) -> list[Part]:
         asm.nop(),
         Label(f"{START}.matched"),
         asm.cmp(R.O3, 0),
-        asm.branch("ne", f"{START}.named"),
-        asm.arithmetic("add", R.O0, R.O1, R.O0),
-        Label(f"{START}.unnamed"),
-        Reference(f"{START}.default", R.O0),
+        asm.branch("ne", f"{START}.rest"),
+        asm.arithmetic("add", R.O0, R.O1, _WHERE),
+        Reference(f"{START}.default", _WHERE),
+        Label(f"{START}.rest"),
+        width.load(_AT, 0, R.O0),
+        asm.cmp(R.O0, 0),
+        width.branch("ne", f"{START}.rest"),
+        asm.arithmetic("add", _AT, width.word, _AT),
+        asm.branch("a", f"{START}.named"),
+        asm.nop(),
+        Label(f"{START}.none"),
+        Reference(f"{START}.default", _WHERE),
         Label(f"{START}.named"),
+    ]
+
+
+def _restore_auxiliary(width: Width, auxiliary: Auxiliary) -> list[Part]:
+    """Go through the auxiliary vector, and store over some of its values (step 4).
+
+    It ends behind the last of them, or at AT_NULL: kernels differ in what else the vector has.
+    """
+    left = R.O3
+    code: list[Part] = [
+        Reference(f"{START}.auxiliary", _END),
+        asm.mov(len(auxiliary), left),
+        Label(f"{START}.pair"),
+        width.load(_AT, 0, R.O0),
+        asm.cmp(R.O0, 0),
+        width.branch("e", f"{START}.restored"),
+    ]
+    for index, (key, _) in enumerate(auxiliary):
+        code += [
+            asm.cmp(R.O0, key),  # the first one in the delay slot: it is of no consequence there
+            width.branch("ne", f"{START}.not_{index}"),
+            asm.load("ld", _END, 8 * index + 4, R.O1),
+        ]
+        if width.is64:
+            code += [
+                asm.load("ld", _END, 8 * index, R.O2),
+                asm.shift("sllx", R.O2, 32, R.O2),
+                asm.arithmetic("or", R.O1, R.O2, R.O1),
+            ]
+        code += [
+            asm.arithmetic("subcc", left, 1, left),
+            asm.branch("ne", f"{START}.next"),
+            width.store(R.O1, _AT, width.word),
+            asm.branch("a", f"{START}.restored"),
+            asm.nop(),
+            Label(f"{START}.not_{index}"),
+        ]
+    return [
+        *code,
+        Label(f"{START}.next"),
+        asm.branch("a", f"{START}.pair"),
+        asm.arithmetic("add", _AT, 2 * width.word, _AT),
+        Label(f"{START}.restored"),
     ]
 
 
@@ -208,7 +273,7 @@ def _copy_name() -> list[Part]:
         asm.sethi(PART, _END),
         asm.mov(0, R.O1),
         Label(f"{START}.copy"),
-        asm.load("ldub", R.O0, R.O1, R.O2),
+        asm.load("ldub", _WHERE, R.O1, R.O2),
         asm.store("stb", R.O2, _AT, R.O1),
         asm.cmp(R.O2, 0),
         asm.branch("e", f"{START}.copied"),
@@ -304,61 +369,3 @@ def _refuse(width: Width) -> list[Part]:
         asm.mov(_STATUS, R.O0),
         *width.call(EXIT_GROUP),
     ]
-
-
-def chosen_name(environment: Sequence[bytes]) -> bytes:
-    """Return the counter file's name, given the environment's strings in their order."""
-    for entry in environment:
-        if entry.startswith(VARIABLE):
-            return entry[len(VARIABLE) :] or DEFAULT_NAME
-    return DEFAULT_NAME
-
-
-def start_cost(machine: MachineKind, memory: Memory, environment: Sequence[bytes]) -> int:
-    """Return the instructions that the start executes when all system calls succeed.
-
-    Parameters
-    ----------
-    environment
-        `NAME=value` strings, in the order in which the program sees them.
-    """
-    return steps(start_items(machine, memory), START, _outcomes(memory, environment))
-
-
-def _outcomes(memory: Memory, environment: Sequence[bytes]) -> Iterator[bool]:
-    """Yield the outcomes of the branches of `start_items`, in the order met."""
-    for last in _lasts(len(mapped(memory))):
-        yield from (False, not last)
-    runs = filled(memory)
-    for run, last in zip(runs, _lasts(len(runs)), strict=True):
-        yield from [True] * (run.count - 1)
-        yield from (False, not last)
-    yield from _search(environment)
-    for index in range(len(name := chosen_name(environment))):
-        yield False
-        if index + 1 == LONGEST_NAME:
-            yield False
-            break
-        yield True
-    if len(name) < LONGEST_NAME:
-        yield True
-    if memory.trace:
-        yield from (False, True)
-
-
-def _search(environment: Sequence[bytes]) -> Iterator[bool]:
-    for entry in environment:
-        yield False
-        equal = 0
-        while equal < len(VARIABLE) and entry[equal : equal + 1] == VARIABLE[equal : equal + 1]:
-            equal += 1
-        yield from [False, True] * equal
-        if equal == len(VARIABLE):
-            yield from (True, len(entry) > equal)
-            return
-        yield from (False, False)
-    yield True
-
-
-def _lasts(count: int) -> Iterator[bool]:
-    return (index + 1 == count for index in range(count))

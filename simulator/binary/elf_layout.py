@@ -60,17 +60,18 @@ def place(image: ElfImage, address: int, size: int, name: object) -> Layout:
         raise RewritingError(f"{name}: has no room for {size} bytes at {address:#x}")
     first = segments[0]
     below = address < first.address
-    base = address if below else first.address - first.offset
+    start = _start_of_first(image, first)
+    base = address if below else first.address - start
     table = image.formats.header.size if below else 0
     count = len(image.program_headers) + 1
     if table + count * image.formats.program_header.size > HEADER_ROOM - len(MARK):
         raise RewritingError(f"{name}: has {count - 1} program headers, too many to add one")
     new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE)
     placed: dict[ProgramHeader, ProgramHeader] = {}
-    end = 0 if below else first.offset
+    end = 0 if below else start
     for segment in sorted([*segments, new], key=lambda p: p.address):
         if segment is first and not below:
-            moved = segment
+            moved = _at(segment, start)
         elif segment is new:
             moved = replace(new, offset=address - base)
         else:
@@ -92,13 +93,31 @@ def _share_pages(address: int, size: int, segment: ProgramHeader) -> bool:
     return address < segment.address + segment.memory_size and start < address + size
 
 
+def _start_of_first(image: ElfImage, first: ProgramHeader) -> int:
+    """Return the offset of the first segment where it stays the first one.
+
+    A segment that has the file's header goes on with that which it had: it is moved behind the new
+    header, unless the program begins at address 0, because it is position-independent.
+    """
+    head = image.formats.header.size
+    behind = head + (first.address - head) % PAGE
+    return behind if first.offset < head and behind <= first.address else first.offset
+
+
+def _at(segment: ProgramHeader, offset: int) -> ProgramHeader:
+    """Return `segment` at another offset, aligned as they agree."""
+    agrees = (segment.address - offset) % max(segment.alignment, 1) == 0
+    alignment = segment.alignment if agrees else PAGE
+    return replace(segment, offset=offset, alignment=alignment)
+
+
 def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
     """Return `segment` at the first fitting offset from `end` on."""
     for alignment in (max(segment.alignment, PAGE), PAGE):
         offset = end + (segment.address - end) % alignment
         if offset <= segment.address - base:
             break
-    return replace(segment, offset=offset, alignment=min(segment.alignment, alignment))
+    return _at(segment, offset)
 
 
 def _table(

@@ -1,25 +1,25 @@
 """Adds a segment of code to a statically linked program, and changes words of its old code.
 
-Terms: *L* is what the kernel adds to the offset of the program header table for AT_PHDR. Linux
-up to 5.17 takes address minus offset of the first PT_LOAD, later ones those of the PT_LOAD that
-holds the table, qemu-user the least address minus offset. All three agree with what this module
-writes:
-
-- a segment above the program's first one lies at offset address - L of the file, and begins with
-  the new table;
-- a segment below the first one lies at offset 0, and begins with the ELF header and the new table.
-  L is then its address.
+The new segment begins with a new program header table, which the kernel reads. Its address is in
+AT_PHDR by the rules of Linux: offset plus address minus offset of the first PT_LOAD (up to 5.17) or
+of that which holds the table. qemu-user adds the offset to the lowest address of a segment; that is
+the same where the lowest segment lies at offset 0: for new segments below the program's first one,
+and for position-independent programs. In the others the first segment, which has the old header, is
+moved behind the new header, so that its memory holds what it held; there the new start should put
+into AT_PHDR what it was, as instrumented programs do.
 
 Steps
 -----
 1. `find_room`: an address, within reach of branches from all of the old code.
 2. `elf_layout.place`: where in the file each segment lies. They come in the order of their
    addresses, each at the first offset behind the one before it that agrees with its address, modulo
-   its alignment or at least modulo a page; so none is less than L below its address.
+   its alignment or at least modulo a page; so no address minus offset is less than the first one's.
 3. `section_headers`: new tables, where the file has sections. The old tables, and whatever
    else is no part of a segment, follow: what a program carries at its end is still at its end.
 
-Nothing of what the program needs of its headers (PT_TLS, PT_GNU_STACK, notes) is lost.
+Nothing of what the program needs of its headers (PT_TLS, PT_GNU_STACK, notes) is lost. In memory
+its old segments hold what they held, changed words aside: also the old header and table, which some
+C libraries read there. (Only position-independent programs find the new header in their memory.)
 """
 
 from __future__ import annotations

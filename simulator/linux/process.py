@@ -35,6 +35,12 @@ CLOCK_TICKS = 100
 _AT_NULL, _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_PAGESZ, _AT_BASE, _AT_FLAGS = 0, 3, 4, 5, 6, 7, 8
 _AT_ENTRY, _AT_UID, _AT_EUID, _AT_GID, _AT_EGID = 9, 11, 12, 13, 14
 _AT_HWCAP, _AT_CLKTCK, _AT_SECURE, _AT_RANDOM, _AT_EXECFN = 16, 17, 23, 25, 31
+AUXILIARY_KEYS = (
+    _AT_PHDR, _AT_PHENT, _AT_PHNUM, _AT_PAGESZ, _AT_BASE, _AT_FLAGS, _AT_ENTRY, _AT_UID, _AT_EUID,
+    _AT_GID, _AT_EGID, _AT_HWCAP, _AT_CLKTCK, _AT_RANDOM, _AT_SECURE, _AT_EXECFN,
+)  # fmt: skip
+"""Keys of the auxiliary vector, in qemu-user's order; AT_NULL follows."""
+
 _TOP_PADDING = 8  # bytes, in both widths
 _MAX_STRINGS = 2 << 20  # bytes of arguments and environment, as Linux with an 8 MiB stack
 
@@ -235,8 +241,8 @@ def _build_stack(
 
 
 def _auxiliary(program: Program, random: int, name: int) -> Mapping[int, int]:
-    """Return the auxiliary vector in qemu-user's order."""
-    return {
+    """Return the auxiliary vector."""
+    values = {
         _AT_PHDR: program.program_headers_address,
         _AT_PHENT: program.program_header_size,
         _AT_PHNUM: program.program_header_count,
@@ -254,3 +260,14 @@ def _auxiliary(program: Program, random: int, name: int) -> Mapping[int, int]:
         _AT_SECURE: 0,
         _AT_EXECFN: name,
     }
+    return {key: values[key] for key in AUXILIARY_KEYS}
+
+
+def program_auxiliary(program: Program) -> Mapping[int, int]:
+    """Return what the auxiliary vector says of the program's file.
+
+    Where its program headers are, how many, and where it begins.
+    """
+    own = (_AT_PHDR, _AT_PHNUM, _AT_ENTRY)
+    everything = _auxiliary(program, 0, 0)
+    return {key: everything[key] for key in own}

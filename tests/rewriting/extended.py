@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.rewriting.dump import EXIT, dump_items
 from profiler.rewriting.guest_memory import Memory
 from profiler.rewriting.parts import Width
-from profiler.rewriting.startup import ENTRY, START, start_items
+from profiler.rewriting.startup import ENTRY, START, original_auxiliary, start_items
 from profiler.schemes.tracing.flush import flush_routine
 from simulator.binary import elf
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -27,7 +27,9 @@ HEADER = b'simprof-counters/1\n{"made": "for a test"}\n'
 STATUS = 41
 
 
-def tiny(machine: MachineKind, depth: int, ending: Sequence[Item]) -> list[Item]:
+def tiny(
+    machine: MachineKind, depth: int, ending: Sequence[Item], beginning: Sequence[Item] = ()
+) -> list[Item]:
     """Return a program that shows its registers, calls itself `depth` times and ends in a leaf."""
     width = Width(machine)
     frame = 176 if width.is64 else 96
@@ -42,6 +44,7 @@ def tiny(machine: MachineKind, depth: int, ending: Sequence[Item]) -> list[Item]
         asm.mov(R.G4, R.O1),
         asm.mov(32 * width.word, R.O2),
         *width.call(4),
+        *beginning,
         asm.mov(0, R.FP),
         asm.arithmetic("sub", R.SP, frame, R.SP),
         *asm.load_constant(depth, R.O0, False),
@@ -79,7 +82,9 @@ class Result:
 class Extended:
     """The program, plain and with start and end, in a directory of its own.
 
-    `more` are instructions for its end; the plain program does nothing in their place.
+    `more` are instructions for its end; the plain program does nothing in their place. `both` are
+    executed by both, behind their first. What `memory` says of the auxiliary vector is not used:
+    it is as in the plain program, or with `is_told` false as the kernel has it.
     """
 
     def __init__(
@@ -89,17 +94,22 @@ class Extended:
         directory: Path,
         depth: int = 3,
         more: Sequence[Item] = (),
+        both: Sequence[Item] = (),
+        is_told: bool = True,
     ) -> None:
-        self.machine, self.memory, self.directory = machine, memory, directory
+        self.machine, self.directory = machine, directory
         self.plain, self.path = directory / "original", directory / "extended"
         trap = Width(machine).trap
-        original = program_file(machine, tiny(machine, depth, [*(asm.nop() for _ in more), trap]))
+        ending = [*(asm.nop() for _ in more), trap]
+        original = program_file(machine, tiny(machine, depth, ending, both))
         self.plain.write_bytes(original)
         program = elf.load(self.plain)
+        auxiliary = original_auxiliary(program) if is_told else ()
+        self.memory = memory = replace(memory, auxiliary=auxiliary)
         items = [
             *start_items(machine, memory),
             Label(ENTRY),
-            *tiny(machine, depth, [*more, asm.branch("a", EXIT, annul=True)]),
+            *tiny(machine, depth, [*more, asm.branch("a", EXIT, annul=True)], both),
             *dump_items(machine, memory, HEADER),
             *(flush_routine(machine, memory.trace == "bits") if memory.trace else ()),
         ]

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
 from profiler.code.runtime.hash_routine import FREE, POOL, initial_table
-from profiler.rewriting.dump import DUMP, dump_cost, exit_cost
+from profiler.rewriting.dump import DUMP
+from profiler.rewriting.dump_cost import dump_cost, exit_cost
 from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, LONGEST_NAME, NAME, Dumped, Memory
 from profiler.rewriting.parts import Width
-from profiler.rewriting.startup import chosen_name, start_cost
+from profiler.rewriting.startup_cost import chosen_name, start_cost
 from profiler.schemes.tracing.flush import (
     POSITION,
     TRACE_END,
@@ -59,7 +62,9 @@ def test_the_file_and_the_instructions(machine: MachineKind, depth: int, tmp_pat
     extended = Extended(machine, MEMORY, tmp_path, depth)
     expected = expected_file(extended, depth, REGIONS)
     frames = len(extended.frames(depth))
-    added = start_cost(machine, MEMORY, ENVIRONMENT) + exit_cost(machine, MEMORY, HEADER, frames)
+    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
+        machine, MEMORY, HEADER, frames
+    )
     for run in (extended.here, extended.under_qemu):
         plain = run(extended.plain, ENVIRONMENT)
         result = run(extended.path, ENVIRONMENT)
@@ -78,7 +83,9 @@ def test_frames_that_just_fill_their_room(machine: MachineKind, words: int, tmp_
     extended = Extended(machine, memory, tmp_path, depth)
     frames = extended.frames(depth)
     assert len(frames) == 2 * room + words
-    added = start_cost(machine, memory, ()) + exit_cost(machine, memory, HEADER, len(frames))
+    added = start_cost(machine, extended.memory, ()) + exit_cost(
+        machine, memory, HEADER, len(frames)
+    )
     plain, result = extended.here(extended.plain), extended.here(extended.path)
     assert result.files == {"simprof.out": expected_file(extended, depth, b"")}
     assert result.instructions == plain.instructions + added
@@ -98,7 +105,9 @@ def test_traces(machine: MachineKind, kind: str, units: int, tmp_path: Path) -> 
         asm.store("st", R.G3, R.G2, POSITION),
     ]
     extended = Extended(machine, memory, tmp_path, 3, more)
-    added = start_cost(machine, memory, ENVIRONMENT) + exit_cost(machine, memory, HEADER, 5)
+    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
+        machine, memory, HEADER, 5
+    )
     position = struct.pack(">i", units - TRACE_SIZE * (8 if kind == "bits" else 1))
     written = tokens[: units if kind == "bytes" else (units + 7) // 8]
     for run in (extended.here, extended.under_qemu):
@@ -125,7 +134,9 @@ def test_a_flush_with_carry_set_before(machine: MachineKind, kind: str, tmp_path
         asm.mov(1, R.G1),
     ]
     extended = Extended(machine, memory, tmp_path, 3, more)
-    added = start_cost(machine, memory, ENVIRONMENT) + exit_cost(machine, memory, HEADER, 5)
+    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
+        machine, memory, HEADER, 5
+    )
     for run in (extended.here, extended.under_qemu):
         plain, result = run(extended.plain, ENVIRONMENT), run(extended.path, ENVIRONMENT)
         assert result.files["counts.trace"] == b"tokens..".ljust(TRACE_SIZE, b"\0")
@@ -187,7 +198,9 @@ def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path
         assert shown[size : 2 * size] == shown[2 * size :]
         assert any(shown[size + 8 :])
     plain = extended.here(extended.plain, ENVIRONMENT).instructions
-    added = start_cost(machine, MEMORY, ENVIRONMENT) + exit_cost(machine, MEMORY, HEADER, 5)
+    added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
+        machine, MEMORY, HEADER, 5
+    )
     dumped = dump_cost(machine, MEMORY, HEADER, 5)
     result = extended.here(extended.path, ENVIRONMENT)
     assert result.instructions == plain + added + dumped
@@ -200,7 +213,9 @@ def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path
 @pytest.mark.parametrize("machine", MACHINES)
 def test_names(machine: MachineKind, environment: tuple[bytes, ...], tmp_path: Path) -> None:
     extended = Extended(machine, MEMORY, tmp_path)
-    added = start_cost(machine, MEMORY, environment) + exit_cost(machine, MEMORY, HEADER, 5)
+    added = start_cost(machine, extended.memory, environment) + exit_cost(
+        machine, MEMORY, HEADER, 5
+    )
     plain = extended.here(extended.plain, environment)
     result = extended.here(extended.path, environment)
     assert list(result.files) == [chosen_name(environment).decode()]
@@ -251,3 +266,18 @@ def test_memory_that_is_not_free_stops_the_program(machine: MachineKind, tmp_pat
         result = run(extended.path)
         assert (result.status, result.output, result.files) == (125, b"", {})
         assert result.errors.startswith(b"simprof: the memory of the counters is not free")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_signal_comes_while_the_file_is_written(machine: MachineKind, tmp_path: Path) -> None:
+    """All are blocked before the file is opened, and stay so."""
+    extended = Extended(machine, MEMORY, tmp_path)
+    command = [qemu.resolve(extended.path), "-strace", str(extended.path)]
+    done = subprocess.run(command, capture_output=True, cwd=tmp_path, env={}, check=False)
+    assert done.returncode == STATUS
+    calls = re.findall(rb"^\d+ (\w+)\(([^)]*)", done.stderr, re.MULTILINE)
+    names = [name for name, _ in calls]
+    block = names.index(b"rt_sigprocmask")
+    assert names[block + 1] == b"open" and names[-1] == b"exit"
+    assert names.count(b"rt_sigprocmask") == 1
+    assert calls[block][1].startswith(b"SIG_SETMASK,")

@@ -1,0 +1,59 @@
+"""What writing the counter file executes (`dump`), when all system calls succeed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from profiler.rewriting.dump import DUMP, EXIT, OVER, dump_items
+from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, Memory
+from profiler.rewriting.parts import Width
+from profiler.rewriting.walk import steps
+from simulator.binary.program import MachineKind
+
+
+def exit_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int = 1) -> int:
+    """Return the instructions from `simprof.exit` to the system call, that included.
+
+    Parameters
+    ----------
+    frames
+        Words of the stack in the file, at least 1.
+
+    All system calls succeed, and write all at once.
+    """
+    items = dump_items(machine, memory, header)
+    last = (False, False) if memory.trace else ()
+    return steps(items, EXIT, (*last, *_outcomes(machine, memory, frames)), OVER)
+
+
+def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
+    """Return the instructions that a call of `simprof.dump` executes, without that call.
+
+    Parameters are those of `exit_cost`.
+    """
+    return steps(dump_items(machine, memory, header), DUMP, _outcomes(machine, memory, frames))
+
+
+def _outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
+    """Yield the outcomes of the branches of the common part, in the order met."""
+    written = (False, False, False)
+    yield False
+    yield from written
+    for index, region in enumerate(memory.dumped):
+        yield region.end is None
+        yield from written
+        yield index + 1 < len(memory.dumped)
+    another, none = (False, False, False), True
+    yield from another * (frames - 1)
+    yield none
+    yield from written
+    most = (FRAMES_END - FRAMES) // Width(machine).word
+    for stored in range(2, frames + 1):
+        yield from another
+        yield stored % most != 0
+        if stored % most == 0:
+            yield from written
+    yield none
+    yield from written  # the rest
+    yield from written  # the last line
+    yield from (False, False)

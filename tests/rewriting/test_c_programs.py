@@ -1,0 +1,184 @@
+"""Programs with a C library, started and ended as instrumented ones: they see no difference."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.rewriting.dump import EXIT, dump_items
+from profiler.rewriting.dump_cost import exit_cost
+from profiler.rewriting.guest_memory import Memory
+from profiler.rewriting.parts import Width
+from profiler.rewriting.startup import ENTRY, START, original_auxiliary, start_items
+from profiler.rewriting.startup_cost import start_cost
+from simulator.binary import elf
+from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simulator.binary.program import Program
+from simulator.isa import assembler as asm
+from simulator.isa.assembly import assemble, link
+from simulator.linux.files import Host
+from simulator.machine.machine import Machine
+from tests.oracles import qemu
+from tests.rewriting.extended import HEADER
+
+Compile = Callable[..., Path]
+MEMORY = Memory(())
+EXIT_CALLS = (0x82102001, 0x821020BC)  # mov 1, %g1; mov 188, %g1
+ENVIRONMENT = {"FIRST": "1", "SIMPROF_OUT": "file", "LAST": "2"}
+
+HEAP = """
+#include <elf.h>
+#include <link.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+static __thread int own = 7;
+int main(void)
+{
+    const ElfW(Phdr) *headers = (const void *)getauxval(AT_PHDR);
+    unsigned long count = getauxval(AT_PHNUM);
+    for (unsigned long k = 0; k < count; k++)
+        printf("%lx %lx %lx\\n", (long)headers[k].p_type, (long)headers[k].p_vaddr,
+               (long)headers[k].p_memsz);
+    long heap = (long)sbrk(0);
+    printf("%d %lx %p\\n", own, getauxval(AT_ENTRY), headers);
+    fwrite(&heap, sizeof heap, 1, stdout);
+    return 3;
+}
+"""
+
+
+def memory_of(program: Program) -> Memory:
+    """Return what an instrumented program without counters needs."""
+    return Memory((), auxiliary=original_auxiliary(program))
+
+
+def ends(program: Program) -> list[int]:
+    """Return the addresses of the traps that end a program: soon behind a number of such a call."""
+    trap = Width(program.machine).trap.word
+    found = []
+    for span in program.code:
+        home = next(
+            s for s in program.segments if s.address <= span.start < s.address + len(s.data)
+        )
+        data = home.data[span.start - home.address : span.end - home.address]
+        words = struct.unpack(f">{len(data) // 4}I", data)
+        for index, word in enumerate(words):
+            if word == trap and set(EXIT_CALLS) & set(words[max(index - 6, 0) : index]):
+                found.append(span.start + 4 * index)
+    return found
+
+
+def instrumented(path: Path, target: Path, size: int) -> None:
+    """Write `path` with a start and an end; its code is left where it is."""
+    program = elf.load(path)
+    items = [
+        *start_items(program.machine, memory_of(program)),
+        *dump_items(program.machine, MEMORY, HEADER),
+    ]
+    room = find_room(program, size)
+    assert room is not None
+    code = assemble(items, room + HEADER_ROOM, {ENTRY: program.entry})
+    patches = {
+        address: link(asm.branch("a", EXIT, annul=True), address, code.labels).word
+        for address in ends(program)
+    }
+    data = (bytes(HEADER_ROOM) + code.code).ljust(size, b"\0")
+    target.write_bytes(
+        extend(path.read_bytes(), program, patches, room, data, code.labels[START], code.labels)
+    )
+    target.chmod(0o755)
+
+
+def frames_in(file: bytes, is64: bool) -> int:
+    """Return how many words of the stack a counter file without regions has."""
+    assert file.startswith(HEADER) and file.endswith(b"simprof\n")
+    count = int.from_bytes(file[len(HEADER) : len(HEADER) + 4], "big")
+    assert len(file) == len(HEADER) + 4 + count * (8 if is64 else 4) + 8
+    return count
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize("size", [0x4000, 0x40000, 0x180000])
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_a_program_sees_no_difference(
+    compile_c: Compile, width: str, size: int, tmp_path: Path
+) -> None:
+    """But that its heap begins later where the new segment is its last one."""
+    path, target = tmp_path / "original", tmp_path / "extended"
+    path.write_bytes(compile_c(HEAP, width=width).read_bytes())
+    path.chmod(0o755)
+    instrumented(path, target, size)
+    program = elf.load(path)
+    is_last = max(s.address for s in elf.load(target).segments) > program.segments[-1].address
+    root = tmp_path / "root"
+    root.mkdir()
+
+    def here(path: Path) -> tuple[int, bytes, int]:
+        output = bytearray()
+        host = Host(root, writable=root, program=path, stdin=b"", stdout=output, stderr=output)
+        strings = [f"{k}={v}".encode() for k, v in reversed(ENVIRONMENT.items())]
+        machine = Machine(elf.load(path), host=host, argv0=b"program", environment=strings)
+        result = machine.run()
+        return result.status, bytes(output), result.instructions
+
+    def under_qemu(path: Path) -> tuple[int, bytes, int]:
+        done = qemu.trace(path, environment=ENVIRONMENT, directory=root)
+        return done.run.status, done.run.output + done.run.errors, done.instructions
+
+    strings = [f"{k}={v}".encode() for k, v in reversed(ENVIRONMENT.items())]
+    for run in (here, under_qemu):
+        plain, result = run(path), run(target)
+        frames = frames_in((root / "file").read_bytes(), program.is64)
+        assert frames > 4
+        (root / "file").unlink()
+        added = start_cost(program.machine, memory_of(program), strings)
+        added += exit_cost(program.machine, MEMORY, HEADER, frames)
+        assert result[0] == plain[0] == 3
+        assert result[2] == plain[2] + added
+        if is_last:
+            assert result[1][:-4] == plain[1][:-4]
+            assert result[1][-4:] > plain[1][-4:]
+        else:
+            assert result[1] == plain[1]
+
+
+POSITION_INDEPENDENT = """
+    .text
+    .align 8
+    .globl _start
+_start:
+    mov 1, %%g1
+    mov 7, %%o0
+    ta %s
+    nop
+"""
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize(("width", "trap"), [("v9", "0x6d"), ("v8plus", "0x10")])
+def test_a_position_independent_program(
+    compile_c: Compile, width: str, trap: str, tmp_path: Path
+) -> None:
+    """Nothing in start and end depends on where the program lies."""
+    flags = ("-pie", "-nostdlib", "-Wl,--no-dynamic-linker")
+    path = compile_c(POSITION_INDEPENDENT % trap, flags, width, "asm", False)
+    program, target = elf.load(path), tmp_path / "extended"
+    assert program.load_bias
+    assert original_auxiliary(program) == ()
+    instrumented(path, target, 0x4000)
+    output = bytearray()
+    if program.is64:  # in the other width simprof loads such programs where the counters lie
+        host = Host(tmp_path, writable=tmp_path, stdin=b"", stdout=output, stderr=output)
+        assert Machine(elf.load(target), host=host).run().status == 7
+        assert frames_in((tmp_path / "simprof.out").read_bytes(), program.is64) == 1
+        (tmp_path / "simprof.out").unlink()
+    run = qemu.run(target, directory=tmp_path)
+    assert (run.status, run.errors, bytes(output)) == (7, b"", b"")
+    assert frames_in((tmp_path / "simprof.out").read_bytes(), program.is64) == 1
