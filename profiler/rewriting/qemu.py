@@ -1,0 +1,180 @@
+"""Running a program under qemu-user, and counting the instructions that it executes.
+
+A plugin (`qemu_plugin`) counts in qemu's translated code. It needs a C compiler once, and a qemu
+that takes plugins of version 1 (4.2 to 8.2); `uncounted` says what is missing. qemu's log of single
+steps, the other way to count, takes a hundred times as long.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from profiler.rewriting.qemu_plugin import create_counts, plugin_for, plugin_options, read_counts
+from simulator.binary.program import MachineKind
+from simulator.errors import EngineError, UnsupportedError
+from simulator.isa.sparc import SIGNALS
+
+EMULATORS: Mapping[MachineKind, str] = MappingProxyType(
+    {
+        MachineKind.SPARCV9: "qemu-sparc64",
+        MachineKind.SPARCV8PLUS: "qemu-sparc32plus",
+        MachineKind.SPARCV8: "qemu-sparc",
+    }
+)
+"""qemu-user's program for each machine."""
+
+FIXED = ("-seed", "1")
+"""Options that make runs alike: the random bytes that qemu gives to the program."""
+
+SIGNAL_NUMBERS: Mapping[str, int] = MappingProxyType(
+    {name: number for number, name in SIGNALS.items()}
+)
+
+
+@dataclass(frozen=True)
+class QemuRun:
+    """What a program did under qemu-user.
+
+    Attributes
+    ----------
+    status
+        As a shell would see it on SPARC: 128 + `signal` where a signal killed the program.
+    signal
+        SPARC's number of the signal that killed the program, or None.
+    instructions
+        Executed instructions, or None where they were not counted (not asked for, or `uncounted`).
+    """
+
+    status: int
+    signal: int | None
+    instructions: int | None
+
+
+def missing(machine: MachineKind) -> str | None:
+    """Return why programs for `machine` cannot be run here, None if they can."""
+    name = EMULATORS[machine]
+    if shutil.which(name) is None:
+        return f"{name} is not installed (Debian, Ubuntu: `apt-get install qemu-user`)"
+    return None
+
+
+def uncounted(machine: MachineKind) -> str | None:
+    """Return why programs for `machine` can be run here but not counted, None if they can."""
+    name = EMULATORS[machine]
+    if plugin_for(_emulator(machine)) is None:
+        return f"{name} cannot count: that needs a C compiler (cc) and qemu-user 4.2 to 8.2"
+    return None
+
+
+def run(
+    file: Path,
+    machine: MachineKind,
+    *,
+    arguments: Sequence[bytes] = (),
+    argv0: bytes | None = None,
+    environment: Sequence[bytes] = (),
+    stdin: Path | None = None,
+    directory: Path,
+    stdout: int,
+    stderr: int,
+    count: bool = False,
+    timeout: float | None = None,
+) -> QemuRun:
+    """Run the program `file` under qemu-user.
+
+    Parameters
+    ----------
+    arguments
+        The program's arguments behind `argv0`.
+    argv0
+        What the program sees as its own name; `file` by default.
+    environment
+        All that the program sees as its environment, each `NAME=VALUE`, in this order.
+    stdin
+        File of the standard input, which is empty by default.
+    directory
+        Where the program runs.
+    stdout, stderr
+        Descriptors that the program writes to.
+    count
+        Whether to count instructions.
+    timeout
+        Seconds after which the program is killed.
+
+    Raises
+    ------
+    EngineError
+        qemu-user is not installed.
+    UnsupportedError
+        The program did not end within `timeout`.
+    """
+    emulator = _emulator(machine)
+    plugin = plugin_for(emulator) if count else None
+    name = os.fsencode(file) if argv0 is None else argv0
+    with ExitStack() as stack:
+        scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="simprof-qemu-")))
+        counts, options = scratch / "counts", list[str]()
+        if plugin is not None:
+            create_counts(counts)
+            options = plugin_options(plugin, counts)
+        source = stack.enter_context(Path(stdin or os.devnull).open("rb"))
+        command = [emulator, *FIXED, *options, "-0", name, file.resolve(), *arguments]
+        code = _wait(
+            subprocess.Popen(
+                command,
+                stdin=source,
+                stdout=stdout,
+                stderr=stderr,
+                cwd=directory,
+                env=_settings(environment),
+            ),
+            file,
+            timeout,
+        )
+        killed_by = _sparc_signal(-code) if code < 0 else None
+        instructions = None
+        if plugin is not None:
+            instructions = read_counts(counts, killed_by is not None)
+    return QemuRun(code if killed_by is None else 128 + killed_by, killed_by, instructions)
+
+
+def _emulator(machine: MachineKind) -> Path:
+    """Return qemu-user's program for `machine`."""
+    found = shutil.which(EMULATORS[machine])
+    if found is None:
+        raise EngineError(missing(machine) or EMULATORS[machine])
+    return Path(found).absolute()
+
+
+def _settings(environment: Sequence[bytes]) -> dict[bytes, bytes]:
+    """Return `environment` as qemu has to get it: it hands settings on in reverse order."""
+    pairs = (setting.partition(b"=") for setting in reversed(environment))
+    return {name: value for name, _, value in pairs}
+
+
+def _wait(process: subprocess.Popen[bytes], file: Path, timeout: float | None) -> int:
+    """Return the process's return code; nothing is left running."""
+    try:
+        return process.wait(timeout)
+    except subprocess.TimeoutExpired:
+        raise UnsupportedError(
+            f"{file.name}: not at its end after {timeout:g} s under qemu-user"
+        ) from None
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _sparc_signal(host: int) -> int:
+    """Return SPARC's number of the host's signal `host`; qemu dies by the host's."""
+    return SIGNAL_NUMBERS.get(signal.Signals(host).name, host)
