@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from profiler.code.context import RoutineContext
 from profiler.code.emission import Emission, Piece, Stub
@@ -386,28 +387,18 @@ class Copier:
 
     def _call(self, block: Block, address: int, kind: TransferKind, target: int) -> None:
         back = self._out(block.id, EdgeKind.CALL_RETURN)
-        skipped = 0
-        if back is not None:
-            skipped = (self._cfg.blocks[back.target].start - block.end) >> 2
         direct = target if kind is TransferKind.CALL else -1
-        stays = self._calls.reason(direct)
-        if skipped not in (0, 1):
-            stays = Cause.CALLS
-        elif kind is TransferKind.JUMP_AND_LINK:
-            stays = None
+        stays = self._staying(block)
         if direct >= 0:
             self.copy.arrivals.append((direct, Charge(Cause.ENTRIES, 1, block=block.id)))
-        if stays is not None:
+        if stays is None:
+            self._moved_call(block, address, kind, direct)
+        elif {address, address + 4} & self._entered:
+            self._made_call(block, address, kind, direct, stays)
+        else:
             self.copy.kept_calls[address] = direct if direct >= 0 else None
             self._emit(jump(f"old.{address:x}"))
             self._charge(stays, 1, block=block.id)
-        else:
-            word = self._words(address)
-            self._emit(Label(f"r{self._number}.call.{address:x}"))
-            self._emit(retargeted(word, kind, self._label_of(direct)) if direct >= 0 else raw(word))
-            self._slot(address, kind)
-            if skipped == 1:
-                self._emit(raw(self._words(block.end)))
         if back is None:
             if stays is None:
                 self._emit(jump(f"old.{block.end:x}"))  # for a call that returns against all signs
@@ -419,6 +410,57 @@ class Copier:
             self._emit(Label(label))
             self.copy.redirects[self._cfg.blocks[back.target].start] = label
         self._landing(back, RETURNED)
+
+    def _staying(self, block: Block) -> Cause | None:
+        """Return why the call that ends a block must leave its old return address, or None."""
+        code, back = self._codes[block.id], self._out(block.id, EdgeKind.CALL_RETURN)
+        if back is not None and self._skipped(block, back) not in (0, 1):
+            return Cause.CALLS
+        if code.kind is TransferKind.CALL:
+            return self._calls.reason(code.target)
+        return self._calls.reason(-1) if code.kind is TransferKind.INDIRECT_CALL else None
+
+    def _skipped(self, block: Block, back: Edge) -> int:
+        """Return how many words lie between a call's delay slot and where it returns."""
+        return (self._cfg.blocks[back.target].start - block.end) >> 2
+
+    @cached_property
+    def _entered(self) -> frozenset[int]:
+        """Old addresses to which control comes from unknown places, or back from old calls."""
+        places = {
+            edge.target
+            for edge in self._cfg.edges
+            if edge.kind in (EdgeKind.ENTRY, EdgeKind.SWITCH)
+            or (
+                edge.kind is EdgeKind.CALL_RETURN
+                and self._staying(self._cfg.blocks[edge.source]) is not None
+            )
+        }
+        return frozenset(self._cfg.blocks[block].start for block in places)
+
+    def _moved_call(self, block: Block, address: int, kind: TransferKind, direct: int) -> None:
+        """Call from the copy: the return address is new."""
+        word, back = self._words(address), self._out(block.id, EdgeKind.CALL_RETURN)
+        self._emit(Label(f"r{self._number}.call.{address:x}"))
+        self._emit(retargeted(word, kind, self._label_of(direct)) if direct >= 0 else raw(word))
+        self._slot(address, kind)
+        if back is not None and self._skipped(block, back) == 1:
+            self._emit(raw(self._words(block.end)))
+
+    def _made_call(
+        self, block: Block, address: int, kind: TransferKind, direct: int, cause: Cause
+    ) -> None:
+        """Make the old return address here, where the call's old place leads elsewhere."""
+        word = self._words(address)
+        sources = {word >> 14 & 31} | (set() if word & 1 << 13 else {word & 31})
+        if direct < 0 and R.O7 in sources:
+            raise NotRewritableError(f"the call at {address:#x} reads its own return address")
+        self._emit(*constant(address, R.O7))
+        to = f"the call at {address:#x}"
+        jump_word = Instruction(to, word & ~(31 << 25))  # jmpl that leaves no address
+        self._emit(jump_word if direct < 0 else asm.branch("a", self._label_of(direct)))
+        self._slot(address, kind)
+        self._charge(cause, 2, block=block.id)
 
     def _landing(self, back: Edge, register: Register) -> None:
         """Test whether control comes back from a call, or lands there.

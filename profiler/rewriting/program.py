@@ -106,19 +106,18 @@ def copy_routines(
         for number, cfg in enumerate(recovered.routines):
             if number in left:
                 continue
-            copier = Copier(
-                number,
-                cfg,
-                contexts.of(number),
-                emissions.get(number, _NOTHING),
-                recovered.code,
-                calls,
-                recovered.call_aliases,
-                recovered.no_return_calls,
-                partial(_label_of, entries),
-            )
             try:
-                copies[number] = copier.make()
+                copies[number] = Copier(
+                    number,
+                    cfg,
+                    contexts.of(number),
+                    emissions.get(number, _NOTHING),
+                    recovered.code,
+                    calls,
+                    recovered.call_aliases,
+                    recovered.no_return_calls,
+                    partial(_label_of, entries),
+                ).make()
             except NotRewritableError as reason:
                 left[number] = str(reason)
         left |= _clashing(recovered, copies, left)

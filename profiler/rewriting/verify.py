@@ -351,23 +351,21 @@ class _Verifier:
                 guest = replace(self._guest, stdin=self._given, stdout=out, stderr=err)
                 with open_world(elf.load(self._file), self._request.arguments, guest) as world:
                     result = world.machine().run()
-                    status, instructions = result.status, result.instructions
-            else:
-                done = qemu.run(
-                    self._file,
-                    self._machine,
-                    arguments=self._request.arguments,
-                    argv0=self._guest.argv0 or b"",
-                    environment=self._environment,
-                    stdin=self._given,
-                    directory=self._root,
-                    stdout=out,
-                    stderr=err,
-                    count=True,
-                    timeout=self._guest.timeout,
-                )
-                status, instructions = done.status, done.instructions
-        return self._result(status, instructions)
+                return self._result(result.status, result.instructions)
+            done = qemu.run(
+                self._file,
+                self._machine,
+                arguments=self._request.arguments,
+                argv0=self._guest.argv0 or b"",
+                environment=self._environment,
+                stdin=self._given,
+                directory=self._root,
+                stdout=out,
+                stderr=err,
+                count=True,
+                timeout=self._guest.timeout,
+            )
+            return self._result(done.status, done.instructions)
 
     def _trace(self, scheme: SchemeRun) -> traces.Trace:
         """Return the trace that a simulated run writes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -103,7 +103,7 @@ class Observation:
     irregular: tuple[tuple[int, str], ...]
     runs: int
     whole_runs: int
-    discoveries: Discoveries = Discoveries()
+    discoveries: Discoveries = field(default_factory=Discoveries)
 
     @cached_property
     def names(self) -> RoutineNames:

@@ -1,0 +1,124 @@
+"""`simprof verify`: predict, instrument, run, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import click
+
+from profiler.commands import compare, options, program_options, shared_options
+from profiler.commands.scheme_options import collect, scheme_options
+from profiler.request.request import GuestOptions, RunRequest, Weights
+from simulator.errors import UsageError
+
+WAYS = ("emulator", "qemu")
+
+
+class VerificationError(UsageError):
+    """An instrumented program did something else than was predicted."""
+
+
+def ways(value: str | Sequence[str]) -> tuple[str, ...]:
+    """Return the ways to run of a list such as "emulator,qemu"."""
+    if not isinstance(value, str):
+        return tuple(value)
+    named = tuple(name.strip() for name in value.split(","))
+    for name in named:
+        if name not in WAYS:
+            raise click.BadParameter(f"{name!r} runs nothing here: name some of {', '.join(WAYS)}")
+    return tuple(dict.fromkeys(named))
+
+
+@click.command("verify")
+@click.argument("elf", type=options.PATH)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+@click.option(
+    "--modes",
+    type=compare.modes,
+    metavar="MODE,MODE,...",
+    help="Schemes to verify.  [default: all but edges]",
+)
+@click.option(
+    "--on",
+    "run_on",
+    type=ways,
+    default=",".join(WAYS),
+    show_default=True,
+    metavar="emulator,qemu",
+    help="Where to run instrumented programs. Without qemu-user installed, the emulator only.",
+)
+@shared_options.selection_options("Instrument")
+@options.weights_option
+@scheme_options("saved profile of the same program that guides it.  [default: a first run]")
+@shared_options.json_option("Write the result as JSON; - is stdout.")
+@click.option(
+    "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
+)
+@shared_options.stdin_option("The program's input.")
+@click.option(
+    "--root",
+    type=options.PATH,
+    metavar="DIR",
+    help="Directory whose files the program sees; every run gets a copy of it, to read and to "
+    "write.  [default: an empty one]",
+)
+@shared_options.env_option("the program, which inherits none")
+@click.option("--argv0", metavar="NAME", help="The program's name for itself.  [default: ELF]")
+@shared_options.timeout_option("Give up after so much time in one run.")
+def verify_command(
+    elf: Path,
+    arguments: tuple[str, ...],
+    modes: tuple[str, ...] | None,
+    run_on: tuple[str, ...],
+    weights: Weights | Path,
+    **chosen: Any,
+) -> int:
+    """Run the SPARC program ELF with the code of each scheme in its place, and compare.
+
+    The program's output, its counters and the number of instructions executed must be what was
+    predicted, to the last one; then the exit status is 0, else 125. The program's own output is
+    not shown.
+    """
+    import os
+
+    scheme = collect(chosen, weights)
+    json_file, report, given = chosen["json_file"], chosen["report"], chosen["stdin_file"]
+    options.check_outputs(json_file, report, inputs=(elf, given, *options.profiles(scheme)))
+    if given is not None and not os.access(given, os.R_OK):
+        raise UsageError(f"--stdin {given} cannot be read: name a readable file")
+    settings = tuple(compare.make_settings(modes or compare.all_modes(), (), scheme))
+    from profiler.engine import kernel_cache
+    from profiler.profiles.scratch import scratch_directory
+    from profiler.reports import verify_report
+    from profiler.rewriting.verify import verify
+
+    kernel_cache.ensure()
+    with scratch_directory("simprof-verify-root-") as empty:
+        root = (
+            empty if chosen["root"] is None else options.check_directory(chosen["root"], "--root")
+        )
+        argv0 = chosen["argv0"]
+        guest = GuestOptions(
+            root=root,
+            stdin=Path(os.devnull) if given is None else given,
+            environment=chosen["environment"],
+            argv0=None if argv0 is None else os.fsencode(argv0),
+            timeout=chosen["timeout"],
+        )
+        request = RunRequest(
+            program=elf,
+            guest=guest,
+            arguments=tuple(map(os.fsencode, arguments)),
+            selection=shared_options.selection(chosen),
+        )
+        result = verify(replace(request), settings, run_on)
+    program_options.write_json(partial(verify_report.render_json, result), json_file)
+    program_options.write_report(partial(verify_report.render_text, result), report)
+    if not result.passed:
+        failed = ", ".join(mode.setting.name for mode in result.modes if mode.differences)
+        raise VerificationError(f"{elf}: not as predicted under {failed}")
+    return 0

@@ -1,0 +1,143 @@
+"""What `simprof verify` found: JSON (schema `simprof/verify/1`) and text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from profiler.reports.layout import Kind
+from profiler.reports.numbers import percent, plural
+from profiler.reports.tables import (
+    BLANK,
+    Paragraph,
+    Table,
+    columns,
+    grid,
+    name,
+    number,
+    paragraph,
+    print_parts,
+    section,
+    text,
+)
+from profiler.rewriting.verify import WAYS, ModeResult, Verification
+
+SCHEMA = "simprof/verify/1"
+
+
+def render_json(result: Verification) -> str:
+    """Return the verification as one line of JSON."""
+    answer = {
+        "schema": SCHEMA,
+        "program": {
+            "file": str(result.file),
+            "sha256": result.sha256,
+            "machine": result.machine,
+            "arguments": list(result.arguments),
+        },
+        "passed": result.passed,
+        "not_run": dict(result.skipped),
+        "modes": {mode.setting.name: _mode(mode) for mode in result.modes},
+    }
+    return json.dumps(answer) + "\n"
+
+
+def _mode(mode: ModeResult) -> dict[str, object]:
+    return {
+        "base": mode.base,
+        "added": mode.added,
+        "rewriting": {str(cause): count for cause, count in mode.rewriting.items()},
+        "predicted": mode.predicted,
+        "executed": {way: mode.executed.get(way) for way in WAYS},
+        "output_equal": mode.output_equal,
+        "counters_equal": mode.counters_equal,
+        "routines_left": [
+            {"routine": left.routine, "reason": left.reason, "instructions": left.instructions}
+            for left in mode.left
+        ],
+        "differences": list(mode.differences),
+    }
+
+
+def render_text(result: Verification, width: int = 100, color: bool = False) -> str:
+    """Return the report for people.
+
+    Parameters
+    ----------
+    width
+        Columns of the terminal.
+    color
+        Whether to use terminal colours.
+    """
+    parts = [
+        _summary(result),
+        *section("Instructions", _instructions(result)),
+        *section("Rewriting, by cause", _causes(result)),
+        *section("Left alone, and executed: these count nothing", _left(result)),
+        *_differences(result),
+    ]
+    return print_parts(parts, width, color)
+
+
+def _summary(result: Verification) -> Table:
+    table = grid(Kind.TEXT, Kind.TEXT)
+    table.add_row("program", " ".join([str(result.file), *result.arguments]))
+    table.add_row("base", plural(result.modes[0].base, "instruction"))
+    for way, why in result.skipped.items():
+        table.add_row(f"not on {way}", why)
+    failed = sum(bool(mode.differences) for mode in result.modes)
+    verdict = f"{plural(failed, 'mode')} not as predicted" if failed else "all as predicted"
+    table.add_row("result", verdict)
+    return table
+
+
+def _instructions(result: Verification) -> Table:
+    ways = [way for way in WAYS if way not in result.skipped]
+    table = columns(
+        text("mode"),
+        *map(number, ("added", "rewriting", "of base", "predicted", *ways)),
+        text("output"),
+        text("counters"),
+        space=1,
+    )
+    for mode in result.modes:
+        rewriting = sum(mode.rewriting.values())
+        executed = [mode.executed.get(way) for way in ways]
+        table.add_row(
+            mode.setting.name,
+            mode.added,
+            rewriting,
+            percent(rewriting, mode.base),
+            mode.predicted,
+            *("-" if count is None else count for count in executed),
+            "equal" if mode.output_equal else "differs",
+            {None: "none", True: "equal", False: "differ"}[mode.counters_equal],
+        )
+    return table
+
+
+def _causes(result: Verification) -> Table | None:
+    causes = sorted({str(cause) for mode in result.modes for cause in mode.rewriting})
+    table = columns(text("cause"), *(number(mode.setting.name) for mode in result.modes), space=1)
+    for cause in causes:
+        counts = [
+            {str(c): n for c, n in mode.rewriting.items()}.get(cause, 0) for mode in result.modes
+        ]
+        table.add_row(cause, *(count or "-" for count in counts))
+    return table if causes else None
+
+
+def _left(result: Verification) -> Table | None:
+    table = columns(name("routine"), number("instructions"), text("why"))
+    known = {left for mode in result.modes for left in mode.left if left.instructions}
+    for left in sorted(known, key=lambda left: -left.instructions):
+        table.add_row(left.routine, left.instructions, left.reason)
+    return table if known else None
+
+
+def _differences(result: Verification) -> Iterator[Paragraph]:
+    for mode in result.modes:
+        for index, line in enumerate(mode.differences):
+            if index == 0:
+                yield BLANK
+            yield paragraph(f"{mode.setting.name}: {line}")
