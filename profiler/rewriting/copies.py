@@ -18,7 +18,9 @@ from functools import cached_property
 
 from profiler.code.context import RoutineContext
 from profiler.code.emission import Emission, Piece, Stub
+from profiler.code.frames import FRAME_SLOTS, Slot
 from profiler.code.places import find_place
+from profiler.code.registers import members
 from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from profiler.recovery.code_image import CodeImage
 from profiler.rewriting.calls import CallPlaces, is_trap
@@ -35,7 +37,7 @@ from profiler.rewriting.system_calls import (
 from profiler.rewriting.transfers import constant, is_short, jump, raw, reads_pc, retargeted
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembler import Instruction, Register, fits_simm13
 from simulator.isa.assembly import Item, Label
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
@@ -152,14 +154,15 @@ class Copier:
         """Return by how many bytes frames of the copy are larger."""
         assert self._context.analysis is not None
         frames = self._context.analysis.frames
-        if not frames.has_window or not uses_stack_words(self._emission):
+        asked = len(self._pending)
+        if not frames.has_window or not (asked or uses_stack_words(self._emission)):
             return 0
         words = [
             self._words(address)
             for block in self._cfg.blocks
             for address in range(block.start, block.end, 4)
         ]
-        more = growth(words, self._context)
+        more = growth(words, self._context, asked)
         by_sp = any(slot.base is R.SP for slot in self._context.free_site.slots)
         if by_sp and (more > growth((), self._context) or any(map(moves_stack, words))):
             raise NotRewritableError("its frames have no constant size, and code needs room there")
@@ -391,6 +394,7 @@ class Copier:
         stays = self._staying(block)
         if direct >= 0:
             self.copy.arrivals.append((direct, Charge(Cause.ENTRIES, 1, block=block.id)))
+        self._under_way(block)
         if stays is None:
             self._moved_call(block, address, kind, direct)
         elif {address, address + 4} & self._entered:
@@ -465,23 +469,78 @@ class Copier:
     def _landing(self, back: Edge, register: Register) -> None:
         """Test whether control comes back from a call, or lands there.
 
-        A landing begins a new activation, along an ENTRY edge; both have one address.
+        A landing begins a new activation, along an ENTRY edge; both have one address. Where the
+        frame has a word that says whether the call is under way, that tells; else `register`, which
+        is zero where setjmp returns.
         """
         if not self._entry_edges(back.target):
             return
         (entry,) = self._entry_edges(back.target)
         label = self._entry_label(entry, back.target)
-        v8 = self._context.machine is not MachineKind.SPARCV9
+        v8 = self._context.machine is MachineKind.SPARCV8
+        slot, landed, cost = self._pending.get(back.id), "nz", 0
+        if slot is not None:
+            register, landed, cost = self._free_register(back.target), "z", 2
+            self._emit(asm.load(self._word_load, slot.base, slot.offset, register))
+            self._emit(asm.store(self._word_store, R.G0, slot.base, slot.offset))
         if v8:
-            self._emit(asm.cmp(register, 0), asm.branch("ne", label, annul=True), asm.nop())
+            on_icc = {"z": "e", "nz": "ne"}[landed]
+            self._emit(asm.cmp(register, 0), asm.branch(on_icc, label, annul=True), asm.nop())
+            cost += 1
         else:
-            self._emit(
-                asm.branch_register("nz", register, label, annul=True, taken=False), asm.nop()
-            )
-        self._charge(Cause.LANDINGS, 2 if v8 else 1, edge=back.id)
-        self._charge(Cause.LANDINGS, 3 if v8 else 2, edge=entry)
+            if self._context.machine is MachineKind.SPARCV8PLUS and slot is None:
+                self._emit(asm.shift("sra", register, 0, register))
+                cost += 1
+            test = asm.branch_register(landed, register, label, annul=True, taken=False)
+            self._emit(test, asm.nop())
+        self._charge(Cause.LANDINGS, cost + 1, edge=back.id)
+        self._charge(Cause.LANDINGS, cost + 2, edge=entry)
         start = self._cfg.blocks[back.target].start
         self.copy.arrivals.append((start, Charge(Cause.ENTRIES, 1, edge=entry)))
+
+    def _under_way(self, block: Block) -> None:
+        """Note in the frame that the call is under way, if somebody will ask."""
+        back = self._out(block.id, EdgeKind.CALL_RETURN)
+        slot = None if back is None else self._pending.get(back.id)
+        if slot is not None:
+            self._emit(asm.store(self._word_store, R.SP, slot.base, slot.offset))
+            self._charge(Cause.LANDINGS, 1, block=block.id)
+
+    @property
+    def _word_load(self) -> str:
+        return "ldx" if self._context.is64 else "ld"
+
+    @property
+    def _word_store(self) -> str:
+        return "stx" if self._context.is64 else "st"
+
+    def _free_register(self, block: int) -> Register:
+        """Return a register that is dead where a call returns."""
+        assert self._context.analysis is not None
+        live = self._context.analysis.liveness.live_before(block, 0)
+        free = members(~(live | self._context.abi.reserved), self._context.abi.caller_saved)
+        found = next(free, None)
+        if found is None:
+            raise NotRewritableError("no register is free where a call returns")
+        return found
+
+    @cached_property
+    def _pending(self) -> dict[int, Slot]:
+        """Edge behind a call at whose return point something lands, too -> a word of the frame."""
+        assert self._context.analysis is not None
+        frames, abi = self._context.analysis.frames, self._context.abi
+        asked = [
+            edge
+            for edge in self._cfg.edges
+            if edge.kind is EdgeKind.CALL_RETURN
+            and self._entry_edges(edge.target)
+            and frames.before(edge.target, 0).depth == 1
+        ]
+        if frames.frame_size is None:
+            return {}
+        top = abi.bias - frames.frame_size + abi.minimum_frame - 8 * FRAME_SLOTS
+        slots = {edge.id: Slot(R.FP, top - 8 * (k + 1)) for k, edge in enumerate(asked)}
+        return slots if all(fits_simm13(slot.offset) for slot in slots.values()) else {}
 
     def _entry_edges(self, block: int) -> list[int]:
         edges = self._cfg.in_edges[block]

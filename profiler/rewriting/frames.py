@@ -19,6 +19,9 @@ R = Register
 
 _SAVE = 0x3C
 _WORD = 8
+_BLOCK = 64
+"""Frames grow by multiples of this: memcpy and memset go other ways for other alignments of what
+lies on the stack."""
 
 
 def uses_stack_words(emission: Emission) -> bool:
@@ -30,20 +33,22 @@ def uses_stack_words(emission: Emission) -> bool:
     )
 
 
-def growth(words: Iterable[int], context: RoutineContext) -> int:
+def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
     """Return by how many bytes a routine's frames grow.
 
     Parameters
     ----------
     words
         The routine's instructions.
+    more
+        How many words the copy needs beside those of snippets.
     """
     abi = context.abi
     outgoing = 0
     for word in words:
         if word >> 30 in (2, 3) and word >> 14 & 31 == R.SP and word & 1 << 13:
             outgoing = max(outgoing, signed(word) - abi.bias - abi.minimum_frame + _WORD)
-    return _WORD * FRAME_SLOTS + outgoing + 15 & -16
+    return -(-(_WORD * (FRAME_SLOTS + more) + outgoing) // _BLOCK) * _BLOCK
 
 
 def is_save(word: int) -> bool:
