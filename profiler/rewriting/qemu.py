@@ -127,8 +127,15 @@ def run(
             create_counts(counts)
             options = plugin_options(plugin, counts)
         source = stack.enter_context(Path(stdin or os.devnull).open("rb"))
-        command: list[str | bytes | Path] = [emulator]
-        command += [*FIXED, *options, "-0", name, file.resolve(), *arguments]
+        command: list[str | bytes | os.PathLike[str]] = [
+            emulator,
+            *FIXED,
+            *options,
+            "-0",
+            name,
+            file.resolve(),
+            *arguments,
+        ]
         code = _wait(
             subprocess.Popen(
                 command,

@@ -85,7 +85,7 @@ def read_counts(counts: Path, killed: bool) -> int | None:
         stream.seek(block)
         _, length, _ = BLOCK.unpack(stream.read(BLOCK.size))
         kinds = stream.read(length)
-    executed = int(total - repeats - faults)
+    executed: int = total - repeats - faults
     if not killed or not 0 < done <= length:
         return executed
     kind = Kind(kinds[done - 1])
