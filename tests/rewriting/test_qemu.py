@@ -212,6 +212,27 @@ def test_what_the_program_sees(
     assert (tmp_path / "err").read_bytes() == b"error\n"
 
 
+STRINGS = """
+#include <stdint.h>
+#include <stdio.h>
+int main(int argc, char **argv) { printf("%d\\n", (int)((uintptr_t)argv[0] & 63)); return argc; }
+"""
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v8plus", "v9"])
+@pytest.mark.parametrize("name", ["a", "a b", "/usr/bin/" + "long/" * 40 + "name"])
+def test_strings_are_aligned_as_in_simprof(
+    compile_c: Callable[..., Path], name: str, width: str, tmp_path: Path
+) -> None:
+    path = compile_c(STRINGS, width=width)
+    run(path, width, tmp_path, argv0=name.encode())
+    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", str(path)]
+    options = ["--mode", "edges", "--argv0", name, "--report", os.devnull]
+    done = subprocess.run([*command, *options], stdout=subprocess.PIPE, env={}, check=False)
+    assert (tmp_path / "out").read_bytes() == done.stdout != b""
+
+
 @pytest.mark.toolchain
 def test_too_long(compile_c: Callable[..., Path], tmp_path: Path) -> None:
     path = compile_c('int main(void) { for (;;) __asm__ volatile(""); }')
