@@ -35,6 +35,9 @@ EMULATORS: Mapping[MachineKind, str] = MappingProxyType(
 FIXED = ("-seed", "1")
 """Options that make runs alike: the random bytes that qemu gives to the program."""
 
+STRING_ALIGNMENT = 64
+"""Bytes: no code looks at more of an address to choose how to go through a string."""
+
 SIGNAL_NUMBERS: Mapping[str, int] = MappingProxyType(
     {name: number for number, name in SIGNALS.items()}
 )
@@ -133,7 +136,7 @@ def run(
             *options,
             "-0",
             name,
-            file.resolve(),
+            _path_like(file, name),
             *arguments,
         ]
         code = _wait(
@@ -161,6 +164,17 @@ def _emulator(machine: MachineKind) -> Path:
     if found is None:
         raise EngineError(missing(machine) or EMULATORS[machine])
     return Path(found).absolute()
+
+
+def _path_like(file: Path, name: bytes) -> bytes:
+    """Return a path of `file` as long as `name`, or longer by a multiple of `STRING_ALIGNMENT`.
+
+    qemu puts the path at the top of the stack (AT_EXECFN), below it the other strings: their
+    alignment, on which functions like strrchr depend, is that in simprof, which puts `name` there.
+    """
+    path = os.fsencode(file.resolve())
+    more = len(name) - len(path)
+    return b"/" * (more if more >= 0 else more % STRING_ALIGNMENT) + path
 
 
 def _settings(environment: Sequence[bytes]) -> dict[bytes, bytes]:
