@@ -191,7 +191,7 @@ class _Verifier:
             request.guest,
             root=self._root,
             writable=self._root,
-            argv0=request.guest.argv0 or os.fsencode(self._name),
+            argv0=request.guest.argv0 or os.fsencode(self._file),
         )
         self._machine = elf.load(request.program).machine
         missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
