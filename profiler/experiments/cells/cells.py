@@ -38,6 +38,9 @@ BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
 KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
 KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `untruncated_paths`
 CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
+gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`, of
+                     own routines: `base`, rows' `instructions`, `added`, `edge_increments`;
+                     `counts` compiler_increments
 ===================  ============================================================================
 """
 
@@ -53,6 +56,7 @@ from profiler.plan.plan import Addressing, Table
 from profiler.profiles.definite import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
+COMPILER_INCREMENTS = "compiler_increments"
 
 
 class Kind(StrEnum):
@@ -69,7 +73,8 @@ class Cell:
     Attributes
     ----------
     benchmark, build, input
-        Names of the suite ("compress", "v9-O2", "ref"). `input` is "" for `Kind.PLAN`.
+        Names of the suite ("compress", "v9-O2", "ref"); "v9-O2-arcs" is the build with gcc's own
+        edge counters in it. `input` is "" for `Kind.PLAN`.
     setting
         Mode and options, canonical (see `settings`).
     """
@@ -143,6 +148,8 @@ class Job:
     arguments, environment, stdin, root
         Its input. `stdin`: None means empty. `root`: directory that it may read; None: an empty
         one.
+    writable
+        Whether it may write into a copy of `root`, which is not kept.
     status
         Exit status that it must end with; another one is an error. None: any.
     expected
@@ -161,6 +168,7 @@ class Job:
     environment: tuple[tuple[str, str], ...] = ()
     stdin: Path | None = None
     root: Path | None = None
+    writable: bool = False
     status: int | None = None
     expected: Path | None = None
     max_instructions: int | None = None
@@ -398,7 +406,8 @@ class CellResult:
         SHA-256 of what it wrote to standard output.
     counts
         As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
-        on edges needed) and `hashing` (instructions inside the hashing routine).
+        on edges needed) and `hashing` (instructions inside the hashing routine); of programs with
+        a compiler's counters in them how often these count (`COMPILER_INCREMENTS`).
     sizes, lost
         As in `profile.Measurement`.
     routines
