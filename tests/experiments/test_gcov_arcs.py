@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from profiler.experiments.cells.cells import COMPILER_INCREMENTS, Cell, CellResult, RoutineRow
+from profiler.experiments.cells.cells import (
+    COMPILER_INCREMENTS,
+    Cell,
+    CellResult,
+    Kind,
+    RoutineRow,
+)
 from profiler.experiments.cells.gcov_data import arc_counts, arc_increments
 from profiler.experiments.cells.obtain import obtain
 from profiler.experiments.cells.settings import setting
@@ -27,6 +33,8 @@ from profiler.experiments.tables.catalogue import TABLES, tables
 from profiler.experiments.tables.gcov_arcs import BEFORE_AND_AFTER, GCOV_ARCS
 from profiler.experiments.tables.spec import Program, View, make
 from profiler.experiments.tables.table import ReportTable
+from profiler.plan.plan import Table
+from profiler.request.request import Selection
 from simulator.errors import UsageError
 from tests.experiments.test_tables import routine
 
@@ -163,8 +171,9 @@ def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) ->
 
     gcc counts where a loop or a branch goes and, as a call may not return, what comes after it.
     """
-    edges = setting("edges", user_only=True)
-    plain, counted = (Cell("one", edges, "ref", build=build_name(width, each)) for each in ARCS)
+    plain, counted = (
+        Cell("one", setting("edges"), "ref", build=build_name(width, each)) for each in ARCS
+    )
     results = obtain(suite, (plain, counted), workers=0)
     assert all(result.error is None for result in results.values())
     assert COMPILER_INCREMENTS not in results[plain].counts
@@ -172,6 +181,20 @@ def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) ->
     assert results[counted].base > results[plain].base
     again = obtain(suite, (counted,), workers=0)[counted]
     assert again == results[counted], "files of an earlier run are not there"
+
+
+@pytest.mark.toolchain
+def test_own_routines_are_those_of_user_only(suite: Suite) -> None:
+    whole = Cell("one", setting("edges"), "ref")
+    of_user = Cell("one", setting("edges", user_only=True), "ref")
+    results = obtain(suite, (whole, of_user), workers=0)
+    rows = results[whole].routines
+    assert [row.name for row in rows if row.own] == ["main", "next"]
+    assert [row.name for row in results[of_user].routines if row.own] == ["main", "next"]
+    assert len(results[of_user].routines) == 2 < len(rows)
+    plans = [replace(cell, input="", kind=Kind.PLAN, setting=setting("pp")) for cell in (whole,)]
+    (planned,) = obtain(suite, plans, workers=0).values()
+    assert {row.name for row in planned.routines if row.own} == {"main", "next"}
 
 
 # --- files of counters
@@ -239,17 +262,21 @@ def test_it_is_a_table_of_no_paper() -> None:
 def test_the_builds_that_it_needs() -> None:
     cells = list(GCOV_ARCS.cells([Program("p")], View("train", "v8plus-O2")))
     assert {(cell.setting.name, cell.input, cell.build) for cell in cells} == {
-        ("edges[user_only=true]", "train", "v8plus-O2"),
-        ("edges[user_only=true]", "train", "v8plus-O2-arcs"),
-        ("qpt2[user_only=true]", "train", "v8plus-O2"),
-        ("naive[user_only=true]", "train", "v8plus-O2"),
+        ("edges", "train", "v8plus-O2"),
+        ("edges", "train", "v8plus-O2-arcs"),
+        ("qpt2", "train", "v8plus-O2"),
+        ("naive", "train", "v8plus-O2"),
     }
 
 
-def rows(*routines: tuple[str, dict[str, int]]) -> tuple[RoutineRow, ...]:
-    from profiler.plan.plan import Table
+def test_own_routines_are_told_apart_whatever_the_view_is_of() -> None:
+    view = View(selection=Selection(exclude=("print",), user_only=True))
+    names = {cell.setting.name for cell in GCOV_ARCS.cells([Program("p")], view)}
+    assert names == {f"{mode}[exclude=print]" for mode in ("edges", "qpt2", "naive")}
 
-    return tuple(routine(name, Table.NONE, **numbers) for name, numbers in routines)
+
+def rows(*routines: tuple[str, dict[str, int]]) -> tuple[RoutineRow, ...]:
+    return tuple(routine(name, Table.NONE, **{"own": True, **n}) for name, n in routines)
 
 
 def table_of(**changed: CellResult) -> ReportTable:
@@ -257,16 +284,28 @@ def table_of(**changed: CellResult) -> ReportTable:
         return CellResult(base=base, counts=counts, routines=rows(*routines))
 
     results = {
-        "plain": result(1000, ("_start", {"instructions": 5}), ("main", {"instructions": 800})),
+        "plain": result(
+            1000,
+            ("_start", {"instructions": 5}),
+            ("main", {"instructions": 790}),
+            ("strlen", {"instructions": 195, "own": False}),
+            ("__sparc_get_pc_thunk.l7", {"instructions": 10, "own": False}),
+        ),
         "arcs": result(
             1500,
             ("_sub_I_00100_0", {"instructions": 30}),
             ("_sub_D_00100_1", {"instructions": 3}),
-            ("main", {"instructions": 600}),
-            ("inlined_no_more", {"instructions": 400}),
+            ("main", {"instructions": 580}),
+            ("inlined_no_more", {"instructions": 380}),
+            ("__sparc_get_pc_thunk.l7", {"instructions": 40, "own": False}),
+            ("gcov_do_dump", {"instructions": 272, "own": False}),
             compiler_increments=60,
         ),
-        "qpt2": result(1000, ("main", {"added": 160, "edge_increments": 40})),
+        "qpt2": result(
+            1000,
+            ("main", {"added": 160, "edge_increments": 40}),
+            ("strlen", {"added": 50, "edge_increments": 9, "own": False}),
+        ),
         "naive": result(
             1000, ("_start", {"added": 4, "edge_increments": 1}), ("main", {"added": 800})
         ),

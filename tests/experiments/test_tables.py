@@ -973,7 +973,9 @@ def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path:
     ("arguments", "says"),
     [
         ([], "name tables, or give --all"),
-        (["epp1", "--all"], "name tables, or give --all"),
+        (["epp1", "--all"], "name tables, or give --all: epp1 is among all anyway"),
+        (["gcov-arcs", "kiter3", "--all"], "give --all: kiter3 is among all anyway"),
+        (["--all", "epp9"], "there is no table 'epp9'"),
         (["epp9"], "no table 'epp9'"),
         (["epp1", "--suite", "nosuch"], "no suite 'nosuch'"),
         (["epp1", "--from", "missing.db"], "missing.db"),

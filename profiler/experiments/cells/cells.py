@@ -38,9 +38,9 @@ BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
 KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
 KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `untruncated_paths`
 CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
-gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`, of
-                     own routines: `base`, rows' `instructions`, `added`, `edge_increments`;
-                     `counts` compiler_increments
+gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`:
+                     `base`, rows' `own`, `instructions`, `added`, `edge_increments`; `counts`
+                     compiler_increments
 ===================  ============================================================================
 """
 
@@ -217,6 +217,8 @@ class RoutineRow:
     name_bits, name_counters
         Bits of the greatest name of a path, and counters of an array that the names index (None:
         no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
+    own
+        Whether it is the program's own, and no library's (`selection.is_library_source`).
     self_loop_increments, self_loop_added
         Of `edge_increments` those of self-loops, of `added` what these execute; the latter of
         `pp` only.
@@ -253,6 +255,7 @@ class RoutineRow:
     untruncated_paths: int | None = None
     self_loop_increments: int = 0
     self_loop_added: int = 0
+    own: bool = False
 
 
 @dataclass(frozen=True)

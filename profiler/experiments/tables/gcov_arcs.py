@@ -38,29 +38,38 @@ CALLS_OF_LIBGCOV = ("_sub_I_00100_", "_sub_D_00100_")
 """How the names of the routines start that gcc makes in each object file: they call libgcov."""
 BEFORE_AND_AFTER = ("_start", "system_exit")
 """Routines of the kernels of wcet in whose place the C library's are linked to gcc's counters."""
+PROGRAM_COUNTER = "__sparc_get_pc_thunk."
+"""How the names of the routines start that position-independent code calls to find its data."""
 
 NEEDS = {
-    "plain": Need(setting("edges", user_only=True)),
-    "arcs": Need(setting("edges", user_only=True), counters=Counters.ARCS),
-    "qpt2": Need(setting("qpt2", user_only=True)),
-    "naive": Need(setting("naive", user_only=True)),
+    "plain": Need(setting("edges"), whole=True),
+    "arcs": Need(setting("edges"), counters=Counters.ARCS, whole=True),
+    "qpt2": Need(setting("qpt2"), whole=True),
+    "naive": Need(setting("naive"), whole=True),
 }
 
 
 def own(result: CellResult) -> list[RoutineRow]:
     """Return the program's own routines that both builds have, those that its source names."""
+    left_out = (*CALLS_OF_LIBGCOV, PROGRAM_COUNTER)
     return [
         row
         for row in result.routines
-        if row.name not in BEFORE_AND_AFTER and not row.name.startswith(CALLS_OF_LIBGCOV)
+        if row.own and row.name not in BEFORE_AND_AFTER and not row.name.startswith(left_out)
     ]
+
+
+def executed(result: CellResult) -> int:
+    """Return what own routines executed, with what they call to find their data and counters."""
+    helpers = (row for row in result.routines if row.name.startswith(PROGRAM_COUNTER))
+    return sum(row.instructions for row in (*own(result), *helpers))
 
 
 def rows(program: Program, found: Found) -> Iterator[Sequence[Value]]:
     """Return the row of one program."""
     plain, arcs = found["plain"], found["arcs"]
-    before, after = (sum(row.instructions for row in own(each)) for each in (plain, arcs))
-    counting = after - before
+    before = executed(plain)
+    counting = executed(arcs) - before
     qpt2, naive = (sum(row.added for row in own(found[mode])) for mode in ("qpt2", "naive"))
     increments = sum(row.edge_increments for row in own(found["qpt2"]))
     yield (

@@ -76,12 +76,16 @@ class Need:
     ----------
     counters
         Whose counters the program that runs has in it.
+    whole
+        Whether libraries' routines are profiled too where the view is of own ones: the table
+        tells them apart by itself.
     """
 
     setting: CellSetting
     input: str = "ref"
     kind: Kind = Kind.RUN
     counters: Counters = Counters.NONE
+    whole: bool = False
 
     def cell(self, program: str, build: str = DEFAULT_BUILD) -> Cell:
         """Return the cell of a program; that of an input other than "ref" keeps its input."""
@@ -175,10 +179,11 @@ class View:
 
     def _setting(self, need: Need) -> CellSetting:
         options: dict[str, object] = dict(need.setting.options)
+        selection = replace(self.selection, user_only=self.selection.user_only and not need.whole)
         if self.blocks is None or "blocks" not in options:
-            return selecting(need.setting, self.selection)
+            return selecting(need.setting, selection)
         chosen = setting(need.setting.mode, **{**options, "blocks": self.blocks})
-        return selecting(chosen, self.selection)
+        return selecting(chosen, selection)
 
 
 def make(
