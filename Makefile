@@ -16,6 +16,8 @@ VENV ?= .venv
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 python; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; \
 	done)
+# The table that needs the cross compiler, where there is one.
+COMPILED = $$(command -v sparc64-linux-gnu-gcc-12 >/dev/null && echo gcov-arcs)
 PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
@@ -50,8 +52,8 @@ mutants: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/mutants.py --workers $(WORKERS)
 
 results: $(VENV)/.installed-dev toolchain
-	$(BIN)/simprof table --all --suite $(SUITE) --markdown -o docs/results.md
-	$(BIN)/simprof table --all --suite wcet --markdown -o docs/results-wcet.md
+	$(BIN)/simprof table --all $(COMPILED) --suite $(SUITE) --markdown -o docs/results.md
+	$(BIN)/simprof table --all $(COMPILED) --suite wcet --markdown -o docs/results-wcet.md
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py

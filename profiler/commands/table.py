@@ -28,7 +28,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
 @click.command("table")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
-@click.option("--all", "everything", is_flag=True, help="Make every table.")
+@click.option("--all", "everything", is_flag=True, help="Make every table of the papers.")
 @click.option("--suite", metavar="NAME|FILE.toml", help="Suite to run.  [default: micro]")
 @click.option("--benchmark", "only", multiple=True, metavar="GLOB", help="Of it; repeatable.")
 @click.option(
@@ -100,7 +100,7 @@ def table_command(
     draws from it. Costs are simulated instructions. A program that fails has a row that says so;
     then the exit status is 1.
     """
-    from profiler.experiments.tables.catalogue import TABLES, find, tables
+    from profiler.experiments.tables.catalogue import tables
 
     if listed:
         from profiler.reports import table_text
@@ -109,20 +109,34 @@ def table_command(
         listing = table_text.render_names(titles, streams.width(streams.STDOUT))
         streams.write(streams.STDOUT, listing)
         return 0
-    if everything == bool(names):
-        raise UsageError("name tables, or give --all: `simprof table --list` names them")
+    specs = _chosen(names, everything)
     directory = output if everything and form is None else None
     if directory is not None:
         _check_directory(directory)
     else:
         options.check_outputs(output, inputs=(chosen["results"],))
-    report = _report(tuple(TABLES.values()) if everything else find(names), everything, chosen)
+    report = _report(specs, everything, chosen)
     report = replace(report, command=_command(names, everything, form, chosen))
     if directory is not None:
         _write_directory(report, directory)
     else:
         _write(_rendered(report, form or "text", output), output)
     return _tell(report)
+
+
+def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
+    """Return the tables that are named; with `--all` those of papers, and then these."""
+    from profiler.experiments.tables.catalogue import TABLES, find
+
+    named = find(names)
+    if everything:
+        known = [spec.name for spec in named if spec.name in TABLES]
+        if known:
+            raise UsageError(f"name tables, or give --all: {', '.join(known)} is among all anyway")
+        return (*TABLES.values(), *named)
+    if not named:
+        raise UsageError("name tables, or give --all: `simprof table --list` names them")
+    return named
 
 
 def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
@@ -164,7 +178,7 @@ def _command(
     names: tuple[str, ...], everything: bool, form: str | None, chosen: dict[str, Any]
 ) -> str:
     """Return the command that makes the report again, without where it is written to."""
-    words = ["simprof", "table", *(("--all",) if everything else names)]
+    words = ["simprof", "table", *(("--all",) if everything else ()), *names]
     if chosen["results"] is not None:
         words += ["--from", chosen["results"].name]
     if chosen["suite"] is not None or chosen["results"] is None:

@@ -3,19 +3,28 @@
 A line whose code lies in one block of the SPARC program executes as often as that block; gcov
 counts it in a native build. Lines spread over several blocks (loop headers, conditions with side
 effects) have no one count and are left out; enough lines must remain.
+
+The SPARC program can have gcc's counters in it as well. It then writes them while it is emulated,
+and gcov, for SPARC, tells how often routines and lines were executed. simprof counts the program
+without these counters.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from profiler import cli
+from profiler.experiments.cells.gcov_data import arc_counts
+from tests.conftest import WIDTH_FLAGS
 from tests.oracles.exact import Simulated, simulate
 
 SOURCE = r"""
@@ -106,6 +115,10 @@ again:
 """
 
 
+CROSS = "sparc64-linux-gnu-gcc-12"
+CROSS_GCOV = ("sparc64-linux-gnu-gcov-12", "sparc64-linux-gnu-gcov-dump-12")
+
+
 def gcov_counts(directory: Path) -> dict[int, int]:
     """Line -> executions of a native build."""
     source = directory / "counted.c"
@@ -114,12 +127,34 @@ def gcov_counts(directory: Path) -> dict[int, int]:
     for command in (build, ["./counted"]):
         subprocess.run(command, cwd=directory, capture_output=True, check=True)
     (data,) = directory.glob("*.gcda")
-    command = ["gcov", "--json-format", "--stdout", data.name]
-    done = subprocess.run(command, cwd=directory, capture_output=True, check=True)
+    return line_counts(gcov_report("gcov", data))
+
+
+def gcov_report(gcov: str, data: Path) -> dict[str, Any]:
+    """What gcov says of the source, as it writes it."""
+    command = [gcov, "--json-format", "--stdout", data.name]
+    done = subprocess.run(command, cwd=data.parent, capture_output=True, check=True)
     (report,) = [
         each for each in json.loads(done.stdout)["files"] if each["file"].endswith("counted.c")
     ]
+    return dict(report)
+
+
+def line_counts(report: dict[str, Any]) -> dict[int, int]:
     return {line["line_number"]: line["count"] for line in report["lines"]}
+
+
+def emulated_counters(directory: Path, width: str, flags: Sequence[str]) -> Path:
+    """The file of counters that a SPARC program wrote while simprof emulated it."""
+    (directory / "counted.c").write_text(SOURCE)
+    counting = ["--coverage", "-fprofile-dir=.", f"-fprofile-prefix-path={directory}"]
+    command = [CROSS, *WIDTH_FLAGS[width], *flags, "-static", *counting, "-o", "counted"]
+    command.append("counted.c")
+    subprocess.run(command, cwd=directory, capture_output=True, check=True)
+    words = ["--root", str(directory), "--writable", str(directory), "--mode", "edges"]
+    assert cli.run(["run", *words, str(directory / "counted")]) == 0
+    (notes,), (data,) = directory.glob("*.gcno"), directory.glob("*.gcda")
+    return data.rename(notes.with_suffix(".gcda"))
 
 
 def simprof_counts(simulated: Simulated) -> dict[int, set[int]]:
@@ -152,3 +187,45 @@ def test_line_counts_are_those_of_gcov(
     common = counted.keys() & expected.keys()
     assert {line: counted[line] for line in common} == {line: {expected[line]} for line in common}
     assert len(common) > 25
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2", "-fno-inline", "-fno-partial-inlining")])
+def test_counts_are_those_of_the_counters_in_the_program(
+    compile_c: Callable[..., Path], tmp_path: Path, width: str, flags: tuple[str, ...]
+) -> None:
+    """Counters read by gcov and by simprof, against simprof's counts of the plain program.
+
+    With -O2 lines are spread over blocks; how often a routine was called remains, where none is
+    part of another.
+    """
+    data = emulated_counters(tmp_path, width, flags)
+    report = gcov_report(CROSS_GCOV[0], data)
+    program = compile_c(tmp_path / "counted.c", (*flags, "-g"), width)
+    simulated = simulate(program, directory=tmp_path, modes=("edges",))
+    entered = {
+        routine.name: routine.activations for routine in simulated.measurements["edges"].routines
+    }
+    called = {each["name"]: each["execution_count"] for each in report["functions"]}
+    common = called.keys() & entered.keys()
+    assert {name: entered[name] for name in common} == {name: called[name] for name in common}
+    assert {"main", "walk", "compare", "classify"} <= common
+    assert sorted(dumped_counters(data)) == sorted(
+        count for counts in arc_counts(data).values() for count in counts
+    )
+    if "-O0" in flags:
+        expected, counted = line_counts(report), simprof_counts(simulated)
+        lines = counted.keys() & expected.keys()
+        assert {line: counted[line] for line in lines} == {line: {expected[line]} for line in lines}
+        assert len(lines) > 25
+
+
+def dumped_counters(data: Path) -> list[int]:
+    """All counters of a file, as gcov-dump lists them."""
+    command = [CROSS_GCOV[1], "-l", data.name]
+    done = subprocess.run(command, cwd=data.parent, capture_output=True, check=True, text=True)
+    rows = re.findall(r"^\S+:\s+\d+: ([\d ]+)$", done.stdout, re.MULTILINE)
+    counters = [int(word) for row in rows for word in row.split()]
+    assert sum(counters) > 1000
+    return counters

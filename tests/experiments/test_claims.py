@@ -10,14 +10,18 @@ from typing import Any
 
 import pytest
 
-from profiler.experiments.tables.catalogue import TABLES
+from profiler.experiments.tables.catalogue import TABLES as OF_PAPERS
 from profiler.experiments.tables.claims import compare_groups, count_of, judge, member, value_is
 from profiler.experiments.tables.conditions import Condition, CountCondition, Relation
+from profiler.experiments.tables.gcov_arcs import GCOV_ARCS
 from profiler.experiments.tables.spec import TableSpec
 from profiler.experiments.tables.table import Claim, Form, ReportTable, Row, Verdict
 from profiler.experiments.tables.written import apart, extremes, number, read
 
 Numbers = Mapping[str, float]
+
+TABLES = {**OF_PAPERS, GCOV_ARCS.name: GCOV_ARCS}
+"""All that draw conclusions."""
 
 NAMES = ("a", "b", "c", "d")
 GROUPS = ("INT", "INT", "FP", "FP")
@@ -270,6 +274,11 @@ BOUNDARIES = [
     Boundary("cs6120", "... but only", every("calls_optimal"), 9, "fhh"),
     Boundary("cs6120", "... but only", every("calls_optimal"), 10, "hhf"),
     Boundary("cs6120", "A maximum spanning", every("calls_maximum"), 10, "hff"),
+    Boundary("gcov-arcs", "Only arcs that", first("gcc_naive", 0.5), 1, "hff"),
+    Boundary("gcov-arcs", "gcc's tree, too,", every("increments"), 1, "fhh"),
+    Boundary("gcov-arcs", "gcc's tree, too,", every("increments"), 2, "hhf"),
+    Boundary("gcov-arcs", "What QPT2 is", every("gcc_qpt2"), 0.5, "fhh"),
+    Boundary("gcov-arcs", "What QPT2 is", every("gcc_qpt2"), 2, "hhf"),
 ]  # fmt: skip
 LETTERS = {"h": Verdict.HOLDS, "f": Verdict.FAILS, "u": Verdict.UNTESTABLE}
 

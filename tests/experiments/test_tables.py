@@ -37,7 +37,7 @@ from profiler.experiments.cells.store import Store
 from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
 from profiler.experiments.suites.library import load_suite
 from profiler.experiments.suites.suite import Suite
-from profiler.experiments.tables.catalogue import TABLES, find
+from profiler.experiments.tables.catalogue import TABLES, find, tables
 from profiler.experiments.tables.published import published, read_published
 from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.results import NO_SUITE, run_tables, stored_tables
@@ -108,7 +108,7 @@ def test_every_table_that_simulation_can_reproduce_is_there() -> None:
     assert list(TABLES) == NAMES
 
 
-@pytest.mark.parametrize("spec", TABLES.values(), ids=lambda spec: spec.name)
+@pytest.mark.parametrize("spec", tables().values(), ids=lambda spec: spec.name)
 def test_descriptions_are_consistent(spec: TableSpec) -> None:
     keys = [column.key for column in spec.columns]
     assert len(set(keys)) == len(keys)
@@ -933,7 +933,7 @@ def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = simprof(capsys, "--list")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == [*NAMES, "overheads"]
+    assert [line.split()[0] for line in out.splitlines()] == [*NAMES, "overheads", "gcov-arcs"]
 
 
 def test_the_command_reads_results(
@@ -973,7 +973,9 @@ def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path:
     ("arguments", "says"),
     [
         ([], "name tables, or give --all"),
-        (["epp1", "--all"], "name tables, or give --all"),
+        (["epp1", "--all"], "name tables, or give --all: epp1 is among all anyway"),
+        (["gcov-arcs", "kiter3", "--all"], "give --all: kiter3 is among all anyway"),
+        (["--all", "epp9"], "there is no table 'epp9'"),
         (["epp9"], "no table 'epp9'"),
         (["epp1", "--suite", "nosuch"], "no suite 'nosuch'"),
         (["epp1", "--from", "missing.db"], "missing.db"),

@@ -88,6 +88,7 @@ def test_what_the_wheel_holds(wheel: Path) -> None:
     data = "profiler/data"
     assert {"simulator/py.typed", "profiler/py.typed", "profiler/cli.py"} <= names
     assert {f"{data}/suites/{name}.toml" for name in ("micro", "wcet", "spec-like")} <= names
+    assert f"{data}/runtime/process.c" in names  # the kernels of wcet with gcc's counters need it
     for width in ("v9", "v8plus"):
         assert {f"{data}/bin/{width}/sieve.elf", f"{data}/suites/bin/{width}/crc.elf"} <= names
     tops = {name.split("/")[0] for name in names if ".dist-info/" not in name}

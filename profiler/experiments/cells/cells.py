@@ -38,6 +38,9 @@ BL94 graph 5         `qpt2`, `qpt2[weights=exact]`: `base`, `added`
 KITER table 3        `pp`, `kiter[iterations=K]`: `base`, `added`
 KITER table 4        PLAN cells of `kiter[iterations=K]`: rows' `untruncated_paths`
 CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
+gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`:
+                     `base`, rows' `own`, `instructions`, `added`, `edge_increments`; `counts`
+                     compiler_increments
 ===================  ============================================================================
 """
 
@@ -53,6 +56,7 @@ from profiler.plan.plan import Addressing, Table
 from profiler.profiles.definite import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
+COMPILER_INCREMENTS = "compiler_increments"
 
 
 class Kind(StrEnum):
@@ -69,7 +73,8 @@ class Cell:
     Attributes
     ----------
     benchmark, build, input
-        Names of the suite ("compress", "v9-O2", "ref"). `input` is "" for `Kind.PLAN`.
+        Names of the suite ("compress", "v9-O2", "ref"); "v9-O2-arcs" is the build with gcc's own
+        edge counters in it. `input` is "" for `Kind.PLAN`.
     setting
         Mode and options, canonical (see `settings`).
     """
@@ -143,6 +148,8 @@ class Job:
     arguments, environment, stdin, root
         Its input. `stdin`: None means empty. `root`: directory that it may read; None: an empty
         one.
+    writable
+        Whether it may write into a copy of `root`, which is not kept.
     status
         Exit status that it must end with; another one is an error. None: any.
     expected
@@ -161,6 +168,7 @@ class Job:
     environment: tuple[tuple[str, str], ...] = ()
     stdin: Path | None = None
     root: Path | None = None
+    writable: bool = False
     status: int | None = None
     expected: Path | None = None
     max_instructions: int | None = None
@@ -209,6 +217,8 @@ class RoutineRow:
     name_bits, name_counters
         Bits of the greatest name of a path, and counters of an array that the names index (None:
         no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
+    own
+        Whether it is the program's own, and no library's (`selection.is_library_source`).
     self_loop_increments, self_loop_added
         Of `edge_increments` those of self-loops, of `added` what these execute; the latter of
         `pp` only.
@@ -245,6 +255,7 @@ class RoutineRow:
     untruncated_paths: int | None = None
     self_loop_increments: int = 0
     self_loop_added: int = 0
+    own: bool = False
 
 
 @dataclass(frozen=True)
@@ -398,7 +409,8 @@ class CellResult:
         SHA-256 of what it wrote to standard output.
     counts
         As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
-        on edges needed) and `hashing` (instructions inside the hashing routine).
+        on edges needed) and `hashing` (instructions inside the hashing routine); of programs with
+        a compiler's counters in them how often these count (`COMPILER_INCREMENTS`).
     sizes, lost
         As in `profile.Measurement`.
     routines

@@ -14,13 +14,13 @@ from profiler.experiments.cells.store import Record, Store
 from profiler.experiments.cells.workers import Finished, run_here, run_processes
 from profiler.experiments.suites.library import build_suite
 from profiler.experiments.suites.suite import (
-    BUILDS,
     Benchmark,
     BuildProgress,
     BuildReport,
     BuiltProgram,
+    Counters,
     Suite,
-    Width,
+    parse_build,
 )
 from simulator.errors import UsageError
 
@@ -140,18 +140,15 @@ def _build(
     """Build what the cells need and no more."""
     names = {suite.benchmark(cell.benchmark).name for cell in cells}
     needed = tuple(benchmark for benchmark in suite.benchmarks if benchmark.name in names)
-    widths = _widths({cell.build for cell in cells})
+    builds = [parse_build(name) for name in sorted({cell.build for cell in cells}, reverse=True)]
     if not needed:
         return BuildReport(suite.name)
-    return build_suite(replace(suite, benchmarks=needed), widths=widths, progress=progress)
-
-
-def _widths(builds: Iterable[str]) -> tuple[Width, ...]:
-    by_name: dict[str, Width] = {name: width for width, name in BUILDS.items()}
-    for build in sorted(builds):
-        if build not in by_name:
-            raise UsageError(f"there is no build {build!r}: name one of {', '.join(by_name)}")
-    return tuple(by_name[build] for build in sorted(builds, reverse=True))
+    return build_suite(
+        replace(suite, benchmarks=needed),
+        widths=tuple(dict.fromkeys(width for width, _ in builds)),
+        counters=tuple(dict.fromkeys(counters for _, counters in builds)),
+        progress=progress,
+    )
 
 
 def _job(suite: Suite, cell: Cell, built: BuiltProgram | None) -> Job:
@@ -178,6 +175,7 @@ def _with_input(job: Job, benchmark: Benchmark) -> Job:
         environment=program_input.environment,
         stdin=program_input.stdin,
         root=program_input.root,
+        writable=parse_build(job.cell.build)[1] is not Counters.NONE,
         status=program_input.status,
         expected=program_input.expected,
     )

@@ -74,15 +74,16 @@ def _cell(job: Job, recovered: RecoveredProgram, recovery: float) -> CellResult:
 def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
     setting = job.cell.setting
     repetitions = REPETITIONS if setting.mode in TIMED else 1
-    taken = SelectedRoutines(recovered, setting.selection).takes
-    numbers = [number for number, cfg in enumerate(recovered.routines) if taken(cfg)]
+    selected = SelectedRoutines(recovered, setting.selection)
+    numbers = [number for number, cfg in enumerate(recovered.routines) if selected.takes(cfg)]
     plans, planning = timed(lambda: _plans(job, recovered, numbers), repetitions)
     codes, generation = timed(lambda: _codes(recovered, numbers, plans, setting), repetitions)
     rows: list[RoutineRow] = []
     sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
     contexts = ProgramContexts(recovered)
     for number, plan, code in zip(numbers, plans, codes, strict=True):
-        rows.append(plan_row(setting.mode, plan, code, contexts.of(number)))
+        own = selected.is_own(recovered.routines[number])
+        rows.append(plan_row(setting.mode, plan, code, contexts.of(number), own))
         sizes.update(plan_sizes(plan.plan, code, 0))
     timing = Timing(planning=planning, generation=generation)
     return CellResult(sizes=dict(sizes), routines=tuple(rows), timing=timing)

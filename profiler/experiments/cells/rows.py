@@ -28,6 +28,7 @@ from profiler.plan.decoders import (
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
+from profiler.recovery.selection import is_library_source
 from profiler.request.request import DEFAULT_MODE, SchemeOptions
 from profiler.schemes.registry import definition, generators, make_plan
 from profiler.session.events import RoutineEvents
@@ -132,7 +133,13 @@ def _run_row(
         self_loop_increments=sum(
             events.edges[edge] for edge in _counted_self_loops(events.cfg, scheme.plan(routine))
         ),
+        own=_is_own(observation, events.cfg),
     )
+
+
+def _is_own(observation: Observation, cfg: ControlFlowGraph) -> bool:
+    line = observation.program.lines.find(cfg.address)
+    return line is not None and not is_library_source(line.file)
 
 
 def _placed_on(mode: str, routine_plan: RoutinePlan | None) -> dict[str, int]:
@@ -192,7 +199,7 @@ def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
 
 
 def plan_row(
-    mode: str, routine_plan: RoutinePlan, code: RoutineCode, context: RoutineContext
+    mode: str, routine_plan: RoutinePlan, code: RoutineCode, context: RoutineContext, own: bool
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
     cfg, plan, facts = routine_plan.cfg, routine_plan.plan, graph_facts(routine_plan.cfg)
@@ -205,6 +212,7 @@ def plan_row(
         instrumented_edges=places.places,
         no_jump_edges=places.without_jump,
         **_placed_on(mode, routine_plan),
+        own=own,
     )
 
 

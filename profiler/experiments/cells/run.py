@@ -11,14 +11,23 @@ import filecmp
 import hashlib
 import os
 import resource
+import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from profiler.experiments.cells.cells import CellResult, Job, Kind, failure
+from profiler.experiments.cells.cells import (
+    COMPILER_INCREMENTS,
+    CellResult,
+    Job,
+    Kind,
+    failure,
+)
+from profiler.experiments.cells.gcov_data import arc_increments
 from profiler.experiments.cells.settings import WeightChoice, setting
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, SchemeOptions, Setting
@@ -121,7 +130,18 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         results = measure(request, [_scheme(each, profile) for each in group])
         digest = _digest(written)
         error = _wrong(job, results[0], written)
-        return tuple(replace(result, output=digest, error=error) for result in results)
+        results = tuple(replace(result, output=digest, error=error) for result in results)
+        return _with_compiler_counts(results, request.guest.writable)
+
+
+def _with_compiler_counts(
+    results: tuple[CellResult, ...], written: Path | None
+) -> tuple[CellResult, ...]:
+    """Add how often the counters that the program has in it count; None: it has none."""
+    if written is None or any(result.failed for result in results):
+        return results
+    extra = {COMPILER_INCREMENTS: arc_increments(written)}
+    return tuple(replace(result, counts={**result.counts, **extra}) for result in results)
 
 
 def _output(stack: ExitStack, path: Path) -> int:
@@ -133,14 +153,10 @@ def _output(stack: ExitStack, path: Path) -> int:
 
 def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
     """Return the request for a run; what the program sees is the same wherever it is run."""
-    root = job.root
-    if root is None:
-        root = directory / "empty"
-        root.mkdir(exist_ok=True)
-    if not root.is_dir():
-        raise UsageError(f"the directory of input files {root} is missing: make it again")
+    root = _root(job, directory)
     guest = GuestOptions(
         root=root,
+        writable=root if job.writable else None,
         stdin=job.stdin if job.stdin is not None else Path(os.devnull),
         environment=tuple((os.fsencode(k), os.fsencode(v)) for k, v in job.environment),
         argv0=os.fsencode(job.cell.benchmark),
@@ -150,6 +166,21 @@ def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
     )
     arguments = tuple(map(os.fsencode, job.arguments))
     return RunRequest(job.program, guest, arguments, selection=job.cell.setting.selection)
+
+
+def _root(job: Job, directory: Path) -> Path:
+    """Return the directory that a run may read; one that writes has a fresh copy of its own."""
+    root = job.root
+    if root is None:
+        root = directory / "empty"
+        root.mkdir(exist_ok=True)
+    if not root.is_dir():
+        raise UsageError(f"the directory of input files {root} is missing: make it again")
+    if not job.writable:
+        return root
+    copy = Path(tempfile.mkdtemp(prefix="root-", dir=directory))
+    shutil.copytree(root, copy, symlinks=True, dirs_exist_ok=True)
+    return copy
 
 
 def _take_edge_profile(request: RunRequest, path: Path) -> None:

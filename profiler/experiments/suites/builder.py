@@ -22,15 +22,16 @@ from threading import Lock
 from profiler.experiments.suites import directories as places
 from profiler.experiments.suites import fetch, inputs, toolchain
 from profiler.experiments.suites.suite import (
-    BUILDS,
     Benchmark,
     BuildProgress,
     BuildReport,
     BuildState,
     BuiltProgram,
+    Counters,
     Recipe,
     Suite,
     Width,
+    build_name,
 )
 from profiler.experiments.suites.toolchain import BuildError
 from profiler.profiles.scratch import scratch_directory
@@ -45,15 +46,35 @@ KEY_DIGITS = 20
 
 @dataclass(frozen=True)
 class BuildJob:
-    """One program to build in one width."""
+    """One program to build in one width, with a compiler's counters in it or without."""
 
     benchmark: Benchmark
     width: Width
+    counters: Counters = Counters.NONE
 
     @property
     def key(self) -> tuple[str, str]:
         """Its key in the report."""
-        return (self.benchmark.name, BUILDS[self.width])
+        return (self.benchmark.name, build_name(self.width, self.counters))
+
+    @property
+    def recipe(self) -> Recipe:
+        """How it is obtained; with counters a committed program is built from its sources.
+
+        Raises
+        ------
+        BuildError
+            If the suite has no sources of a committed program.
+        """
+        own = self.benchmark.recipe
+        if self.counters is Counters.NONE or own.committed is None:
+            return own
+        if own.counted is None:
+            raise BuildError(
+                f"{self.benchmark.name} is committed and its suite does not say how to build it "
+                f"with {toolchain.COUNTER_FLAGS[self.counters][0]}: leave it out"
+            )
+        return own.counted
 
 
 def build(
@@ -62,10 +83,16 @@ def build(
     jobs: int,
     progress: Callable[[BuildProgress], None] | None = None,
     cache: Path | None = None,
+    counters: Sequence[Counters] = (Counters.NONE,),
 ) -> BuildReport:
     """Build a suite: see `suite.build_suite`. `cache` is the directory for all that is made."""
     builder = Builder(cache or places.suite_cache())
-    wanted = [BuildJob(benchmark, width) for benchmark in suite.benchmarks for width in widths]
+    wanted = [
+        BuildJob(benchmark, width, each)
+        for benchmark in suite.benchmarks
+        for width in widths
+        for each in counters
+    ]
     programs: dict[tuple[str, str], BuiltProgram] = {}
     failures: dict[tuple[str, str], str] = {}
     teller = _Teller(progress, len(wanted))
@@ -129,7 +156,7 @@ class Builder:
         BuildError
             If it cannot be built.
         """
-        recipe = job.benchmark.recipe
+        recipe = job.recipe
         if recipe.committed is not None:
             inputs.prepare(job.benchmark, lambda: Path())
             program = committed_program(job)
@@ -152,8 +179,9 @@ class Builder:
 
     def _described(self, job: BuildJob) -> BuiltProgram:
         """Return the record of a program that is not built yet; only its checksum is missing."""
-        recipe = job.benchmark.recipe
-        compiler, flags = toolchain.version(recipe.language), flags_of(recipe, job.width)
+        recipe = job.recipe
+        compiler = toolchain.version(recipe.language)
+        flags = flags_of(recipe, job.width, job.counters)
         source = source_hash(recipe)
         key = hashlib.sha256(repr((compiler, flags, source, job.key)).encode()).hexdigest()
         name, build_name = job.key
@@ -162,7 +190,7 @@ class Builder:
 
     def _tree(self, job: BuildJob, teller: _Teller) -> Path:
         """Return the directory of the prepared sources of a benchmark."""
-        recipe = job.benchmark.recipe
+        recipe = job.recipe
         tree = self._cache / "trees" / f"{job.benchmark.name}-{tree_hash(recipe)[:KEY_DIGITS]}"
         with self._locked(tree.name):
             if tree.is_dir():
@@ -176,7 +204,7 @@ class Builder:
 
     def _prepare(self, job: BuildJob, tree: Path) -> None:
         """Make the directory of a benchmark's sources."""
-        recipe = job.benchmark.recipe
+        recipe = job.recipe
         if recipe.package is None:
             tree.mkdir()
         else:
@@ -199,7 +227,7 @@ class Builder:
         """Build the program in a copy of the tree, or outside of it, and record it."""
         log = self._log(f"{job.benchmark.name}-{planned.build}")
         with scratch_directory("build-", self._cache) as scratch:
-            if job.benchmark.recipe.commands:
+            if job.recipe.commands:
                 product = execute_commands(job, tree, scratch / "source", log)
             else:
                 product = compile_sources(job, tree, scratch / "program", log)
@@ -236,10 +264,11 @@ def load_record(planned: BuiltProgram) -> BuiltProgram | None:
     return BuiltProgram(**(vars(planned) | {"sha256": sha256}))
 
 
-def flags_of(recipe: Recipe, width: Width) -> tuple[str, ...]:
+def flags_of(recipe: Recipe, width: Width, counters: Counters = Counters.NONE) -> tuple[str, ...]:
     """Return the compiler's flags, without those that only name directories."""
     clock = CLOCK_FLAGS if recipe.constant_clock else ()
-    return (*toolchain.WIDTH_FLAGS[width], *toolchain.FLAGS, *recipe.flags, *clock)
+    own = (*recipe.flags, *toolchain.COUNTER_FLAGS[counters])
+    return (*toolchain.WIDTH_FLAGS[width], *toolchain.FLAGS, *own, *clock)
 
 
 def copied_sources(recipe: Recipe) -> tuple[Path, ...]:
@@ -273,8 +302,12 @@ def source_hash(recipe: Recipe) -> str:
 
 
 def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path:
-    """Compile and link the recipe's sources in one call of the compiler."""
-    recipe = job.benchmark.recipe
+    """Compile and link the recipe's sources in one call of the compiler; with counters in several.
+
+    The counters of a source go to a file that is called like it: a number keeps those apart whose
+    sources have one name.
+    """
+    recipe = job.recipe
     work = tree / recipe.directory
     left_out = {path for pattern in recipe.exclude for path in work.glob(pattern)}
     sources = []
@@ -285,12 +318,18 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
         sources += [str(path.relative_to(work)) for path in matching]
     if recipe.constant_clock:
         sources.append(CLOCK)
-    command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width)]
-    command += mapped(tree)
+    command = [toolchain.COMPILERS[recipe.language], *flags_of(recipe, job.width, job.counters)]
+    command += [*mapped(tree), *counters_placed(job.counters, work)]
     if recipe.language == "fortran":
         # Module files, which only the compiler reads; their place is not to stand in the program.
         command += ["-J", str(product.parent), "-gno-record-gcc-switches"]
-    toolchain.run([*command, "-o", str(product), *dict.fromkeys(sources), "-lm"], work, log)
+    parts = list(dict.fromkeys(sources))
+    if job.counters is not Counters.NONE:
+        for number, source in enumerate(parts):
+            parts[number] = str(product.with_name(f"{number}.o"))
+            place = ["-dumpdir", f"counters-{number}-", "-dumpbase", Path(source).stem]
+            toolchain.run([*command, *place, "-c", "-o", parts[number], source], work, log)
+    toolchain.run([*command, "-o", str(product), *parts, "-lm"], work, log)
     return product
 
 
@@ -299,21 +338,33 @@ def mapped(tree: Path) -> list[str]:
     return [f"-ffile-prefix-map={tree}=."]
 
 
+def counters_placed(counters: Counters, work: Path) -> list[str]:
+    """Return flags that keep the directory's name out of the names of the files of counters.
+
+    The program writes them to its current directory.
+    """
+    if counters is Counters.NONE:
+        return []
+    return ["-dumpdir", "counters-", f"-fprofile-prefix-path={work}", "-gno-record-gcc-switches"]
+
+
 def execute_commands(job: BuildJob, tree: Path, copy: Path, log: Path) -> Path:
     """Build with the recipe's commands in a copy of the tree; return the product."""
-    recipe = job.benchmark.recipe
+    recipe = job.recipe
     shutil.copytree(tree, copy, symlinks=True)
     work = copy / recipe.directory
     width = toolchain.WIDTH_FLAGS[job.width]
+    counting = toolchain.COUNTER_FLAGS[job.counters] + tuple(counters_placed(job.counters, work))
     words = {
         "cc": " ".join([toolchain.COMPILERS["c"], *width]),
         "fc": " ".join([toolchain.COMPILERS["fortran"], *width]),
-        "flags": " ".join(["-O2", "-g", *recipe.flags, *mapped(copy)]),
+        "flags": " ".join(["-O2", "-g", *recipe.flags, *mapped(copy), *counting]),
         "host": "sparc64-linux-gnu",
+        "name": job.benchmark.name,
     }
     for command in recipe.commands:
         toolchain.run([word.format(**words) for word in shlex.split(command)], work, log)
-    product = work / (recipe.product or "")
+    product = work / (recipe.product or "").format(**words)
     if not product.is_file():
         raise BuildError(f"{job.benchmark.name}: its commands made no {recipe.product}")
     return product

@@ -7,7 +7,13 @@ from pathlib import Path
 
 from profiler.experiments.suites import directories as places
 from profiler.experiments.suites.builder import build
-from profiler.experiments.suites.suite import BuildProgress, BuildReport, Suite, Width
+from profiler.experiments.suites.suite import (
+    BuildProgress,
+    BuildReport,
+    Counters,
+    Suite,
+    Width,
+)
 from profiler.experiments.suites.suite_file import read_suite
 from simulator.errors import UsageError
 
@@ -41,6 +47,7 @@ def build_suite(
     suite: Suite,
     *,
     widths: Sequence[Width] = (64, 32),
+    counters: Sequence[Counters] = (Counters.NONE,),
     jobs: int = 2,
     progress: Callable[[BuildProgress], None] | None = None,
 ) -> BuildReport:
@@ -48,6 +55,8 @@ def build_suite(
 
     Parameters
     ----------
+    counters
+        Whose counters the builds of each width have in them.
     jobs
         How many programs are built at the same time.
     progress
@@ -59,4 +68,4 @@ def build_suite(
         If the inputs or the cache cannot be written. A program that cannot be built is a row of
         `failures`.
     """
-    return build(suite, widths, jobs, progress)
+    return build(suite, widths, jobs, progress, counters=counters)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal
@@ -25,6 +26,37 @@ INPUT_NAMES: tuple[InputName, ...] = ("train", "ref")
 BUILDS: Mapping[Width, str] = MappingProxyType({64: "v9-O2", 32: "v8plus-O2"})
 """Name of the build of each width."""
 DEFAULT_BUILD = BUILDS[64]
+
+
+class Counters(StrEnum):
+    """Whose counters a build has in it."""
+
+    NONE = "none"  # nobody's: the program that is profiled
+    ARCS = "arcs"  # gcc's own edge profiling, -fprofile-arcs
+
+
+def build_name(width: Width, counters: Counters = Counters.NONE) -> str:
+    """Return the name of a build: "v9-O2", "v9-O2-arcs"."""
+    return with_counters(BUILDS[width], counters)
+
+
+def with_counters(plain: str, counters: Counters) -> str:
+    """Return the name of the build that differs from `plain` by its counters only."""
+    return plain if counters is Counters.NONE else f"{plain}-{counters}"
+
+
+def parse_build(name: str) -> tuple[Width, Counters]:
+    """Return width and counters of a build by its name.
+
+    Raises
+    ------
+    UsageError
+        If there is no build of that name.
+    """
+    known = {build_name(width, each): (width, each) for each in Counters for width in BUILDS}
+    if name not in known:
+        raise UsageError(f"there is no build {name!r}: name one of {', '.join(known)}")
+    return known[name]
 
 
 @dataclass(frozen=True)
@@ -123,6 +155,9 @@ class Recipe:
         Give the program a clock that stands still, where what it does depends on the time.
     product
         The file that `commands` make.
+    counted
+        Of a committed program: how it is built from its sources to have a compiler's counters in
+        it; None: it cannot be.
     """
 
     committed: str | None = None
@@ -137,6 +172,7 @@ class Recipe:
     flags: tuple[str, ...] = ()
     constant_clock: bool = False
     product: str | None = None
+    counted: Recipe | None = None
 
 
 @dataclass(frozen=True)
@@ -194,7 +230,7 @@ class BuiltProgram:
     Attributes
     ----------
     build
-        "v9-O2" or "v8plus-O2".
+        "v9-O2" or "v8plus-O2"; "v9-O2-arcs" and so on with counters in it.
     sha256
         Of the file at `path`.
     compiler

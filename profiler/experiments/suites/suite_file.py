@@ -6,8 +6,10 @@ directory, and the files that they name must exist.
 
 A manifest describes programs that are written here: one table a program, called like it, with the
 keys of a `[[benchmark]]` but for paths, which are relative to the manifest. `[[manifest]]` has
-`file`, its path; `expected`, a template of the paths of recorded outputs; and `committed`, a
-template of the paths of programs that need not be built.
+`file`, its path; `expected`, a template of the paths of recorded outputs; `committed`, a template
+of the paths of programs that need not be built; and `counted`, how these are built from their
+sources with a compiler's counters in them: `copy` (files beside each program's own), `flags`,
+`commands` (in which `{own}` stands for the program's own flags) and `product`.
 
 Every key that is not known is an error, so that a misspelt one is not simply without effect.
 """
@@ -189,12 +191,18 @@ class _Reader:
         """Yield the benchmarks of the manifest that a table names, in the manifest's order."""
         path = self._file(fields, fields.text("file"))
         committed, expected = fields.optional("committed"), fields.optional("expected")
+        counted = fields.table("counted")
         fields.finish()
         for name, table in _load(path).items():
             if not isinstance(table, dict):
                 raise UsageError(f"{path}: {name} is not a table")
             completed = self._completed(name, table, path.parent, committed)
             benchmark = self._benchmark(Fields(completed, f"{path}: {name}"))
+            if counted:
+                own = Fields(table, f"{path}: {name}")
+                shared = Fields(counted, f"{fields.where}: counted")
+                recipe = replace(benchmark.recipe, counted=self._counted(shared, own, path.parent))
+                benchmark = replace(benchmark, recipe=recipe)
             inputs = {
                 key: self._with_output(fields, benchmark.name, each, expected)
                 for key, each in benchmark.inputs.items()
@@ -215,6 +223,19 @@ class _Reader:
             if isinstance(completed.get(key), list):
                 completed[key] = [_below(directory, self._base, each) for each in completed[key]]
         return completed
+
+    def _counted(self, shared: Fields, own: Fields, directory: Path) -> Recipe:
+        """Return how a committed program is built with counters: what all share, and its own."""
+        sources = [_below(directory, self._base, each) for each in own.texts("sources")]
+        flags = " ".join(own.texts("flags"))
+        recipe = Recipe(
+            files=tuple(self._file(shared, name) for name in (*shared.texts("copy"), *sources)),
+            commands=tuple(each.replace("{own}", flags) for each in shared.texts("commands")),
+            flags=shared.texts("flags"),
+            product=shared.text("product"),
+        )
+        shared.finish()
+        return recipe
 
     def _with_output(
         self, fields: Fields, benchmark: str, given: Input, expected: str | None

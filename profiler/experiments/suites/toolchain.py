@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from profiler.experiments.suites.suite import BUILDS, Width
+from profiler.experiments.suites.suite import Counters, Width, parse_build
 from profiler.profiles.scratch import if_killed
 from simulator.errors import SimulatorError
 
@@ -25,6 +25,16 @@ WIDTH_FLAGS: Mapping[Width, tuple[str, ...]] = MappingProxyType(
     {64: ("-m64",), 32: ("-m32", "-mcpu=v9")}
 )
 FLAGS = ("-O2", "-g", "-static")
+COUNTER_FLAGS: Mapping[Counters, tuple[str, ...]] = MappingProxyType(
+    {
+        Counters.NONE: (),
+        Counters.ARCS: ("-fprofile-arcs", "-fprofile-dir=.", "-frandom-seed=0"),
+    }
+)
+"""What makes a build one with counters. The program writes them to its current directory.
+
+Files of counters have a stamp that gcc draws: without a seed no two builds are the same.
+"""
 INSTALL = "run tools/install_toolchain.sh"
 BUILD_TIME = "1000000000"
 """What __DATE__ and __TIME__ say in built programs (SOURCE_DATE_EPOCH)."""
@@ -40,7 +50,7 @@ class BuildError(SimulatorError):
 
 def width_of(build: str) -> Width:
     """Return the width of a build by its name."""
-    return next(width for width, name in BUILDS.items() if name == build)
+    return parse_build(build)[0]
 
 
 def run(command: Sequence[str | Path], directory: Path, log: Path | None = None) -> str:

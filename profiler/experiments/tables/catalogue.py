@@ -15,6 +15,7 @@ from profiler.experiments.tables import kiter as tables_kiter
 from profiler.experiments.tables import tpp as tables_tpp
 from profiler.experiments.tables import tpp_parts as tables_tpp_parts
 from profiler.experiments.tables import tpp_paths as tables_tpp_paths
+from profiler.experiments.tables.gcov_arcs import GCOV_ARCS
 from profiler.experiments.tables.overheads import overheads
 from profiler.experiments.tables.spec import TableSpec
 from simulator.errors import UsageError
@@ -37,8 +38,8 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in 
 
 def tables() -> Mapping[str, TableSpec]:
     """Return all tables by name: those of papers, then others."""
-    own = overheads()
-    return {**TABLES, own.name: own}
+    others = (overheads(), GCOV_ARCS)
+    return {**TABLES, **{spec.name: spec for spec in others}}
 
 
 def find(names: Iterable[str]) -> tuple[TableSpec, ...]:

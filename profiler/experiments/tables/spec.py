@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
 from profiler.experiments.cells.settings import CellSetting, selecting, setting
+from profiler.experiments.suites.suite import Counters, with_counters
 from profiler.experiments.tables.published import published
 from profiler.experiments.tables.table import (
     Bars,
@@ -69,16 +70,27 @@ class Program:
 
 @dataclass(frozen=True)
 class Need:
-    """A cell that a table needs of each program."""
+    """A cell that a table needs of each program.
+
+    Attributes
+    ----------
+    counters
+        Whose counters the program that runs has in it.
+    whole
+        Whether libraries' routines are profiled too where the view is of own ones: the table
+        tells them apart by itself.
+    """
 
     setting: CellSetting
     input: str = "ref"
     kind: Kind = Kind.RUN
+    counters: Counters = Counters.NONE
+    whole: bool = False
 
     def cell(self, program: str, build: str = DEFAULT_BUILD) -> Cell:
         """Return the cell of a program; that of an input other than "ref" keeps its input."""
         name = "" if self.kind is Kind.PLAN else self.input
-        return Cell(program, self.setting, name, self.kind, build)
+        return Cell(program, self.setting, name, self.kind, with_counters(build, self.counters))
 
 
 Found = Mapping[str, CellResult]
@@ -163,14 +175,15 @@ class View:
     def cell(self, need: Need, program: str) -> Cell:
         """Return the cell that meets a need."""
         chosen = self.input if need.input == "ref" else need.input
-        return Need(self._setting(need), chosen, need.kind).cell(program, self.build)
+        return replace(need, setting=self._setting(need), input=chosen).cell(program, self.build)
 
     def _setting(self, need: Need) -> CellSetting:
         options: dict[str, object] = dict(need.setting.options)
+        selection = replace(self.selection, user_only=self.selection.user_only and not need.whole)
         if self.blocks is None or "blocks" not in options:
-            return selecting(need.setting, self.selection)
+            return selecting(need.setting, selection)
         chosen = setting(need.setting.mode, **{**options, "blocks": self.blocks})
-        return selecting(chosen, self.selection)
+        return selecting(chosen, selection)
 
 
 def make(
