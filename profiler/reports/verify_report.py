@@ -92,7 +92,7 @@ def _summary(result: Verification) -> Table:
 
 
 def _instructions(result: Verification) -> Table:
-    ways = [way for way in WAYS if way not in result.skipped]
+    ways = [way for way in WAYS if any(way in mode.executed for mode in result.modes)]
     table = columns(
         text("mode"),
         *map(number, ("added", "rewriting", "of base", "predicted", *ways)),

@@ -132,7 +132,7 @@ class ModeResult:
 
 @dataclass(frozen=True)
 class Verification:
-    """The results of all modes; `skipped`: ways to run that are missing here, and why."""
+    """The results of all modes; `skipped`: what cannot be run or counted here, and why."""
 
     file: Path
     sha256: str
@@ -197,6 +197,8 @@ class _Verifier:
         missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
         self.skipped = {way: why for way, why in missing.items() if why is not None}
         self._ways = [way for way in ways if way not in self.skipped]
+        uncounted = qemu.uncounted(self._machine) if QEMU in self._ways else None
+        self.uncounted = {} if uncounted is None else {QEMU: uncounted}
         self._original = self._file.read_bytes()
         self._given = None if request.guest.stdin is None else request.guest.stdin.resolve()
 
@@ -224,7 +226,7 @@ class _Verifier:
             str(program.machine),
             observation.invocation.argument_texts,
             modes,
-            self.skipped,
+            {**self.skipped, **self.uncounted},
         )
 
     def _refuse(self, observation: Observation) -> None:

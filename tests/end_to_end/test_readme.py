@@ -13,7 +13,7 @@ import pytest
 from profiler import cli
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-COST_MODEL = "1-77786dcd01c2"
+COST_MODEL = "1-4e51f323d1db"
 
 
 def blocks() -> list[str]:
