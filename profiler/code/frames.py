@@ -101,8 +101,9 @@ class Frames:
             for position in range(code.count):
                 word = int(self._facts.words[code.first + position])
                 base = word >> 14 & 31
-                if self._facts.window[code.first + position] == Window.RESTORE:
-                    depths |= {0} - {min(self.before(block, position).depth, 1)}
+                closes = self._facts.window[code.first + position] == Window.RESTORE
+                if closes and self.before(block, position).depth == 0:
+                    depths.add(0)
                 if word >> 30 < 2 or base not in (_SP, _FP) or not word >> 13 & 1:
                     continue
                 state = self.before(block, position)
