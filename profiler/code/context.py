@@ -16,6 +16,7 @@ from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import RegisterUse
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Register
+from simulator.isa.decode import TransferKind
 from simulator.isa.effects import INTEGER
 
 
@@ -227,8 +228,20 @@ class ProgramContexts:
     def facts(self) -> CodeFacts:
         """Effects of every word of the program's code."""
         code = self._recovered.code
-        entries = frozenset(routine.address for routine in self._recovered.routines)
+        entries = self._conventional_entries()
         return code_facts(code.words, code.base, code.transfers, entries)
+
+    def _conventional_entries(self) -> frozenset[int]:
+        """Return the entries of routines that a symbol names or a call enters.
+
+        Others were found where branches lead. They may be parts of one routine of assembly without
+        symbols, which hand each other registers that the calling convention does not name.
+        """
+        code, program = self._recovered.code, self._recovered.program
+        calls = code.transfers.target[code.transfers.kind == TransferKind.CALL]
+        sure = {symbol.address for symbol in program.symbols if symbol.is_function}
+        sure.update(calls.tolist())
+        return frozenset(cfg.address for cfg in self._recovered.routines if cfg.address in sure)
 
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 import pytest
 
+from profiler.code.context import ProgramContexts
 from profiler.code.frames import FRAME_SLOTS, FrameState
 from profiler.code.registers import ABI32, ABI64, before_restore, before_save, mask
 from profiler.graphs.cfg import EdgeKind
+from profiler.recovery.recovery import recover
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item
 from simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
-from tests.support.assembled import Assembled, code, edge_of
+from tests.support.assembled import Assembled, code, edge_of, program_of
 
 R = Register
 MACHINES = [MachineKind.SPARCV9, MachineKind.SPARCV8PLUS]
@@ -108,6 +113,27 @@ def test_conditional_slot_is_on_one_edge_only() -> None:
     watched = mask(R.O0, R.O2)
     assert live.live_on_edge(slot.id) & watched == 0  # %o1 is live anyway: a result register
     assert live.live_on_edge(other.id) & watched == mask(R.O2)
+
+
+@pytest.mark.parametrize("is_called", [False, True])
+def test_parts_of_a_routine_without_symbols_hand_over_any_register(is_called: bool) -> None:
+    """A branch to code that nobody calls may be one part's to another, as in glibc's memcpy."""
+    routines: dict[str, Sequence[Item]] = {
+        "_start": code(asm.call("copy"), asm.nop(), *[asm.call("part"), asm.nop()] * is_called,
+                       asm.retl(), asm.nop()),
+        "part": code(asm.retl(), asm.mov(R.G4, R.O0)),
+        "copy": code(asm.mov(R.O0, R.G4), asm.branch("a", "part"), asm.nop()),
+    }  # fmt: skip
+    program = program_of(routines)
+    start, part, copy = (symbol.address for symbol in program.symbols)
+    recovered = recover(replace(program, symbols=(), entry=start))
+    addresses = [cfg.address for cfg in recovered.routines]
+    assert {start, copy, part} <= set(addresses)
+    number = addresses.index(copy)
+    analysis = ProgramContexts(recovered).of(number).analysis
+    assert analysis is not None
+    leaving = edge_of(recovered.routines[number], EdgeKind.EXIT)
+    assert bool(analysis.liveness.live_on_edge(leaving) & mask(R.G4)) is not is_called
 
 
 def test_tail_call_needs_arguments() -> None:

@@ -37,6 +37,7 @@ def blocks() -> list[str]:
     [
         "simprof run --mode=pp --top 5 fixtures/bin/v9/bench.elf",
         "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf",
+        "simprof verify --on emulator --modes pp,qpt2,tpp fixtures/bin/v9/bench.elf",
     ],
 )
 def test_examples_print_what_the_readme_shows(
@@ -47,7 +48,7 @@ def test_examples_print_what_the_readme_shows(
     (place,) = [number for number, block in enumerate(found) if block.split("\n")[0] == command]
     _, _, shown = found[place].partition("\n")
     shown = (shown or found[place + 1]).strip("\n")
-    assert shown.startswith("program   fixtures/")
+    assert shown.split()[:2] == ["program", "fixtures/bin/v9/bench.elf"]
     monkeypatch.chdir(README.parent)
     report = tmp_path / "report"
     program, *arguments = shlex.split(command)

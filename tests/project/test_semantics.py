@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from profiler.cli import main
+from profiler.rewriting.charges import Cause
 from profiler.schemes import registry
 from tests.conftest import FIXTURES, ROOT
 
@@ -73,6 +74,20 @@ def test_graph_files(mode: str, tmp_path: Path) -> None:
     graph = ["graph", f"--mode={mode}", str(tmp_path / "loop.json")]
     enumerate_paths = ["--enumerate"] if mode in registry.path_modes() else []
     assert unnamed(answer([*graph, *enumerate_paths], tmp_path / "answer.json")) == set()
+
+
+def test_instrumented_programs(tmp_path: Path) -> None:
+    """Modes and causes are values, though they name fields of the JSON."""
+    report = ["--report", str(tmp_path / "report")]
+    written = ["instrument", "--mode=pp", "-o", str(tmp_path / "program"), *report, LOOPS]
+    assert unnamed(answer(written, tmp_path / "written.json")) == set()
+    verify = ["verify", "--on=emulator", "--modes=pp", *report, LOOPS]
+    content = answer(verify, tmp_path / "verified.json")
+    modes = content.pop("modes")
+    assert isinstance(modes, dict)
+    causes = [mode.pop("rewriting") for mode in modes.values()]
+    assert all(set(found) <= set(map(str, Cause)) for found in causes)
+    assert unnamed([content, *modes.values()]) == set()
 
 
 def test_recovered_graphs(tmp_path: Path) -> None:
