@@ -96,7 +96,9 @@ def run(
     arguments
         The program's arguments behind `argv0`.
     argv0
-        What the program sees as its own name; `file` by default.
+        What the program sees as its own name; `file` by default. If it is a path of the file, as
+        seen from `directory`, the auxiliary vector has it as the file's name, as it has on the
+        emulator.
     environment
         All that the program sees as its environment, each `NAME=VALUE`, in this order.
     stdin
@@ -133,7 +135,7 @@ def run(
             *options,
             "-0",
             name,
-            file.resolve(),
+            _path(file, argv0, directory),
             *arguments,
         ]
         code = _wait(
@@ -153,6 +155,14 @@ def run(
         if plugin is not None:
             instructions = read_counts(counts, killed_by is not None)
     return QemuRun(code if killed_by is None else 128 + killed_by, killed_by, instructions)
+
+
+def _path(file: Path, argv0: bytes | None, directory: Path) -> bytes | Path:
+    """Return the path that qemu loads the program from, and tells it as its file's name."""
+    named = file if argv0 is None else directory / os.fsdecode(argv0)
+    if argv0 is not None and named.exists() and named.samefile(file):
+        return argv0
+    return file.resolve()
 
 
 def _emulator(machine: MachineKind) -> Path:

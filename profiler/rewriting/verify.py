@@ -3,7 +3,7 @@
 Every run, of the original and of each instrumented program, gets the same directory, with the same
 files in it at its start: copies of those below `--root`. What a run leaves there, its output and
 how it ends is what must be equal. The program's file has the same path, too, because a program may
-look at it.
+look at it; it is told this path, relative to the directory, as its name.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class _Verifier:
             request.guest,
             root=self._root,
             writable=self._root,
-            argv0=request.guest.argv0 or os.fsencode(self._name),
+            # a path of the file from there: its length decides where strings lie on the stack
+            argv0=request.guest.argv0 or os.fsencode(Path("..", "program", self._name.name)),
         )
         self._machine = elf.load(request.program).machine
         missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
