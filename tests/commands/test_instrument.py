@@ -79,6 +79,33 @@ def test_the_program_runs_as_the_original_and_leaves_a_profile(
 
 
 @pytest.mark.qemu
+def test_counters_of_another_program_or_mode_are_refused(
+    fixture_elf: Find, tmp_path: Path, capfd: CAPTURE
+) -> None:
+    files = {}
+    for name, mode in (("loops", "qpt2"), ("loops", "naive"), ("switches", "qpt2")):
+        made = tmp_path / f"{name}-{mode}"
+        written(capfd, fixture_elf(name), "--mode", mode, "-o", made)
+        assert run_under_qemu(made, "v9", tmp_path / "run", made.name).returncode == 0
+        files[name, mode] = tmp_path / "run" / made.name
+    out, own = tmp_path / "loops-qpt2", files["loops", "qpt2"]
+
+    def said(*arguments: Path) -> str:
+        assert cli.run(["read", *map(str, arguments)]) == 125
+        (line,) = capfd.readouterr().err.splitlines()
+        return line.removeprefix("simprof: ")
+
+    for other in (files["loops", "naive"], files["switches", "qpt2"]):
+        line = said(out, other)
+        assert line == f"{other} was not written by {out}: it is of another program"
+    assert said(own, files["loops", "naive"]).endswith("the mode is naive, not qpt2")
+    whole = own.read_bytes()
+    for size in (10, 100, len(whole) // 2, len(whole) - 1):
+        own.write_bytes(whole[:size])
+        assert " is cut " in said(out, own)
+
+
+@pytest.mark.qemu
 def test_the_counter_file_is_simprof_out_where_nobody_names_one(
     fixture_elf: Find, tmp_path: Path, capfd: CAPTURE
 ) -> None:
