@@ -59,7 +59,8 @@ def instrument_command(
 
     made = instrument_file(elf, Setting(mode, mode, scheme), shared_options.selection(chosen))
     write_atomically(output, made.file)
-    output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
+    if output.is_file():  # what else there may be, such as a device, keeps its permissions
+        output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
     facts = (elf, output, mode, made)
     program_options.write_json(partial(instrument_report.render_json, *facts), json_file)
     program_options.write_report(partial(instrument_report.render_text, *facts), report)

@@ -118,12 +118,13 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     Raises
     ------
     RewritingError
-        If it cannot be done: no room, no routine that could be copied, already done.
+        If it cannot be done: no room, code that the program can write to, already done.
     UsageError
         If the counters do not fit their memory.
     """
     recovered, scheme = order.recovered, registry.definition(order.setting.mode)
     program = recovered.program
+    _refuse_writable_code(program)
     codes, plans = _codes(order)
     copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
@@ -153,6 +154,21 @@ def instrument(order: Order, original: bytes) -> Instrumented:
         (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
     )
     return Instrumented(file, copies, codes, kept, memory, head, rewritten, names)
+
+
+def _refuse_writable_code(program: Program) -> None:
+    """Refuse programs with routines in a segment that can be written to.
+
+    Code there may change while the program runs, or be data, too. The stubs of static programs,
+    which their start-up writes, are no routines: nothing is named there, and no program begins so.
+    """
+    functions = (symbol.address for symbol in program.symbols if symbol.is_function)
+    for address in (program.entry, *functions):
+        if any(address in span for span in program.late_code):
+            raise RewritingError(
+                f"{program.path}: the program can write to its code at {address:#x}: "
+                "link it with read-only code (no -N, no writable section with code)"
+            )
 
 
 def _header(

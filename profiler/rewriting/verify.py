@@ -3,7 +3,7 @@
 Every run, of the original and of each instrumented program, gets the same directory, with the same
 files in it at its start: copies of those below `--root`. What a run leaves there, its output and
 how it ends is what must be equal. The program's file has the same path, too, because a program may
-look at it.
+look at it; it is told this path, relative to the directory, as its name.
 """
 
 from __future__ import annotations
@@ -191,7 +191,8 @@ class _Verifier:
             request.guest,
             root=self._root,
             writable=self._root,
-            argv0=request.guest.argv0 or os.fsencode(self._file),
+            # a path of the file from there: its length decides where strings lie on the stack
+            argv0=request.guest.argv0 or os.fsencode(Path("..", "program", self._name.name)),
         )
         self._machine = elf.load(request.program).machine
         missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
@@ -272,8 +273,13 @@ class _Verifier:
     def _mode(
         self, observation: Observation, scheme: SchemeRun, measurement: Measurement, original: Run
     ) -> ModeResult:
-        expected = self._trace(scheme) if definition(scheme.setting.mode).writes_trace else None
         made = self._instrument(observation, scheme)
+        left = _left(observation, made)
+        expected = None
+        # a trace lacks what routines did that were left alone, and simulated ones are of all
+        whole = not any(routine.instructions for routine in left)
+        if definition(scheme.setting.mode).writes_trace and whole:
+            expected = self._trace(scheme)
         self._file.write_bytes(made.file)
         self._file.chmod(0o755)
         rewriting = predicted_rewriting(
@@ -283,7 +289,6 @@ class _Verifier:
             self._environment,
             observation.program.entry,
         )
-        left = _left(observation, made)
         names = {observation.recovered.routines[number].address for number in made.copies.left}
         added = measurement.added - sum(r.added for r in measurement.routines if r.address in names)
         executed: dict[str, int | None] = {}
@@ -297,11 +302,14 @@ class _Verifier:
                 output_equal = False
                 found.append(f"{way}: {difference}")
             if run.counters is None:
+                if observation.result.reason == "exit":
+                    found.append(f"{way}: it ended by itself, and wrote no counters")
                 continue
             counted = differences(observation, scheme, made.placed, run.counters)
             if expected is not None:
                 counted += _trace_differences(expected, run, made)
-            counters_equal = counters_equal in (None, True) and not counted
+            if whole or not definition(scheme.setting.mode).writes_trace:
+                counters_equal = counters_equal in (None, True) and not counted
             found += [f"{way}: {line}" for line in counted]
             frames = len(run.counters.frames[0])
             bits = measurement.sizes.get("trace_bits", 0)

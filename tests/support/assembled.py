@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from profiler.code.context import ProgramContexts, RoutineContext
@@ -32,7 +32,7 @@ class NoLines:
 
 
 def program_of(
-    routines: dict[str, Sequence[Item]], machine: MachineKind = MachineKind.SPARCV9
+    routines: Mapping[str, Sequence[Item]], machine: MachineKind = MachineKind.SPARCV9
 ) -> Program:
     """Return a program of the given routines, one after the other; each starts at its name."""
     items: list[Item] = []
@@ -68,7 +68,7 @@ class Assembled:
     """A recovered program of assembled routines."""
 
     def __init__(
-        self, routines: dict[str, Sequence[Item]], machine: MachineKind = MachineKind.SPARCV9
+        self, routines: Mapping[str, Sequence[Item]], machine: MachineKind = MachineKind.SPARCV9
     ) -> None:
         self.recovered: RecoveredProgram = recover(program_of(routines, machine))
         self._contexts = ProgramContexts(self.recovered)

@@ -1,0 +1,146 @@
+"""`simprof verify`: exit statuses, the JSON object, the report, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler import cli
+from profiler.commands import compare, verify
+from profiler.rewriting.charges import Cause
+from profiler.rewriting.system_calls import Ending
+from simulator.binary.program import MachineKind
+from tests.rewriting.test_wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
+from tests.support.tiny_programs import program_file
+
+Find = Callable[..., Path]
+CAPTURE = pytest.CaptureFixture[str]
+FIELDS = [
+    "base",
+    "added",
+    "rewriting",
+    "predicted",
+    "executed",
+    "output_equal",
+    "counters_equal",
+    "routines_left",
+    "differences",
+]
+
+
+def verified(capfd: CAPTURE, *arguments: str | Path, status: int = 0) -> tuple[dict[str, Any], str]:
+    """Verify with `--json -`; return the object and what is on stderr."""
+    found = cli.run(["verify", "--json", "-", *map(str, arguments)])
+    out, err = capfd.readouterr()
+    assert found == status, err
+    answer = json.loads(out)
+    assert isinstance(answer, dict)
+    return answer, err
+
+
+def refused(capfd: CAPTURE, *arguments: str | Path) -> str:
+    """Return the one line that is said."""
+    assert cli.run(["verify", *map(str, arguments)]) == 125
+    out, err = capfd.readouterr()
+    assert out == ""
+    (line,) = err.splitlines()
+    return line.removeprefix("simprof: ")
+
+
+@pytest.mark.qemu
+def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> None:
+    path = fixture_elf("deep", "v8plus")
+    answer, report = verified(capfd, path, "--modes", "pp,naive,bits", "--", "20")
+    assert list(answer) == ["schema", "program", "passed", "not_run", "modes"]
+    assert answer["schema"] == "simprof/verify/1"
+    program = answer["program"]
+    assert (program["file"], program["machine"]) == (str(path), "sparcv8plus")
+    assert (program["arguments"], len(program["sha256"])) == (["20"], 64)
+    assert (answer["passed"], answer["not_run"]) == (True, {})
+    assert list(answer["modes"]) == ["pp", "naive", "bits"]
+    causes = set(map(str, Cause))
+    for mode in answer["modes"].values():
+        assert list(mode) == FIELDS
+        assert mode["rewriting"].keys() <= causes
+        assert {"start", "dump", "system-calls"} <= mode["rewriting"].keys()
+        rewriting = sum(mode["rewriting"].values())
+        assert mode["predicted"] == mode["base"] + mode["added"] + rewriting
+        assert mode["executed"] == {"emulator": mode["predicted"], "qemu": mode["predicted"]}
+        assert (mode["output_equal"], mode["counters_equal"]) == (True, True)
+        assert (mode["routines_left"], mode["differences"]) == ([], [])
+    assert len({mode["base"] for mode in answer["modes"].values()}) == 1
+    assert "all as predicted" in report
+
+
+def test_the_emulator_alone(fixture_elf: Find, capfd: CAPTURE) -> None:
+    answer, _ = verified(capfd, fixture_elf("loops"), "--modes", "qpt2", "--on", "emulator")
+    (mode,) = answer["modes"].values()
+    assert mode["executed"] == {"emulator": mode["predicted"], "qemu": None}
+
+
+def test_routines_are_chosen(fixture_elf: Find, capfd: CAPTURE) -> None:
+    common = (fixture_elf("loops"), "--modes", "naive", "--on", "emulator")
+    all_of_it, _ = verified(capfd, *common)
+    main, _ = verified(capfd, *common, "--routine", "main")
+    assert 0 < main["modes"]["naive"]["added"] < all_of_it["modes"]["naive"]["added"]
+    assert main["modes"]["naive"]["base"] == all_of_it["modes"]["naive"]["base"]
+
+
+def test_without_modes_all_are_verified(fixture_elf: Find, capfd: CAPTURE) -> None:
+    answer, _ = verified(capfd, fixture_elf("loops", "v8"), "--on", "emulator")
+    assert tuple(answer["modes"]) == compare.all_modes()
+    assert "edges" not in answer["modes"]
+
+
+def test_a_difference_is_status_125_and_in_the_results(
+    tmp_path: Path, capfd: CAPTURE, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = MachineKind.SPARCV9
+    path = tmp_path / "program"
+    path.write_bytes(program_file(machine, items(machine)))
+    monkeypatch.setattr("profiler.rewriting.program.emit", Wrong(machine, flags_destroyed))
+    answer, err = verified(capfd, path, "--modes", "naive,qpt2", "--on", "emulator", status=125)
+    assert answer["passed"] is False
+    wrong, right = answer["modes"]["naive"], answer["modes"]["qpt2"]
+    assert f"emulator: the status is 41, not {STATUS}" in wrong["differences"]
+    assert wrong["output_equal"] is False
+    assert right["differences"] == []
+    assert "1 mode not as predicted" in err
+    assert err.splitlines()[-1] == f"simprof: {path}: not as predicted under naive"
+
+
+def test_a_program_that_exits_without_counters_is_not_as_predicted(
+    tmp_path: Path, capfd: CAPTURE, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its way out is taken for a system call that goes on."""
+    machine = MachineKind.SPARCV8
+    path = tmp_path / "program"
+    path.write_bytes(program_file(machine, items(machine)))
+    monkeypatch.setattr("profiler.rewriting.copies.ending_of", lambda *_: Ending.GOES_ON)
+    answer, _ = verified(capfd, path, "--modes", "pp", "--on", "emulator", status=125)
+    mode = answer["modes"]["pp"]
+    assert mode["differences"][0] == "emulator: it ended by itself, and wrote no counters"
+    assert (mode["output_equal"], mode["counters_equal"]) == (True, None)
+
+
+def test_what_is_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> None:
+    loops, text = fixture_elf("loops"), tmp_path / "text"
+    text.write_text("no program")
+    assert refused(capfd, text) == f"{text}: is not an ELF file; give a SPARC ELF program"
+    assert "'hardware' runs nothing here" in refused(capfd, loops, "--on", "hardware")
+    assert "--modes" in refused(capfd, loops, "--modes", "nonsense")
+    assert "cannot be read" in refused(capfd, loops, "--stdin", tmp_path / "none")
+    made = tmp_path / "made"
+    assert cli.run(["instrument", str(loops), "--mode", "pp", "-o", str(made), "--json", "-"]) == 0
+    capfd.readouterr()
+    line = refused(capfd, made, "--modes", "pp", "--on", "emulator")
+    assert line.endswith("is already instrumented; give the original program")
+
+
+def test_ways_are_named_once() -> None:
+    assert verify.ways("qemu, emulator,qemu") == ("qemu", "emulator")
+    assert verify.ways(("emulator",)) == ("emulator",)

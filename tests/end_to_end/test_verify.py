@@ -1,0 +1,114 @@
+"""Instrumented programs, executed: every predicted instruction, and every counter, in all modes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import SchemeOptions, TableChoice, Weights
+from profiler.rewriting.verify import EMULATOR
+from tests.end_to_end.test_exact_programs import PROGRAMS
+from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
+from tests.support.random_programs import program
+from tests.support.verifying import EVERYWHERE, check_verified, verified
+
+Find = Callable[..., Path]
+Compile = Callable[..., Path]
+
+ARGUMENTS = {"sieve": ["1"], "bench": ["1"], "deep": ["300"]}
+SAMPLE = [
+    ("control", "v8plus"),
+    ("deep", "v9"),
+    ("nonlocal", "v8"),
+    ("signals", "v9"),
+    ("switches_pic", "v8plus"),
+    ("words", "v8"),
+]
+OPTIONS = (
+    SchemeOptions(),
+    SchemeOptions(path_limit=5),
+    SchemeOptions(table=TableChoice.HASH),
+    SchemeOptions(weights=Weights.UNIFORM, path_limit=60),
+    SchemeOptions(path_limit=20, table=TableChoice.HASH),
+    SchemeOptions(),
+    SchemeOptions(weights=Weights.UNIFORM),
+)
+
+
+# --- committed programs
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize(("name", "width"), SAMPLE)
+def test_fixture_is_as_predicted(fixture_elf: Find, tmp_path: Path, name: str, width: str) -> None:
+    check_verified(verified(fixture_elf(name, width), tmp_path, ARGUMENTS.get(name, [])))
+
+
+@pytest.mark.long
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in (Path(__file__).parents[2] / "fixtures/bin/v9").glob("*.elf"))
+)
+def test_every_fixture_is_as_predicted(
+    fixture_elf: Find, tmp_path: Path, name: str, width: str
+) -> None:
+    check_verified(verified(fixture_elf(name, width), tmp_path, ARGUMENTS.get(name, [])))
+
+
+# --- random programs
+
+
+def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
+    """Generate, compile and verify, every fifth under qemu, too; the seed chooses everything."""
+    extra = [*(["-fPIC"] if seed % 4 == 0 else []), *(["-s"] if seed % 6 == 1 else [])]
+    flags = (LEVELS[seed % 5], *BARE, *extra)
+    source = program(seed, functions=3 + seed % 5, size=6 + seed % 9, fuel=1000)
+    built = compile_c(source, flags, width=WIDTHS[seed % 3])
+    # the levels repeat every five seeds: which of five is run under qemu moves on
+    ways = EVERYWHERE if (seed + seed // 5) % 5 == 0 else (EMULATOR,)
+    result = verified(built, directory, ways=ways, options=OPTIONS[seed % 7])
+    check_verified(result, ways)
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.seeds(range(1000, 1010))
+def test_random_program_is_as_predicted(compile_c: Compile, tmp_path: Path, seed: int) -> None:
+    check_seed(compile_c, tmp_path, seed)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.seeds(range(150))
+def test_more_random_programs_are_as_predicted(
+    compile_c: Compile, tmp_path: Path, seed: int
+) -> None:
+    check_seed(compile_c, tmp_path, seed)
+
+
+# --- programs with a C library
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("source", "width", "flags"),
+    [
+        ("calling.c", "v9", ("-O2",)),
+        ("calling.c", "v8plus", ("-O2", "-s")),
+        ("switching.c", "v9", ("-O2", "-s")),
+        ("switching.c", "v8plus", ("-O2",)),
+        ("arithmetic.c", "v9", ("-O2",)),
+        ("arithmetic.c", "v8plus", ("-O2",)),
+    ],
+)
+def test_compiled_program_is_as_predicted(
+    compile_c: Compile, tmp_path: Path, source: str, width: str, flags: tuple[str, ...]
+) -> None:
+    built = compile_c(PROGRAMS / source, flags, width=width)
+    check_verified(verified(built, tmp_path, modes=["pp", "qpt2"]))

@@ -1,0 +1,212 @@
+"""Copies of small assembled routines: what is where, what it costs, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import pytest
+
+from profiler.code.context import ProgramContexts
+from profiler.code.emission import Emission
+from profiler.rewriting.calls import CallPlaces
+from profiler.rewriting.charges import Cause, Charge
+from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
+from profiler.rewriting.program import copy_routines
+from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembly import Item, Label
+from tests.support.assembled import BASE, Assembled, code
+
+R = Register
+V8 = MachineKind.SPARCV8
+RD_PC = Instruction("rd %pc, %l7", 0xAF414000)
+
+
+def copy_of(
+    routines: Mapping[str, Sequence[Item]],
+    name: str,
+    machine: MachineKind = MachineKind.SPARCV9,
+) -> RoutineCopy:
+    """Return the copy of one routine, without a scheme's code."""
+    made = Assembled(routines, machine)
+    recovered = made.recovered
+    number = [cfg.name for cfg in recovered.routines].index(name)
+    return Copier(
+        number,
+        recovered.routines[number],
+        made.context(name),
+        Emission({}, {}, ()),
+        recovered.code,
+        CallPlaces(recovered),
+        recovered.call_aliases,
+        recovered.no_return_calls,
+        partial("to.{:x}".format),
+    ).make()
+
+
+def shape(copy: RoutineCopy) -> list[str]:
+    """Labels with a colon; words, and where they lead."""
+    return [
+        f"{item.name}:"
+        if isinstance(item, Label)
+        else f"{item.word:08x}" + (f" {item.fixup.symbol}" if item.fixup else "")
+        for item in copy.items
+    ]
+
+
+def test_branches_lead_to_copies_of_blocks() -> None:
+    main = code(
+        asm.cmp(R.O0, 0), asm.branch("e", "zero"), asm.nop(),
+        asm.retl(), asm.mov(1, R.O0),
+        "zero", asm.retl(), asm.mov(0, R.O0),
+    )  # fmt: skip
+    copy = copy_of({"main": main}, "main")
+    assert shape(copy) == [
+        "r0.block.0:", "80a22000", "02800000 r0.block.2", "01000000",
+        "r0.block.1:", "81c3e008", "90102001",
+        "r0.block.2:", "81c3e008", "90102000",
+    ]  # fmt: skip
+    assert copy.redirects == {BASE: "r0.block.0"}
+    assert copy.charges == []
+    assert list(copy.entries) == [BASE]
+
+
+def test_a_call_leaves_a_new_return_address() -> None:
+    main = code(
+        asm.arithmetic("save", R.SP, -176, R.SP), asm.call("leaf"), asm.nop(),
+        asm.ret(), asm.restore(),
+    )  # fmt: skip
+    leaf = code(asm.retl(), asm.nop())
+    copy = copy_of({"main": main, "leaf": leaf}, "main")
+    assert f"r0.call.{BASE + 4:x}:" in shape(copy)
+    assert f"40000000 to.{BASE + 20:x}" in shape(copy)
+    assert copy.kept_calls == {}
+    (arrival,) = copy.arrivals
+    assert arrival == (BASE + 20, Charge(Cause.ENTRIES, 1, block=0))
+
+
+def test_a_call_of_a_thunk_stays_at_its_place() -> None:
+    """There and back are a `ba,a` each."""
+    main = code(
+        asm.arithmetic("save", R.SP, -176, R.SP), asm.call("thunk"), asm.nop(),
+        asm.ret(), asm.restore(),
+    )  # fmt: skip
+    thunk = code(asm.retl(), asm.arithmetic("add", R.O7, R.L7, R.L7))
+    copy = copy_of({"main": main, "thunk": thunk}, "main")
+    assert copy.kept_calls == {BASE + 4: BASE + 20}
+    assert f"30800000 old.{BASE + 4:x}" in shape(copy)
+    back = copy.redirects[BASE + 12]
+    assert f"{back}:" in shape(copy)
+    assert [(c.cause, c.instructions) for c in copy.charges] == [(Cause.PROGRAM_COUNTERS, 1)] * 2
+
+
+@pytest.mark.parametrize("machine", [MachineKind.SPARCV9, V8])
+def test_code_that_reads_the_program_counter_gets_the_old_one(machine: MachineKind) -> None:
+    main = code(
+        asm.call("next"), asm.nop(), "next", RD_PC, asm.mov(R.O7, R.O0),
+        asm.jmpl(R.G1, 8, R.G0), asm.nop(),
+    )  # fmt: skip
+    if machine is V8:
+        main = [item for item in main if item is not RD_PC]
+    copy = copy_of({"main": main}, "main", machine)
+    words = shape(copy)
+    assert words[1:4] == [
+        f"{0x1F000000 | BASE >> 10:08x}",
+        f"{0x9E13E000 | BASE & 1023:08x}",
+        "01000000",
+    ]
+    reads = 1 if machine is V8 else 2
+    causes = [(c.cause, c.instructions) for c in copy.charges]
+    assert causes.count((Cause.PROGRAM_COUNTERS, 1)) == reads
+
+
+@pytest.mark.parametrize("machine", [MachineKind.SPARCV9, V8])
+def test_what_ends_the_program_leads_to_the_run_time_code(machine: MachineKind) -> None:
+    trap = asm.trap_always(0x10 if machine is V8 else 0x6D)
+    main = code(asm.mov(1, R.G1), trap, asm.nop())
+    copy = copy_of({"main": main}, "main", machine)
+    assert "30800000 simprof.exit" in shape(copy)
+    assert f"{trap.word:08x}" not in shape(copy)
+    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 1, block=0)]
+    assert copy.endings == [0]
+
+
+def test_an_unknown_system_call_is_tested() -> None:
+    main = code(asm.trap_always(0x6D), asm.retl(), asm.nop())
+    copy = copy_of({"main": main}, "main")
+    assert shape(copy)[1:7] == [
+        "80a060bc", "02800000 r0.ends.0", "80a06001", "02800000 simprof.exit", "01000000",
+        "91d0206d",
+    ]  # fmt: skip
+    assert shape(copy)[-3:] == ["r0.ends.0:", "01000000", "30800000 simprof.exit"]
+    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 5, block=0)]
+
+
+def test_a_branch_that_does_not_reach_takes_an_island() -> None:
+    main = code(
+        asm.branch_register("nz", R.O0, "other"), asm.nop(), asm.retl(), asm.nop(),
+    )  # fmt: skip
+    other = code(asm.retl(), asm.mov(1, R.O0))
+    caller = code(asm.arithmetic("save", R.SP, -176, R.SP), asm.call("other"), asm.nop(),
+                  asm.ret(), asm.restore())  # fmt: skip
+    copy = copy_of({"main": main, "other": other, "caller": caller}, "main")
+    (islands,) = [c for c in copy.charges if c.cause is Cause.LONG_BRANCHES]
+    label = f"r0.island.{islands.edge}"
+    assert shape(copy)[-2:] == [f"{label}:", f"30800000 to.{BASE + 16:x}"]
+    assert f"0aca0000 {label}" in shape(copy)
+
+
+def test_what_runs_on_into_another_routine_jumps_to_its_copy() -> None:
+    routines = {
+        "first": code(asm.mov(1, R.O0)),
+        "second": code(asm.retl(), asm.nop()),
+    }
+    copy = copy_of(routines, "first")
+    assert shape(copy)[-1] == f"30800000 to.{BASE + 4:x}"
+    assert [c.cause for c in copy.charges] == [Cause.LINES]
+
+
+def test_a_delay_slot_that_reads_the_program_counter_is_refused() -> None:
+    main = code(
+        asm.cmp(R.O0, 0), asm.branch("e", "end"), RD_PC, "end", asm.retl(), asm.nop(),
+    )  # fmt: skip
+    with pytest.raises(NotRewritableError, match="reads the program counter"):
+        copy_of({"main": main}, "main")
+    recovered = Assembled({"main": main}).recovered
+    copies = copy_routines(recovered, ProgramContexts(recovered), {})
+    assert copies.routines == {}
+    assert copies.left == {0: f"the delay slot at {BASE + 8:#x} reads the program counter"}
+
+
+def window(*calls: str) -> list[Item]:
+    """A routine that makes calls."""
+    made = [item for name in calls for item in (asm.call(name), asm.nop())]
+    return code(asm.arithmetic("save", R.SP, -176, R.SP), *made, asm.ret(), asm.restore())
+
+
+def test_calls_that_may_unwind_stay_at_their_places() -> None:
+    leaf = code(asm.retl(), asm.nop())
+    routines = {
+        "main": window("middle", "leaf"),
+        "middle": window("_Unwind_RaiseException"),
+        "_Unwind_RaiseException": leaf,
+        "leaf": leaf,
+    }
+    recovered = Assembled(routines).recovered
+    calls = CallPlaces(recovered)
+    start = {cfg.name: cfg.address for cfg in recovered.routines}
+    assert calls.reason(start["middle"]) is Cause.CALLS
+    assert calls.reason(start["_Unwind_RaiseException"]) is Cause.CALLS
+    assert calls.reason(start["leaf"]) is None
+    assert calls.reason(-1) is Cause.CALLS  # a pointer may lead to any routine
+
+
+def test_without_an_unwinder_all_calls_move() -> None:
+    leaf = code(asm.retl(), asm.nop())
+    uncalled = {"main": window("leaf"), "leaf": leaf, "_Unwind_RaiseException": leaf}
+    recovered = Assembled(uncalled).recovered
+    calls = CallPlaces(recovered)
+    assert [calls.reason(cfg.address) for cfg in recovered.routines] == [None] * 3
+    assert calls.reason(-1) is None

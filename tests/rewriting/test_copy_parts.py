@@ -1,0 +1,206 @@
+"""The small parts of copying, by hand: transfers, system calls, frames, charges."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import cast
+
+import pytest
+
+from profiler.code.context import RoutineContext
+from profiler.code.emission import Emission
+from profiler.rewriting.charges import Cause, Charge, charged
+from profiler.rewriting.frames import (
+    growth,
+    is_save,
+    larger_save,
+    moves_stack,
+    signed,
+    uses_stack_words,
+)
+from profiler.rewriting.system_calls import Ending, ending_of, trap_number
+from profiler.rewriting.transfers import (
+    constant,
+    displacement_kind,
+    is_short,
+    jump,
+    raw,
+    reads_pc,
+    retargeted,
+)
+from simulator.isa import assembler as asm
+from simulator.isa.assembler import FixupKind, Instruction, Register
+from simulator.isa.assembly import Item, Label, assemble
+from simulator.isa.decode import TransferKind
+
+R = Register
+
+CALL = 0x40000005  # call .+20
+BNE = 0x12800005  # bne .+20
+BNE_A = 0x32800005  # bne,a .+20
+BPNE = 0x12680005  # bne %xcc, .+20
+BRNZ = 0x0ACA0005  # brnz %o0, .+20
+BA = 0x10800005  # ba .+20
+BA_A = 0x30800005  # ba,a .+20
+BPA = 0x10680005  # ba %xcc, .+20
+RD_PC_L7 = 0xAF414000  # rd %pc, %l7
+TA_6D = 0x91D0206D
+TA_10 = 0x91D02010
+G1_IS_1 = 0x82102001  # mov 1, %g1
+G1_IS_188 = 0x821020BC
+G1_IS_4 = 0x82102004
+G1_IS_O0 = 0x82100008
+G1_LOADED = 0xC2022000  # ld [%o0], %g1
+O0_IS_0 = 0x90102000
+
+
+def linked(item: Instruction, distance: int) -> int:
+    """The word of a transfer to a place so many bytes behind it."""
+    items: list[Item] = [item, *(asm.nop() for _ in range(distance // 4 - 1)), Label("there")]
+    return int.from_bytes(assemble(items, 0x10000).code[:4], "big")
+
+
+# --- transfers
+
+
+@pytest.mark.parametrize(
+    ("word", "kind"),
+    [
+        (CALL, FixupKind.DISP30),
+        (BNE, FixupKind.DISP22),
+        (BNE_A, FixupKind.DISP22),
+        (BPNE, FixupKind.DISP19),
+        (BRNZ, FixupKind.DISP16),
+    ],
+)
+def test_a_retargeted_transfer_differs_in_its_displacement_alone(
+    word: int, kind: FixupKind
+) -> None:
+    """The words above go 20 bytes on: to that distance again, they are themselves."""
+    assert displacement_kind(word) is kind
+    transfer = TransferKind.CALL if word == CALL else TransferKind.BRANCH
+    assert linked(retargeted(word, transfer, "there"), 20) == word
+    assert linked(retargeted(word, transfer, "there"), 24) == word + 1
+
+
+def test_what_is_always_taken_becomes_ba() -> None:
+    for word, wanted in ((BA, BA), (BPA, BA), (BA_A, BA_A)):
+        new = retargeted(word, TransferKind.BRANCH_ALWAYS, "there")
+        assert linked(new, 20) == wanted
+    assert linked(jump("there"), 20) == BA_A
+
+
+def test_which_branches_are_short() -> None:
+    assert is_short(BPNE, TransferKind.BRANCH)
+    assert is_short(BRNZ, TransferKind.BRANCH)
+    assert not is_short(BNE, TransferKind.BRANCH)
+    assert not is_short(BPA, TransferKind.BRANCH_ALWAYS)  # becomes `ba`
+
+
+def test_reading_the_program_counter() -> None:
+    assert reads_pc(RD_PC_L7)
+    assert not reads_pc(0xAF408000)  # rd %ccr, %l7
+    assert not reads_pc(0xAE10000F)  # mov %o7, %l7
+    assert raw(RD_PC_L7).word == RD_PC_L7
+
+
+@pytest.mark.parametrize("value", [0, 1, 0x3FF, 0x400, 0x10001234, 0xFFFFFFFF])
+def test_an_address_takes_two_instructions(value: int) -> None:
+    first, second = constant(value, R.O7)
+    assert (first.word >> 25 & 31, second.word >> 25 & 31, second.word >> 14 & 31) == (15, 15, 15)
+    assert (first.word & 0x3FFFFF) << 10 | second.word & 0x1FFF == value
+
+
+# --- system calls
+
+
+@pytest.mark.parametrize(
+    ("words", "is64", "ending"),
+    [
+        ([G1_IS_1, TA_6D], True, Ending.EXITS),
+        ([G1_IS_188, O0_IS_0, TA_10], False, Ending.EXITS),
+        ([G1_IS_4, TA_6D], True, Ending.GOES_ON),
+        ([G1_IS_1, G1_IS_4, TA_10], False, Ending.GOES_ON),  # the last one counts
+        ([G1_IS_4, G1_IS_1, TA_10], False, Ending.EXITS),
+        ([G1_IS_1, TA_10], True, Ending.GOES_ON),  # another trap
+        ([G1_IS_1, TA_6D], False, Ending.GOES_ON),
+        ([TA_6D], True, Ending.UNKNOWN),
+        ([G1_IS_O0, TA_6D], True, Ending.UNKNOWN),
+        ([G1_IS_1, G1_LOADED, TA_10], False, Ending.UNKNOWN),
+    ],
+)
+def test_which_traps_end_the_program(words: list[int], is64: bool, ending: Ending) -> None:
+    assert ending_of(words, is64) is ending
+
+
+def test_a_traps_number() -> None:
+    assert trap_number(TA_6D) == 0x6D
+    assert trap_number(0x91D04008) is None  # ta %g1 + %o0
+    assert trap_number(0x91D06010) is None  # ta %g1 + 0x10
+
+
+# --- frames
+
+
+def test_a_larger_frame_takes_one_instruction_or_two() -> None:
+    save = asm.arithmetic("save", R.SP, -176, R.SP).word
+    assert is_save(save)
+    (one,) = larger_save(save, 48)
+    assert (is_save(one.word), signed(one.word)) == (True, -224)
+    most = asm.arithmetic("save", R.SP, -4096 + 48, R.SP).word
+    (exactly,) = larger_save(most, 48)
+    assert signed(exactly.word) == -4096
+    too_much = asm.arithmetic("save", R.SP, -4096 + 32, R.SP).word
+    two = larger_save(too_much, 48)
+    assert [i.word for i in two] == [too_much, asm.arithmetic("add", R.SP, -48, R.SP).word]
+    by_register = asm.arithmetic("save", R.SP, R.G1, R.SP).word
+    assert larger_save(by_register, 48)[0].word == by_register
+    assert len(larger_save(by_register, 48)) == 2
+
+
+def test_what_is_no_save_of_a_frame() -> None:
+    assert not is_save(asm.arithmetic("save", R.G0, R.G0, R.G0).word)
+    assert not is_save(asm.restore().word)
+    assert not is_save(asm.arithmetic("add", R.SP, -176, R.SP).word)
+
+
+def test_what_moves_the_stack() -> None:
+    assert moves_stack(asm.arithmetic("sub", R.SP, R.G1, R.SP).word)
+    assert moves_stack(asm.mov(R.FP, R.SP).word)
+    assert not moves_stack(asm.arithmetic("add", R.SP, 64, R.O0).word)
+    assert not moves_stack(asm.arithmetic("save", R.SP, -96, R.SP).word)
+    assert not moves_stack(asm.restore().word)
+    assert not moves_stack(asm.load("ld", R.SP, 64, R.O0).word)
+
+
+@pytest.mark.parametrize(("is64", "first_free"), [(True, 2047 + 176), (False, 92)])
+def test_frames_grow_by_what_is_stored_for_callees(is64: bool, first_free: int) -> None:
+    """Words for more than six arguments lie where snippets would keep theirs."""
+    context = RoutineContext.free(is64)
+    none = growth((), context)
+    assert none % 16 == 0
+    inside = asm.store("st", R.O0, R.SP, first_free - 16).word
+    assert growth([inside], context) == none
+    far = asm.store("st", R.O0, R.SP, first_free + 400).word
+    assert none + 400 <= growth([far], context) <= none + 400 + 32
+    assert growth([asm.store("st", R.O0, R.FP, -8).word], context) == none
+
+
+def test_code_without_loads_and_stores_uses_no_stack_words() -> None:
+    assert not uses_stack_words(Emission({}, {}, ()))
+
+
+# --- charges
+
+
+def test_charges_are_made_for_edges_and_blocks() -> None:
+    charges = [
+        Charge(Cause.ENTRIES, 1, edge=1),
+        Charge(Cause.ENTRIES, 2, block=0),
+        Charge(Cause.LINES, 3, edge=0),
+        Charge(Cause.FRAMES, 5, block=1),
+    ]
+    found = charged(charges, edges=[10, 20], executions=[100, 0])
+    wanted = Counter({Cause.ENTRIES: 20 + 200, Cause.LINES: 30, Cause.FRAMES: 0})
+    assert cast("dict[Cause, int]", dict(found)) == dict(wanted)
+    assert Charge(Cause.DUMP, 7, block=1).times([1], [0, 4]) == 4
