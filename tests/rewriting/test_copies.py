@@ -159,7 +159,7 @@ def test_a_branch_that_does_not_reach_takes_an_island() -> None:
 
 
 def test_what_runs_on_into_another_routine_jumps_to_its_copy() -> None:
-    routines = {
+    routines: dict[str, Sequence[Item]] = {
         "first": code(asm.mov(1, R.O0)),
         "second": code(asm.retl(), asm.nop()),
     }
@@ -188,7 +188,7 @@ def window(*calls: str) -> list[Item]:
 
 def test_calls_that_may_unwind_stay_at_their_places() -> None:
     leaf = code(asm.retl(), asm.nop())
-    routines = {
+    routines: dict[str, Sequence[Item]] = {
         "main": window("middle", "leaf"),
         "middle": window("_Unwind_RaiseException"),
         "_Unwind_RaiseException": leaf,
@@ -205,7 +205,11 @@ def test_calls_that_may_unwind_stay_at_their_places() -> None:
 
 def test_without_an_unwinder_all_calls_move() -> None:
     leaf = code(asm.retl(), asm.nop())
-    uncalled = {"main": window("leaf"), "leaf": leaf, "_Unwind_RaiseException": leaf}
+    uncalled: dict[str, Sequence[Item]] = {
+        "main": window("leaf"),
+        "leaf": leaf,
+        "_Unwind_RaiseException": leaf,
+    }
     recovered = Assembled(uncalled).recovered
     calls = CallPlaces(recovered)
     assert [calls.reason(cfg.address) for cfg in recovered.routines] == [None] * 3
