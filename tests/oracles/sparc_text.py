@@ -304,7 +304,9 @@ class Reader:
     def _branch(self, found: re.Match[str]) -> Transfer:
         name, annul, operands = found[1], bool(found[2]), found[4].split(", ")
         place = self._place(operands[-1])
-        if len(operands) == 2 and operands[0] != "%icc":
+        if operands[0] == "%xcc" and name not in ("bcs", "bcc"):
+            raise ValueError(operands[0])  # only carry is known: a system call sets both
+        if len(operands) == 2 and operands[0] not in ("%icc", "%xcc"):
             register, test = NAMES[operands[0]], ON_VALUE[name.removeprefix("br")]
             return Transfer(lambda m: test(signed(m.r[register], 64)), place, annul)
         return Transfer(ON_ICC[name], place, annul, always=name in ("ba", "b"))
