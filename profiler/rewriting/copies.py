@@ -132,6 +132,7 @@ class Copier:
         self._growth = self._frame_growth()
         self.copy = RoutineCopy()
         self._behind: list[Item] = []
+        self._landed: set[int] = set()
 
     # -- names
 
@@ -252,7 +253,7 @@ class Copier:
             if self._heads.get(edge):
                 self._guard(block)
                 self._emit(Label(label), *self._code(self._heads[edge]))
-            self.copy.entries[block.start] = (label, edge)
+            self.copy.entries[block.start] = (self._way_in(edge, block.id), edge)
 
     def _guard(self, block: Block) -> None:
         """Refuse code of an entry that the block before would run into."""
@@ -299,7 +300,8 @@ class Copier:
         if self._growth and is_save(word):
             code = larger_save(word, self._growth)
             self._charge(Cause.FRAMES, len(code) - 1, block=block.id)
-            return list(code)
+            self._charge(Cause.LANDINGS, len(self._pending), block=block.id)
+            return [*code, *self._nothing_under_way()]
         if not reads_pc(word):
             return [raw(word)]
         self._charge(Cause.PROGRAM_COUNTERS, 1, block=block.id)
@@ -476,7 +478,7 @@ class Copier:
         if not self._entry_edges(back.target):
             return
         (entry,) = self._entry_edges(back.target)
-        label = self._entry_label(entry, back.target)
+        label = self._way_in(entry, back.target)
         v8 = self._context.machine is MachineKind.SPARCV8
         slot, landed, cost = self._pending.get(back.id), "nz", 0
         if slot is not None:
@@ -497,6 +499,13 @@ class Copier:
         self._charge(Cause.LANDINGS, cost + 2, edge=entry)
         start = self._cfg.blocks[back.target].start
         self.copy.arrivals.append((start, Charge(Cause.ENTRIES, 1, edge=entry)))
+
+    def _nothing_under_way(self) -> list[Instruction]:
+        """Clear the words of the frame that say which calls are under way."""
+        return [
+            asm.store(self._word_store, R.G0, slot.base, slot.offset)
+            for slot in self._pending.values()
+        ]
 
     def _under_way(self, block: Block) -> None:
         """Note in the frame that the call is under way, if somebody will ask."""
@@ -545,6 +554,23 @@ class Copier:
     def _entry_edges(self, block: int) -> list[int]:
         edges = self._cfg.in_edges[block]
         return [edge for edge in edges if self._cfg.edges[edge].kind is EdgeKind.ENTRY]
+
+    def _way_in(self, edge: int, block: int) -> str:
+        """Return where control goes that enters along an ENTRY edge.
+
+        Where it lands in a frame, no call of that frame is under way any more.
+        """
+        assert self._context.analysis is not None
+        label = self._entry_label(edge, block)
+        inside = self._context.analysis.frames.before(block, 0).depth == 1
+        if not inside or not self._pending or self._cfg.blocks[block].start == self._cfg.address:
+            return label
+        landed = self._edge_label("landed", edge)
+        if edge not in self._landed:
+            self._landed.add(edge)
+            self._behind += [Label(landed), *self._nothing_under_way(), jump(label)]
+            self._charge(Cause.LANDINGS, len(self._pending) + 1, edge=edge)
+        return landed
 
     def _entry_label(self, edge: int, block: int) -> str:
         if edge in self._stubs:
