@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.code.context import ProgramContexts, RoutineContext
@@ -50,7 +51,7 @@ def program_of(
         path=Path("assembled"),
         sha256="",
         machine=machine,
-        entry=0,  # some caller enters them, whose stack has words for their arguments
+        entry=BASE,
         segments=(segment,),
         code=(span,),
         late_code=(),
@@ -70,7 +71,9 @@ class Assembled:
     def __init__(
         self, routines: Mapping[str, Sequence[Item]], machine: MachineKind = MachineKind.SPARCV9
     ) -> None:
-        self.recovered: RecoveredProgram = recover(program_of(routines, machine))
+        # some caller enters the routines, whose stack has words for their arguments
+        program = replace(program_of(routines, machine), entry=0)
+        self.recovered: RecoveredProgram = recover(program)
         self._contexts = ProgramContexts(self.recovered)
 
     def cfg(self, name: str) -> ControlFlowGraph:
