@@ -9,9 +9,9 @@ from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import recover
 from profiler.request.request import Selection, Setting
 from profiler.rewriting.instrument import Instrumented, Order, instrument
-from profiler.rewriting.recipe import Counts
+from profiler.rewriting.recipe import counts_of
 from profiler.schemes.registry import definition
-from profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
+from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
 from simulator.binary import elf
 from simulator.errors import UsageError
 
@@ -48,10 +48,6 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         cfg = graphs(number)
         return None if cfg is None else planner.make(cfg)
 
-    def counts(source: EdgeCounts) -> Counts:
-        found = ((number, source(cfg)) for number, cfg in enumerate(recovered.routines))
-        return {number: tuple(counts) for number, counts in found if counts is not None}
-
     guide, weights = options.edge_profile, options.weights
     guided = guide is not None and definition(setting.mode).guided
     order = Order(
@@ -59,8 +55,10 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         ProgramContexts(recovered),
         setting,
         plan,
-        edge_counts=counts(profiles(guide).counts_for) if guided and guide else {},
-        weights=counts(profiles(weights).counts_for) if isinstance(weights, Path) else {},
+        edge_counts=counts_of(recovered, profiles(guide).counts_for) if guided and guide else {},
+        weights=counts_of(recovered, profiles(weights).counts_for)
+        if isinstance(weights, Path)
+        else {},
         foreseen=False,
     )
     return instrument(order, original)

@@ -137,9 +137,9 @@ def instrument(order: Order, original: bytes) -> Instrumented:
 
     base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
     # nothing lies behind the header: the copies are where they are, whatever it says
-    before = place_program(recovered, copies, items(b""), base)
+    before = place_program(copies, items(b""), base)
     head = _header(order, plans, regions, _copy_map(before))
-    rewritten = place_program(recovered, copies, items(head), base)
+    rewritten = place_program(copies, items(head), base)
     file = extend(
         original,
         program,

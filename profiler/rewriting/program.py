@@ -1,8 +1,8 @@
 """A whole program with a scheme's code in its place: copies of its routines beside the old code.
 
 What lies where: the segment begins with room for the new program header table, then come the table
-of conditions (at a multiple of 1024), the other run-time routines, the start and dump code, and the
-copies. Of the old code, one word changes at each place that can be reached by its address.
+of conditions (at a multiple of 1024), the other run-time routines, the copies, and the start and
+dump code. Of the old code, one word changes at each place that can be reached by its address.
 """
 
 from __future__ import annotations
@@ -223,9 +223,7 @@ def program_items(
     return [_renamed(item, names) for item in items]
 
 
-def place_program(
-    recovered: RecoveredProgram, copies: Copies, items: Sequence[Item], base: int
-) -> Rewritten:
+def place_program(copies: Copies, items: Sequence[Item], base: int) -> Rewritten:
     """Put everything at its address, `base` and up.
 
     Raises

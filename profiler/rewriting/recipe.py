@@ -21,11 +21,19 @@ from profiler.request.request import SchemeOptions, Setting, TableChoice, Weight
 from profiler.rewriting.counter_file import CounterFile
 from profiler.schemes import registry
 from profiler.schemes.definition import plain
-from profiler.session.scheme_runs import Planner, SavedProfiles
+from profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
 from simulator.errors import UsageError
 
 Counts = Mapping[int, tuple[int, ...]]
 """Routine number -> counts by edge id; routines that were not entered may be absent."""
+
+
+def counts_of(recovered: RecoveredProgram, source: EdgeCounts | None) -> Counts:
+    """Return the counts by which `source` guides plans, by routine; none where it is None."""
+    if source is None:
+        return {}
+    found = ((number, source(cfg)) for number, cfg in enumerate(recovered.routines))
+    return {number: tuple(counts) for number, counts in found if counts is not None}
 
 
 @dataclass(frozen=True)

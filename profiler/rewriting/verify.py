@@ -25,13 +25,13 @@ from profiler.rewriting.counter_file import CounterFile, load
 from profiler.rewriting.instrument import Instrumented, Order, instrument
 from profiler.rewriting.memory import differences
 from profiler.rewriting.prediction import predicted_dump, predicted_rewriting
-from profiler.rewriting.recipe import Counts
+from profiler.rewriting.recipe import counts_of
 from profiler.rewriting.startup import DEFAULT_NAME, TRACE_SUFFIX
 from profiler.rewriting.trace_stream import stream_difference, token_stream
 from profiler.schemes.registry import definition
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
-from profiler.session.scheme_runs import EdgeCounts, SavedProfiles, SchemeRun
+from profiler.session.scheme_runs import SavedProfiles, SchemeRun
 from profiler.session.session import observe, run_program
 from profiler.session.world import open_world
 from profiler.trace import format as traces
@@ -350,8 +350,8 @@ class _Verifier:
             scheme.routine_plan,
             [number for number in observation.events if scheme.selects(number)],
             observation.discoveries,
-            _counts(observation, edge_counts),
-            _counts(observation, weights),
+            counts_of(observation.recovered, edge_counts),
+            counts_of(observation.recovered, weights),
         )
         return instrument(order, self._original)
 
@@ -401,14 +401,6 @@ def _trace_differences(expected: traces.Trace, run: Run, made: Instrumented) -> 
     except SimulatorError as error:
         return [str(error)]
     return [] if difference is None else [difference]
-
-
-def _counts(observation: Observation, source: EdgeCounts | None) -> Counts:
-    """Return the counts that guide plans, by routine."""
-    if source is None:
-        return {}
-    found = ((number, source(cfg)) for number, cfg in enumerate(observation.recovered.routines))
-    return {number: tuple(counts) for number, counts in found if counts is not None}
 
 
 def _left(observation: Observation, made: Instrumented) -> tuple[Left, ...]:
