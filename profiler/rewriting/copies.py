@@ -26,10 +26,14 @@ from profiler.recovery.code_image import CodeImage
 from profiler.rewriting.calls import CallPlaces, is_trap
 from profiler.rewriting.charges import Cause, Charge
 from profiler.rewriting.frames import growth, is_save, larger_save, moves_stack, uses_stack_words
+from profiler.rewriting.signal_cost import action_cost
+from profiler.rewriting.signals import call_site
 from profiler.rewriting.system_calls import (
+    ACTIONS,
     EXIT,
     EXIT_GROUP,
     GET_CONTEXT,
+    SYSTEM_CALL,
     Ending,
     ending_of,
     trap_number,
@@ -75,6 +79,9 @@ class RoutineCopy:
         Old address by which the routine is entered -> (label, ENTRY edge).
     endings
         Blocks that end the program by a system call.
+    actions
+        Old address of a trap -> instructions more each time that its system call, whose number
+        the code does not tell, acts on signals.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -84,6 +91,7 @@ class RoutineCopy:
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
     endings: list[int] = field(default_factory=list)
+    actions: dict[int, int] = field(default_factory=dict)
 
 
 class Copier:
@@ -592,27 +600,57 @@ class Copier:
             self.copy.endings.append(block.id)
             return
         if ending is Ending.UNKNOWN:
-            self._test_number(block)
-        self._emit(raw(word))
+            self._test_number(block, address)
+        if trap_number(word) == SYSTEM_CALL[self._context.is64]:
+            self._emit(Label(f"r{self._number}.call.{address:x}"))
+        if ending is Ending.ACTS:
+            self._emit(*call_site(self._context.machine))
+            self._charge(Cause.SYSTEM_CALLS, self._action_cost, block=block.id)
+        else:
+            self._emit(raw(word))
+        if ending is Ending.UNKNOWN:
+            self._emit(Label(self._behind_label(block)))
         onward = self._out(block.id, EdgeKind.FALL_THROUGH, EdgeKind.CALL_RETURN)
         if onward is not None and trap_number(word) == GET_CONTEXT and self._context.is64:
             self._landing(onward, CONTEXT_SAVED)
 
-    def _test_number(self, block: Block) -> None:
-        """Leave for the run-time code if %g1 is the number of a system call that ends the program.
+    def _test_number(self, block: Block, address: int) -> None:
+        """Leave for the run-time code if %g1 is the number of a system call that it makes.
 
-        The flags are the kernel's to change here. Both ways out execute the same number.
+        The flags are the kernel's to change here. All ways execute as many instructions.
         """
-        also = f"r{self._number}.ends.{block.id}"
+        numbers = ACTIONS[self._context.is64]
+        also, acts = (f"r{self._number}.{what}.{block.id}" for what in ("ends", "acts"))
+        tests: list[Item] = []
+        for k, number in enumerate(numbers):
+            tests += [asm.cmp(R.G1, number), asm.branch("e", f"{acts}.{k}")]
         self._emit(
             asm.cmp(R.G1, EXIT_GROUP),
-            asm.branch("e", also),
+            asm.branch("e", f"{also}.group"),
             asm.cmp(R.G1, EXIT),
-            asm.branch("e", EXIT_ROUTINE),
+            asm.branch("e", also),
+            *tests,
             asm.nop(),
         )
-        self._behind += [Label(also), asm.nop(), jump(EXIT_ROUTINE)]
-        self._charge(Cause.SYSTEM_CALLS, 5, block=block.id)
+        cost = 5 + len(tests)
+        wait = [asm.nop()] * (cost - 6)
+        self._behind += [
+            Label(f"{also}.group"), asm.nop(), asm.nop(),
+            Label(also), *wait, jump(EXIT_ROUTINE),
+        ]  # fmt: skip
+        for k in range(len(numbers)):
+            more = [] if k + 1 == len(numbers) else [asm.nop(), asm.nop()]
+            self._behind += [Label(f"{acts}.{k}"), *more]
+        self._behind += [*call_site(self._context.machine), jump(self._behind_label(block))]
+        self._charge(Cause.SYSTEM_CALLS, cost, block=block.id)
+        self.copy.actions[address] = self._action_cost + 1
+
+    def _behind_label(self, block: Block) -> str:
+        return f"r{self._number}.behind.{block.id}"
+
+    @property
+    def _action_cost(self) -> int:
+        return action_cost(self._context.machine)
 
     # -- what follows
 

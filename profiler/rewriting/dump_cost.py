@@ -23,7 +23,7 @@ def exit_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int =
     """
     items = dump_items(machine, memory, header)
     last = (False, False) if memory.trace else ()
-    return steps(items, EXIT, (*last, *_outcomes(machine, memory, frames)), OVER)
+    return steps(items, EXIT, (*last, *dump_outcomes(machine, memory, frames)), OVER)
 
 
 def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
@@ -31,11 +31,11 @@ def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) 
 
     Parameters are those of `exit_cost`.
     """
-    return steps(dump_items(machine, memory, header), DUMP, _outcomes(machine, memory, frames))
+    return steps(dump_items(machine, memory, header), DUMP, dump_outcomes(machine, memory, frames))
 
 
-def _outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
-    """Yield the outcomes of the branches of the common part, in the order met."""
+def dump_outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
+    """Yield the outcomes of the branches of what all ways to write the file have in common."""
     written = (False, False, False)
     yield False
     yield from written

@@ -9,7 +9,7 @@ prices the routines that it entered, and equal addresses make equal code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
@@ -31,7 +31,9 @@ from profiler.rewriting.program import (
     size_of,
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
+from profiler.rewriting.signals import signal_items
 from profiler.rewriting.startup import START, original_auxiliary, start_items
+from profiler.rewriting.system_calls import acts_on_signals
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -128,11 +130,17 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     codes, plans = _codes(order)
     copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
-    memory = _memory(program, plans, codes)
+    memory = replace(
+        _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)
+    )
     regions = program_memory(plans).regions
 
     def items(head: bytes) -> list[Item]:
-        more = [*start_items(program.machine, memory), *dump_items(program.machine, memory, head)]
+        more = [
+            *start_items(program.machine, memory),
+            *dump_items(program.machine, memory, head),
+            *signal_items(program.machine, memory),
+        ]
         return program_items(recovered, copies, more, scheme.code().routines)
 
     base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
