@@ -225,15 +225,20 @@ def make(
 ) -> ReportTable:
     """Make a table of results; a cell that is missing among them is a failure of its program."""
     programs = spec.chosen(programs, view)
-    beside_executed = any(spec.executed(program, view) for program in programs)
+    executed = {program: _executed(spec, program, results, view) for program in programs}
     columns, caption = spec.columns, f"{spec.caption}{_about_blocks(spec, view)}"
-    if beside_executed:
+    rows: list[Row] = []
+    for program in programs:
+        predicted = _results(spec.needs, program, results, view)
+        made: Iterable[Row] = _rows(spec, program, predicted)
+        if any(executed.values()):
+            made = (
+                executed_row(row, columns, spec.predictions, predicted, executed[program])
+                for row in made
+            )
+        rows += made
+    if any(executed.values()):
         columns, caption = executed_columns(columns, spec.predictions), caption + CAPTION
-    rows = [
-        row
-        for program in programs
-        for row in _rows(spec, program, results, view, beside_executed=beside_executed)
-    ]
     table = ReportTable(
         spec.name,
         spec.title,
@@ -249,8 +254,8 @@ def make(
     )
     claims = tuple(spec.claims(table))
     family = table.published.family if table.published else ""
-    made = beside(table, {program.name: program.partners(family) for program in programs})
-    return replace(made, claims=claims)
+    compared = beside(table, {program.name: program.partners(family) for program in programs})
+    return replace(compared, claims=claims)
 
 
 def _about_blocks(spec: TableSpec, view: View) -> str:
@@ -269,33 +274,27 @@ _BLOCKS = {
 }
 
 
-def _rows(
-    spec: TableSpec,
-    program: Program,
-    results: Mapping[Cell, CellResult],
-    view: View,
-    *,
-    beside_executed: bool,
-) -> Iterator[Row]:
-    predicted, executed = (
-        {name: _result(need, program, results, view) for name, need in needs.items()}
-        for needs in (spec.needs, spec.executed(program, view))
-    )
-    for row in _predicted_rows(spec, program, predicted):
-        if beside_executed:
-            yield executed_row(row, spec.columns, spec.predictions, predicted, executed or None)
-        else:
-            yield row
+def _executed(
+    spec: TableSpec, program: Program, results: Mapping[Cell, CellResult], view: View
+) -> Found:
+    """Return what a program executed, by need; {} where it was not run for this table."""
+    needs = spec.executed(program, view)
+    if any(view.cell(need, program.name) not in results for need in needs.values()):
+        return {}
+    return _results(needs, program, results, view)
 
 
-def _result(
-    need: Need, program: Program, results: Mapping[Cell, CellResult], view: View
-) -> CellResult:
-    cell = view.cell(need, program.name)
-    return results.get(cell, failure(f"no result of {cell.name}"))
+def _results(
+    needs: Mapping[str, Need], program: Program, results: Mapping[Cell, CellResult], view: View
+) -> Found:
+    cells = {name: view.cell(need, program.name) for name, need in needs.items()}
+    return {
+        name: results.get(cell, failure(f"no result of {cell.name}"))
+        for name, cell in cells.items()
+    }
 
 
-def _predicted_rows(spec: TableSpec, program: Program, found: Found) -> Iterator[Row]:
+def _rows(spec: TableSpec, program: Program, found: Found) -> Iterator[Row]:
     for result in found.values():
         if result.error is not None:
             yield failed_row(program.name, program.group, len(spec.columns), result.error)
