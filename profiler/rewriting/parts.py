@@ -19,6 +19,7 @@ R = Register
 
 OPEN, WRITE, CLOSE, UNLINK, MMAP, FCNTL, RENAME, EXIT_GROUP = 5, 4, 6, 10, 71, 92, 128, 188
 RT_SIGPROCMASK = 103
+GETPID, GETTID, STAT64 = 20, 143, 139
 """SPARC Linux's numbers of system calls, the same in both widths."""
 BASE = R.L2
 """The register that holds the base."""

@@ -247,6 +247,8 @@ class _Verifier:
             shutil.copytree(self._request.guest.root, self._root, symlinks=True)
         else:
             self._root.mkdir()
+        for name in _OWN_FILES:
+            (self._root / name).unlink(missing_ok=True)
         with (self._scratch / "out").open("wb") as out, (self._scratch / "err").open("wb") as err:
             yield out.fileno(), err.fileno()
 
