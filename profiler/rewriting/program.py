@@ -19,7 +19,8 @@ from profiler.code.runtime.routines import ROUTINES, Routines
 from profiler.recovery.idioms import is_restore
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
+from profiler.rewriting.copies import copy_routine
+from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.transfers import jump
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Fixup, Instruction
@@ -101,23 +102,21 @@ def copy_routines(
     }
     while True:
         entries = _entry_labels(recovered, left)
+        old = OldProgram(
+            recovered.code,
+            calls,
+            recovered.call_aliases,
+            recovered.no_return_calls,
+            partial(_label_of, entries),
+        )
         copies: dict[int, RoutineCopy] = {}
         before = len(left)
         for number, cfg in enumerate(recovered.routines):
             if number in left:
                 continue
             try:
-                copies[number] = Copier(
-                    number,
-                    cfg,
-                    contexts.of(number),
-                    emissions.get(number, _NOTHING),
-                    recovered.code,
-                    calls,
-                    recovered.call_aliases,
-                    recovered.no_return_calls,
-                    partial(_label_of, entries),
-                ).make()
+                emission = emissions.get(number, _NOTHING)
+                copies[number] = copy_routine(number, cfg, contexts.of(number), emission, old)
             except NotRewritableError as reason:
                 left[number] = str(reason)
         left |= _clashing(recovered, copies, left)
