@@ -49,6 +49,7 @@ from profiler.rewriting.parts import (
     Width,
     constant,
     find_base,
+    flush_windows,
     resolve,
     text,
     words,
@@ -62,7 +63,7 @@ from profiler.schemes.tracing.flush import (
 )
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
 from simulator.isa.sparc import O_CREAT, O_TRUNC
 
@@ -82,8 +83,6 @@ _O_WRONLY = 1
 _O_LARGEFILE = 0x40000
 _PERMISSIONS = 0o666
 _SIG_SETMASK, _SIGNAL_SET_SIZE = 4, 8  # SPARC's number
-_FLUSH_WINDOWS = 0x81580000
-_FLUSH_TRAP = 3
 _FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
 
 _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L6, R.L7
@@ -104,7 +103,7 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
         asm.mov(R.O7, _BACK),
         asm.mov(R.G1, _G1),
         *width.keep(_FLAGS),
-        _flush_windows(machine),
+        flush_windows(machine),
         *find_base(f"{DUMP}.base"),
         *_open(width),
         *_header_and_regions(width, len(header), bool(memory.dumped)),
@@ -148,12 +147,6 @@ def _entries(width: Width, trace: str | None) -> list[Part]:
         asm.ret(),
         asm.restore(),
     ]
-
-
-def _flush_windows(machine: MachineKind) -> Instruction:
-    if machine is MachineKind.SPARCV8:
-        return asm.trap_always(_FLUSH_TRAP)
-    return Instruction("flushw", _FLUSH_WINDOWS)
 
 
 def _block_signals(width: Width) -> list[Part]:

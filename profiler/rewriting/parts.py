@@ -24,6 +24,8 @@ GETPID, GETTID, STAT64 = 20, 143, 139
 BASE = R.L2
 """The register that holds the base."""
 _REFERENCE_SIZE = 3
+_FLUSH_WINDOWS = 0x81580000
+_FLUSH_TRAP = 3
 
 
 @dataclass(frozen=True)
@@ -95,6 +97,13 @@ class Width:
         if self.machine is MachineKind.SPARCV8:
             return []
         return [asm.write_state(flags, 0, "%ccr")]
+
+
+def flush_windows(machine: MachineKind) -> Instruction:
+    """Return what stores all windows but the current one on the stack."""
+    if machine is MachineKind.SPARCV8:
+        return asm.trap_always(_FLUSH_TRAP)
+    return Instruction("flushw", _FLUSH_WINDOWS)
 
 
 def constant(value: int, register: Register) -> list[Item]:
