@@ -25,8 +25,10 @@ def signal_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int
     All system calls succeed, and write all at once.
     """
     items = [*signal_items(machine, memory), *dump_items(machine, memory, header)]
+    own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()
-    return steps(items, HANDLE, (*last, *dump_outcomes(machine, memory, frames)), OVER)
+    outcomes = dump_outcomes(machine, memory, frames, False)
+    return steps(items, HANDLE, (*own, *last, *outcomes), OVER)
 
 
 @cache

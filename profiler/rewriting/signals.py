@@ -40,6 +40,7 @@ from profiler.rewriting.parts import (
     resolve,
     words,
 )
+from profiler.rewriting.processes import leave_to_the_process
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -53,8 +54,8 @@ HANDLE = "simprof.signal"
 ACTION = "simprof.sigaction"
 OVER = f"{HANDLE}.over"
 """The label behind the system call that ends the program."""
-STOPPED = f"{HANDLE}.stopped"
-"""The label of the address that the stack has where the handler was called."""
+LEAVE = f"{HANDLE}.leave"
+"""The label to which the handler goes where nothing is to be written."""
 
 _SIGKILL = 9
 FATAL = tuple(
@@ -173,10 +174,13 @@ def _handle(width: Width, trace: str | None) -> list[Part]:
         asm.arithmetic("or", R.O7, 1, R.O7),
         asm.mov(sig, R.O0),
         save_smallest_frame(width.machine),
+        asm.mov(EXIT_GROUP, R.L0),
+        *leave_to_the_process(width, R.L0, LEAVE, HANDLE),
         *block_signals(width),
         *(last_tokens(trace) if trace else []),
         asm.call(BODY),
         asm.nop(),
+        Label(LEAVE),
         *_to_default(width, sig),
         *_die(width, sig),
     ]

@@ -1,4 +1,4 @@
-"""What a software trap of the program is to rewriting: does it end the program, or act on signals?"""
+"""What a software trap is to rewriting: does it end the program, or say what a signal does?"""
 
 from __future__ import annotations
 
