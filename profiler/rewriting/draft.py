@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from profiler.code.context import RoutineContext
@@ -81,18 +81,18 @@ class OldProgram:
         Addresses of `call .+8`.
     final
         Addresses of calls and traps behind which nothing executes.
-    open_jumps
-        Addresses of jumps of which only a run shows where they lead.
     label_of
         Old address -> label of what is entered there: a copy's, or the old code's.
+    unsure
+        Jumps -> where one run has shown them to lead, and others may not.
     """
 
     code: CodeImage
     calls: CallPlaces
     pc_reads: frozenset[int]
     final: frozenset[int]
-    open_jumps: frozenset[int]
     label_of: Callable[[int], str]
+    unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""
