@@ -4,6 +4,7 @@
     python -m tools.verify_programs wcet                     one suite
     python -m tools.verify_programs spec-like lua mawk/32    some of its programs
     python -m tools.verify_programs --modes pp,qpt2 --on emulator
+    python -m tools.verify_programs --each 2                 two modes a program, in turn
 
 The programs are those of the suites `wcet` and `spec-like` (`simprof suite build`), each with its
 input for training, and as `compiled` those of tests/programs/exact in all ways that the tests
@@ -101,6 +102,13 @@ def of_suite(name: str, names: Sequence[str], stripped: bool) -> Iterator[Case]:
                 )
 
 
+def in_turn(modes: Sequence[str], each: int | None, number: int) -> Sequence[str]:
+    """Return the modes of a program: `each` of them, from where the last program's ended."""
+    if each is None or each >= len(modes):
+        return modes
+    return [modes[(number * each + k) % len(modes)] for k in range(each)]
+
+
 def verified(case: Case, modes: Sequence[str], ways: Sequence[str]) -> Verification:
     """Verify one program."""
     with scratch_directory("simprof-verify-programs-") as scratch:
@@ -125,6 +133,7 @@ def row(case: Case, modes: Sequence[str], ways: Sequence[str]) -> Row:
     started = time.perf_counter()
     base = left = routines_left = 0
     rewriting: dict[str, float] = {}
+    differences: dict[str, tuple[str, ...]]
     try:
         result = verified(case, modes, ways)
     except SimulatorError as error:
@@ -158,8 +167,8 @@ def describe(found: Row) -> Iterator[str]:
     cost = f"{100 * min(shares):.2f}-{100 * max(shares):.2f} %" if shares else "-"
     yield (
         f"{name:34} {found.base:>13,}  rewriting {cost:>16}  left {found.routines_left:>3}"
-        f" {100 * found.left:6.2f} %  differences in {len(found.differences):>2} modes"
-        f" {found.seconds:7.1f} s"
+        f" {100 * found.left:6.2f} %  {len(found.rewriting):>2} modes,"
+        f" {len(found.differences):>2} differ {found.seconds:7.1f} s"
     )
     for mode, lines in found.differences.items():
         yield from (f"    {mode}: {line}" for line in lines[:6])
@@ -171,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("group", nargs="?", choices=GROUPS, help="only these programs")
     parser.add_argument("name", nargs="*", help="only these: NAME or NAME/WIDTH")
     parser.add_argument("--modes", type=lambda text: text.split(","), default=planned_modes())
+    parser.add_argument("--each", type=int, metavar="N", help="N of the modes a program, in turn")
     parser.add_argument("--on", type=lambda text: text.split(","), default=WAYS)
     parser.add_argument("--strip", action="store_true", help="without symbols, too")
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -180,7 +190,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with scratch_directory("simprof-verify-compiled-") as scratch:
         for group in [options.group] if options.group else GROUPS:
             for case in cases(group, options.name, scratch, stripped=options.strip):
-                rows.append(row(case, options.modes, options.on))
+                modes = in_turn(options.modes, options.each, len(rows))
+                rows.append(row(case, modes, options.on))
                 for line in describe(rows[-1]):
                     print(line, flush=True)
     if options.json:

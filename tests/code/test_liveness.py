@@ -15,7 +15,7 @@ from profiler.recovery.recovery import recover
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simulator.isa.assembly import Item, Label
 from simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of, program_of
 
@@ -96,14 +96,8 @@ def test_frame_that_is_made_in_two_steps(machine: MachineKind) -> None:
 
 
 def test_saves_of_different_frames_have_no_one_size() -> None:
-    body = code(
-        asm.cmp(R.O0, 0),
-        asm.branch("e", "other"),
-        asm.nop(),
-        *windowed(),
-        "other",
-        *windowed(-192),
-    )
+    test = code(asm.cmp(R.O0, 0), asm.branch("e", "other"), asm.nop())
+    body = [*test, *windowed(), Label("other"), *windowed(-192)]
     context = Assembled({"main": body, "leaf": leaf()}).context("main")
     assert context.analysis is not None
     assert context.analysis.frames.frame_size is None
