@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from profiler.code.context import RoutineContext
@@ -80,6 +80,8 @@ class OldProgram:
         Addresses of calls and traps behind which nothing executes.
     label_of
         Old address -> label of what is entered there: a copy's, or the old code's.
+    unsure
+        Jumps -> where one run has shown them to lead, and others may not.
     """
 
     code: CodeImage
@@ -87,6 +89,7 @@ class OldProgram:
     pc_reads: frozenset[int]
     final: frozenset[int]
     label_of: Callable[[int], str]
+    unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""

@@ -31,6 +31,7 @@ from profiler.rewriting.program import (
     size_of,
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
+from profiler.rewriting.refusals import refusal_items
 from profiler.rewriting.startup import START, original_auxiliary, start_items
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
@@ -62,7 +63,9 @@ class Order:
     edge_counts, weights
         Those that guide plans, by routine number (`recipe.Recipe`).
     foreseen
-        Whether a run has shown where indirect jumps go whose targets the code does not tell.
+        Whether the run to come is one that has been seen, so that it is known where indirect jumps
+        go whose targets the code does not tell. If not, `discoveries` has what other runs have
+        shown, and copies test whether jumps lead elsewhere.
     """
 
     recovered: RecoveredProgram
@@ -126,13 +129,18 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     program = recovered.program
     _refuse_writable_code(program)
     codes, plans = _codes(order)
-    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen)
+    shown = order.discoveries.indirect_targets
+    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen, shown=shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = _memory(program, plans, codes)
     regions = program_memory(plans).regions
 
     def items(head: bytes) -> list[Item]:
-        more = [*start_items(program.machine, memory), *dump_items(program.machine, memory, head)]
+        more = [
+            *start_items(program.machine, memory),
+            *dump_items(program.machine, memory, head),
+            *refusal_items(program.machine),
+        ]
         return program_items(recovered, copies, more, scheme.code().routines)
 
     base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM

@@ -7,7 +7,7 @@ dump code. Of the old code, one word changes at each place that can be reached b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -85,15 +85,20 @@ def copy_routines(
     codes: Mapping[int, RoutineCode],
     *,
     foreseen: bool = True,
+    shown: Iterable[tuple[int, int]] = (),
 ) -> Copies:
     """Copy all routines that can be copied, those in `codes` with the code of a scheme.
 
-    Without a run that has shown where indirect jumps go (`foreseen`), routines are left alone that
-    may jump into themselves by such a jump: they would execute old code, and not be counted.
+    Where the run to come has not been seen (`foreseen`), routines are left alone that may jump into
+    themselves by a jump of which nothing tells where it leads: they would execute old code, and not
+    be counted. If another run has shown that, `shown` has (jump, target), and the copy tests before
+    the jump whether it leads to one of these.
     """
     left: dict[int, str] = dict(_not_copied(recovered))
+    unsure: dict[int, frozenset[int]] = {}
     if not foreseen:
-        left |= _unforeseen(recovered, contexts)
+        unforeseen, unsure = _unforeseen(recovered, contexts, shown)
+        left |= unforeseen
     calls = CallPlaces(recovered)
     emissions = {
         number: emit(recovered.routines[number], contexts.of(number), code)
@@ -108,6 +113,7 @@ def copy_routines(
             recovered.call_aliases,
             recovered.no_return_calls,
             partial(_label_of, entries),
+            unsure,
         )
         copies: dict[int, RoutineCopy] = {}
         before = len(left)
@@ -139,23 +145,35 @@ def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
     return found
 
 
-def _unforeseen(recovered: RecoveredProgram, contexts: ProgramContexts) -> dict[int, str]:
-    """Return routines with jumps that may lead anywhere in them.
+def _unforeseen(
+    recovered: RecoveredProgram, contexts: ProgramContexts, shown: Iterable[tuple[int, int]]
+) -> tuple[dict[int, str], dict[int, frozenset[int]]]:
+    """Return routines with jumps that may lead anywhere in them, and jumps that a run has shown.
 
     A jump that closes its routine's window in the delay slot leaves the routine.
     """
-    found = {}
+    targets: dict[int, frozenset[int]] = {}
+    for jump_at, target in shown:
+        targets[jump_at] = targets.get(jump_at, frozenset()) | {target}
+    left: dict[int, str] = {}
+    unsure: dict[int, frozenset[int]] = {}
     for number, cfg in enumerate(recovered.routines):
         analysis = contexts.of(number).analysis
-        for block in cfg.indirect if analysis is not None else ():
-            code = analysis.liveness.blocks[block] if analysis is not None else None
-            if code is None or code.kind is not TransferKind.JUMP or code.transfer is None:
+        if analysis is None:
+            continue
+        for block in cfg.blocks:
+            code = analysis.liveness.blocks[block.id]
+            if block.is_slot or code.kind is not TransferKind.JUMP or code.transfer is None:
                 continue
-            jump_at = cfg.blocks[block].start + 4 * code.transfer
+            jump_at = block.start + 4 * code.transfer
             slot = recovered.code.lists.words[recovered.code.index(jump_at + 4)]
-            if jump_at in recovered.unresolved_jumps and not is_restore(slot):
-                found[number] = f"nothing tells where the jump at {jump_at:#x} leads"
-    return found
+            if jump_at not in recovered.unresolved_jumps or is_restore(slot):
+                continue
+            if jump_at in targets:
+                unsure[jump_at] = targets[jump_at]
+            else:
+                left[number] = f"nothing tells where the jump at {jump_at:#x} leads"
+    return left, unsure
 
 
 def _label_of(entries: Mapping[int, str], address: int) -> str:
