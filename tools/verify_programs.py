@@ -186,7 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", type=Path, metavar="FILE")
     options = parser.parse_args(arguments)
     kernel_cache.ensure()
-    rows = []
+    rows: list[Row] = []
     with scratch_directory("simprof-verify-compiled-") as scratch:
         for group in [options.group] if options.group else GROUPS:
             for case in cases(group, options.name, scratch, stripped=options.strip):
