@@ -26,6 +26,8 @@ class RoutineCopy:
     ----------
     items
         Its code; labels begin with the routine's number.
+    tables
+        Jump tables of its own; each begins at a multiple of `jumps.TABLE_ALIGNMENT`.
     charges
         What it executes beside the program's and the scheme's instructions.
     redirects
@@ -44,6 +46,7 @@ class RoutineCopy:
     """
 
     items: list[Item] = field(default_factory=list)
+    tables: list[list[Item]] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     redirects: dict[int, str] = field(default_factory=dict)
     returns: set[int] = field(default_factory=set)
@@ -78,6 +81,8 @@ class OldProgram:
         Addresses of `call .+8`.
     final
         Addresses of calls and traps behind which nothing executes.
+    open_jumps
+        Addresses of jumps of which only a run shows where they lead.
     label_of
         Old address -> label of what is entered there: a copy's, or the old code's.
     unsure
@@ -88,6 +93,7 @@ class OldProgram:
     calls: CallPlaces
     pc_reads: frozenset[int]
     final: frozenset[int]
+    open_jumps: frozenset[int]
     label_of: Callable[[int], str]
     unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
 

@@ -38,6 +38,7 @@ def copy_of(
         CallPlaces(recovered),
         recovered.call_aliases,
         recovered.no_return_calls,
+        frozenset(recovered.unresolved_jumps),
         "to.{:x}".format,
     )
     nothing = Emission({}, {}, ())
