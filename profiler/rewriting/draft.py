@@ -26,6 +26,8 @@ class RoutineCopy:
     ----------
     items
         Its code; labels begin with the routine's number.
+    tables
+        Jump tables of its own; each begins at a multiple of `jumps.TABLE_ALIGNMENT`.
     charges
         What it executes beside the program's and the scheme's instructions.
     redirects
@@ -47,6 +49,7 @@ class RoutineCopy:
     """
 
     items: list[Item] = field(default_factory=list)
+    tables: list[list[Item]] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     redirects: dict[int, str] = field(default_factory=dict)
     returns: set[int] = field(default_factory=set)

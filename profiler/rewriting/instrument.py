@@ -148,10 +148,11 @@ def instrument(order: Order, original: bytes) -> Instrumented:
         ]
         return program_items(recovered, copies, more, scheme.code().routines)
 
-    base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
+    left = tuple(number for number in plans if number in copies.left)
+    base = _room(program, items, _header(order, plans, regions, CopyMap(), left)) + HEADER_ROOM
     # nothing lies behind the header: the copies are where they are, whatever it says
     before = place_program(copies, items(b""), base)
-    head = _header(order, plans, regions, _copy_map(before))
+    head = _header(order, plans, regions, _copy_map(before), left)
     rewritten = place_program(copies, items(head), base)
     file = extend(
         original,
@@ -185,7 +186,11 @@ def _refuse_writable_code(program: Program) -> None:
 
 
 def _header(
-    order: Order, plans: Mapping[int, PlacedPlan], regions: Sequence[Region], copies: CopyMap
+    order: Order,
+    plans: Mapping[int, PlacedPlan],
+    regions: Sequence[Region],
+    copies: CopyMap,
+    left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.recovered.program, order.setting
     recipe = Recipe(
@@ -197,6 +202,7 @@ def _header(
         weights=order.weights,
         copies=copies,
         words={number: plan.layout.words for number, plan in plans.items() if _needs_words(plan)},
+        left=left,
     )
     return header(
         file=str(program.path),
