@@ -1,4 +1,4 @@
-/* Ends by signals, without a C library: its first argument says how. What it finds installed is
+/* Ends by signals, without a C library: its first argument says how, or HOW. What it finds installed is
  * written to standard output.
  *
  *   0 abort   1 SIGTERM, 2 SIGUSR1 to itself   3 store to address 0   4 division by 0
@@ -142,7 +142,11 @@ static apart void deep(int depth, int how)
 
 int main(int count, char **arguments)
 {
+#ifdef HOW
+    int how = HOW;
+#else
     int how = arguments[1][0] > '9' ? arguments[1][0] - 'a' + 10 : arguments[1][0] - '0';
+#endif
     action given = {0}, before;
 
     if (how < 8)

@@ -18,6 +18,7 @@ from profiler.rewriting.guest_memory import Memory
 from profiler.rewriting.instrument import instrument
 from profiler.rewriting.orders import order_of
 from profiler.rewriting.qemu import EMULATORS
+from profiler.rewriting.reading import read_profile
 from profiler.rewriting.signal_cost import action_cost
 from profiler.rewriting.signals import ACTION, CHOICES, FATAL, call_site, signal_items
 from profiler.rewriting.verify import EMULATOR
@@ -25,7 +26,11 @@ from profiler.rewriting.walk import steps
 from profiler.session.session import observe
 from simulator.binary import elf
 from simulator.binary.program import MachineKind
+from simulator.errors import UsageError
 from simulator.isa.sparc import SIGNALS
+from tests.rewriting.test_read_back import run_instrumented
+from tests.rewriting.test_reading import compare, waiting
+from tests.rewriting.test_reading import observe as observe_run
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 
 Compile = Callable[..., Path]
@@ -162,3 +167,29 @@ def test_a_signal_that_whoever_started_the_program_ignores(
     process.communicate(b"x", timeout=60)
     assert process.returncode == 4
     assert load(tmp_path / "simprof.out").frames[0][0] & 1 == 0
+
+
+# --- reading
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("how", ["0", "2", "8"])
+def test_a_profile_is_read_back(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
+    """The program sends itself a signal, in calls under way; it has no other arguments."""
+    run = observe_run(
+        compile_c(PROGRAM, flags=(*BARE, f"-DHOW={how}"), width=width), ["pp", "qpt2", "naive"]
+    )
+    assert "deep" in waiting(run) or how == "8"
+    for name in ("qpt2", "naive"):
+        read = read_profile(load(run_instrumented(run, name, tmp_path)))
+        compare(read, run.simulated(name))
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_fault_within_a_block_is_refused(compile_c: Compile, tmp_path: Path, width: str) -> None:
+    run = observe_run(compile_c(PROGRAM, flags=(*BARE, "-DHOW=3"), width=width), ["qpt2"])
+    counters = load(run_instrumented(run, "qpt2", tmp_path))
+    with pytest.raises(UsageError, match="a signal ended the program within a block"):
+        read_profile(counters)
