@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import pytest
 
@@ -11,7 +10,8 @@ from profiler.code.context import ProgramContexts
 from profiler.code.emission import Emission
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
+from profiler.rewriting.copies import copy_routine
+from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.program import copy_routines
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -33,17 +33,15 @@ def copy_of(
     made = Assembled(routines, machine)
     recovered = made.recovered
     number = [cfg.name for cfg in recovered.routines].index(name)
-    return Copier(
-        number,
-        recovered.routines[number],
-        made.context(name),
-        Emission({}, {}, ()),
+    old = OldProgram(
         recovered.code,
         CallPlaces(recovered),
         recovered.call_aliases,
         recovered.no_return_calls,
-        partial("to.{:x}".format),
-    ).make()
+        "to.{:x}".format,
+    )
+    nothing = Emission({}, {}, ())
+    return copy_routine(number, recovered.routines[number], made.context(name), nothing, old)
 
 
 def shape(copy: RoutineCopy) -> list[str]:
