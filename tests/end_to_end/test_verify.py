@@ -9,7 +9,7 @@ import pytest
 
 from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.rewriting.verify import EMULATOR
-from tests.end_to_end.test_exact_programs import PROGRAMS
+from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
 from tests.support.verifying import EVERYWHERE, check_verified, verified
@@ -118,10 +118,16 @@ def test_more_random_programs_are_as_predicted(
         ("switching.c", "v8plus", ("-O2",)),
         ("arithmetic.c", "v9", ("-O2",)),
         ("arithmetic.c", "v8plus", ("-O2",)),
+        ("exceptions.cc", "v9", ("-O2",)),
+        ("exceptions.cc", "v8plus", ("-O2",)),
+        ("unwinding.cc", "v9", ("-O0",)),
+        ("unwinding.cc", "v8plus", ("-O2",)),
     ],
 )
 def test_compiled_program_is_as_predicted(
     compile_c: Compile, tmp_path: Path, source: str, width: str, flags: tuple[str, ...]
 ) -> None:
-    built = compile_c(PROGRAMS / source, flags, width=width)
+    built = compile_c(
+        PROGRAMS / source, flags, width=width, language=LANGUAGES[Path(source).suffix]
+    )
     check_verified(verified(built, tmp_path, modes=["pp", "qpt2"]))
