@@ -71,6 +71,7 @@ def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
     ways = EVERYWHERE if (seed + seed // 5) % 5 == 0 else (EMULATOR,)
     result = verified(built, directory, ways=ways, options=OPTIONS[seed % 7])
     check_verified(result, ways)
+    assert [left for mode in result.modes for left in mode.left] == []
 
 
 @pytest.mark.toolchain
