@@ -84,7 +84,7 @@ def test_random_program_is_as_predicted(compile_c: Compile, tmp_path: Path, seed
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(150))
+@pytest.mark.seeds(range(300))
 def test_more_random_programs_are_as_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
