@@ -43,6 +43,9 @@ class RoutineCopy:
         Old address by which the routine is entered -> (label, ENTRY edge).
     endings
         Blocks that end the program by a system call.
+    actions
+        Old address of a trap -> instructions more each time that its system call, whose number
+        the code does not tell, acts on signals.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -54,6 +57,7 @@ class RoutineCopy:
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
     endings: list[int] = field(default_factory=list)
+    actions: dict[int, int] = field(default_factory=dict)
 
     def redirect(self, address: int, label: str) -> None:
         """Lead from an old address to a label.
