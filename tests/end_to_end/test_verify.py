@@ -84,6 +84,7 @@ def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
     ways = EVERYWHERE if (seed + seed // 5) % 5 == 0 else (EMULATOR,)
     result = verified(built, directory, ways=ways, options=OPTIONS[seed % 7])
     check_verified(result, ways)
+    assert [left for mode in result.modes for left in mode.left] == []
 
 
 @pytest.mark.toolchain
@@ -96,7 +97,7 @@ def test_random_program_is_as_predicted(compile_c: Compile, tmp_path: Path, seed
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(150))
+@pytest.mark.seeds(range(300))
 def test_more_random_programs_are_as_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:

@@ -17,7 +17,7 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
-from tests.support.random_programs import _START as PRELUDE
+from tests.support.random_programs import BEGINNING as PRELUDE
 
 Compile = Callable[..., Path]
 CAPTURE = pytest.CaptureFixture[str]
