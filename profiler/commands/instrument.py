@@ -18,6 +18,7 @@ from simulator.errors import UsageError
 if TYPE_CHECKING:
     from profiler.rewriting.instrument import Instrumented
 
+NEEDS_ALL = "a trace needs all routines: leave out --routine, --exclude and --user-only"
 _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 
 
@@ -77,6 +78,9 @@ def instrument_command(
     options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
     if options.STANDARD_STREAM in (output, report):
         raise UsageError("only --json can write to stdout (-): name a file")
+    selection = shared_options.selection(chosen)
+    if registry.definition(mode).writes_trace and not selection.is_all:
+        raise UsageError(f"{mode}: {NEEDS_ALL}")
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if registry.definition(mode).guided and scheme.edge_profile is None and not is_run:
         raise UsageError(
@@ -86,7 +90,7 @@ def instrument_command(
     from profiler.profiles.output import write_atomically
     from profiler.reports import instrument_report
 
-    setting, selection = Setting(mode, mode, scheme), shared_options.selection(chosen)
+    setting = Setting(mode, mode, scheme)
     made = (
         _after_run(elf, arguments, setting, selection, chosen)
         if is_run

@@ -15,6 +15,7 @@ from profiler.request.request import RunRequest, Selection, Setting
 from profiler.rewriting.instrument import Instrumented, Order, instrument
 from profiler.rewriting.orders import UNFINISHED, order_of
 from profiler.rewriting.recipe import counts_of
+from profiler.rewriting.shared_targets import shared_targets
 from profiler.schemes.registry import definition
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
 from profiler.session.session import observe
@@ -32,6 +33,9 @@ def instrument_after_run(request: RunRequest) -> Instrumented:
     """
     original = _content(request.program)
     observation = observe(request, (request.setting,))
+    seen = shared_targets(observation.program, observation.discoveries)
+    if seen != observation.discoveries:
+        observation = observe(request, (request.setting,), seen)
     result = observation.result
     if result.reason in UNFINISHED:
         raise UsageError(

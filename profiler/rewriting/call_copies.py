@@ -80,19 +80,23 @@ class CallCopies:
         return (self._draft.block(back.target).start - block.end) >> 2
 
     @cached_property
+    def returned_to(self) -> frozenset[int]:
+        """Old addresses to which calls return that are made with their old return address."""
+        draft = self._draft
+        return frozenset(
+            draft.block(edge.target).start
+            for edge in draft.cfg.edges
+            if edge.kind is EdgeKind.CALL_RETURN
+            and self._staying(draft.block(edge.source)) is not None
+        )
+
+    @cached_property
     def _entered(self) -> frozenset[int]:
         """Old addresses to which control comes from unknown places, or back from old calls."""
         draft = self._draft
-        places = {
-            edge.target
-            for edge in draft.cfg.edges
-            if edge.kind in (EdgeKind.ENTRY, EdgeKind.SWITCH)
-            or (
-                edge.kind is EdgeKind.CALL_RETURN
-                and self._staying(draft.block(edge.source)) is not None
-            )
-        }
-        return frozenset(draft.block(block).start for block in places)
+        kinds = (EdgeKind.ENTRY, EdgeKind.SWITCH)
+        places = {edge.target for edge in draft.cfg.edges if edge.kind in kinds}
+        return self.returned_to | {draft.block(block).start for block in places}
 
     def _moved(self, block: Block, address: int, kind: TransferKind, direct: int) -> None:
         """Call from the copy: the return address is new."""

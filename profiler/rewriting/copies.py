@@ -21,6 +21,7 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.frames import is_save, larger_save, more_room
 from profiler.rewriting.jump_checks import write_check
+from profiler.rewriting.jumps import Jumps
 from profiler.rewriting.landings import Landings
 from profiler.rewriting.placing import SchemeCode
 from profiler.rewriting.transfers import constant, jump, raw, reads_pc
@@ -65,7 +66,18 @@ class _Copier:
         self._landings = Landings(draft, self._scheme)
         self._calls = CallCopies(draft, self._landings)
         words = [draft.word(a) for b in draft.cfg.blocks for a in range(b.start, b.end, 4)]
+        self._jumps = Jumps(draft, self._scheme, self._ways_in())
         self._growth = more_room(words, draft, emission, len(self._landings.words))
+
+    def _ways_in(self) -> dict[int, str | None]:
+        """Return where the routine's entries and return points lead, by old address."""
+        entries = [
+            (e, block) for block in self._cfg.blocks for e in self._draft.entry_edges(block.id)
+        ]
+        ways: dict[int, str | None] = {
+            block.start: self._landings.way_in(edge, block.id) for edge, block in entries
+        }
+        return ways | dict.fromkeys(self._calls.returned_to)
 
     def make(self) -> RoutineCopy:
         """Return the copy."""
@@ -147,9 +159,11 @@ class _Copier:
             write_trap(self._draft, self._landings, block, address)
         elif kind in (TransferKind.COMPARE_BRANCH, TransferKind.TRAP_RETURN):
             raise NotRewritableError(f"the instruction at {address:#x} is not understood")
-        else:
+        elif kind is TransferKind.JUMP:
             if address in self._draft.program.unsure:
                 write_check(self._draft, block, address, self._draft.program.unsure[address])
+            self._jumps.write(block, address)
+        else:
             word = self._draft.word(address)
             self._draft.emit(raw(word), *delay_slot(self._draft, address, kind))
 
@@ -213,12 +227,8 @@ class _Copier:
 
     def _lead_from_old_code(self) -> None:
         """Lead the targets of jump tables, and the entries, from their old places to the copies."""
-        draft, copy = self._draft, self._draft.copy
-        for edge in self._cfg.edges:
-            if edge.kind is EdgeKind.SWITCH:
-                label = self._scheme.way_along(edge.id, edge.target)
-                copy.redirect(draft.block(edge.target).start, label)
-                draft.charge(Cause.JUMP_TABLES, 1, edge=edge.id)
+        copy = self._draft.copy
+        self._jumps.lead_from_old_code()
         for address, (label, _) in copy.entries.items():
             if address not in copy.returns:  # there the test of landings tells
                 copy.redirect(address, label)

@@ -26,6 +26,8 @@ class RoutineCopy:
     ----------
     items
         Its code; labels begin with the routine's number.
+    tables
+        Jump tables of its own; each begins at a multiple of `jumps.TABLE_ALIGNMENT`.
     charges
         What it executes beside the program's and the scheme's instructions.
     redirects
@@ -41,9 +43,13 @@ class RoutineCopy:
         Old address by which the routine is entered -> (label, ENTRY edge).
     endings
         Blocks that end the program by a system call.
+    actions
+        Old address of a trap -> instructions more each time that its system call, whose number
+        the code does not tell, acts on signals.
     """
 
     items: list[Item] = field(default_factory=list)
+    tables: list[list[Item]] = field(default_factory=list)
     charges: list[Charge] = field(default_factory=list)
     redirects: dict[int, str] = field(default_factory=dict)
     returns: set[int] = field(default_factory=set)
@@ -51,6 +57,7 @@ class RoutineCopy:
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
     endings: list[int] = field(default_factory=list)
+    actions: dict[int, int] = field(default_factory=dict)
 
     def redirect(self, address: int, label: str) -> None:
         """Lead from an old address to a label.

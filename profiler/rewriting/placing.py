@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
 
 from profiler.code.emission import Emission, Piece, Stub
 from profiler.code.places import find_place
@@ -12,6 +15,12 @@ from profiler.graphs.cfg import Block, EdgeKind
 from profiler.rewriting.draft import Draft, NotRewritableError
 from simulator.isa.assembler import Instruction
 from simulator.isa.assembly import Item, Label
+from simulator.isa.effects import effects
+
+
+def named_by(words: Sequence[int]) -> int:
+    """Return the registers that instructions mention (mask as in `simulator.isa.effects`)."""
+    return int(np.bitwise_or.reduce(effects(np.array(words, dtype=np.uint32)).names, initial=0))
 
 
 class SchemeCode:
@@ -45,6 +54,11 @@ class SchemeCode:
                     self._heads[edge.id].append(piece)
                 else:
                     self._tails[edge.source].append(piece)
+
+    @cached_property
+    def named(self) -> int:
+        """Every register that the code mentions."""
+        return named_by([i.word for p in self._emission.pieces for i in p.snippet.instructions])
 
     # -- labels
 

@@ -21,6 +21,7 @@ from profiler.recovery.recovery import RecoveredProgram
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import copy_routine
 from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
+from profiler.rewriting.jumps import TABLE_ALIGNMENT
 from profiler.rewriting.transfers import jump
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Fixup, Instruction
@@ -233,11 +234,24 @@ def program_items(
         items += routine(machine)
     for copy in copies.routines.values():
         items += copy.items
+    items += _aligned(items, [t for copy in copies.routines.values() for t in copy.tables])
     items += more
     names = {f"entry.{address:x}": label for address, label in copies.entries.items()}
     entry = recovered.program.entry
     names["simprof.entry"] = copies.entries.get(entry, f"old.{entry:x}")
     return [_renamed(item, names) for item in items]
+
+
+def _aligned(before: Sequence[Item], tables: Sequence[Sequence[Item]]) -> list[Item]:
+    """Return jump tables, each at a multiple of `TABLE_ALIGNMENT`; `before` is in front of them."""
+    items: list[Item] = []
+    position = size_of(before)
+    for table in tables:
+        gap = -position % TABLE_ALIGNMENT
+        items += [Instruction(".word 0", 0)] * (gap >> 2)
+        items += table
+        position += gap + size_of(table)
+    return items
 
 
 def place_program(copies: Copies, items: Sequence[Item], base: int) -> Rewritten:
