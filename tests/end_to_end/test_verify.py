@@ -71,6 +71,45 @@ def test_words_in_large_frames_are_nobody_elses(
     check_verified(verified(built, tmp_path, modes=["calls", "pp"]))
 
 
+LEFT_ALONE = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        set 5000, %l0
+1:      call strange
+         mov %l0, %o0
+        subcc %l0, 1, %l0
+        bne 1b
+         nop
+        clr %o0
+        mov 1, %g1
+        ta 0x6d
+         nop
+        .size _start, .-_start
+        .type strange, #function
+strange: andcc %o0, 3, %g0
+        bne 1f
+         nop
+        add %o0, 1, %o0
+1:      ba 2f
+         rd %pc, %g1
+2:      retl
+         nop
+        .size strange, .-strange
+"""
+"""A routine that cannot be copied, as a delay slot reads the program counter."""
+
+
+@pytest.mark.toolchain
+def test_flushes_of_a_trace_that_lacks_a_routine(compile_c: Compile, tmp_path: Path) -> None:
+    """The buffer is full less often than where the whole trace is written."""
+    built = compile_c(LEFT_ALONE, ("-nostdlib",), language="asm")
+    result = verified(built, tmp_path, modes=["witness", "bits"], ways=(EMULATOR,))
+    assert [[left.routine for left in mode.left] for mode in result.modes] == [["strange"]] * 2
+    check_verified(result, (EMULATOR,))
+
+
 # --- random programs
 
 

@@ -101,6 +101,19 @@ def test_a_call_of_a_thunk_stays_at_its_place() -> None:
     assert [(c.cause, c.instructions) for c in copy.charges] == [(Cause.PROGRAM_COUNTERS, 1)] * 2
 
 
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_callee_that_skips_a_word_returns_to_the_old_code(is_marked: bool) -> None:
+    """Unless that word says that it will, as behind 32-bit calls of functions with structures."""
+    mark = Instruction("unimp 8", 8)
+    main = code(
+        asm.arithmetic("save", R.SP, -96, R.SP), asm.call("skipper"), asm.nop(),
+        *[mark] * is_marked, asm.ret(), asm.restore(),
+    )  # fmt: skip
+    skipper = code(asm.jmpl(R.O7, 12, R.G0), asm.nop())
+    copy = copy_of({"main": main, "skipper": skipper}, "main", V8)
+    assert list(copy.kept_calls) == ([] if is_marked else [BASE + 4])
+
+
 @pytest.mark.parametrize("machine", [MachineKind.SPARCV9, V8])
 def test_code_that_reads_the_program_counter_gets_the_old_one(machine: MachineKind) -> None:
     main = code(
