@@ -43,6 +43,9 @@ class RoutineCopy:
         Old address by which the routine is entered -> (label, ENTRY edge).
     endings
         Blocks that end the program by a system call.
+    actions
+        Old address of a trap -> instructions more each time that its system call, whose number
+        the code does not tell, acts on signals.
     """
 
     items: list[Item] = field(default_factory=list)
@@ -54,6 +57,7 @@ class RoutineCopy:
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
     endings: list[int] = field(default_factory=list)
+    actions: dict[int, int] = field(default_factory=dict)
 
     def redirect(self, address: int, label: str) -> None:
         """Lead from an old address to a label.
@@ -81,8 +85,6 @@ class OldProgram:
         Addresses of `call .+8`.
     final
         Addresses of calls and traps behind which nothing executes.
-    open_jumps
-        Addresses of jumps of which only a run shows where they lead.
     label_of
         Old address -> label of what is entered there: a copy's, or the old code's.
     unsure
@@ -93,7 +95,6 @@ class OldProgram:
     calls: CallPlaces
     pc_reads: frozenset[int]
     final: frozenset[int]
-    open_jumps: frozenset[int]
     label_of: Callable[[int], str]
     unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
 

@@ -8,8 +8,8 @@ whose programs cannot put it back).
 Steps
 -----
 1. `leave_to_the_process`, at the exit: forked children and threads write nothing (`processes`).
-2. `_block_signals`, at the exit: no handler counts, or ends the program, while the file is written.
-   `_last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
+2. `block_signals`, at the exit: no handler counts, or ends the program, while the file is written.
+   `last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
    descriptor that the program closed loses it.
 3. `choose_file`: a device is written itself (`processes`).
    `_header_and_regions`: the header, then the regions of memory.
@@ -42,6 +42,8 @@ from profiler.rewriting.parts import (
     OPEN,
     RENAME,
     RT_SIGPROCMASK,
+    SIG_SETMASK,
+    SIGNAL_SET_SIZE,
     UNLINK,
     WRITE,
     Part,
@@ -71,18 +73,19 @@ R = Register
 
 EXIT = "simprof.exit"
 DUMP = "simprof.dump"
+BODY = f"{DUMP}.body"
+"""The label of what all ways to write the file have in common."""
 TRAILER = b"simprof\n"
 
 OVER = f"{EXIT}.over"
 """The label behind the system call of `simprof.exit`."""
 
-_BODY, _PUT = f"{DUMP}.body", f"{DUMP}.put"
+_PUT = f"{DUMP}.put"
 _CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
 _BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
 _O_WRONLY = 1
 _O_LARGEFILE = 0x40000
 _PERMISSIONS = 0o666
-_SIG_SETMASK, _SIGNAL_SET_SIZE = 4, 8  # SPARC's number
 _FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
 
 _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L6, R.L7
@@ -99,7 +102,7 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
     width = Width(machine)
     parts: list[Part] = [
         *_entries(width, memory.trace),
-        Label(_BODY),
+        Label(BODY),
         asm.mov(R.O7, _BACK),
         asm.mov(R.G1, _G1),
         *width.keep(_FLAGS),
@@ -125,14 +128,14 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
 
 
 def _entries(width: Width, trace: str | None) -> list[Part]:
-    call: list[Part] = [asm.call(_BODY), asm.nop()]
+    call: list[Part] = [asm.call(BODY), asm.nop()]
     return [
         Label(EXIT),
         save_smallest_frame(width.machine),
         asm.mov(R.G1, _G1),
         *leave_to_the_process(width, _G1, f"{EXIT}.leave", EXIT),
-        *_block_signals(width),
-        *(_last_tokens(trace) if trace else []),
+        *block_signals(width),
+        *(last_tokens(trace) if trace else []),
         asm.mov(_G1, R.G1),
         *call,
         Label(f"{EXIT}.leave"),
@@ -149,21 +152,21 @@ def _entries(width: Width, trace: str | None) -> list[Part]:
     ]
 
 
-def _block_signals(width: Width) -> list[Part]:
+def block_signals(width: Width) -> list[Part]:
     """Block all signals; the frames' room in memory holds their set."""
     return [
         asm.sethi(FRAMES, R.O1),
         asm.mov(-1, R.O2),
         asm.store("st", R.O2, R.O1, 0),
         asm.store("st", R.O2, R.O1, 4),
-        asm.mov(_SIG_SETMASK, R.O0),
+        asm.mov(SIG_SETMASK, R.O0),
         asm.mov(0, R.O2),
-        asm.mov(_SIGNAL_SET_SIZE, R.O3),
+        asm.mov(SIGNAL_SET_SIZE, R.O3),
         *width.call(RT_SIGPROCMASK),
     ]
 
 
-def _last_tokens(trace: str) -> list[Part]:
+def last_tokens(trace: str) -> list[Part]:
     """Write what the buffer of the trace holds (step 2); a byte that has some bits counts."""
     units = TRACE_SIZE * (8 if trace == "bits" else 1)
     if trace == "bits":

@@ -33,7 +33,9 @@ def exit_cost(
     items = dump_items(machine, memory, header)
     own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()
-    return steps(items, EXIT, (*own, *last, *_outcomes(machine, memory, frames, replaces)), OVER)
+    return steps(
+        items, EXIT, (*own, *last, *dump_outcomes(machine, memory, frames, replaces)), OVER
+    )
 
 
 def dump_cost(
@@ -48,12 +50,14 @@ def dump_cost(
 
     Parameters are those of `exit_cost`.
     """
-    outcomes = _outcomes(machine, memory, frames, replaces)
+    outcomes = dump_outcomes(machine, memory, frames, replaces)
     return steps(dump_items(machine, memory, header), DUMP, outcomes)
 
 
-def _outcomes(machine: MachineKind, memory: Memory, frames: int, replaces: bool) -> Iterator[bool]:
-    """Yield the outcomes of the branches of the common part, in the order met."""
+def dump_outcomes(
+    machine: MachineKind, memory: Memory, frames: int, replaces: bool
+) -> Iterator[bool]:
+    """Yield the outcomes of the branches of what all ways to write the file have in common."""
     written = (False, False, False)
     yield from (False, True) if replaces else (True,)
     yield False

@@ -74,9 +74,19 @@ def more_room(words: Sequence[int], draft: Draft, emission: Emission, asked: int
         return 0
     more = growth(words, context, asked)
     by_sp = any(slot.base is R.SP for slot in context.free_site.slots)
-    if by_sp and (more > growth((), context) or any(map(moves_stack, words))):
+    if by_sp and (more > growth((), context) or _varies(draft)):
         raise NotRewritableError("its frames have no constant size, and code needs room there")
     return more
+
+
+def _varies(draft: Draft) -> bool:
+    """Whether something moves %sp in a frame that is complete."""
+    return any(
+        moves_stack(draft.word(block.start + 4 * position))
+        and not draft.frames.ends_frame(block.id, position)
+        for block in draft.cfg.blocks
+        for position in range(block.instructions)
+    )
 
 
 def is_save(word: int) -> bool:

@@ -9,7 +9,7 @@ prices the routines that it entered, and equal addresses make equal code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
@@ -32,7 +32,9 @@ from profiler.rewriting.program import (
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
 from profiler.rewriting.refusals import refusal_items
+from profiler.rewriting.signals import signal_items
 from profiler.rewriting.startup import START, original_auxiliary, start_items
+from profiler.rewriting.system_calls import acts_on_signals
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -132,13 +134,16 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     shown = order.discoveries.indirect_targets
     copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen, shown=shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
-    memory = _memory(program, plans, codes)
+    memory = replace(
+        _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)
+    )
     regions = program_memory(plans).regions
 
     def items(head: bytes) -> list[Item]:
         more = [
             *start_items(program.machine, memory),
             *dump_items(program.machine, memory, head),
+            *signal_items(program.machine, memory),
             *refusal_items(program.machine),
         ]
         return program_items(recovered, copies, more, scheme.code().routines)

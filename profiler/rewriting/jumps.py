@@ -6,14 +6,14 @@ edges have code of their own, or something enters the routine there, or a call r
 have the word. Each of the other jumps gets a *jump table of its own*: one `ba,a` for each word of
 the old code from its first target to its last. In place of `jmp old`, the copy executes
 
-    sethi %hi(start), %b           ! of the old code that the table covers, a multiple of 1024
+    sethi %hi(start), %b   ! of the old code that the table covers, a multiple of 1024
     sub   old, %b, old
-    srlx  old, bits, %b            ! only where nothing proves where the jump leads:
-    brnz,pn %b, elsewhere          ! this test
     sethi %hi(table), %b
     jmp   old + %b
 
-It needs a register that is free (%b), and one of the jump's own that nobody reads behind it.
+It needs a register that is free (%b), and one of the jump's own that nobody reads behind it. The
+jump leads to one of the targets that are known: recovery has proved that, or a test before it
+(`jump_checks`) sees to it, or the run to come has been seen.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from functools import cached_property
 
 from profiler.code.registers import LOCAL_ORDER, mask, members
 from profiler.graphs.cfg import Block, EdgeKind
+from profiler.recovery.idioms import is_restore
 from profiler.rewriting.branches import delay_slot
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError
 from profiler.rewriting.frames import signed
+from profiler.rewriting.jump_checks import write_check
 from profiler.rewriting.placing import SchemeCode, named_by
 from profiler.rewriting.transfers import jump, raw
-from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
 from simulator.isa.decode import TransferKind
-from simulator.isa.effects import CC
 
 R = Register
 
@@ -112,9 +112,9 @@ class Jumps:
                 apart[each.block.id] = each
         return apart
 
-    def _order(self, each: _Jump) -> tuple[bool, bool, int]:
-        """Tables of their own go first to those that can have one, and then to the cheapest."""
-        return self._registers(each) is not None, not self._is_open(each), each.address
+    def _order(self, each: _Jump) -> tuple[bool, int]:
+        """Old words go to those first that can have no table of their own."""
+        return self._registers(each) is not None, each.address
 
     @cached_property
     def _jumps(self) -> list[_Jump]:
@@ -128,10 +128,6 @@ class Jumps:
             _Jump(draft.block(n), draft.block(n).start + 4 * (draft.codes[n].transfer or 0), found)
             for n, found in ways.items()
         ]
-
-    def _is_open(self, each: _Jump) -> bool:
-        """Whether only a run has shown where a jump leads."""
-        return each.address in self._draft.program.open_jumps
 
     def lead_from_old_code(self) -> None:
         """Lead from the targets of jumps to the copy, where the old code's words do it."""
@@ -148,6 +144,8 @@ class Jumps:
         """Write the jump that ends a block."""
         draft, each = self._draft, self._apart.get(block.id)
         word, slot = draft.word(address), delay_slot(draft, address, TransferKind.JUMP)
+        if address in draft.program.unsure:
+            write_check(draft, block, address, draft.program.unsure[address])
         if each is None:
             draft.emit(raw(word), *slot)
             return
@@ -158,18 +156,13 @@ class Jumps:
                 f"control comes to {clash:#x} in two ways that differ, and no register is free "
                 f"for a table of the jump at {address:#x}"
             )
-        table = _Table(draft, each, registers, self._is_open(each))
-        before, test = table.difference, table.test
-        landing = [asm.sethi_symbol(table.label, registers.free)]
-        draft.emit(*before, *test, *landing)
+        table = draft.label("table", block.id)
+        start = min(each.ways) & -TABLE_ALIGNMENT
+        difference = _difference(registers, start)
+        draft.emit(*difference, asm.sethi_symbol(table, registers.free))
         draft.emit(asm.jmpl(registers.moved, registers.free, R.G0), *slot)
-        if test:
-            draft.emit(Label(table.elsewhere), *table.back, raw(word), *slot)
-            leaves = draft.out(block.id, EdgeKind.EXIT)
-            if leaves is not None:
-                draft.charge(Cause.JUMP_TABLES, len(table.back), edge=leaves.id)
-        draft.charge(Cause.JUMP_TABLES, len(before) + len(test) + 1, block=block.id)
-        draft.copy.tables.append(table.items)
+        draft.charge(Cause.JUMP_TABLES, len(difference) + 1, block=block.id)
+        draft.copy.tables.append(_table(table, each.ways, start))
         if 4 * sum(map(len, draft.copy.tables)) > MOST_TABLE_BYTES:
             raise NotRewritableError("the tables of its jumps would take too much room")
 
@@ -178,24 +171,20 @@ class Jumps:
     def _registers(self, each: _Jump) -> _Registers | None:
         """Return the registers for the code in place of a jump, None if they are not free."""
         draft, word = self._draft, self._draft.word(each.address)
-        if draft.codes[each.block.id].kind is not TransferKind.JUMP:
-            return None
         slot = draft.word(each.address + 4)
+        if draft.codes[each.block.id].kind is not TransferKind.JUMP or is_restore(slot):
+            return None
         behind = self._live_behind(each) | named_by([slot]) | draft.context.abi.reserved
         first, second, offset = Register(word >> 14 & 31), Register(word & 31), 0
         own: Sequence[Register] = (first, second)
         if word & 1 << 13:
             own, offset = (first,), signed(word)
         moved = next((r for r in own if r is not R.G0 and not mask(r) & behind), None)
-        if moved is None or (self._is_open(each) and self._needs_flags and behind & CC):
+        if moved is None:
             return None
         others = [r for r in own if r is not moved and r is not R.G0]
         free = self._free(each.block, behind | mask(*own))
         return None if free is None else _Registers(moved, next(iter(others), None), offset, free)
-
-    @property
-    def _needs_flags(self) -> bool:
-        return self._draft.context.machine is MachineKind.SPARCV8
 
     def _live_behind(self, each: _Jump) -> int:
         """Return what is live where the jump leads."""
@@ -217,58 +206,19 @@ class Jumps:
         return next(members(~kept, order), None)
 
 
-class _Table:
-    """The code in place of a jump, and the table that it leads to."""
+def _difference(use: _Registers, start: int) -> list[Instruction]:
+    """Leave in the jump's register how far behind the start of the old code it leads."""
+    code = [] if use.other is None else [asm.arithmetic("add", use.moved, use.other, use.moved)]
+    if use.offset:
+        code.append(asm.arithmetic("add", use.moved, use.offset, use.moved))
+    return [
+        *code,
+        asm.sethi(start, use.free),
+        asm.arithmetic("sub", use.moved, use.free, use.moved),
+    ]
 
-    def __init__(self, draft: Draft, each: _Jump, use: _Registers, is_open: bool) -> None:
-        self._draft, self._each, self._use = draft, each, use
-        self.label = draft.label("table", each.block.id)
-        self.elsewhere = draft.label("elsewhere", each.block.id)
-        self._start = min(each.ways) & -TABLE_ALIGNMENT
-        self._bits = (max(each.ways) - self._start).bit_length()
-        self._is_open = is_open
 
-    @property
-    def difference(self) -> list[Instruction]:
-        """Leave in the jump's register how far behind the table's start it leads."""
-        moved, other, free = self._use.moved, self._use.other, self._use.free
-        code = [] if other is None else [asm.arithmetic("add", moved, other, moved)]
-        if self._use.offset:
-            code.append(asm.arithmetic("add", moved, self._use.offset, moved))
-        code.append(asm.sethi(self._start, free))
-        return [*code, asm.arithmetic("sub", moved, free, moved)]
-
-    @property
-    def test(self) -> list[Instruction]:
-        """Leave for `elsewhere` if the jump leads out of the table."""
-        if not self._is_open:
-            return []
-        draft, free, moved = self._draft, self._use.free, self._use.moved
-        if draft.context.machine is MachineKind.SPARCV8:
-            code = [asm.shift("srl", moved, self._bits, free), asm.cmp(free, 0)]
-            return [*code, asm.branch("ne", self.elsewhere)]
-        shift = "srlx" if draft.context.is64 else "srl"
-        test = asm.branch_register("nz", free, self.elsewhere, taken=False)
-        return [asm.shift(shift, moved, self._bits, free), test]
-
-    @property
-    def back(self) -> list[Instruction]:
-        """Undo `difference`."""
-        moved, other, free = self._use.moved, self._use.other, self._use.free
-        code = [asm.sethi(self._start, free), asm.arithmetic("add", moved, free, moved)]
-        if self._use.offset:
-            code.append(asm.arithmetic("sub", moved, self._use.offset, moved))
-        return code if other is None else [*code, asm.arithmetic("sub", moved, other, moved)]
-
-    @property
-    def items(self) -> list[Item]:
-        """The table. What only an unforeseen jump can reach leads to the old code."""
-        last = max(self._each.ways)
-        end = self._start + (1 << self._bits) if self._is_open else last + 4
-        items: list[Item] = [Label(self.label)]
-        for address in range(self._start, end, 4):
-            label = self._each.ways.get(address)
-            if label is None and self._is_open:
-                label = self._draft.program.label_of(address)
-            items.append(_NEVER if label is None else jump(label))
-        return items
+def _table(label: str, ways: Mapping[int, str], start: int) -> list[Item]:
+    """Return a table for the old code from `start` to the last target."""
+    found = (ways.get(address) for address in range(start, max(ways) + 4, 4))
+    return [Label(label), *(_NEVER if way is None else jump(way) for way in found)]

@@ -113,7 +113,6 @@ def copy_routines(
             calls,
             recovered.call_aliases,
             recovered.no_return_calls,
-            frozenset(recovered.unresolved_jumps),
             partial(_label_of, entries),
             unsure,
         )

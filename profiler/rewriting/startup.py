@@ -12,7 +12,8 @@ The code at `simprof.start` has a register window of its own and uses no memory 
 5. `_open_trace`: for traces, `$SIMPROF_OUT.trace` is opened, and its descriptor moved out of the
    way of those that the program will get.
 6. `note_process`: the file's name until it is complete has letters of the process's number.
-7. `_leave`: all registers get back what they held, and the program starts at `simprof.entry`.
+7. `signals`: what is to be done when a signal ends the program.
+8. `_leave`: all registers get back what they held, and the program starts at `simprof.entry`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ from profiler.rewriting.parts import (
     words,
 )
 from profiler.rewriting.processes import note_process
+from profiler.rewriting.signals import INSTALL
 from profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
 from simulator.binary.program import MachineKind, Program
 from simulator.isa import assembler as asm
@@ -117,6 +119,7 @@ def start_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
         *(_open_trace(width, memory.trace) if memory.trace else []),
         *note_process(width, _END),
         *_append(PART_SUFFIX),
+        *([asm.call(INSTALL), asm.nop()] if memory.signals else []),
         *_leave(width),
         *_refuse(width),
         *words(f"{START}.auxiliary", (w for _, v in auxiliary for w in (v >> 32, v & MASK32))),
@@ -346,7 +349,7 @@ def _open_trace(width: Width, kind: str) -> list[Part]:
 
 
 def _leave(width: Width) -> list[Part]:
-    """Give all registers back (step 7).
+    """Give all registers back (step 8).
 
     What the window of the start held is cleared: fresh windows hold zeros. V8 code cannot read the
     flags, which Linux clears.

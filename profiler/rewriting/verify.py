@@ -287,6 +287,7 @@ class _Verifier:
         rewriting = predicted_rewriting(
             made,
             observation.events,
+            observation.result.signal_actions,
             self._machine,
             self._environment,
             observation.program.entry,
@@ -313,7 +314,7 @@ class _Verifier:
             if whole or not definition(scheme.setting.mode).writes_trace:
                 counters_equal = counters_equal in (None, True) and not counted
             found += [f"{way}: {line}" for line in counted]
-            frames = len(run.counters.frames[0])
+            frames = run.counters.frames[0]
             bits = measurement.sizes.get("trace_bits", 0)
             rewriting[Cause.DUMP] = predicted_dump(made, self._machine, frames, bits)
         result = ModeResult(

@@ -58,6 +58,19 @@ def test_every_fixture_is_as_predicted(
     check_verified(verified(fixture_elf(name, width), tmp_path, ARGUMENTS.get(name, [])))
 
 
+# --- programs that code has broken
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_words_in_large_frames_are_nobody_elses(
+    compile_c: Compile, tmp_path: Path, width: str
+) -> None:
+    built = compile_c(PROGRAMS / "large_frame.c", ("-O1", *BARE), width=width)
+    check_verified(verified(built, tmp_path, modes=["calls", "pp"]))
+
+
 # --- random programs
 
 

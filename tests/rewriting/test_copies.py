@@ -38,7 +38,6 @@ def copy_of(
         CallPlaces(recovered),
         recovered.call_aliases,
         recovered.no_return_calls,
-        frozenset(recovered.unresolved_jumps),
         "to.{:x}".format,
     )
     nothing = Emission({}, {}, ())
