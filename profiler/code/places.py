@@ -18,8 +18,8 @@ without leaving the line. Code of the edge into a slot block goes where that of 
 it goes (behind the slot's instruction), and both share one stub and its jump.
 
 A delay slot's instruction that is also the target of branches (`RoutineContext.shared_slots`) is
-treated likewise: code of its own needs a copy of it out of line, which ends with a jump. A slot block
-may lead to one: then the code of three edges shares one stub.
+treated likewise: code of its own needs a copy of it out of line, which ends with a jump. A slot
+block may lead to one: then the code of three edges shares one stub.
 """
 
 from __future__ import annotations
