@@ -140,27 +140,3 @@ def test_more_random_programs_are_as_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
     check_seed(compile_c, tmp_path, seed)
-
-
-# --- programs with a C library
-
-
-@pytest.mark.long
-@pytest.mark.toolchain
-@pytest.mark.qemu
-@pytest.mark.parametrize(
-    ("source", "width", "flags"),
-    [
-        ("calling.c", "v9", ("-O2",)),
-        ("calling.c", "v8plus", ("-O2", "-s")),
-        ("switching.c", "v9", ("-O2", "-s")),
-        ("switching.c", "v8plus", ("-O2",)),
-        ("arithmetic.c", "v9", ("-O2",)),
-        ("arithmetic.c", "v8plus", ("-O2",)),
-    ],
-)
-def test_compiled_program_is_as_predicted(
-    compile_c: Compile, tmp_path: Path, source: str, width: str, flags: tuple[str, ...]
-) -> None:
-    built = compile_c(PROGRAMS / source, flags, width=width)
-    check_verified(verified(built, tmp_path, modes=["pp", "qpt2"]))
