@@ -9,7 +9,7 @@ import pytest
 
 from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.rewriting.verify import EMULATOR
-from tests.end_to_end.test_exact_programs import PROGRAMS
+from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
 from tests.support.verifying import EVERYWHERE, check_verified, verified
@@ -123,6 +123,7 @@ def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
     ways = EVERYWHERE if (seed + seed // 5) % 5 == 0 else (EMULATOR,)
     result = verified(built, directory, ways=ways, options=OPTIONS[seed % 7])
     check_verified(result, ways)
+    assert [left for mode in result.modes for left in mode.left] == []
 
 
 @pytest.mark.toolchain
@@ -135,8 +136,32 @@ def test_random_program_is_as_predicted(compile_c: Compile, tmp_path: Path, seed
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(150))
+@pytest.mark.seeds(range(300))
 def test_more_random_programs_are_as_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
     check_seed(compile_c, tmp_path, seed)
+
+
+# --- programs that unwind (tests/end_to_end/test_verify_programs.py has more with a library)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("source", "width", "flags"),
+    [
+        ("exceptions.cc", "v9", ("-O2",)),
+        ("exceptions.cc", "v8plus", ("-O2",)),
+        ("unwinding.cc", "v9", ("-O0",)),
+        ("unwinding.cc", "v8plus", ("-O2",)),
+    ],
+)
+def test_program_that_unwinds_is_as_predicted(
+    compile_c: Compile, tmp_path: Path, source: str, width: str, flags: tuple[str, ...]
+) -> None:
+    built = compile_c(
+        PROGRAMS / source, flags, width=width, language=LANGUAGES[Path(source).suffix]
+    )
+    check_verified(verified(built, tmp_path, modes=["pp", "qpt2"]))
