@@ -15,13 +15,13 @@ from profiler.rewriting.refusals import REWRITES, STATUS, TEXTS
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS
 from tests.rewriting.test_jump_checks import FLAGS, instrumented
-from tests.support.random_programs import START
+from tests.support.random_programs import BEGINNING
 
 Compile = Callable[..., Path]
 pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 
 WRITES = (
-    START
+    BEGINNING
     + """
 static long call(long number, unsigned long a, long b, long c) {
     register long g1 __asm__("g1") = number;
