@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from profiler.code.sizes import trace_sizes
 from profiler.profiles.profile import Measurement
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import RunRequest, Setting
@@ -292,8 +293,8 @@ class _Verifier:
             self._environment,
             observation.program.entry,
         )
-        names = {observation.recovered.routines[number].address for number in made.copies.left}
-        added = measurement.added - sum(r.added for r in measurement.routines if r.address in names)
+        bits = _trace_bits(observation, scheme, made)
+        added = self._added(observation, measurement, made, bits)
         executed: dict[str, int | None] = {}
         found: list[str] = []
         output_equal, counters_equal = True, None
@@ -315,7 +316,6 @@ class _Verifier:
                 counters_equal = counters_equal in (None, True) and not counted
             found += [f"{way}: {line}" for line in counted]
             frames = run.counters.frames[0]
-            bits = measurement.sizes.get("trace_bits", 0)
             rewriting[Cause.DUMP] = predicted_dump(made, self._machine, frames, bits)
         result = ModeResult(
             scheme.setting,
@@ -334,6 +334,15 @@ class _Verifier:
             if count is not None and count != result.predicted
         ]
         return replace(result, differences=tuple(found))
+
+    def _added(
+        self, observation: Observation, measurement: Measurement, made: Instrumented, bits: int
+    ) -> int:
+        """Return what the scheme adds where nothing is counted in routines left alone."""
+        names = {observation.recovered.routines[number].address for number in made.copies.left}
+        own = sum(r.added for r in measurement.routines if r.address not in names)
+        code = definition(measurement.mode).code()
+        return own + code.run_cost(self._machine, {"trace_bits": bits})
 
     def _run(self, way: str) -> Run:
         with self._fresh() as (out, err):
@@ -369,6 +378,19 @@ class _Verifier:
             )
             run_program(request)
         return traces.load(path)
+
+
+def _trace_bits(observation: Observation, scheme: SchemeRun, made: Instrumented) -> int:
+    """Return the bits of the trace that copies write."""
+    bits = 0
+    for number in observation.events.keys() - made.copies.left.keys():
+        plan = scheme.routine_plan(number) if scheme.selects(number) else None
+        if plan is not None:
+            sizes = trace_sizes(
+                scheme.definition.trace_writer(plan), observation.events[number].edges
+            )
+            bits += sizes.get("trace_bits", 0)
+    return bits
 
 
 def _trace_differences(expected: traces.Trace, run: Run, made: Instrumented) -> list[str]:
