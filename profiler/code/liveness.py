@@ -337,5 +337,8 @@ class Liveness:
 
 
 def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
-    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap."""
-    return kind in _TRAPS and edge is not EdgeKind.EXIT
+    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap.
+
+    Nothing crosses the EXIT edge behind an illegal instruction: whoever comes to it ends early.
+    """
+    return kind is TransferKind.ILLEGAL or (kind in _TRAPS and edge is not EdgeKind.EXIT)
