@@ -49,15 +49,29 @@ class Phase(StrEnum):
     RUNNING = "running"
     RERUNNING = "running again"  # the first run found transfers that the graphs lacked
     EXPANDING = "computing the profile"
+    GENERATING = "generating code"
+    COPYING = "copying routines"
+    LINKING = "putting code in its place"
+    VERIFYING = "verifying"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is. `instructions` executed so far, of `limit` where one was given."""
+    """How far a session is.
+
+    Attributes
+    ----------
+    instructions, limit
+        Executed so far, and the budget where one was given.
+    done, total
+        How many things are done, of how many, where the phase knows; else `total` is 0.
+    """
 
     phase: Phase
     instructions: int = 0
     limit: int | None = None
+    done: int = 0
+    total: int = 0
 
 
 OptionValue = str | int | float | bool

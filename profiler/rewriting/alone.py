@@ -11,8 +11,9 @@ from pathlib import Path
 from profiler.code.context import ProgramContexts
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import recover
-from profiler.request.request import RunRequest, Selection, Setting
-from profiler.rewriting.instrument import Instrumented, Order, instrument
+from profiler.request.request import Phase, Progress, RunRequest, Selection, Setting
+from profiler.rewriting.garbage import collected_later
+from profiler.rewriting.instrument import Instrumented, Order, Watch, instrument, unwatched
 from profiler.rewriting.orders import UNFINISHED, order_of
 from profiler.rewriting.recipe import counts_of
 from profiler.rewriting.shared_targets import shared_targets
@@ -43,10 +44,14 @@ def instrument_after_run(request: RunRequest) -> Instrumented:
             "instrument with a shorter one, or without one"
         )
     (scheme,) = observation.schemes
-    return instrument(order_of(observation, scheme, foreseen=False), original)
+    order = order_of(observation, scheme, foreseen=False)
+    with collected_later():
+        return instrument(order, original, request.progress or unwatched)
 
 
-def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instrumented:
+def instrument_file(
+    file: Path, setting: Setting, selection: Selection, progress: Watch = unwatched
+) -> Instrumented:
     """Return a program with the code of a scheme in its place.
 
     Parameters
@@ -57,6 +62,8 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         The scheme.
     selection
         The routines that are instrumented.
+    progress
+        Is told what is being done.
 
     Raises
     ------
@@ -64,6 +71,12 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         If it cannot be done, and why.
     """
     original = _content(file)
+    with collected_later():
+        progress(Progress(Phase.RECOVERING))
+        return instrument(_order(file, setting, selection), original, progress)
+
+
+def _order(file: Path, setting: Setting, selection: Selection) -> Order:
     recovered = recover(elf.load(file))
     profiles = SavedProfiles(recovered.program.sha256)
     options, graphs = setting.options, Graphs(recovered, selection)
@@ -75,7 +88,7 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
 
     guide, weights = options.edge_profile, options.weights
     guided = guide is not None and definition(setting.mode).guided
-    order = Order(
+    return Order(
         recovered,
         ProgramContexts(recovered),
         setting,
@@ -86,7 +99,6 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         else {},
         foreseen=False,
     )
-    return instrument(order, original)
 
 
 def _content(file: Path) -> bytes:

@@ -19,7 +19,7 @@ _READ_PC = 5  # the state register that `rd %pc` names
 
 def raw(word: int) -> Instruction:
     """Return a word of the program as it stands."""
-    return Instruction(f".word {word:#010x}", word)
+    return asm.data_word(word)
 
 
 def displacement_kind(word: int) -> FixupKind:

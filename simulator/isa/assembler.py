@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from functools import lru_cache
 
 from simulator.errors import SimulatorError
 
@@ -139,6 +140,12 @@ class Instruction:
     def annuls(self) -> bool:
         """Whether it is a branch with its annul bit set."""
         return self.word >> 30 == 0 and self.is_transfer and bool(self.word >> 29 & 1)
+
+
+@lru_cache(maxsize=1 << 16)
+def data_word(value: int) -> Instruction:
+    """Return a word as it stands: an instruction known by its code only, or data."""
+    return Instruction(f".word {value:#010x}", value)
 
 
 def fits_simm13(value: int) -> bool:
