@@ -29,6 +29,7 @@ FIELDS = [
     "counters_equal",
     "routines_left",
     "differences",
+    "not_compared",
 ]
 
 
