@@ -18,6 +18,7 @@ from profiler.code.pricing import Pricer
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import Phase, Progress, Setting
+from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.counter_file import Region, RegionKind, header
 from profiler.rewriting.dump import dump_items
 from profiler.rewriting.guest_memory import Dumped, Memory
@@ -69,6 +70,8 @@ class Order:
         Whether the run to come is one that has been seen, so that it is known where indirect jumps
         go whose targets the code does not tell. If not, `discoveries` has what other runs have
         shown, and copies test whether jumps lead elsewhere.
+    calls
+        Those of the program, where they are known already.
     """
 
     recovered: RecoveredProgram
@@ -80,6 +83,7 @@ class Order:
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
     foreseen: bool = True
+    calls: CallPlaces | None = None
 
 
 @dataclass(frozen=True)
@@ -144,7 +148,10 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     codes, plans = _codes(order, progress)
     progress(Progress(Phase.COPYING))
     shown = order.discoveries.indirect_targets
-    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen, shown=shown)
+    calls = order.calls or CallPlaces(recovered)
+    copies = copy_routines(
+        recovered, order.contexts, codes, calls, foreseen=order.foreseen, shown=shown
+    )
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = replace(
         _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)
@@ -157,13 +164,17 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     behind = (*signal_items(program.machine, memory), *refusal_items(program.machine))
     left = tuple(number for number in plans if number in copies.left)
 
-    def items(head: bytes) -> list[Item]:
-        return [*front, *dump_items(program.machine, memory, head), *behind]
+    def end(copied: CopyMap) -> tuple[bytes, list[Item]]:
+        """Return the header and what writes it, given where the calls are that it names."""
+        head = _header(order, plans, regions, copied, left)
+        return head, [*dump_items(program.machine, memory, head), *behind]
 
-    base = _room(program, items(_header(order, plans, regions, CopyMap(), left))) + HEADER_ROOM
-    copied = _copy_map(assign_labels(front, base))  # no call lies behind the header
-    head = _header(order, plans, regions, copied, left)
-    rewritten = place_program(copies, items(head), base, program.entry)
+    _, without = end(CopyMap())
+    base = _room(program, front, size_of(without)) + HEADER_ROOM
+    labels = assign_labels(front, base)
+    head, last = end(_copy_map(labels))
+    labels |= assign_labels(last, base + size_of(front))
+    rewritten = place_program(copies, [*front, *last], base, labels, program.entry)
     file = extend(
         original,
         program,
@@ -236,10 +247,11 @@ def _copy_map(labels: Mapping[str, int]) -> CopyMap:
     return CopyMap({address: int(old, 16) for address, (_, call, old) in calls if call})
 
 
-def _room(program: Program, items: Sequence[Item]) -> int:
-    """Return where the segment goes, whose header still lacks where calls are."""
-    calls = sum(isinstance(item, Label) and _CALL in item.name for item in items)
-    room = find_room(program, HEADER_ROOM + size_of(items) + _CALL_ENTRY * (calls + 1))
+def _room(program: Program, front: Sequence[Item], rest: int) -> int:
+    """Return where the segment goes; `rest`: bytes behind `front`, without where calls are."""
+    calls = sum(isinstance(item, Label) and _CALL in item.name for item in front)
+    size = size_of(front) + rest + _CALL_ENTRY * (calls + 1)
+    room = find_room(program, HEADER_ROOM + size)
     if room is None:
         raise RewritingError(
             f"{program.path}: its code is too large for copies of its routines to be in reach: "

@@ -11,6 +11,7 @@ from pathlib import Path
 from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import RunRequest
+from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, instrument
@@ -83,9 +84,13 @@ class Modes:
         recovered = self._observation.recovered
         return replace(recovered, program=replace(recovered.program, path=self._name))
 
+    @cached_property
+    def _calls(self) -> CallPlaces:
+        return CallPlaces(self._recovered)
+
     def _instrument(self, scheme: SchemeRun) -> Instrumented:
         order = order_of(self._observation, scheme, foreseen=True)
-        order = replace(order, recovered=self._recovered)
+        order = replace(order, recovered=self._recovered, calls=self._calls)
         with collected_later():
             return instrument(order, self._place.original)
 

@@ -26,7 +26,7 @@ from profiler.rewriting.startup import ENTRY
 from profiler.rewriting.transfers import jump
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, data_word
-from simulator.isa.assembly import Item, assign_labels, linked_code, linked_word
+from simulator.isa.assembly import Item, linked_code, linked_word
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 ALIGNMENT = 1024
@@ -85,6 +85,7 @@ def copy_routines(
     recovered: RecoveredProgram,
     contexts: ProgramContexts,
     codes: Mapping[int, RoutineCode],
+    calls: CallPlaces,
     *,
     foreseen: bool = True,
     shown: Iterable[tuple[int, int]] = (),
@@ -103,7 +104,7 @@ def copy_routines(
         left |= unforeseen
     old = OldProgram(
         recovered.code,
-        CallPlaces(recovered),
+        calls,
         recovered.call_aliases,
         recovered.no_return_calls,
         entry_label,
@@ -263,11 +264,15 @@ class Places(dict[str, int]):
         return self[name]
 
 
-def place_program(copies: Copies, items: Sequence[Item], base: int, entry: int) -> Rewritten:
+def place_program(
+    copies: Copies, items: Sequence[Item], base: int, labels: Mapping[str, int], entry: int
+) -> Rewritten:
     """Put everything at its address, `base` and up.
 
     Parameters
     ----------
+    labels
+        Addresses of all labels among `items` (`assign_labels`).
     entry
         Where the program begins.
 
@@ -276,7 +281,6 @@ def place_program(copies: Copies, items: Sequence[Item], base: int, entry: int) 
     AssemblyError
         Something is out of reach.
     """
-    labels = assign_labels(items, base)
     places = Places(labels, copies.entries, entry)
     code = linked_code(items, base, places)
     return Rewritten(base, code, labels, _patches(copies, places))

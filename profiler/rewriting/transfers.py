@@ -14,6 +14,8 @@ _FIELDS = {
 }
 _SHORT = (FixupKind.DISP19, FixupKind.DISP16)
 _ANNUL = 1 << 29
+ARITHMETIC = 2
+"""The highest two bits of arithmetic, `save` and `rd`."""
 _READ_PC = 5  # the state register that `rd %pc` names
 
 
