@@ -128,7 +128,7 @@ def _after_run(
     import os
 
     from profiler.engine import kernel_cache
-    from profiler.rewriting.alone import instrument_after_run
+    from profiler.rewriting.after_run import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
     if given is not None and not os.access(given, os.R_OK):

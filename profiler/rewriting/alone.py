@@ -1,8 +1,4 @@
-"""Instrumenting a program without verifying it: `simprof instrument`.
-
-`instrument_file` runs nothing. `instrument_after_run` runs the program first: graphs then have what
-only a run shows (where computed jumps lead), and guided schemes their edge profile.
-"""
+"""Instrumenting a program without running it: `simprof instrument`."""
 
 from __future__ import annotations
 
@@ -11,42 +7,14 @@ from pathlib import Path
 from profiler.code.context import ProgramContexts
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import recover
-from profiler.request.request import Phase, Progress, RunRequest, Selection, Setting
+from profiler.request.request import Phase, Progress, Selection, Setting
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, Order, Watch, instrument, unwatched
-from profiler.rewriting.orders import UNFINISHED, order_of
 from profiler.rewriting.recipe import counts_of
-from profiler.rewriting.shared_targets import shared_targets
 from profiler.schemes.registry import definition
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
-from profiler.session.session import observe
 from simulator.binary import elf
 from simulator.errors import UsageError
-
-
-def instrument_after_run(request: RunRequest) -> Instrumented:
-    """Return a program with the code of the request's scheme, made with what a run of it shows.
-
-    Raises
-    ------
-    SimulatorError
-        If it cannot be done, and why; also if the run does not come to an end by itself.
-    """
-    original = _content(request.program)
-    observation = observe(request, (request.setting,))
-    seen = shared_targets(observation.program, observation.discoveries)
-    if seen != observation.discoveries:
-        observation = observe(request, (request.setting,), seen)
-    result = observation.result
-    if result.reason in UNFINISHED:
-        raise UsageError(
-            f"{request.program}: the run did not come to its own end ({result.reason}): "
-            "instrument with a shorter one, or without one"
-        )
-    (scheme,) = observation.schemes
-    order = order_of(observation, scheme, foreseen=False)
-    with collected_later():
-        return instrument(order, original, request.progress or unwatched)
 
 
 def instrument_file(
@@ -70,7 +38,7 @@ def instrument_file(
     SimulatorError
         If it cannot be done, and why.
     """
-    original = _content(file)
+    original = content_of(file)
     with collected_later():
         progress(Progress(Phase.RECOVERING))
         return instrument(_order(file, setting, selection), original, progress)
@@ -101,7 +69,8 @@ def _order(file: Path, setting: Setting, selection: Selection) -> Order:
     )
 
 
-def _content(file: Path) -> bytes:
+def content_of(file: Path) -> bytes:
+    """Return what is in a file; `UsageError` if it cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:
