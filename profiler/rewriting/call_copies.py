@@ -68,7 +68,8 @@ class CallCopies:
         """Return why the call that ends a block must leave its old return address, or None."""
         calls, code = self._draft.program.calls, self._draft.codes[block.id]
         back = self._draft.out(block.id, EdgeKind.CALL_RETURN)
-        if back is not None and self._skipped(block, back) not in (0, 1):
+        skipped = None if back is None else self._skipped(block, back)
+        if skipped not in (None, 0, 1) or (skipped == 0 and calls.skips(code.target)):
             return Cause.CALLS
         if code.kind is TransferKind.CALL:
             return calls.reason(code.target)

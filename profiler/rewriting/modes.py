@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from profiler.code.sizes import trace_sizes
 from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import RunRequest
@@ -186,15 +187,28 @@ class _Trial:
         """Return what the end executes that wrote the counters of a run."""
         assert run.counters is not None
         frames = run.counters.frames[0]
-        bits = self.measurement.sizes.get("trace_bits", 0)
-        return predicted_dump(self.made, self.observation.program.machine, frames, bits)
+        return predicted_dump(self.made, self.observation.program.machine, frames, self._trace_bits)
+
+    @cached_property
+    def _trace_bits(self) -> int:
+        """The bits of the trace that copies write."""
+        observation, scheme, bits = self.observation, self.scheme, 0
+        for number in observation.events.keys() - self.made.copies.left.keys():
+            plan = scheme.routine_plan(number) if scheme.selects(number) else None
+            if plan is not None:
+                writer = scheme.definition.trace_writer(plan)
+                sizes = trace_sizes(writer, observation.events[number].edges)
+                bits += sizes.get("trace_bits", 0)
+        return bits
 
     @property
     def _added(self) -> int:
-        recovered = self.observation.recovered
-        left = {recovered.routines[number].address for number in self.made.copies.left}
-        routines = self.measurement.routines
-        return self.measurement.added - sum(r.added for r in routines if r.address in left)
+        """What the scheme adds where nothing is counted in routines that were left alone."""
+        observation = self.observation
+        left = {observation.recovered.routines[number].address for number in self.made.copies.left}
+        own = sum(r.added for r in self.measurement.routines if r.address not in left)
+        sizes = {"trace_bits": self._trace_bits}
+        return own + self.scheme.definition.code().run_cost(observation.program.machine, sizes)
 
     # -- comparisons
 

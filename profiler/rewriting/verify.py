@@ -21,13 +21,22 @@ from profiler.rewriting import qemu
 from profiler.rewriting.modes import Modes
 from profiler.rewriting.orders import UNFINISHED
 from profiler.rewriting.trials import Place
-from profiler.rewriting.verification import EMULATOR, QEMU, WAYS, ModeResult, Run, Verification
+from profiler.rewriting.verification import (
+    EMULATOR,
+    QEMU,
+    WAYS,
+    ModeResult,
+    Run,
+    Verification,
+)
 from profiler.rewriting.workers import shared_out
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
 from profiler.session.session import observe
 from simulator.binary import elf
 from simulator.errors import UsageError
+
+__all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]
 
 _PATH_LENGTH = 64
 """Bytes of a place's path, if that of the scratch directory leaves room."""

@@ -17,7 +17,7 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
-from tests.support.random_programs import _START as PRELUDE
+from tests.support.random_programs import BEGINNING as PRELUDE
 
 Compile = Callable[..., Path]
 CAPTURE = pytest.CaptureFixture[str]
@@ -78,9 +78,10 @@ def first(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("optimisation", ["-O1", "-O2"])
-@pytest.mark.parametrize("mode", ["pp", "qpt2"])
+@pytest.mark.parametrize(
+    ("width", "optimisation", "mode"),
+    [*((width, "-O2", "pp") for width in WIDTHS), ("v9", "-O1", "qpt2")],
+)
 def test_a_run_shows_where_jumps_lead(
     compile_c: Compile, tmp_path: Path, first: Path, width: str, optimisation: str, mode: str
 ) -> None:
@@ -90,7 +91,7 @@ def test_a_run_shows_where_jumps_lead(
     assert left["reason"].startswith("nothing tells where the jump at 0x")
     made, nothing = instrumented(path, tmp_path, "--mode", mode, "--stdin", str(first))
     assert nothing == []
-    for code in ("01204", "4", "0012101014", "2222204"):
+    for code in ("4", "0012101014"):
         assert run(made, width, code, tmp_path) == run(path, width, code, tmp_path)
         counters, profile, simulated = (tmp_path / name for name in ("simprof.out", "p", "s"))
         assert simprof("read", made, counters, "-o", profile).returncode == 0
@@ -152,7 +153,7 @@ def test_what_the_test_executes_is_predicted(
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--timeout", "0.000001"], "did not come to its own end (budget)"),
+        (["--timeout", "0.1"], "did not come to its own end (budget): instrument with a shorter"),
         (["--stdin", "none"], "--stdin none cannot be read: name a readable file"),
         (["--root", "none"], "none"),
     ],
@@ -160,7 +161,8 @@ def test_what_the_test_executes_is_predicted(
 def test_a_run_that_shows_nothing(
     compile_c: Compile, tmp_path: Path, capfd: CAPTURE, options: list[str], said: str
 ) -> None:
-    path, made = compile_c(INTERPRETER, ("-O1", *FLAGS), "v9"), tmp_path / "made"
+    text = PRELUDE + 'int start(void) { for (;;) __asm__ volatile(""); }'
+    path, made = compile_c(text, ("-O1", *FLAGS), "v9"), tmp_path / "made"
     command = ["instrument", str(path), "--mode", "pp", "-o", str(made), *options]
     assert cli.run(command) == 125
     (line,) = capfd.readouterr().err.splitlines()
