@@ -163,6 +163,8 @@ class GuestOptions:
         Its whole environment, in order. Nothing of the user's is inherited.
     argv0
         Its name for itself; None: the program file as the user wrote it.
+    file_name
+        Its file's name as the auxiliary vector has it (AT_EXECFN); None: its name for itself.
     stdout, stderr
         File descriptors that its output goes to.
     max_instructions
@@ -182,6 +184,7 @@ class GuestOptions:
     stdin: Path | None = None
     environment: tuple[tuple[bytes, bytes], ...] = ()
     argv0: bytes | None = None
+    file_name: bytes | None = None
     stdout: int = 1
     stderr: int = 2
     max_instructions: int | None = None

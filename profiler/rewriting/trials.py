@@ -64,13 +64,14 @@ class Place:
             ) from None
         self.original = self.file.read_bytes()
         guest = request.guest
+        # a path of the file from there: its length decides where strings lie on the stack
+        self._argv0 = guest.argv0 or os.fsencode(Path("..", "program", self.file.name))
         self._guest = replace(
             guest,
             root=self._root,
             writable=self._root,
             stdin=None if guest.stdin is None else guest.stdin.resolve(),
-            # a path of the file from there: its length decides where strings lie on the stack
-            argv0=guest.argv0 or os.fsencode(Path("..", "program", self.file.name)),
+            argv0=self._argv0,
         )
 
     @property
@@ -97,7 +98,12 @@ class Place:
         for name in _OWN_FILES:
             (self._root / name).unlink(missing_ok=True)
         with self._output.open("wb") as out, self._errors.open("wb") as err:
-            yield replace(self._guest, stdout=out.fileno(), stderr=err.fileno())
+            yield replace(
+                self._guest,
+                file_name=qemu.path_like(self.file, self._argv0, self._root),
+                stdout=out.fileno(),
+                stderr=err.fileno(),
+            )
 
     def put(self, program: bytes) -> None:
         """Put another program in the place of the one that is there."""
@@ -116,7 +122,7 @@ class Place:
                 self.file,
                 program.machine,
                 arguments=self._request.arguments,
-                argv0=guest.argv0 or b"",
+                argv0=self._argv0,
                 environment=self.environment,
                 stdin=guest.stdin,
                 directory=self._root,
