@@ -22,7 +22,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from profiler.engine import kernel_cache
@@ -72,7 +72,9 @@ class Row:
 
 def cases(group: str, names: Sequence[str], scratch: Path, *, stripped: bool) -> Iterator[Case]:
     """Yield the programs of a group; those of `names` only, "NAME" or "NAME/WIDTH"."""
-    yield from compiled(names, scratch) if group == COMPILED else of_suite(group, names, stripped)
+    yield from (
+        compiled(names, scratch) if group == COMPILED else of_suite(group, names, stripped=stripped)
+    )
 
 
 def compiled(names: Sequence[str], scratch: Path) -> Iterator[Case]:
@@ -88,11 +90,14 @@ def compiled(names: Sequence[str], scratch: Path) -> Iterator[Case]:
         yield Case(COMPILED, name, width, program, Input("train", how.arguments))
 
 
-def of_suite(name: str, names: Sequence[str], stripped: bool) -> Iterator[Case]:
+def of_suite(name: str, names: Sequence[str], *, stripped: bool = False) -> Iterator[Case]:
     """Yield the programs of a suite."""
     suite = load_suite(name)
-    built = build_suite(suite)
-    for benchmark in suite.benchmarks:
+    wanted = [
+        b for b in suite.benchmarks if not names or b.name in {n.split("/")[0] for n in names}
+    ]
+    built = build_suite(replace(suite, benchmarks=tuple(wanted)))
+    for benchmark in wanted:
         for width in (64, 32):
             if names and not {benchmark.name, f"{benchmark.name}/{width}"} & set(names):
                 continue
@@ -110,7 +115,7 @@ def in_turn(modes: Sequence[str], each: int | None, number: int) -> Sequence[str
     return [modes[(number * each + k) % len(modes)] for k in range(each)]
 
 
-def verified(case: Case, modes: Sequence[str], ways: Sequence[str]) -> Verification:
+def verified_case(case: Case, modes: Sequence[str], ways: Sequence[str] = WAYS) -> Verification:
     """Verify one program."""
     with scratch_directory("simprof-verify-programs-") as scratch:
         empty = scratch / "empty"
@@ -136,7 +141,7 @@ def row(case: Case, modes: Sequence[str], ways: Sequence[str]) -> Row:
     rewriting: dict[str, float] = {}
     differences: dict[str, tuple[str, ...]]
     try:
-        result = verified(case, modes, ways)
+        result = verified_case(case, modes, ways)
     except SimulatorError as error:
         differences = {"all": (str(error),)}
     else:

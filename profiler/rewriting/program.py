@@ -109,6 +109,7 @@ def copy_routines(
         recovered.no_return_calls,
         entry_label,
         unsure,
+        _span(recovered),
     )
     copies: dict[int, RoutineCopy] = {}
     for number, cfg in enumerate(recovered.routines):
@@ -124,6 +125,12 @@ def copy_routines(
         left |= clashing
         copies = {number: copy for number, copy in copies.items() if number not in left}
     return Copies(copies, left)
+
+
+def _span(recovered: RecoveredProgram) -> tuple[int, int]:
+    """Return where the old code begins and ends, without stubs that are written later."""
+    spans = recovered.program.code
+    return min(span.start for span in spans), max(span.end for span in spans)
 
 
 def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
