@@ -16,7 +16,7 @@ from profiler.experiments.suites.library import load_suite
 from profiler.schemes.registry import planned_modes
 from tests.end_to_end.test_exact_programs import LANGUAGES, LONG, PROGRAMS, Build
 from tests.support.verifying import check_verified, verified
-from tools.verify_programs import of_suite, verified_case
+from tools.verify_programs import in_turn, main, of_suite, verified_case
 
 KERNELS = [benchmark.name for benchmark in load_suite("wcet").benchmarks]
 REAL = ["bzip2", "minigzip", "mawk", "tinyscheme", "dblat2", "compress", "stones", "simulator"]
@@ -68,3 +68,22 @@ def test_compiled_program_is_as_predicted(
 def test_real_program_is_as_predicted(name: str, mode: str) -> None:
     (case,) = of_suite("spec-like", [name])
     check_verified(verified_case(case, [mode]))
+
+
+@pytest.mark.toolchain
+def test_the_command_prints_a_row_for_each_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wcet", "fibcall", "--modes", "pp,qpt2", "--each", "1", "--on", "emulator"]) == 0
+    first, second, total = capsys.readouterr().out.splitlines()
+    assert first.split()[0] == "fibcall/64"
+    assert second.split()[0] == "fibcall/32"
+    assert "1 modes,  0 differ" in first
+    assert total == "2 programs, 0 with differences"
+
+
+def test_programs_take_modes_in_turn() -> None:
+    assert [in_turn("abc", 2, number) for number in range(3)] == [
+        ["a", "b"],
+        ["c", "a"],
+        ["b", "c"],
+    ]
+    assert in_turn("abc", None, 1) == "abc"
