@@ -15,7 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection, Setting
+from profiler.request.request import (
+    GuestOptions,
+    Progress,
+    RunRequest,
+    SchemeOptions,
+    Selection,
+    Setting,
+)
 from profiler.rewriting.alone import instrument_file
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.trials import Place
@@ -61,7 +68,7 @@ def test_hash_seeds_do_not_change_a_file(
 
 def test_progress_is_told_and_changes_nothing(fixture_elf: Find) -> None:
     path, (setting,) = fixture_elf("control"), settings("pp")
-    told = []
+    told: list[Progress] = []
     watched = instrument_file(path, setting, Selection(), told.append)
     assert watched.file == instrument_file(path, setting, Selection()).file
     phases = list(dict.fromkeys(str(progress.phase) for progress in told))
