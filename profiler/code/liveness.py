@@ -203,10 +203,8 @@ class Liveness:
         live_sets = self._inside.get(block)
         if live_sets is None:
             code = self.blocks[block]
-            live = [self._after_call(block, self._live_out(block, self.live_in))]
-            for index in range(code.first + code.count - 1, code.first - 1, -1):
-                live.append(self._before(index, live[-1]))
-            live_sets = self._inside[block] = tuple(reversed(live))
+            behind = self._after_call(block, self._live_out(block, self.live_in))
+            live_sets = self._inside[block] = tuple(reversed(self._backwards(code, behind)))
         return live_sets
 
     def live_on_edge(self, edge: int) -> int:
@@ -262,15 +260,25 @@ class Liveness:
             int(self._facts.writes[slot]) & mask(Register.O7)
         )
 
-    def _before(self, index: int, live: int) -> int:
-        facts = self._facts
-        live &= ~int(facts.writes[index])
-        shift = facts.window[index]
-        if shift == Window.SAVE:
-            live = before_save(live)
-        elif shift == Window.RESTORE:
-            live = before_restore(live)
-        return live | int(facts.reads[index])
+    def _backwards(self, code: BlockCode, live: int) -> list[int]:
+        """Return what is live behind a block's code, given here, and before each instruction."""
+        facts, span = self._facts, slice(code.first, code.first + code.count)
+        effects = zip(
+            facts.writes[span].tolist(),
+            facts.window[span].tolist(),
+            facts.reads[span].tolist(),
+            strict=True,
+        )
+        found = [live]
+        for writes, shift, reads in reversed(list(effects)):
+            live &= ~writes
+            if shift == Window.SAVE:
+                live = before_save(live)
+            elif shift == Window.RESTORE:
+                live = before_restore(live)
+            live |= reads
+            found.append(live)
+        return found
 
     def _summarise(self, code: BlockCode) -> tuple[int, int] | None:
         """Return (gen, kill) of a block, None if it moves the register window."""
@@ -332,10 +340,7 @@ class Liveness:
         if summary is not None:
             gen, kill = summary
             return live & ~kill | gen
-        code = self.blocks[block]
-        for index in range(code.first + code.count - 1, code.first - 1, -1):
-            live = self._before(index, live)
-        return live
+        return self._backwards(self.blocks[block], live)[-1]
 
 
 def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
