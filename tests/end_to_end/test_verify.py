@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.rewriting.verify import EMULATOR
+from profiler.rewriting.verification import EMULATOR
 from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
