@@ -144,6 +144,7 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     """
     recovered, scheme = order.recovered, registry.definition(order.setting.mode)
     program = recovered.program
+    _refuse_position_independence(program)
     _refuse_writable_code(program)
     codes, plans = _codes(order, progress)
     progress(Progress(Phase.COPYING))
@@ -189,6 +190,17 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
         (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
     )
     return Instrumented(file, copies, codes, kept, memory, head, rewritten, names)
+
+
+def _refuse_position_independence(program: Program) -> None:
+    """Refuse programs of which only the kernel decides where they are.
+
+    Copies have old addresses as constants, where code reads the program counter, for example.
+    """
+    if program.load_bias:
+        raise RewritingError(
+            f"{program.path}: is position-independent: link it for one address (-no-pie)"
+        )
 
 
 def _refuse_writable_code(program: Program) -> None:

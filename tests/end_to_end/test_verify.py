@@ -154,6 +154,8 @@ def test_more_random_programs_are_as_predicted(
     [
         ("exceptions.cc", "v9", ("-O2",)),
         ("exceptions.cc", "v8plus", ("-O2",)),
+        ("jumping.c", "v9", ("-O2",)),
+        ("leaving.c", "v9", ("-O2",)),
         ("unwinding.cc", "v9", ("-O0",)),
         ("unwinding.cc", "v8plus", ("-O2",)),
     ],
