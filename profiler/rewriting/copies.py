@@ -125,7 +125,7 @@ class _Copier:
             if address in self._draft.program.pc_reads:
                 address = self._reads_pc(block, address)
                 continue
-            self._draft.emit(*self._plain(block, address))
+            self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
             address += 4
 
     def _plain(self, block: Block, address: int) -> list[Instruction]:

@@ -22,11 +22,10 @@ from profiler.rewriting.counter_file import Region, RegionKind, header
 from profiler.rewriting.dump import dump_items
 from profiler.rewriting.guest_memory import Dumped, Memory
 from profiler.rewriting.memory import PlacedPlan, placed, program_memory
+from profiler.rewriting.placed import Rewritten, place_program
 from profiler.rewriting.program import (
     Copies,
-    Rewritten,
     copy_routines,
-    place_program,
     program_items,
     size_of,
 )

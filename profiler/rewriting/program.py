@@ -8,7 +8,7 @@ dump code. Of the old code, one word changes at each place that can be reached b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 
 from profiler.code.codegen import RoutineCode
@@ -22,10 +22,8 @@ from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import copy_routine
 from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.jumps import TABLE_ALIGNMENT
-from profiler.rewriting.transfers import jump
-from simulator.isa import assembler as asm
 from simulator.isa.assembler import Fixup, Instruction
-from simulator.isa.assembly import Assembly, Item, Label, assemble, link
+from simulator.isa.assembly import Item, Label
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 ALIGNMENT = 1024
@@ -56,28 +54,6 @@ class Copies:
             for copy in self.routines.values()
             for address, (label, _) in copy.entries.items()
         }
-
-
-@dataclass(frozen=True)
-class Rewritten:
-    """The new segment's code, and the words of the old code that change.
-
-    Attributes
-    ----------
-    base
-        Where the code begins.
-    code
-        Its words, big-endian.
-    labels
-        What is where in it.
-    patches
-        Old address -> new word.
-    """
-
-    base: int
-    code: bytes
-    labels: Mapping[str, int] = field(repr=False)
-    patches: Mapping[int, int] = field(repr=False)
 
 
 def copy_routines(
@@ -254,42 +230,12 @@ def _aligned(before: Sequence[Item], tables: Sequence[Sequence[Item]]) -> list[I
     return items
 
 
-def place_program(copies: Copies, items: Sequence[Item], base: int) -> Rewritten:
-    """Put everything at its address, `base` and up.
-
-    Raises
-    ------
-    AssemblyError
-        Something is out of reach.
-    """
-    linked = assemble(items, base, {f"old.{address:x}": address for address in _old(items)})
-    return Rewritten(base, linked.code, linked.labels, _patches(copies, linked))
-
-
 def size_of(items: Sequence[Item]) -> int:
     """Return the bytes that items take."""
     return 4 * sum(isinstance(item, Instruction) for item in items)
-
-
-def _old(items: Sequence[Item]) -> set[int]:
-    symbols = {i.fixup.symbol for i in items if isinstance(i, Instruction) and i.fixup is not None}
-    return {int(symbol[4:], 16) for symbol in symbols if symbol.startswith("old.")}
 
 
 def _renamed(item: Item, names: Mapping[str, str]) -> Item:
     if isinstance(item, Label) or item.fixup is None or item.fixup.symbol not in names:
         return item
     return Instruction(item.text, item.word, Fixup(item.fixup.kind, names[item.fixup.symbol]))
-
-
-def _patches(copies: Copies, linked: Assembly) -> dict[int, int]:
-    """Return the words of the old code that change."""
-    patches: dict[int, int] = {}
-    for copy in copies.routines.values():
-        for address, label in copy.redirects.items():
-            patches[address] = link(jump(label), address, linked.labels).word
-        for site, target in copy.kept_calls.items():
-            if target is not None and target in copies.entries:
-                call = asm.call(copies.entries[target])
-                patches[site] = link(call, site, linked.labels).word
-    return patches

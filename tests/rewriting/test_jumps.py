@@ -12,8 +12,9 @@ from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
 from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.jumps import TABLE_ALIGNMENT, Jumps
+from profiler.rewriting.placed import place_program
 from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.program import Copies, place_program, program_items
+from profiler.rewriting.program import Copies, program_items
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
