@@ -29,7 +29,12 @@ PLAIN, NOP = asm.jmpl(R.G1, 0, R.G0), asm.nop()
 LEADS = {ZERO: "r0.block.2", ONE: "r0.block.3"}
 
 
-def drafted(jump: Instruction = PLAIN, slot: Instruction = NOP, machine: MachineKind = V9) -> Draft:
+def drafted(
+    jump: Instruction = PLAIN,
+    slot: Instruction = NOP,
+    machine: MachineKind = V9,
+    behind: Sequence[Instruction] = (),
+) -> Draft:
     """Return an empty copy of a routine with a table of two addresses, from which %g1 is loaded."""
     words = [Instruction(f".word {place:#x}", place) for place in (ZERO, ONE)]
     body = code(
@@ -37,7 +42,8 @@ def drafted(jump: Instruction = PLAIN, slot: Instruction = NOP, machine: Machine
         asm.branch("gu", "one"), asm.shift("sll", R.O0, 2, R.O1),
         asm.sethi(TABLE, R.G1), asm.arithmetic("add", R.G1, R.O1, R.G2),
         asm.load("ld", R.G2, TABLE & 0x3FF, R.G1), jump, slot,
-        asm.retl(), asm.mov(0, R.O0), "one", asm.retl(), asm.mov(1, R.O0), *words,
+        asm.retl(), asm.mov(0, R.O0), "one", asm.branch("a", "rest"), asm.nop(),
+        *words, "rest", *behind, asm.retl(), asm.mov(1, R.O0),
     )  # fmt: skip
     made = Assembled({"main": body}, machine)
     recovered = made.recovered
@@ -119,6 +125,14 @@ def test_of_two_registers_one_is_changed() -> None:
         asm.arithmetic("sub", R.G1, R.G4, R.G1),
     ]
     assert copy.charges[0] == Charge(Cause.JUMP_TABLES, 4, block=1)
+
+
+def test_the_other_of_two_registers_may_be_the_free_one() -> None:
+    """All that callees may change is read behind the jump but %g1 and %g5, which it adds."""
+    read = [R.G2, R.G3, R.G4, R.O0, R.O1, R.O2, R.O3, R.O4, R.O5]
+    behind = [asm.arithmetic("add", R.O0, register, R.O0) for register in read]
+    copy = written(drafted(asm.jmpl(R.G1, R.G5, R.G0), behind=behind), {ONE: None})
+    assert copy.items[:2] == [asm.arithmetic("add", R.G1, R.G5, R.G1), asm.sethi(BASE, R.G5)]
 
 
 @pytest.mark.parametrize(
