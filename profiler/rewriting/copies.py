@@ -20,7 +20,6 @@ from profiler.rewriting.calls import is_trap
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.frames import is_save, larger_save, more_room
-from profiler.rewriting.jump_checks import write_check
 from profiler.rewriting.jumps import Jumps
 from profiler.rewriting.landings import Landings
 from profiler.rewriting.placing import SchemeCode
@@ -160,8 +159,6 @@ class _Copier:
         elif kind in (TransferKind.COMPARE_BRANCH, TransferKind.TRAP_RETURN):
             raise NotRewritableError(f"the instruction at {address:#x} is not understood")
         elif kind is TransferKind.JUMP:
-            if address in self._draft.program.unsure:
-                write_check(self._draft, block, address, self._draft.program.unsure[address])
             self._jumps.write(block, address)
         else:
             word = self._draft.word(address)

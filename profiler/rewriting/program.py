@@ -76,7 +76,7 @@ def copy_routines(
     if not foreseen:
         unforeseen, unsure = _unforeseen(recovered, contexts, shown)
         left |= unforeseen
-    calls = CallPlaces(recovered)
+    calls = CallPlaces(recovered, contexts)
     emissions = {
         number: emit(recovered.routines[number], contexts.of(number), code)
         for number, code in codes.items()

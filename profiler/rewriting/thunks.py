@@ -22,7 +22,7 @@ from simulator.isa.assembler import Register
 from simulator.isa.decode import TransferKind
 
 _RETL = 0x81C3E008
-_ADD, _O7 = 0x00, 15
+_ADD, _OR, _O7 = 0x00, 0x02, 15
 
 
 def thunk_call(draft: Draft, block: Block) -> ThunkCall | None:
@@ -41,10 +41,17 @@ def thunk_call(draft: Draft, block: Block) -> ThunkCall | None:
         return None
     first, second = draft.word(address - 4), draft.word(address + 4)
     is_sethi = first >> 22 == int(register) << 3 | 4
-    is_add = second >> 13 == 2 << 17 | int(register) << 12 | _ADD << 6 | int(register) << 1 | 1
-    if not is_sethi or not is_add:
+    if not is_sethi or not _makes_low_part(second, register):
         return None
     return ThunkCall(address, register, ((first & 0x3FFFFF) << 10) + signed(second))
+
+
+def _makes_low_part(word: int, register: Register) -> bool:
+    """Whether a word adds the low bits of a constant to a register: `add`, or `or` of ten bits."""
+    to, source, op3 = word >> 25 & 31, word >> 14 & 31, word >> 19 & 63
+    if word >> 30 != 2 or not word & 1 << 13 or to != register or source != register:
+        return False
+    return op3 == _ADD or (op3 == _OR and not word & 0x1C00)
 
 
 def _added_to(draft: Draft, target: int) -> Register | None:

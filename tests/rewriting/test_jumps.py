@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from profiler.code.context import ProgramContexts
 from profiler.code.emission import Emission
 from profiler.graphs.cfg import EdgeKind
 from profiler.rewriting.calls import CallPlaces
@@ -48,7 +49,7 @@ def drafted(
     made = Assembled({"main": body}, machine)
     recovered = made.recovered
     old = OldProgram(
-        recovered.code, CallPlaces(recovered), recovered.call_aliases,
+        recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
         recovered.no_return_calls, "to.{:x}".format,
     )  # fmt: skip
     return Draft(0, recovered.routines[0], made.context("main"), old)

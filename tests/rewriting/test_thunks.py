@@ -48,7 +48,7 @@ def found(program: Assembled) -> ThunkCall | None:
     """Return what is known of the call."""
     recovered = program.recovered
     old = OldProgram(
-        recovered.code, CallPlaces(recovered), recovered.call_aliases,
+        recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
         recovered.no_return_calls, "to.{:x}".format,
     )  # fmt: skip
     draft = Draft(0, recovered.routines[0], program.context("main"), old)
@@ -66,6 +66,8 @@ def value(words: tuple[int, int]) -> int:
 
 def test_the_call_of_a_thunk_is_found() -> None:
     assert found(made()) == ThunkCall(CALL, R.L7, DISTANCE)
+    by_or = made(slot=asm.arithmetic("or", R.L7, DISTANCE & 0x3FF, R.L7))
+    assert found(by_or) == ThunkCall(CALL, R.L7, DISTANCE)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_the_call_of_a_thunk_is_found() -> None:
         made(slot=asm.nop()),
         made(slot=asm.arithmetic("add", R.L7, 4, R.L6)),
         made(slot=asm.arithmetic("add", R.L6, 4, R.L7)),
-        made(slot=asm.arithmetic("or", R.L7, 4, R.L7)),
+        made(slot=asm.arithmetic("or", R.L7, 0x400, R.L7)),
         made(before=asm.sethi(DISTANCE, R.L6)),
         made(before=asm.mov(1, R.L7)),
         made(behind=asm.mov(R.O7, R.I0)),
@@ -82,7 +84,7 @@ def test_the_call_of_a_thunk_is_found() -> None:
         made(thunk=code(asm.retl(), asm.arithmetic("add", R.O7, R.L7, R.L6))),
         made(thunk=code(asm.retl(), asm.arithmetic("add", R.O7, R.L6, R.L6))),
     ],
-    ids=["no slot", "to another", "from another", "or", "sethi of another", "no sethi",
+    ids=["no slot", "to another", "from another", "or of more bits", "sethi of another", "no sethi",
          "return address read", "difference", "to another in thunk", "another in thunk"],
 )  # fmt: skip
 def test_what_is_otherwise_is_not_changed(program: Assembled) -> None:
