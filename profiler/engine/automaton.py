@@ -446,7 +446,9 @@ class Automaton:
         number, end = self._current()
         if number < kernels.FIRST_STATE:
             return UNKNOWN
-        steps, context = self._states.until(number, end - 4 if fault_pc is None else fault_pc)
+        steps, context = self._states.until(
+            number, end - 4 if fault_pc is None else fault_pc, executed=fault_pc is None
+        )
         self._activations.apply(steps, self._activations.current)
         if exited and self._leave_by_trap(context) == UNKNOWN:
             return UNKNOWN

@@ -25,7 +25,7 @@ from profiler.rewriting.frames import is_save, larger_save, more_room
 from profiler.rewriting.jumps import Jumps
 from profiler.rewriting.landings import Landings
 from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.transfers import constant, jump, raw, reads_pc
+from profiler.rewriting.transfers import ARITHMETIC, constant, jump, raw, reads_pc
 from profiler.rewriting.traps import write_trap
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Label
@@ -66,7 +66,7 @@ class _Copier:
         self._scheme = SchemeCode(draft, emission)
         self._landings = Landings(draft, self._scheme)
         self._calls = CallCopies(draft, self._landings)
-        words = [draft.word(a) for b in draft.cfg.blocks for a in range(b.start, b.end, 4)]
+        words = [word for block in draft.cfg.blocks for word in draft.program.words(block)]
         self._jumps = Jumps(draft, self._scheme, self._ways_in())
         self._growth = more_room(words, draft, emission, len(self._landings.words))
 
@@ -134,6 +134,8 @@ class _Copier:
     def _plain(self, block: Block, address: int) -> list[Instruction]:
         """Return an instruction that is no transfer; `rd %pc` reads the old address."""
         draft, word = self._draft, self._draft.word(address)
+        if word >> 30 != ARITHMETIC:
+            return [raw(word)]
         if self._growth and is_save(word):
             code = larger_save(word, self._growth)
             cleared = self._landings.nothing_under_way()

@@ -107,7 +107,12 @@ class OldProgram:
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""
-        return self.code.lists.words[self.code.index(address)]
+        return self.code.lists.words[(address - self.code.base) >> 2]
+
+    def words(self, block: Block) -> list[int]:
+        """Return the instructions of a block."""
+        first = (block.start - self.code.base) >> 2
+        return self.code.lists.words[first : first + block.instructions]
 
 
 class Draft:
@@ -186,8 +191,11 @@ class Draft:
 
     def out(self, block: int, *kinds: EdgeKind) -> Edge | None:
         """Return the edge of such a kind out of a block."""
-        edges = [self.cfg.edges[e] for e in self.cfg.out_edges[block]]
-        return next((edge for edge in edges if edge.kind in kinds), None)
+        for number in self.cfg.out_edges[block]:
+            edge = self.cfg.edges[number]
+            if edge.kind in kinds:
+                return edge
+        return None
 
     def entry_edges(self, block: int) -> list[int]:
         """Return the ENTRY edges of a block: one or none."""

@@ -16,6 +16,8 @@ _FIELDS = {
 }
 _SHORT = (FixupKind.DISP19, FixupKind.DISP16)
 _ANNUL = 1 << 29
+ARITHMETIC = 2
+"""The highest two bits of arithmetic, `save` and `rd`."""
 _READ_PC = 5  # the state register that `rd %pc` names
 
 
@@ -51,7 +53,7 @@ class ThunkCall:
 
 def raw(word: int) -> Instruction:
     """Return a word of the program as it stands."""
-    return Instruction(f".word {word:#010x}", word)
+    return asm.data_word(word)
 
 
 def displacement_kind(word: int) -> FixupKind:

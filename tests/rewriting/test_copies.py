@@ -211,7 +211,9 @@ def test_a_delay_slot_that_reads_the_program_counter_is_refused() -> None:
     with pytest.raises(NotRewritableError, match="reads the program counter"):
         copy_of({"main": main}, "main")
     recovered = Assembled({"main": main}).recovered
-    copies = copy_routines(recovered, ProgramContexts(recovered), {})
+    copies = copy_routines(
+        recovered, ProgramContexts(recovered), {}, CallPlaces(recovered, ProgramContexts(recovered))
+    )
     assert copies.routines == {}
     assert copies.left == {0: f"the delay slot at {BASE + 8:#x} reads the program counter"}
 

@@ -19,7 +19,7 @@ from profiler.rewriting.program import Copies, program_items
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simulator.isa.assembly import Item, Label, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register
@@ -154,8 +154,8 @@ def test_tables_lie_at_multiples_of_their_alignment() -> None:
     copy.items += [Label("r0.block.2"), Label("r0.block.3"), Label("main")]
     recovered = Assembled({"main": code(asm.retl(), asm.nop())}).recovered
     copies = Copies({0: copy}, {})
-    more: list[Item] = [Label("simprof.end"), asm.nop()]
-    placed = place_program(copies, program_items(recovered, copies, more), BASE)
+    items = [*program_items(recovered, copies), Label("simprof.end"), asm.nop()]
+    placed = place_program(copies, items, BASE, assign_labels(items, BASE), BASE)
     first, second = placed.labels["r0.table.1"], placed.labels["second"]
     assert first % TABLE_ALIGNMENT == second % TABLE_ALIGNMENT == 0
     assert second == first + TABLE_ALIGNMENT

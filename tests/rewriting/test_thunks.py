@@ -16,7 +16,7 @@ from profiler.rewriting.thunks import thunk_call
 from profiler.rewriting.transfers import ThunkCall
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item
+from simulator.isa.assembly import Item, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register
@@ -108,10 +108,12 @@ def test_the_same_distance_gives_the_same_words() -> None:
 @pytest.mark.parametrize("base", [BASE - 0x10000, BASE + 0x100000])
 def test_a_copy_calls_the_thunk_itself_with_the_constant_of_its_place(base: int) -> None:
     recovered = made().recovered
-    copies = copy_routines(recovered, ProgramContexts(recovered), {})
+    contexts = ProgramContexts(recovered)
+    copies = copy_routines(recovered, contexts, {}, CallPlaces(recovered, contexts))
     assert copies.routines[0].kept_calls == {}
     assert copies.routines[0].charges == []
-    placed = place_program(copies, program_items(recovered, copies, ()), base)
+    items = program_items(recovered, copies, ())
+    placed = place_program(copies, items, base, assign_labels(items, base), BASE)
     call = placed.labels[f"r0.call.{CALL:x}"]
     at = call - base
 
