@@ -128,7 +128,7 @@ class _Copier:
                 continue
             if is_flush(self._draft.word(address)):
                 flush_checks.write_check(self._draft, block, address)
-            self._draft.emit(*self._plain(block, address))
+            self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
             address += 4
 
     def _plain(self, block: Block, address: int) -> list[Instruction]:

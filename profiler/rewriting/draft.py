@@ -10,7 +10,7 @@ from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from profiler.recovery.code_image import CodeImage
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.transfers import jump
+from profiler.rewriting.transfers import ThunkCall, jump
 from simulator.isa.assembly import Item, Label
 
 
@@ -36,6 +36,9 @@ class RoutineCopy:
         Those of them to which calls return that are made from their old places.
     kept_calls
         Old call that is made from its old place -> where a direct call goes, else None.
+    thunk_calls
+        (label of the first instruction of the constant, label of the call, the call) of thunks that
+        are called from the copy.
     arrivals
         (old address of an entry, edge or block whose count arrives there directly): transfers
         of copies to entries of this or other routines.
@@ -54,6 +57,7 @@ class RoutineCopy:
     redirects: dict[int, str] = field(default_factory=dict)
     returns: set[int] = field(default_factory=set)
     kept_calls: dict[int, int | None] = field(default_factory=dict)
+    thunk_calls: list[tuple[str, str, ThunkCall]] = field(default_factory=list)
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
     endings: list[int] = field(default_factory=list)

@@ -23,11 +23,10 @@ from profiler.rewriting.counter_file import Region, RegionKind, header
 from profiler.rewriting.dump import dump_items
 from profiler.rewriting.guest_memory import Dumped, Memory
 from profiler.rewriting.memory import PlacedPlan, placed, program_memory
+from profiler.rewriting.placed import Rewritten, place_program
 from profiler.rewriting.program import (
     Copies,
-    Rewritten,
     copy_routines,
-    place_program,
     program_items,
     size_of,
 )
@@ -149,7 +148,7 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     codes, plans = _codes(order, progress)
     progress(Progress(Phase.COPYING))
     shown = order.discoveries.indirect_targets
-    calls = order.calls or CallPlaces(recovered)
+    calls = order.calls or CallPlaces(recovered, order.contexts)
     copies = copy_routines(
         recovered, order.contexts, codes, calls, foreseen=order.foreseen, shown=shown
     )

@@ -87,7 +87,7 @@ class Modes:
 
     @cached_property
     def _calls(self) -> CallPlaces:
-        return CallPlaces(self._recovered)
+        return CallPlaces(self._recovered, self._observation.contexts)
 
     def _instrument(self, scheme: SchemeRun) -> Instrumented:
         order = order_of(self._observation, scheme, foreseen=True)
