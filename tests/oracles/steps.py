@@ -72,8 +72,22 @@ class Recorder(Walker):
         return super().close(edge)
 
     def end_early(self) -> Activation:
-        self._note(Kind.EARLY, self.stack[-1], self.stack[-1].block)
-        return super().end_early()
+        ended = super().end_early()
+        self._note(Kind.EARLY, ended, ended.block)
+        return ended
+
+    def leave_slot(self, activation: Activation) -> None:
+        """Take back the step into the slot block, too: what waited there waits before it."""
+        number, edge = self._numbers[id(activation)], activation.edges[-1]
+        super().leave_slot(activation)
+        done = activation.graph.blocks[activation.block].instructions
+        later: list[Step] = []
+        while self.steps[-1] != (Kind.CROSS, number, activation.graph.address, edge):
+            step = self.steps.pop()
+            mine = step.activation == number
+            later.append(step._replace(what=done) if mine else step)
+        self.steps.pop()
+        self.steps += reversed(later)
 
 
 def record(graphs: Sequence[ControlFlowGraph], log: Trace) -> list[Step]:
