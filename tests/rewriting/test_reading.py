@@ -259,7 +259,8 @@ def test_counters_that_break_flow(words: Observed) -> None:
     spoiled = bytearray(array[1])
     spoiled[at : at + 4] = (123456).to_bytes(4, "big")
     broken = replace(file, memory={array[0]: bytes(spoiled)})
-    with pytest.raises(SimulatorError, match=f"^{image.name(number)}: block .* than left; "):
+    said = f"^out: {image.name(number)}: block .* more than left: the file is damaged, or "
+    with pytest.raises(SimulatorError, match=said):
         read_profile(broken)
 
 
