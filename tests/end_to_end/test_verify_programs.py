@@ -24,8 +24,9 @@ SOURCES = ("arithmetic.c", "calling.c", "numbers.f90", "switching.c")
 COMPILED = [how for how in LONG if how.source in SOURCES][::2]
 MODES = planned_modes()
 INSTEAD = {"mawk/32": "pp"}
-"""Modes of programs that differ in what would be theirs. mawk's memchr reads words behind lines, and
-these hold addresses of the heap, which begins later; with the heap where it was, nothing differs."""
+"""Modes of programs that differ in what would be theirs. The memchr of mawk reads words behind
+lines, which hold addresses of the heap, and the heap begins later: with the heap of both runs at
+one address, nothing differs."""
 
 
 def mode_of(number: int) -> str:
