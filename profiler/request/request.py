@@ -193,6 +193,11 @@ class GuestOptions:
     stack_size: int = DEFAULT_STACK_SIZE
     strict: bool = False
 
+    @property
+    def environment_strings(self) -> list[bytes]:
+        """`NAME=value` for each variable, as programs get them."""
+        return [name + b"=" + value for name, value in self.environment]
+
 
 @dataclass(frozen=True)
 class Selection:

@@ -10,7 +10,7 @@ from profiler.request.request import RunRequest
 from profiler.rewriting.alone import content_of
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, instrument, unwatched
-from profiler.rewriting.orders import UNFINISHED, order_of
+from profiler.rewriting.orders import order_of
 from profiler.rewriting.shared_targets import shared_targets
 from profiler.session.session import observe
 from simulator.errors import UsageError
@@ -30,7 +30,7 @@ def instrument_after_run(request: RunRequest) -> Instrumented:
     if seen != observation.discoveries:
         observation = observe(request, (request.setting,), seen)
     result = observation.result
-    if result.reason in UNFINISHED:
+    if result.is_cut_short:
         raise UsageError(
             f"{request.program}: the run did not come to its own end ({result.reason}): "
             "instrument with a shorter one, or without one"

@@ -10,8 +10,8 @@ from profiler.recovery.recovery import recover
 from profiler.request.request import Phase, Progress, Selection, Setting
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, Order, Watch, instrument, unwatched
+from profiler.rewriting.orders import guides
 from profiler.rewriting.recipe import counts_of
-from profiler.schemes.registry import definition
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
 from simulator.binary import elf
 from simulator.errors import UsageError
@@ -47,24 +47,21 @@ def instrument_file(
 def _order(file: Path, setting: Setting, selection: Selection) -> Order:
     recovered = recover(elf.load(file))
     profiles = SavedProfiles(recovered.program.sha256)
-    options, graphs = setting.options, Graphs(recovered, selection)
+    graphs = Graphs(recovered, selection)
     planner = Planner(setting, profiles)
 
     def plan(number: int) -> RoutinePlan | None:
         cfg = graphs(number)
         return None if cfg is None else planner.make(cfg)
 
-    guide, weights = options.edge_profile, options.weights
-    guided = guide is not None and definition(setting.mode).guided
+    edge_counts, weights = guides(setting, profiles)
     return Order(
         recovered,
         ProgramContexts(recovered),
         setting,
         plan,
-        edge_counts=counts_of(recovered, profiles(guide).counts_for) if guided and guide else {},
-        weights=counts_of(recovered, profiles(weights).counts_for)
-        if isinstance(weights, Path)
-        else {},
+        edge_counts=counts_of(recovered, edge_counts),
+        weights=counts_of(recovered, weights),
         foreseen=False,
     )
 

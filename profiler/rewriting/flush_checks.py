@@ -15,15 +15,13 @@ from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.graphs.cfg import Block
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.operands import operand_sum
+from profiler.rewriting.operands import needs_flags, operand_sum
 from profiler.rewriting.parts import Width
 from profiler.rewriting.refusals import REWRITES
 from profiler.rewriting.transfers import constant, jump
-from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Label
-from simulator.isa.effects import ICC
 
 R = Register
 _FLUSH = 0x3B
@@ -44,8 +42,7 @@ def write_check(draft: Draft, block: Block, address: int) -> None:
         If V8's condition codes are live there.
     """
     width = Width(draft.context.machine)
-    is_v8 = width.machine is MachineKind.SPARCV8
-    if is_v8 and draft.liveness.live_before(block.id, (address - block.start) >> 2) & ICC:
+    if needs_flags(draft, block, address):
         raise NotRewritableError(f"the flush at {address:#x} cannot be tested")
     first, end = draft.program.span
     elsewhere = f"r{draft.number}.flush.{address:x}"

@@ -11,6 +11,7 @@ offset  name        contents
 12      process     the number of the process that the program started as
 16      target      address of the name that is opened: `part`, or that of a device
 24      handler     address of our handler of signals
+32      end         how the process ends (`counter_file`)
 0x1000  name        the counter file's name, ended by a zero
 0x2000  part        the name that it has until it is complete
 0x3400  frames      words of the stack's frames on their way to the file
@@ -34,9 +35,9 @@ RUNTIME_DATA_SIZE = 0x4000
 START_STACK = 0
 NAME_LENGTH = 8
 PROCESS = 12
-END = 32
 TARGET = 16
 HANDLER = 24
+END = 32
 NAME = RUNTIME_DATA + 0x1000
 PART = RUNTIME_DATA + 0x2000
 FRAMES = RUNTIME_DATA + 0x3400

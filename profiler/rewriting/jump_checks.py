@@ -17,14 +17,13 @@ from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.graphs.cfg import Block
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.operands import operand_sum
+from profiler.rewriting.operands import needs_flags, operand_sum
 from profiler.rewriting.refusals import UNFORESEEN
 from profiler.rewriting.transfers import constant, jump
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
-from simulator.isa.effects import ICC
 
 R = Register
 LARGEST_TABLE = 1 << 16
@@ -51,7 +50,7 @@ def write_check(draft: Draft, block: Block, address: int, targets: frozenset[int
     if 1 << shift > LARGEST_TABLE:
         raise NotRewritableError(f"{unknown}: it has targets far apart")
     is_v8 = draft.context.machine is MachineKind.SPARCV8
-    if is_v8 and draft.liveness.live_before(block.id, (address - block.start) >> 2) & ICC:
+    if needs_flags(draft, block, address):
         raise NotRewritableError(unknown)
     table = draft.label("targets", block.id)
     near, known = draft.label("near", block.id), draft.label("known", block.id)

@@ -1,15 +1,28 @@
-"""What an instruction's operands hold, read from a register window above it."""
+"""Tests before an instruction: what its operands hold, and whether it needs the flags."""
 
 from __future__ import annotations
 
+from profiler.graphs.cfg import Block
 from profiler.rewriting.draft import Draft
 from profiler.rewriting.frames import signed
 from profiler.rewriting.parts import flush_windows
+from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
+from simulator.isa.effects import ICC
 
 R = Register
 _IMMEDIATE = 1 << 13
+
+
+def needs_flags(draft: Draft, block: Block, address: int) -> bool:
+    """Whether a test before an instruction would destroy condition codes.
+
+    V8 code cannot keep them.
+    """
+    if draft.context.machine is not MachineKind.SPARCV8:
+        return False
+    return bool(draft.liveness.live_before(block.id, (address - block.start) >> 2) & ICC)
 
 
 def operand_sum(draft: Draft, word: int, to: Register, other: Register) -> list[Instruction]:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from profiler.request.request import Setting
 from profiler.rewriting.instrument import Order
 from profiler.rewriting.recipe import counts_of
 from profiler.schemes.registry import definition
 from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SavedProfiles, SchemeRun
-
-UNFINISHED = ("budget", "interrupted", "refused")
-"""Ways in which a simulated run ends that are not the program's own."""
+from profiler.session.scheme_runs import EdgeCounts, SavedProfiles, SchemeRun
 
 
 def order_of(observation: Observation, scheme: SchemeRun, *, foreseen: bool) -> Order:
@@ -26,15 +24,8 @@ def order_of(observation: Observation, scheme: SchemeRun, *, foreseen: bool) -> 
         Whether the instrumented program is to do what this run did.
     """
     setting = scheme.setting
-    guided = definition(setting.mode).guided
     profiles = SavedProfiles(observation.program.sha256)
-    edge_counts = weights = None
-    if guided:
-        edge_counts = observation.edge_counts
-        if setting.options.edge_profile is not None:
-            edge_counts = profiles(setting.options.edge_profile).counts_for
-    if isinstance(setting.options.weights, Path):
-        weights = profiles(setting.options.weights).counts_for
+    edge_counts, weights = guides(setting, profiles, observation.edge_counts)
     return Order(
         observation.recovered,
         observation.contexts,
@@ -46,3 +37,25 @@ def order_of(observation: Observation, scheme: SchemeRun, *, foreseen: bool) -> 
         counts_of(observation.recovered, weights),
         foreseen,
     )
+
+
+def guides(
+    setting: Setting, profiles: SavedProfiles, observed: EdgeCounts | None = None
+) -> tuple[EdgeCounts | None, EdgeCounts | None]:
+    """Return the edge profile of a guided scheme and the weights of edges (None: there are none).
+
+    Parameters
+    ----------
+    profiles
+        Where saved ones come from.
+    observed
+        The edge profile where the options name none.
+    """
+    options = setting.options
+    edge_counts = weights = None
+    if definition(setting.mode).guided:
+        saved = options.edge_profile
+        edge_counts = observed if saved is None else profiles(saved).counts_for
+    if isinstance(options.weights, Path):
+        weights = profiles(options.weights).counts_for
+    return edge_counts, weights

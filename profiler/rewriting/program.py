@@ -16,15 +16,15 @@ from profiler.code.context import ProgramContexts
 from profiler.code.emission import Emission, emit
 from profiler.code.runtime.conditions import restore_routine
 from profiler.code.runtime.routines import ROUTINES, Routines
-from profiler.recovery.idioms import is_restore
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import copy_routine
 from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.jumps import TABLE_ALIGNMENT
+from profiler.rewriting.shared_targets import computed_jumps
 from simulator.isa.assembler import Instruction, data_word
 from simulator.isa.assembly import Item
-from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
+from simulator.isa.decode import HAS_DELAY_SLOT
 
 ALIGNMENT = 1024
 """Of the table of conditions, which comes first."""
@@ -126,27 +126,16 @@ def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
 def _unforeseen(
     recovered: RecoveredProgram, contexts: ProgramContexts, shown: Iterable[tuple[int, int]]
 ) -> tuple[dict[int, str], dict[int, frozenset[int]]]:
-    """Return routines with jumps that may lead anywhere in them, and jumps that a run has shown.
-
-    A jump that closes its routine's window in the delay slot leaves the routine.
-    """
+    """Return routines with jumps that may lead anywhere in them, and jumps that a run has shown."""
     targets: dict[int, frozenset[int]] = {}
     for jump_at, target in shown:
         targets[jump_at] = targets.get(jump_at, frozenset()) | {target}
     left: dict[int, str] = {}
     unsure: dict[int, frozenset[int]] = {}
     for number, cfg in enumerate(recovered.routines):
-        analysis = contexts.of(number).analysis
-        if analysis is None:
+        if contexts.of(number).analysis is None:
             continue
-        for block in cfg.blocks:
-            code = analysis.liveness.blocks[block.id]
-            if block.is_slot or code.kind is not TransferKind.JUMP or code.transfer is None:
-                continue
-            jump_at = block.start + 4 * code.transfer
-            slot = recovered.code.lists.words[recovered.code.index(jump_at + 4)]
-            if jump_at not in recovered.unresolved_jumps or is_restore(slot):
-                continue
+        for jump_at in computed_jumps(recovered, cfg):
             if jump_at in targets:
                 unsure[jump_at] = targets[jump_at]
             else:

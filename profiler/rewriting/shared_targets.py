@@ -1,4 +1,4 @@
-"""Targets that the computed jumps of a routine share.
+"""The computed jumps of a routine, and the targets that they share.
 
 Compilers copy the jump of an interpreter's loop behind each of its operations. One run shows most
 operations, but by far not each behind each. So a computed jump is taken to lead wherever another
@@ -22,7 +22,7 @@ def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
         recovered = recover(program, seen)
         pairs = set(seen.indirect_targets)
         for cfg in recovered.routines:
-            jumps = _computed_jumps(recovered, cfg)
+            jumps = computed_jumps(recovered, cfg)
             inside = {block.start for block in cfg.blocks}
             targets = {t for j, t in seen.indirect_targets if j in jumps and t in inside}
             pairs |= {(jump, target) for jump in jumps for target in targets}
@@ -31,18 +31,18 @@ def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
         seen = replace(seen, indirect_targets=frozenset(pairs))
 
 
-def _computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> set[int]:
+def computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> list[int]:
     """Return the jumps of a routine, tail calls aside, of which the code does not tell the targets.
 
     Tail calls close the window in their delay slots.
     """
-    found = set()
+    unresolved, lists = frozenset(recovered.unresolved_jumps), recovered.code.lists
+    found = []
     for block in cfg.blocks:
-        jump = block.end - 8
-        if block.is_slot or jump < block.start or jump not in recovered.unresolved_jumps:
-            continue
-        index = recovered.code.index(jump)
-        is_jump = recovered.code.lists.kinds[index] == TransferKind.JUMP
-        if is_jump and not is_restore(recovered.code.lists.words[index + 1]):
-            found.add(jump)
+        for jump in (block.end - 8, block.end - 4):  # the slot may be a block of its own
+            if block.is_slot or jump < block.start or jump not in unresolved:
+                continue
+            index = recovered.code.index(jump)
+            if lists.kinds[index] == TransferKind.JUMP and not is_restore(lists.words[index + 1]):
+                found.append(jump)
     return found

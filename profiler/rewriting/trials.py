@@ -18,12 +18,12 @@ from pathlib import Path
 
 from profiler.request.request import GuestOptions, RunRequest
 from profiler.rewriting import qemu
+from profiler.rewriting.alone import content_of
 from profiler.rewriting.counter_file import parse
 from profiler.rewriting.startup import DEFAULT_NAME, TRACE_SUFFIX
 from profiler.rewriting.verification import EMULATOR, Run
 from profiler.session.world import open_world
 from simulator.binary import elf
-from simulator.errors import UsageError
 
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 
@@ -56,13 +56,9 @@ class Place:
         self._root = directory / "root"
         self.file = directory / "program" / request.program.name
         self.file.parent.mkdir(parents=True)
-        try:
-            shutil.copy(request.program, self.file)
-        except OSError as error:
-            raise UsageError(
-                f"{request.program} cannot be read ({error.strerror}): name a readable file"
-            ) from None
-        self.original = self.file.read_bytes()
+        self.original = content_of(request.program)
+        self.file.write_bytes(self.original)
+        shutil.copymode(request.program, self.file)
         guest = request.guest
         # a path of the file from there: its length decides where strings lie on the stack
         self._argv0 = guest.argv0 or os.fsencode(Path("..", "program", self.file.name))
@@ -82,7 +78,7 @@ class Place:
     @property
     def environment(self) -> list[bytes]:
         """`NAME=value` strings that the program sees."""
-        return [name + b"=" + value for name, value in self._guest.environment]
+        return self._guest.environment_strings
 
     # -- what happens here
 

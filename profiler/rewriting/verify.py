@@ -19,7 +19,6 @@ from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import Phase, Progress, RunRequest, Setting
 from profiler.rewriting import qemu
 from profiler.rewriting.modes import Modes
-from profiler.rewriting.orders import UNFINISHED
 from profiler.rewriting.trials import Place
 from profiler.rewriting.verification import (
     EMULATOR,
@@ -135,8 +134,9 @@ class _Verifier:
 
     def _refuse(self, observation: Observation) -> None:
         """Refuse runs that do not say what an instrumented program must do."""
-        reason = observation.result.reason
-        if reason in UNFINISHED:
+        result = observation.result
+        if result.is_cut_short:
             raise UsageError(
-                f"{self._name} did not come to its own end ({reason}): verify compares whole runs"
+                f"{self._name} did not come to its own end ({result.reason}): "
+                "verify compares whole runs"
             )

@@ -102,7 +102,7 @@ def _measure(observation: Observation, scheme: SchemeRun, check: SelfCheck | Non
         counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
         routines=routines,
         warnings=tuple(_warnings(observation, definition, unattributed, wrapped)),
-        partial=run.reason in ("budget", "interrupted", "refused"),
+        partial=run.is_cut_short,
         lines=_lines(observation.program, routines),
         sizes=dict(sizes),
         lost=dict(_total(result.lost for result in results)),

@@ -55,7 +55,7 @@ class World:
         return Machine(
             self.program,
             arguments=self.arguments,
-            environment=[name + b"=" + value for name, value in guest.environment],
+            environment=guest.environment_strings,
             host=self.host,
             limits=Limits(
                 guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size

@@ -126,6 +126,11 @@ class RunResult:
     refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)
     signal_actions: Mapping[int, int] = field(default_factory=dict)
 
+    @property
+    def is_cut_short(self) -> bool:
+        """Whether the run ended in a way that is not the program's own."""
+        return self.reason in ("budget", "interrupted", "refused")
+
 
 @dataclass(frozen=True)
 class Ending:

@@ -130,7 +130,7 @@ def _under_qemu(file: Path, machine: MachineKind, request: RunRequest) -> tuple[
         machine,
         arguments=request.arguments,
         argv0=guest.argv0,
-        environment=[name + b"=" + value for name, value in guest.environment],
+        environment=guest.environment_strings,
         stdin=None if guest.stdin is None else guest.stdin.resolve(),
         directory=guest.root,
         stdout=guest.stdout,
