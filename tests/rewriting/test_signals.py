@@ -157,15 +157,19 @@ def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path, width: str) -
 def test_a_signal_that_whoever_started_the_program_ignores(
     compile_c: Compile, tmp_path: Path
 ) -> None:
-    made = instrumented(compile_c(WAITING, flags=("-O1",)), tmp_path)
-    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    try:
-        process = start(made, tmp_path)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    process.send_signal(signal.SIGHUP)
-    process.communicate(b"x", timeout=60)
-    assert process.returncode == 4
+    """It ends as the original does: some versions of qemu-user interrupt the system call."""
+    original = compile_c(WAITING, flags=("-O1",))
+    statuses = []
+    for program in (original, instrumented(original, tmp_path)):
+        before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        try:
+            process = start(program, tmp_path)
+        finally:
+            signal.signal(signal.SIGHUP, before)
+        process.send_signal(signal.SIGHUP)
+        process.communicate(b"x", timeout=60)
+        statuses.append(process.returncode)
+    assert statuses[0] == statuses[1] in (4, 2)
     assert load(tmp_path / "simprof.out").frames[0][0] & 1 == 0
 
 
