@@ -81,6 +81,7 @@ STATUS_BUDGET: Final = 124
 STATUS_REFUSED: Final = SimulatorError.exit_status
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
+_CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
 class Machine:
@@ -347,17 +348,25 @@ class Machine:
         try:
             if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
                 self._on_system_call()
-            elif number == Trap.FLUSH_WINDOWS:
-                self._contexts.flush_windows()
-            elif number == Trap.GET_CONTEXT and self.is64:
-                self._contexts.get_context()
-            elif number == Trap.SET_CONTEXT and self.is64:
-                self._on_set_context()
+            elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
+                self._on_context_trap(number)
             else:
                 self._on_exception(number, npc)
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._on_fault(stack_fault(error.address, mapped))
+
+    def _on_context_trap(self, number: int) -> None:
+        """Answer a trap of `ContextTrap`: the first, and those that native code cannot."""
+        if not self._hooks.answers_contexts:
+            hook = None if self._observer is None else self._observer.hook
+            self._hooks.answer_contexts(self._signal_state.words, hook)
+        if number == Trap.FLUSH_WINDOWS:
+            self._contexts.flush_windows()
+        elif number == Trap.GET_CONTEXT:
+            self._contexts.get_context()
+        else:
+            self._on_set_context()
 
     def _on_set_context(self) -> None:
         pc = self._contexts.set_context()
