@@ -12,6 +12,7 @@ from profiler.code.liveness import CodeFacts, Liveness, code_facts, needs_place_
 from profiler.code.registers import abi, mask
 from profiler.code.sites import Place, Site
 from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
+from profiler.recovery.idioms import is_prologue
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import RegisterUse
 from simulator.binary.program import MachineKind
@@ -232,16 +233,20 @@ class ProgramContexts:
         return code_facts(code.words, code.base, code.transfers, entries)
 
     def _conventional_entries(self) -> frozenset[int]:
-        """Return the entries of routines that a symbol names or a call enters.
+        """Return the entries of routines that a call enters, or that begin with a `save`.
 
-        Others were found where branches lead. They may be parts of one routine of assembly without
-        symbols, which hand each other registers that the calling convention does not name.
+        Others, to which only branches lead, may be parts of one routine of assembly, which hand
+        each other registers that the calling convention does not name. Such parts may have symbols,
+        as glibc's `__memcpy_large` has.
         """
-        code, program = self._recovered.code, self._recovered.program
+        code = self._recovered.code
         calls = code.transfers.target[code.transfers.kind == TransferKind.CALL]
-        sure = {symbol.address for symbol in program.symbols if symbol.is_function}
-        sure.update(calls.tolist())
-        return frozenset(cfg.address for cfg in self._recovered.routines if cfg.address in sure)
+        called = frozenset(calls.tolist())
+        return frozenset(
+            cfg.address
+            for cfg in self._recovered.routines
+            if cfg.address in called or is_prologue(code.lists.words, code.index(cfg.address))
+        )
 
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""

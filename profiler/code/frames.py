@@ -54,7 +54,7 @@ def slots(state: FrameState, frame_size: int | None, abi: Abi) -> tuple[Slot, ..
     state
         Of the point.
     frame_size
-        Bytes that the routine's `save` takes off %sp, None where it is no constant.
+        Bytes of the routine's frame, None where they are no constant.
     abi
         Of the program's width.
     """
@@ -125,10 +125,12 @@ class Frames:
         return self.before(block, self._blocks[block].count)
 
     def after_save(self, block: int) -> int:
-        """Position behind the block's last `save`, 0 if it has none."""
-        first = self._blocks[block].first
-        saves = [p + 1 for p in self._moving[block] if self._facts.window[first + p] == Window.SAVE]
-        return saves[-1] if saves else 0
+        """Position behind the block's last `save` and what ends its frame, 0 if it has none."""
+        return max((made + 1 for _, made, _ in self._saves(block)), default=0)
+
+    def ends_frame(self, block: int, position: int) -> bool:
+        """Whether an instruction lowers %sp to the end of a frame that a `save` has begun."""
+        return any(begun < position <= made for begun, made, _ in self._saves(block))
 
     def before_restore(self, block: int, position: int) -> int:
         """Position of the first window-closing instruction before `position`, or `position`."""
@@ -145,12 +147,24 @@ class Frames:
         return tuple(changes.nonzero()[0].tolist())
 
     def _frame_size(self) -> int | None:
-        for code, places in zip(self._blocks, self._moving, strict=True):
-            for p in places:
-                word = int(self._facts.words[code.first + p])
-                if self._facts.window[code.first + p] == Window.SAVE and word >> 13 & 1:
-                    return -_simm13(word)
-        return None
+        sizes = {size for block in range(len(self._blocks)) for _, _, size in self._saves(block)}
+        return sizes.pop() if len(sizes) == 1 else None
+
+    def _saves(self, block: int) -> list[tuple[int, int, int | None]]:
+        """Return for each `save` its position, that where its frame is complete, and its size.
+
+        A frame of more than 4096 bytes takes constants off %sp behind the `save`, too.
+        """
+        first, found = self._blocks[block].first, []
+        for position in self._moving[block]:
+            word = int(self._facts.words[first + position])
+            constant = bool(word >> 13 & 1)
+            if self._facts.window[first + position] == Window.SAVE:
+                found.append((position, position, -_simm13(word) if constant else None))
+            elif found and _adds_to_sp(word) and _simm13(word) < 0:
+                begun, _, size = found[-1]
+                found[-1] = (begun, position, None if size is None else size - _simm13(word))
+        return found
 
     def _after(self, index: int, state: FrameState) -> FrameState:
         shift = self._facts.window[index]
@@ -192,6 +206,12 @@ class Frames:
             for place in self._moving[block]:
                 state = self._after(self._blocks[block].first + place, state)
             waiting.extend((cfg.edges[e].target, state) for e in cfg.out_edges[block])
+
+
+def _adds_to_sp(word: int) -> bool:
+    """Whether a word is `add %sp, constant, %sp`."""
+    opcode = word >> 30 == 2 and word >> 19 & 63 == 0
+    return opcode and bool(word >> 13 & 1) and word >> 14 & 31 == word >> 25 & 31 == _SP
 
 
 def _simm13(word: int) -> int:

@@ -11,8 +11,8 @@ Sets are masks as in `simulator.isa.effects`, in the window that is current at t
 
 What edges to EXIT need follows from the transfer: a return needs the ABI's result registers, a jump
 to a routine's entry its arguments, a call that does not return nothing more; everything else
-(a branch into the middle of another routine, or to what neither a symbol nor a call shows to be an
-entry; an unresolved jump) needs all.
+(a branch into the middle of another routine, or to an entry without a `save` that no call enters;
+an unresolved jump) needs all.
 
 Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI: their callers
 rely on every register that they do not name.

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from profiler.commands import options, program_options, shared_options
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
-from profiler.request.request import Setting, Weights
+from profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.rewriting.instrument import Instrumented
+
+NEEDS_ALL = "a trace needs all routines: leave out --routine, --exclude and --user-only"
+_OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 
 
 @click.command("instrument")
 @click.argument("elf", type=options.PATH)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
 @click.option(
     "--mode", type=mode_choice(planned=True), metavar="MODE", required=True, help="The scheme."
 )
@@ -25,13 +33,31 @@ from simulator.errors import UsageError
 )
 @shared_options.selection_options("Instrument")
 @options.weights_option
-@scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
+@scheme_options("saved profile (`simprof run -o`) that guides it; needed without a run.")
+@click.option(
+    "--run",
+    "runs",
+    is_flag=True,
+    help="Run ELF first, to see where its jumps lead and to guide tpp.  [default: if ARG... or "
+    "another option of the run is given]",
+)
+@shared_options.stdin_option("The run's input.")
+@click.option(
+    "--root",
+    type=options.PATH,
+    metavar="DIR",
+    help="The directory that the run may read.  [default: the current one]",
+)
+@click.option("--writable", type=options.PATH, metavar="DIR", help="Let the run write below DIR.")
+@shared_options.env_option("the run, which inherits none")
+@shared_options.timeout_option("Give up after so much time in the run.")
 @shared_options.json_option("Write what was done as JSON; - is stdout.")
 @click.option(
     "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
 )
 def instrument_command(
     elf: Path,
+    arguments: tuple[str, ...],
     mode: str,
     output: Path,
     weights: Weights | Path,
@@ -43,21 +69,33 @@ def instrument_command(
 
     OUT behaves as ELF and, when it exits, writes its counters to the file that SIMPROF_OUT names
     (simprof.out), which `simprof read` makes a profile of. It runs wherever ELF runs.
+
+    With ARG... ELF is run first, and its output is not shown. Routines can then be instrumented
+    that jump where only a run tells, as interpreters do; where OUT jumps elsewhere, it stops and
+    says so.
     """
-    scheme = collect(chosen, weights)
-    options.check_outputs(json_file, output, report, inputs=(elf, *options.profiles(scheme)))
+    scheme, given = collect(chosen, weights), chosen["stdin_file"]
+    options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
     if options.STANDARD_STREAM in (output, report):
         raise UsageError("only --json can write to stdout (-): name a file")
-    if registry.definition(mode).guided and scheme.edge_profile is None:
+    selection = shared_options.selection(chosen)
+    if registry.definition(mode).writes_trace and not selection.is_all:
+        raise UsageError(f"{mode}: {NEEDS_ALL}")
+    is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
+    if registry.definition(mode).guided and scheme.edge_profile is None and not is_run:
         raise UsageError(
             f"{mode} is guided by an edge profile, and nothing is run here: give one with "
-            "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
+            "--edge-profile (`simprof run --mode=edges -o FILE` makes it), or let it run (--run)"
         )
     from profiler.profiles.output import write_atomically
     from profiler.reports import instrument_report
-    from profiler.rewriting.alone import instrument_file
 
-    made = instrument_file(elf, Setting(mode, mode, scheme), shared_options.selection(chosen))
+    setting = Setting(mode, mode, scheme)
+    made = (
+        _after_run(elf, arguments, setting, selection, chosen)
+        if is_run
+        else _without_run(elf, setting, selection)
+    )
     write_atomically(output, made.file)
     if output.is_file():  # what else there may be, such as a device, keeps its permissions
         output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
@@ -65,3 +103,48 @@ def instrument_command(
     program_options.write_json(partial(instrument_report.render_json, *facts), json_file)
     program_options.write_report(partial(instrument_report.render_text, *facts), report)
     return 0
+
+
+def _without_run(elf: Path, setting: Setting, selection: Selection) -> Instrumented:
+    from profiler.rewriting.alone import instrument_file
+
+    return instrument_file(elf, setting, selection)
+
+
+def _after_run(
+    elf: Path,
+    arguments: tuple[str, ...],
+    setting: Setting,
+    selection: Selection,
+    chosen: Mapping[str, Any],
+) -> Instrumented:
+    import os
+
+    from profiler.engine import kernel_cache
+    from profiler.rewriting.alone import instrument_after_run
+
+    given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
+    if given is not None and not os.access(given, os.R_OK):
+        raise UsageError(f"--stdin {given} cannot be read: name a readable file")
+    kernel_cache.ensure()
+    with Path(os.devnull).open("wb") as nowhere:
+        guest = GuestOptions(
+            root=options.check_directory(Path() if root is None else root, "--root"),
+            writable=None if writable is None else options.check_directory(writable, "--writable"),
+            stdin=Path(os.devnull) if given is None else given,
+            environment=chosen["environment"],
+            argv0=os.fsencode(elf),
+            stdout=nowhere.fileno(),
+            stderr=nowhere.fileno(),
+            timeout=chosen["timeout"],
+        )
+        return instrument_after_run(
+            RunRequest(
+                program=elf,
+                guest=guest,
+                arguments=tuple(map(os.fsencode, arguments)),
+                mode=setting.mode,
+                scheme=setting.options,
+                selection=selection,
+            )
+        )

@@ -44,7 +44,9 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 )
 @click.option("--inputs", type=names, metavar="NAME,...", help="train, ref.  [default: ref]")
 @click.option("--builds", type=names, metavar="NAME,...", help="[default: v9-O2]")
-@click.option("--kinds", type=names, metavar="NAME,...", help="run, plan.  [default: run]")
+@click.option(
+    "--kinds", type=names, metavar="NAME,...", help="run, plan, execute, time.  [default: run]"
+)
 @click.option("--modes", type=names, metavar="MODE,...", help="[default: all that instrument]")
 @click.option(
     "--settings",

@@ -52,6 +52,18 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     "blocks, or ending at calls and delay slots.",
 )
 @click.option(
+    "--executed",
+    multiple=True,
+    metavar="GLOB",
+    help="Benchmarks that are also instrumented and run, to show what they execute beside what is "
+    "predicted (epp1, tpp2, tpp3, cs6120); repeatable.  [default: as the suite says]",
+)
+@click.option(
+    "--predicted",
+    is_flag=True,
+    help="Instrument and run none: predictions only.",
+)
+@click.option(
     "--from",
     "results",
     type=options.PATH,
@@ -148,10 +160,12 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
     build = BUILDS[64 if chosen["width"] == "64" else 32]
     blocks = None if chosen["blocks"] == "folded" else chosen["blocks"]
     view = View(chosen["input_"], build, blocks, shared_options.selection(chosen))
-    only = chosen["only"]
+    only, executed = chosen["only"], _executed(chosen)
     if chosen["results"] is not None:
         if chosen["cache"] is not None:
             raise UsageError("--results beside --from: with --from nothing is run or kept")
+        if executed is not None:
+            raise UsageError("--executed or --predicted beside --from: with --from nothing is run")
         return stored_tables(
             chosen["results"], chosen["suite"], specs, view, only=only, partial=everything
         )
@@ -169,9 +183,18 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             store=store,
             workers=chosen["jobs"],
             only=only,
+            executed=executed,
             progress=bar.running,
             building=bar.building,
         )
+
+
+def _executed(chosen: dict[str, Any]) -> tuple[str, ...] | None:
+    """Return patterns of the benchmarks that are instrumented and run; None: the suite's own."""
+    patterns: tuple[str, ...] = chosen["executed"]
+    if chosen["predicted"] and patterns:
+        raise UsageError("--predicted beside --executed: give one of them")
+    return patterns if patterns or chosen["predicted"] else None
 
 
 def _command(
@@ -191,6 +214,10 @@ def _command(
         words += ["--width", chosen["width"]]
     if chosen["blocks"] != "folded":
         words += ["--blocks", chosen["blocks"]]
+    for pattern in chosen["executed"]:
+        words += ["--executed", pattern]
+    if chosen["predicted"]:
+        words.append("--predicted")
     for pattern in chosen["exclude"]:
         words += ["--exclude", pattern]
     if chosen["user_only"]:

@@ -11,8 +11,10 @@ from typing import Any
 import click
 
 from profiler.commands import compare, options, program_options, shared_options
+from profiler.commands.instrument import NEEDS_ALL
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import GuestOptions, RunRequest, Weights
+from profiler.request.request import GuestOptions, RunRequest, Selection, Weights
+from profiler.schemes import registry
 from simulator.errors import UsageError
 
 WAYS = ("emulator", "qemu")
@@ -90,7 +92,9 @@ def verify_command(
     options.check_outputs(json_file, report, inputs=(elf, given, *options.profiles(scheme)))
     if given is not None and not os.access(given, os.R_OK):
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
-    settings = tuple(compare.make_settings(modes or compare.all_modes(), (), scheme))
+    selection = shared_options.selection(chosen)
+    taken, omitted = _modes(modes, selection)
+    settings = tuple(compare.make_settings(taken, (), scheme))
     from profiler.engine import kernel_cache
     from profiler.profiles.scratch import scratch_directory
     from profiler.reports import verify_report
@@ -113,12 +117,26 @@ def verify_command(
             program=elf,
             guest=guest,
             arguments=tuple(map(os.fsencode, arguments)),
-            selection=shared_options.selection(chosen),
+            selection=selection,
         )
-        result = verify(replace(request), settings, run_on)
+        result = verify(request, settings, run_on)
+    result = replace(result, skipped={**result.skipped, **omitted})
     program_options.write_json(partial(verify_report.render_json, result), json_file)
     program_options.write_report(partial(verify_report.render_text, result), report)
     if not result.passed:
         failed = ", ".join(mode.setting.name for mode in result.modes if mode.differences)
         raise VerificationError(f"{elf}: not as predicted under {failed}")
     return 0
+
+
+def _modes(
+    named: tuple[str, ...] | None, selection: Selection
+) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the modes to verify, and those that are left out with the reason."""
+    modes = named or compare.all_modes()
+    if selection.is_all:
+        return modes, {}
+    traced = [mode for mode in modes if registry.definition(mode).writes_trace]
+    if named and traced:
+        raise UsageError(f"{traced[0]}: {NEEDS_ALL}")
+    return tuple(mode for mode in modes if mode not in traced), dict.fromkeys(traced, NEEDS_ALL)

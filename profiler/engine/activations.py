@@ -204,6 +204,32 @@ class Activations:
         for frame in range(self.current, 0, -kernels.STRIDE):
             self._end_caller_early(frame)
 
+    # Returning
+
+    def accept_return(self, address: int) -> bool:
+        """Whether the current activation returns at `address`, though its caller's %sp has changed.
+
+        The frame then gets the %sp that the kernel wants to find there.
+        """
+        frame = self.current
+        returned = self._return_address(frame) == address and self._returns(address, frame)
+        if returned:
+            pointer = kernels.stack_pointer(self._memory.address)
+            self._memory.state.frames[frame + kernels.FRAME_STACK] = pointer
+        return returned
+
+    def _returns(self, address: int, frame: int) -> bool:
+        """Whether the activation at `frame` returns to its caller when control comes to `address`.
+
+        Not where its caller's caller, or another activation further up, owns the stack there: it
+        is left by a non-local exit, which lands where the call that unwinds returns to.
+        """
+        if self._return_address(frame) | ENDED_BIT != address | ENDED_BIT:
+            return False
+        if self._stack(frame) == self._stack_pointer():
+            return True
+        return self._activation_for(address, frame) in (frame - kernels.STRIDE, None)
+
     # Landing
 
     def land(self, address: int, block: int, *, returned: bool) -> None:
@@ -220,7 +246,7 @@ class Activations:
         """
         frame = self.current
         if returned:
-            if self._return_address(frame) | ENDED_BIT == address | ENDED_BIT:
+            if self._returns(address, frame):
                 self._return_unseen(address, frame)
                 return
             if self._is_handler(frame):

@@ -239,7 +239,7 @@ class Automaton:
         while status != kernels.OK:
             failed = int(self.clock[kernels.FAILED_OPERATION])
             match status:
-                case kernels.MISMATCH:
+                case kernels.MISMATCH if not self._activations.accept_return(address):
                     self.tally.crossed.subtract(self._after_pop[failed])
                     self._land(failed, Land(address, UNKNOWN, returned=True))
                     return

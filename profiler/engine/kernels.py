@@ -137,8 +137,8 @@ ADD = 2  # r += a
 SEGMENT = 3  # segment r + a ends; r = b
 HASH = 4  # hashed count of a; the first of a segment's list has the list's length in b
 CALL = 8  # push a frame: return address a
-RETURN = 9  # (b: number of a landing) pop a frame whose return address is the event's address
-SLOW = 10  # control lands (b: number of the landing, 0: Python decides)
+RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp
+SLOW = 10  # Python decides; b of either: number of the landing, 0 where there was none
 CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
 TOKEN = 12  # append b >> 8, of b & 0xff bits
 MARK = 13  # Python notes what a reader of the trace could not know
@@ -432,6 +432,18 @@ def push(k: int, return_address: int) -> bool:
     return True
 
 
+@inline
+def returns(k: int, frame: int, address: int) -> bool:
+    """Whether the activation at `frame`, which returns to `address`, has come to its caller there.
+
+    An exception may leave a recursive routine for the same one further up, at the very place that
+    the call which unwinds would return to. The stack pointer tells.
+    """
+    if get(frame, FRAME_RETURN) != address:
+        return False
+    return get(frame, FRAME_STACK) == stack_pointer(k)
+
+
 @jit
 def count_hashed(k: int, operation: int) -> bool:
     """Execute a list of hashed counts; False, with nothing done, where room for nodes lacks."""
@@ -530,7 +542,7 @@ def execute(k: int, operation: int, address: int) -> int:
             else:
                 status = TOO_DEEP
         elif code == RETURN:
-            if get(frame, FRAME_RETURN) == address:
+            if returns(k, frame, address):
                 bump(k, FRAME, -STRIDE)
                 frame -= 8 * STRIDE
             else:
@@ -657,7 +669,7 @@ def quick(k: int, operation: int, address: int) -> int:
                 return operation
             frame += 8 * STRIDE
         elif code == RETURN:
-            if get(frame, FRAME_RETURN) != address:
+            if not returns(k, frame, address):
                 return operation
             put(k, FRAME, get(k, FRAME) - STRIDE)
             frame -= 8 * STRIDE

@@ -9,6 +9,7 @@ from pathlib import Path
 from profiler.reports.numbers import plural
 from profiler.reports.tables import Table, columns, grid, name, print_parts, section, text
 from profiler.rewriting.instrument import Instrumented
+from profiler.schemes.registry import definition
 
 SCHEMA = "simprof/instrument/1"
 
@@ -46,7 +47,10 @@ def render_text(
     summary.add_row("instrumented", plural(len(made.placed), "routine"))
     size = plural(len(made.rewritten.code), "byte")
     summary.add_row("new code", f"{size} at {made.rewritten.base:#x}")
-    parts = [summary, *section("Left alone: these count nothing", _left(made))]
+    title = "Left alone: these count nothing"
+    if definition(mode).writes_trace:
+        title = "Left alone: a trace cannot be followed into these"
+    parts = [summary, *section(title, _left(made))]
     return print_parts(parts, width, color)
 
 

@@ -9,7 +9,7 @@ from profiler.experiments.tables.table import Column, Form, Row, Value
 from profiler.reports.numbers import group_digits
 
 ABSENT = "-"
-_DIGITS = {Form.PERCENT: 1, Form.RATIO: 2, Form.DECIMAL: 1, Form.SECONDS: 3}
+_DIGITS = {Form.PERCENT: 1, Form.SHARE: 3, Form.RATIO: 2, Form.DECIMAL: 1, Form.SECONDS: 3}
 
 
 def shown(value: Value, form: Form) -> str:

@@ -83,8 +83,8 @@ def _summary(result: Verification) -> Table:
     table = grid(Kind.TEXT, Kind.TEXT)
     table.add_row("program", " ".join([str(result.file), *result.arguments]))
     table.add_row("base", plural(result.modes[0].base, "instruction"))
-    for way, why in result.skipped.items():
-        table.add_row(f"not on {way}", why)
+    for what, why in result.skipped.items():
+        table.add_row(f"not on {what}" if what in WAYS else f"no {what}", why)
     failed = sum(bool(mode.differences) for mode in result.modes)
     verdict = f"{plural(failed, 'mode')} not as predicted" if failed else "all as predicted"
     table.add_row("result", verdict)

@@ -1,4 +1,8 @@
-"""Instrumenting a program without running it: `simprof instrument`."""
+"""Instrumenting a program without verifying it: `simprof instrument`.
+
+`instrument_file` runs nothing. `instrument_after_run` runs the program first: graphs then have what
+only a run shows (where computed jumps lead), and guided schemes their edge profile.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,39 @@ from pathlib import Path
 from profiler.code.context import ProgramContexts
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import recover
-from profiler.request.request import Selection, Setting
+from profiler.request.request import RunRequest, Selection, Setting
 from profiler.rewriting.instrument import Instrumented, Order, instrument
+from profiler.rewriting.orders import UNFINISHED, order_of
 from profiler.rewriting.recipe import counts_of
+from profiler.rewriting.shared_targets import shared_targets
 from profiler.schemes.registry import definition
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
+from profiler.session.session import observe
 from simulator.binary import elf
 from simulator.errors import UsageError
+
+
+def instrument_after_run(request: RunRequest) -> Instrumented:
+    """Return a program with the code of the request's scheme, made with what a run of it shows.
+
+    Raises
+    ------
+    SimulatorError
+        If it cannot be done, and why; also if the run does not come to an end by itself.
+    """
+    original = _content(request.program)
+    observation = observe(request, (request.setting,))
+    seen = shared_targets(observation.program, observation.discoveries)
+    if seen != observation.discoveries:
+        observation = observe(request, (request.setting,), seen)
+    result = observation.result
+    if result.reason in UNFINISHED:
+        raise UsageError(
+            f"{request.program}: the run did not come to its own end ({result.reason}): "
+            "instrument with a shorter one, or without one"
+        )
+    (scheme,) = observation.schemes
+    return instrument(order_of(observation, scheme, foreseen=False), original)
 
 
 def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instrumented:
@@ -33,12 +63,7 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
     SimulatorError
         If it cannot be done, and why.
     """
-    try:
-        original = file.read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"{file} cannot be read ({error.strerror}): name a readable file"
-        ) from None
+    original = _content(file)
     recovered = recover(elf.load(file))
     profiles = SavedProfiles(recovered.program.sha256)
     options, graphs = setting.options, Graphs(recovered, selection)
@@ -62,3 +87,12 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         foreseen=False,
     )
     return instrument(order, original)
+
+
+def _content(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise UsageError(
+            f"{file} cannot be read ({error.strerror}): name a readable file"
+        ) from None

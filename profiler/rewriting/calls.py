@@ -6,7 +6,8 @@ callees do mind:
 - a *thunk* computes addresses from it (`add %o7, %l7, %l7`: position-independent code begins so);
 - unwinding (C++ exceptions, backtraces) looks it up in the frame tables of the old code, and those
   of all callers further up the stack;
-- code whose call returns at a distance (`add %o7, 12, %o7` in the delay slot).
+- code whose call returns at a distance (`add %o7, 12, %o7` in the delay slot), or whose callee does
+  (`jmp %o7 + 12`), except over the one word that marks 32-bit calls of functions with structures.
 
 Such a call stays at its old place: the copy goes there, and the old return point leads back.
 """
@@ -15,6 +16,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from functools import cached_property
+
+import numpy as np
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.recovery.call_graph import call_sites
@@ -27,6 +30,8 @@ UNWINDERS = frozenset({"_Unwind_RaiseException", "_Unwind_Resume_or_Rethrow", "_
 `_Unwind_Resume`, which only goes on with what one of these began, and `_Unwind_ForcedUnwind`, which
 ends threads."""
 _O7 = 15
+_SKIPPING_RETURNS = (0x81C3E00C, 0x81C7E00C, 0x81CFE00C)
+"""`jmp %o7 + 12`, `jmp %i7 + 12`, `return %i7 + 12`."""
 _ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and their variants
 
 
@@ -47,6 +52,10 @@ class CallPlaces:
             return Cause.PROGRAM_COUNTERS
         unwinds = bool(self._roots) if callee is None else callee in self._unwinding
         return Cause.CALLS if unwinds else None
+
+    def skips(self, target: int) -> bool:
+        """Whether the callee at an address returns one word later than others do."""
+        return self._routine(target) in self._skipping
 
     def _routine(self, address: int) -> int | None:
         block = self._recovered.block_starting_at(address) if address >= 0 else UNKNOWN_BLOCK
@@ -72,6 +81,12 @@ class CallPlaces:
                             for block in cfg.blocks
                         )
         return False
+
+    @cached_property
+    def _skipping(self) -> frozenset[int | None]:
+        places = np.flatnonzero(np.isin(self._code.words, _SKIPPING_RETURNS)).tolist()
+        routines = self._recovered.routine_at
+        return frozenset(routines(self._code.base + 4 * place) for place in places)
 
     @cached_property
     def _callers(self) -> dict[int, set[int]]:

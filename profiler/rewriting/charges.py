@@ -21,6 +21,8 @@ class Cause(StrEnum):
     kernel, by a landing, or from code that is not copied."""
     JUMP_TABLES = "jump-tables"
     """`ba,a` in the old code at the target of a jump table."""
+    JUMP_CHECKS = "jump-checks"
+    """The test of a jump of which only a run has told where it leads."""
     CALLS = "old-return-addresses"
     """A call from its old place, so that it leaves its old return address: there, and back."""
     PROGRAM_COUNTERS = "program-counters"

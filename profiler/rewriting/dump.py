@@ -7,16 +7,18 @@ whose programs cannot put it back).
 
 Steps
 -----
-1. `_block_signals`, at the exit: no handler counts, or ends the program, while the file is written.
-   `_last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
+1. `leave_to_the_process`, at the exit: forked children and threads write nothing (`processes`).
+2. `block_signals`, at the exit: no handler counts, or ends the program, while the file is written.
+   `last_tokens`, at the exit of a program that writes a trace: what the buffer still holds. A
    descriptor that the program closed loses it.
-2. `_header_and_regions`: the header, then the regions of memory.
-3. `_frames`: the stack, so that unfinished activations can be told. The number of words, then the
+3. `choose_file`: a device is written itself (`processes`).
+   `_header_and_regions`: the header, then the regions of memory.
+4. `_frames`: the stack, so that unfinished activations can be told. The number of words, then the
    words. The first word is %o7 of the code that came here: in a leaf, the call that it returns
    behind; in `simprof.dump`, its caller. Then come %i7 of each frame that has another one below
    it, innermost first: the addresses of calls. Frames have ascending, aligned addresses, up to that
    at the program's start.
-4. `_finish`: the last line; the file gets its name only now.
+5. `_finish`: the last line; the file gets its name only now.
 
 Where anything fails, the part is removed, and the program says so on descriptor 2 and goes on.
 """
@@ -32,6 +34,7 @@ from profiler.rewriting.guest_memory import (
     NAME_LENGTH,
     PART,
     START_STACK,
+    TARGET,
     Memory,
 )
 from profiler.rewriting.parts import (
@@ -39,6 +42,8 @@ from profiler.rewriting.parts import (
     OPEN,
     RENAME,
     RT_SIGPROCMASK,
+    SIG_SETMASK,
+    SIGNAL_SET_SIZE,
     UNLINK,
     WRITE,
     Part,
@@ -46,10 +51,12 @@ from profiler.rewriting.parts import (
     Width,
     constant,
     find_base,
+    flush_windows,
     resolve,
     text,
     words,
 )
+from profiler.rewriting.processes import choose_file, leave_to_the_process
 from profiler.schemes.tracing.flush import (
     DESCRIPTOR,
     POSITION,
@@ -58,7 +65,7 @@ from profiler.schemes.tracing.flush import (
 )
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Register
+from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
 from simulator.isa.sparc import O_CREAT, O_TRUNC
 
@@ -66,20 +73,19 @@ R = Register
 
 EXIT = "simprof.exit"
 DUMP = "simprof.dump"
+BODY = f"{DUMP}.body"
+"""The label of what all ways to write the file have in common."""
 TRAILER = b"simprof\n"
 
 OVER = f"{EXIT}.over"
 """The label behind the system call of `simprof.exit`."""
 
-_BODY, _PUT = f"{DUMP}.body", f"{DUMP}.put"
+_PUT = f"{DUMP}.put"
 _CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
 _BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
 _O_WRONLY = 1
 _O_LARGEFILE = 0x40000
 _PERMISSIONS = 0o666
-_SIG_SETMASK, _SIGNAL_SET_SIZE = 4, 8  # SPARC's number
-_FLUSH_WINDOWS = 0x81580000
-_FLUSH_TRAP = 3
 _FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
 
 _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L6, R.L7
@@ -96,11 +102,11 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
     width = Width(machine)
     parts: list[Part] = [
         *_entries(width, memory.trace),
-        Label(_BODY),
+        Label(BODY),
         asm.mov(R.O7, _BACK),
         asm.mov(R.G1, _G1),
         *width.keep(_FLAGS),
-        _flush_windows(machine),
+        flush_windows(machine),
         *find_base(f"{DUMP}.base"),
         *_open(width),
         *_header_and_regions(width, len(header), bool(memory.dumped)),
@@ -122,15 +128,18 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
 
 
 def _entries(width: Width, trace: str | None) -> list[Part]:
-    call: list[Part] = [asm.call(_BODY), asm.nop()]
+    call: list[Part] = [asm.call(BODY), asm.nop()]
     return [
         Label(EXIT),
         save_smallest_frame(width.machine),
         asm.mov(R.G1, _G1),
-        *_block_signals(width),
-        *(_last_tokens(trace) if trace else []),
+        *leave_to_the_process(width, _G1, f"{EXIT}.leave", EXIT),
+        *block_signals(width),
+        *(last_tokens(trace) if trace else []),
         asm.mov(_G1, R.G1),
         *call,
+        Label(f"{EXIT}.leave"),
+        asm.mov(_G1, R.G1),
         asm.restore(),
         width.trap,
         Label(OVER),
@@ -143,28 +152,22 @@ def _entries(width: Width, trace: str | None) -> list[Part]:
     ]
 
 
-def _flush_windows(machine: MachineKind) -> Instruction:
-    if machine is MachineKind.SPARCV8:
-        return asm.trap_always(_FLUSH_TRAP)
-    return Instruction("flushw", _FLUSH_WINDOWS)
-
-
-def _block_signals(width: Width) -> list[Part]:
+def block_signals(width: Width) -> list[Part]:
     """Block all signals; the frames' room in memory holds their set."""
     return [
         asm.sethi(FRAMES, R.O1),
         asm.mov(-1, R.O2),
         asm.store("st", R.O2, R.O1, 0),
         asm.store("st", R.O2, R.O1, 4),
-        asm.mov(_SIG_SETMASK, R.O0),
+        asm.mov(SIG_SETMASK, R.O0),
         asm.mov(0, R.O2),
-        asm.mov(_SIGNAL_SET_SIZE, R.O3),
+        asm.mov(SIGNAL_SET_SIZE, R.O3),
         *width.call(RT_SIGPROCMASK),
     ]
 
 
-def _last_tokens(trace: str) -> list[Part]:
-    """Write what the buffer of the trace holds (step 1); a byte that has some bits counts."""
+def last_tokens(trace: str) -> list[Part]:
+    """Write what the buffer of the trace holds (step 2); a byte that has some bits counts."""
     units = TRACE_SIZE * (8 if trace == "bits" else 1)
     if trace == "bits":
         to_bytes = [asm.arithmetic("add", R.O2, 7, R.O2), asm.shift("srl", R.O2, 3, R.O2)]
@@ -186,7 +189,7 @@ def _last_tokens(trace: str) -> list[Part]:
 def _open(width: Width) -> list[Part]:
     flags = _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
     return [
-        asm.sethi(PART, R.O0),
+        *choose_file(width, DUMP),
         *constant(flags, R.O1),
         asm.mov(_PERMISSIONS, R.O2),
         *width.call(OPEN),
@@ -218,7 +221,7 @@ def _put(width: Width) -> list[Part]:
 
 
 def _header_and_regions(width: Width, header: int, any_region: bool) -> list[Part]:
-    """Write the first parts of the file (step 2)."""
+    """Write the first parts of the file (step 3)."""
     first = [Reference(f"{DUMP}.header", R.O1), *constant(header, R.O2), *_write(width)]
     if not any_region:
         return first
@@ -244,7 +247,7 @@ def _header_and_regions(width: Width, header: int, any_region: bool) -> list[Par
 
 
 def _frames(width: Width) -> list[Part]:
-    """Write how many words there are, then the words (step 3)."""
+    """Write how many words there are, then the words (step 4)."""
     returns = width.bias + _RETURN_WORD * width.word
     return [
         asm.sethi(RUNTIME_DATA, R.O0),
@@ -302,7 +305,7 @@ def _next_frame(width: Width, stop: str) -> list[Part]:
 
 
 def _finish(width: Width) -> list[Part]:
-    """End the file, give it its name, and go back (step 4)."""
+    """End the file, give it its name, and go back (step 5)."""
     return [
         Reference(f"{DUMP}.trailer", R.O1),
         asm.mov(len(TRAILER), R.O2),
@@ -310,9 +313,10 @@ def _finish(width: Width) -> list[Part]:
         asm.mov(_FILE, R.O0),
         *width.call(CLOSE),
         width.branch("cs", _GONE),
-        asm.sethi(PART, R.O0),
+        asm.sethi(RUNTIME_DATA, R.O0),
+        asm.load("ld", R.O0, TARGET, R.O0),
         asm.sethi(NAME, R.O1),
-        *width.call(RENAME),
+        *width.call(RENAME),  # of a name to itself: nothing
         width.branch("cs", _GONE),
         asm.nop(),
         Label(_DONE),
@@ -331,7 +335,7 @@ def _give_up(width: Width) -> list[Part]:
         *width.call(CLOSE),
         Label(_GONE),
         asm.sethi(PART, R.O0),
-        *width.call(UNLINK),
+        *width.call(UNLINK),  # there is none where a device is written
         Label(_FAILED),
         *_say(width, [Reference(f"{DUMP}.before", R.O1), asm.mov(len(_BEFORE_NAME), R.O2)]),
         asm.sethi(RUNTIME_DATA, R.O2),

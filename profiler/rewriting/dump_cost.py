@@ -11,32 +11,55 @@ from profiler.rewriting.walk import steps
 from simulator.binary.program import MachineKind
 
 
-def exit_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int = 1) -> int:
+def exit_cost(
+    machine: MachineKind,
+    memory: Memory,
+    header: bytes,
+    frames: int = 1,
+    *,
+    replaces: bool = False,
+) -> int:
     """Return the instructions from `simprof.exit` to the system call, that included.
 
     Parameters
     ----------
     frames
         Words of the stack in the file, at least 1.
+    replaces
+        Whether there is a file of that name already.
 
     All system calls succeed, and write all at once.
     """
     items = dump_items(machine, memory, header)
+    own = (False, True)  # the process that was started, and its first thread
     last = (False, False) if memory.trace else ()
-    return steps(items, EXIT, (*last, *_outcomes(machine, memory, frames)), OVER)
+    return steps(
+        items, EXIT, (*own, *last, *dump_outcomes(machine, memory, frames, replaces)), OVER
+    )
 
 
-def dump_cost(machine: MachineKind, memory: Memory, header: bytes, frames: int) -> int:
+def dump_cost(
+    machine: MachineKind,
+    memory: Memory,
+    header: bytes,
+    frames: int,
+    *,
+    replaces: bool = False,
+) -> int:
     """Return the instructions that a call of `simprof.dump` executes, without that call.
 
     Parameters are those of `exit_cost`.
     """
-    return steps(dump_items(machine, memory, header), DUMP, _outcomes(machine, memory, frames))
+    outcomes = dump_outcomes(machine, memory, frames, replaces)
+    return steps(dump_items(machine, memory, header), DUMP, outcomes)
 
 
-def _outcomes(machine: MachineKind, memory: Memory, frames: int) -> Iterator[bool]:
-    """Yield the outcomes of the branches of the common part, in the order met."""
+def dump_outcomes(
+    machine: MachineKind, memory: Memory, frames: int, replaces: bool
+) -> Iterator[bool]:
+    """Yield the outcomes of the branches of what all ways to write the file have in common."""
     written = (False, False, False)
+    yield from (False, True) if replaces else (True,)
     yield False
     yield from written
     for index, region in enumerate(memory.dumped):

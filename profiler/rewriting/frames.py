@@ -7,11 +7,12 @@ use, and what the routine reaches through %fp (`code.frames`). So the copy's `sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from profiler.code.context import RoutineContext
 from profiler.code.emission import Emission
 from profiler.code.frames import FRAME_SLOTS
+from profiler.rewriting.draft import Draft, NotRewritableError
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register, fits_simm13
 
@@ -49,6 +50,43 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
         if word >> 30 in (2, 3) and word >> 14 & 31 == R.SP and word & 1 << 13:
             outgoing = max(outgoing, signed(word) - abi.bias - abi.minimum_frame + _WORD)
     return -(-(_WORD * (FRAME_SLOTS + more) + outgoing) // _BLOCK) * _BLOCK
+
+
+def more_room(words: Sequence[int], draft: Draft, emission: Emission, asked: int) -> int:
+    """Return by how many bytes frames of a copy are larger.
+
+    Parameters
+    ----------
+    words
+        The routine's instructions.
+    emission
+        The scheme's code.
+    asked
+        How many words the copy needs beside those of snippets.
+
+    Raises
+    ------
+    NotRewritableError
+        If nothing tells where there is room.
+    """
+    context = draft.context
+    if not draft.frames.has_window or not (asked or uses_stack_words(emission)):
+        return 0
+    more = growth(words, context, asked)
+    by_sp = any(slot.base is R.SP for slot in context.free_site.slots)
+    if by_sp and (more > growth((), context) or _varies(draft)):
+        raise NotRewritableError("its frames have no constant size, and code needs room there")
+    return more
+
+
+def _varies(draft: Draft) -> bool:
+    """Whether something moves %sp in a frame that is complete."""
+    return any(
+        moves_stack(draft.word(block.start + 4 * position))
+        and not draft.frames.ends_frame(block.id, position)
+        for block in draft.cfg.blocks
+        for position in range(block.instructions)
+    )
 
 
 def is_save(word: int) -> bool:

@@ -8,6 +8,9 @@ offset  name        contents
 ======  ==========  =============================================================
 0       stack       %sp at the program's start: where walks of the stack end
 8       length      bytes of `name`
+12      process     the number of the process that the program started as
+16      target      address of the name that is opened: `part`, or that of a device
+24      handler     address of our handler of signals
 0x1000  name        the counter file's name, ended by a zero
 0x2000  part        the name that it has until it is complete
 0x3400  frames      words of the stack's frames on their way to the file
@@ -30,6 +33,9 @@ PAGE = 8192
 RUNTIME_DATA_SIZE = 0x4000
 START_STACK = 0
 NAME_LENGTH = 8
+PROCESS = 12
+TARGET = 16
+HANDLER = 24
 NAME = RUNTIME_DATA + 0x1000
 PART = RUNTIME_DATA + 0x2000
 FRAMES = RUNTIME_DATA + 0x3400
@@ -80,6 +86,8 @@ class Memory:
     auxiliary
         What the program shall see in its auxiliary vector, whatever the kernel has put there; each
         key is there once.
+    signals
+        Whether the file is written when a signal ends the program, too.
     """
 
     regions: tuple[tuple[int, int], ...]
@@ -87,6 +95,7 @@ class Memory:
     dumped: tuple[Dumped, ...] = ()
     trace: str | None = None
     auxiliary: Auxiliary = ()
+    signals: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ prices the routines that it entered, and equal addresses make equal code.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
@@ -31,7 +31,10 @@ from profiler.rewriting.program import (
     size_of,
 )
 from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
+from profiler.rewriting.refusals import refusal_items
+from profiler.rewriting.signals import signal_items
 from profiler.rewriting.startup import START, original_auxiliary, start_items
+from profiler.rewriting.system_calls import acts_on_signals
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
@@ -62,7 +65,9 @@ class Order:
     edge_counts, weights
         Those that guide plans, by routine number (`recipe.Recipe`).
     foreseen
-        Whether a run has shown where indirect jumps go whose targets the code does not tell.
+        Whether the run to come is one that has been seen, so that it is known where indirect jumps
+        go whose targets the code does not tell. If not, `discoveries` has what other runs have
+        shown, and copies test whether jumps lead elsewhere.
     """
 
     recovered: RecoveredProgram
@@ -126,19 +131,28 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     program = recovered.program
     _refuse_writable_code(program)
     codes, plans = _codes(order)
-    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen)
+    shown = order.discoveries.indirect_targets
+    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen, shown=shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
-    memory = _memory(program, plans, codes)
+    memory = replace(
+        _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)
+    )
     regions = program_memory(plans).regions
 
     def items(head: bytes) -> list[Item]:
-        more = [*start_items(program.machine, memory), *dump_items(program.machine, memory, head)]
+        more = [
+            *start_items(program.machine, memory),
+            *dump_items(program.machine, memory, head),
+            *signal_items(program.machine, memory),
+            *refusal_items(program.machine),
+        ]
         return program_items(recovered, copies, more, scheme.code().routines)
 
-    base = _room(program, items, _header(order, plans, regions, CopyMap())) + HEADER_ROOM
+    left = tuple(number for number in plans if number in copies.left)
+    base = _room(program, items, _header(order, plans, regions, CopyMap(), left)) + HEADER_ROOM
     # nothing lies behind the header: the copies are where they are, whatever it says
     before = place_program(copies, items(b""), base)
-    head = _header(order, plans, regions, _copy_map(before))
+    head = _header(order, plans, regions, _copy_map(before), left)
     rewritten = place_program(copies, items(head), base)
     file = extend(
         original,
@@ -172,7 +186,11 @@ def _refuse_writable_code(program: Program) -> None:
 
 
 def _header(
-    order: Order, plans: Mapping[int, PlacedPlan], regions: Sequence[Region], copies: CopyMap
+    order: Order,
+    plans: Mapping[int, PlacedPlan],
+    regions: Sequence[Region],
+    copies: CopyMap,
+    left: tuple[int, ...],
 ) -> bytes:
     program, setting = order.recovered.program, order.setting
     recipe = Recipe(
@@ -184,6 +202,7 @@ def _header(
         weights=order.weights,
         copies=copies,
         words={number: plan.layout.words for number, plan in plans.items() if _needs_words(plan)},
+        left=left,
     )
     return header(
         file=str(program.path),

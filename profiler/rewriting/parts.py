@@ -18,11 +18,16 @@ from simulator.isa.assembly import Item, Label
 R = Register
 
 OPEN, WRITE, CLOSE, UNLINK, MMAP, FCNTL, RENAME, EXIT_GROUP = 5, 4, 6, 10, 71, 92, 128, 188
-RT_SIGPROCMASK = 103
+KILL, RT_SIGACTION, RT_SIGPROCMASK = 37, 102, 103
+GETPID, GETTID, STAT64 = 20, 143, 139
 """SPARC Linux's numbers of system calls, the same in both widths."""
 BASE = R.L2
 """The register that holds the base."""
+SIG_SETMASK, SIGNAL_SET_SIZE = 4, 8
+"""Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals."""
 _REFERENCE_SIZE = 3
+_FLUSH_WINDOWS = 0x81580000
+_FLUSH_TRAP = 3
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,13 @@ class Width:
         if self.machine is MachineKind.SPARCV8:
             return []
         return [asm.write_state(flags, 0, "%ccr")]
+
+
+def flush_windows(machine: MachineKind) -> Instruction:
+    """Return what stores all windows but the current one on the stack."""
+    if machine is MachineKind.SPARCV8:
+        return asm.trap_always(_FLUSH_TRAP)
+    return Instruction("flushw", _FLUSH_WINDOWS)
 
 
 def constant(value: int, register: Register) -> list[Item]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from profiler.rewriting.charges import Cause, charged
 from profiler.rewriting.dump_cost import exit_cost
 from profiler.rewriting.instrument import Instrumented
+from profiler.rewriting.signal_cost import signal_cost
 from profiler.rewriting.startup_cost import start_cost
 from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
 from profiler.session.events import RoutineEvents
@@ -17,6 +18,7 @@ from simulator.binary.program import MachineKind
 def predicted_rewriting(
     made: Instrumented,
     events: Mapping[int, RoutineEvents],
+    actions: Mapping[int, int],
     machine: MachineKind,
     environment: Sequence[bytes],
     entry: int,
@@ -29,6 +31,8 @@ def predicted_rewriting(
         The instrumented program.
     events
         What the run of the original counted.
+    actions
+        Address of a trap -> how often its system call said what a signal does.
     environment
         `NAME=value` strings that the program sees.
     entry
@@ -49,22 +53,30 @@ def predicted_rewriting(
         for address, (_, edge) in copy.entries.items():
             # a block counts as executed even if a signal ended its activation before its call
             total[Cause.ENTRIES] += max(0, events[number].edges[edge] - arrived[address])
+        for trap, more in copy.actions.items():
+            total[Cause.SYSTEM_CALLS] += more * actions.get(trap, 0)
     total[Cause.START] += start_cost(machine, made.memory, environment)
     return total
 
 
-def predicted_dump(made: Instrumented, machine: MachineKind, frames: int, trace_bits: int) -> int:
-    """Return the instructions of the program's end, without its system call.
+def predicted_dump(
+    made: Instrumented, machine: MachineKind, frames: Sequence[int], trace_bits: int
+) -> int:
+    """Return the instructions of the program's end, without its own.
 
     Parameters
     ----------
     frames
-        Words of the stack in the counter file.
+        The words of the stack in the counter file.
     trace_bits
         Bits of the trace. The end writes what does not fill a buffer, at its own cost, in place of
         the flush that `added` has for it.
     """
-    cost = exit_cost(machine, made.memory, made.header, frames) - 1
+    count = len(frames)
+    if frames and frames[0] & 1:
+        cost = signal_cost(machine, made.memory, made.header, count)
+    else:
+        cost = exit_cost(machine, made.memory, made.header, count) - 1
     if made.memory.trace is not None and trace_bits % (8 * TRACE_SIZE):
         cost -= CALL + flush_instructions(machine)
     return cost

@@ -7,7 +7,7 @@ dump code. Of the old code, one word changes at each place that can be reached b
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
@@ -19,7 +19,9 @@ from profiler.code.runtime.routines import ROUTINES, Routines
 from profiler.recovery.idioms import is_restore
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.rewriting.calls import CallPlaces
-from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
+from profiler.rewriting.copies import copy_routine
+from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
+from profiler.rewriting.jumps import TABLE_ALIGNMENT
 from profiler.rewriting.transfers import jump
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Fixup, Instruction
@@ -84,15 +86,20 @@ def copy_routines(
     codes: Mapping[int, RoutineCode],
     *,
     foreseen: bool = True,
+    shown: Iterable[tuple[int, int]] = (),
 ) -> Copies:
     """Copy all routines that can be copied, those in `codes` with the code of a scheme.
 
-    Without a run that has shown where indirect jumps go (`foreseen`), routines are left alone that
-    may jump into themselves by such a jump: they would execute old code, and not be counted.
+    Where the run to come has not been seen (`foreseen`), routines are left alone that may jump into
+    themselves by a jump of which nothing tells where it leads: they would execute old code, and not
+    be counted. If another run has shown that, `shown` has (jump, target), and the copy tests before
+    the jump whether it leads to one of these.
     """
     left: dict[int, str] = dict(_not_copied(recovered))
+    unsure: dict[int, frozenset[int]] = {}
     if not foreseen:
-        left |= _unforeseen(recovered, contexts)
+        unforeseen, unsure = _unforeseen(recovered, contexts, shown)
+        left |= unforeseen
     calls = CallPlaces(recovered)
     emissions = {
         number: emit(recovered.routines[number], contexts.of(number), code)
@@ -101,23 +108,22 @@ def copy_routines(
     }
     while True:
         entries = _entry_labels(recovered, left)
+        old = OldProgram(
+            recovered.code,
+            calls,
+            recovered.call_aliases,
+            recovered.no_return_calls,
+            partial(_label_of, entries),
+            unsure,
+        )
         copies: dict[int, RoutineCopy] = {}
         before = len(left)
         for number, cfg in enumerate(recovered.routines):
             if number in left:
                 continue
             try:
-                copies[number] = Copier(
-                    number,
-                    cfg,
-                    contexts.of(number),
-                    emissions.get(number, _NOTHING),
-                    recovered.code,
-                    calls,
-                    recovered.call_aliases,
-                    recovered.no_return_calls,
-                    partial(_label_of, entries),
-                ).make()
+                emission = emissions.get(number, _NOTHING)
+                copies[number] = copy_routine(number, cfg, contexts.of(number), emission, old)
             except NotRewritableError as reason:
                 left[number] = str(reason)
         left |= _clashing(recovered, copies, left)
@@ -140,23 +146,35 @@ def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:
     return found
 
 
-def _unforeseen(recovered: RecoveredProgram, contexts: ProgramContexts) -> dict[int, str]:
-    """Return routines with jumps that may lead anywhere in them.
+def _unforeseen(
+    recovered: RecoveredProgram, contexts: ProgramContexts, shown: Iterable[tuple[int, int]]
+) -> tuple[dict[int, str], dict[int, frozenset[int]]]:
+    """Return routines with jumps that may lead anywhere in them, and jumps that a run has shown.
 
     A jump that closes its routine's window in the delay slot leaves the routine.
     """
-    found = {}
+    targets: dict[int, frozenset[int]] = {}
+    for jump_at, target in shown:
+        targets[jump_at] = targets.get(jump_at, frozenset()) | {target}
+    left: dict[int, str] = {}
+    unsure: dict[int, frozenset[int]] = {}
     for number, cfg in enumerate(recovered.routines):
         analysis = contexts.of(number).analysis
-        for block in cfg.indirect if analysis is not None else ():
-            code = analysis.liveness.blocks[block] if analysis is not None else None
-            if code is None or code.kind is not TransferKind.JUMP or code.transfer is None:
+        if analysis is None:
+            continue
+        for block in cfg.blocks:
+            code = analysis.liveness.blocks[block.id]
+            if block.is_slot or code.kind is not TransferKind.JUMP or code.transfer is None:
                 continue
-            jump_at = cfg.blocks[block].start + 4 * code.transfer
+            jump_at = block.start + 4 * code.transfer
             slot = recovered.code.lists.words[recovered.code.index(jump_at + 4)]
-            if jump_at in recovered.unresolved_jumps and not is_restore(slot):
-                found[number] = f"nothing tells where the jump at {jump_at:#x} leads"
-    return found
+            if jump_at not in recovered.unresolved_jumps or is_restore(slot):
+                continue
+            if jump_at in targets:
+                unsure[jump_at] = targets[jump_at]
+            else:
+                left[number] = f"nothing tells where the jump at {jump_at:#x} leads"
+    return left, unsure
 
 
 def _label_of(entries: Mapping[int, str], address: int) -> str:
@@ -216,11 +234,24 @@ def program_items(
         items += routine(machine)
     for copy in copies.routines.values():
         items += copy.items
+    items += _aligned(items, [t for copy in copies.routines.values() for t in copy.tables])
     items += more
     names = {f"entry.{address:x}": label for address, label in copies.entries.items()}
     entry = recovered.program.entry
     names["simprof.entry"] = copies.entries.get(entry, f"old.{entry:x}")
     return [_renamed(item, names) for item in items]
+
+
+def _aligned(before: Sequence[Item], tables: Sequence[Sequence[Item]]) -> list[Item]:
+    """Return jump tables, each at a multiple of `TABLE_ALIGNMENT`; `before` is in front of them."""
+    items: list[Item] = []
+    position = size_of(before)
+    for table in tables:
+        gap = -position % TABLE_ALIGNMENT
+        items += [Instruction(".word 0", 0)] * (gap >> 2)
+        items += table
+        position += gap + size_of(table)
+    return items
 
 
 def place_program(copies: Copies, items: Sequence[Item], base: int) -> Rewritten:

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -149,6 +149,7 @@ def run(
                 stderr=stderr,
                 cwd=directory,
                 env=_settings(environment),
+                preexec_fn=_default_signals,
             ),
             file,
             timeout,
@@ -182,6 +183,18 @@ def _path_like(file: Path, name: bytes, directory: Path) -> bytes:
     path = os.fsencode(file.resolve())
     more = len(name) - len(path)
     return b"/" * (more if more >= 0 else more % STRING_ALIGNMENT) + path
+
+
+def _default_signals() -> None:
+    """Have the program find all signals at their defaults, as on the emulator.
+
+    One that simprof itself was started with ignored (SIGINT, behind a shell's `&`) would be ignored
+    there, too, and programs ask.
+    """
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        with suppress(OSError):  # those that the C library keeps for itself
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _settings(environment: Sequence[bytes]) -> dict[bytes, bytes]:

@@ -232,11 +232,14 @@ def _measured(
         whole_runs=runs,
     )
     (measurement,) = measure_all(observation)
-    note = (
+    notes = [
         "read from counters: how the program ended is not known, and `added` is without "
         "conditional code and hashing"
-    )
-    return replace(measurement, runs=runs, warnings=(*measurement.warnings, note))
+    ]
+    if recipe.left:
+        names = ", ".join(recovered.routines[number].name for number in recipe.left)
+        notes.append(f"left alone by `simprof instrument`, and not counted: {names}")
+    return replace(measurement, runs=runs, warnings=(*measurement.warnings, *notes))
 
 
 def _instructions(read: _Read) -> int:

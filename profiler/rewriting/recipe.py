@@ -68,6 +68,8 @@ class Recipe:
     words
         Routine number -> words for path registers beside the stack, where only its code told how
         many it needs (`CounterSpace.with_words`).
+    left
+        Those of `routines` that were left alone: they count nothing.
     """
 
     mode: str
@@ -78,6 +80,7 @@ class Recipe:
     weights: Counts = field(default_factory=dict)
     copies: CopyMap = CopyMap()
     words: Mapping[int, int] = field(default_factory=dict)
+    left: tuple[int, ...] = ()
 
     def fields(self) -> dict[str, Any]:
         """Return what `counter_file.header` takes as `more`."""
@@ -89,6 +92,7 @@ class Recipe:
             "trace": registry.definition(self.mode).writes_trace,
             "words": {str(n): words for n, words in self.words.items()},
             "copies": sorted(map(list, self.copies.originals.items())),
+            "left": list(self.left),
         }
 
     def planner(self, recovered: RecoveredProgram) -> Planner:
@@ -166,6 +170,7 @@ def of_header(file: CounterFile) -> Recipe:
             weights=_counts(header["weights"]),
             copies=CopyMap(dict(header["copies"])),
             words={int(n): _integers([words])[0] for n, words in header["words"].items()},
+            left=_integers(header["left"]),
         )
     except (KeyError, TypeError, ValueError, AttributeError):
         raise UsageError(

@@ -6,12 +6,16 @@ the graph says that the call does not return: then it has left its routine alrea
 The first word of a stack is what %o7 held where the program ended. In a routine without a window
 that is the call it would have returned to, and part of the stack; in others it is whatever the last
 call of their own left there. The next words are those of the windows, up to the program's start.
+
+Where a signal ended the program (`signals`), another word comes first: the address of the
+interrupted instruction plus 1. Behind a system call, that is the one that follows the trap.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from profiler.code.context import ProgramContexts
 from profiler.engine.walk import UNKNOWN, GraphIndex
@@ -22,7 +26,13 @@ from profiler.trace.calls import Callees
 from simulator.errors import UsageError
 from simulator.isa.decode import TransferKind
 
+_SIGNAL = 1
 _TRAPS = (TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL)
+
+
+def _is_signal(frames: Sequence[int]) -> bool:
+    """Whether a signal ended the program: the first word is 1 more than an address."""
+    return bool(frames) and frames[0] & _SIGNAL != 0
 
 
 class StackReader:
@@ -58,15 +68,22 @@ class StackReader:
         UsageError
             If a word is behind no call of the program, or several blocks may have ended it.
         """
-        blocks, last = self._calls(frames)
+        if _is_signal(frames):
+            blocks, trap = self._interrupted(frames)
+            ended = [] if trap in self._index.exit_edge else [trap]
+        else:
+            blocks, last = self._calls(frames)
+            ended = self._ended(last)
         waiting = [block for block in blocks if self._waits(block)]
-        return self._by_routine([*waiting, *self._ended(last)])
+        return self._by_routine([*waiting, *ended])
 
     def last_block(self, frames: Sequence[int]) -> int | None:
         """Return the block, by program-wide number, whose system call ended the program.
 
         None where the stack does not tell. Parameters and errors are those of `ends`.
         """
+        if _is_signal(frames):
+            return self._interrupted(frames)[1]
         _, last = self._calls(frames)
         traps = [] if last == UNKNOWN else self._traps(last)
         leaving = [block for block in traps if block in self._index.exit_edge]
@@ -80,6 +97,38 @@ class StackReader:
         calls = words if leaf != UNKNOWN else words[1:]
         blocks = [self._call(word) for word in calls]
         return blocks, leaf if leaf != UNKNOWN else self._last(words[:1], blocks)
+
+    def _interrupted(self, frames: Sequence[int]) -> tuple[list[int], int]:
+        """Return the blocks of the calls on the stack of a signal, and the block of the trap.
+
+        The signal came with a system call. %o7 is the return address of a routine that has no
+        window there.
+        """
+        trap = self._copies.original(frames[0] - _SIGNAL - 4)
+        block = next((b for b in self._trap_blocks if b[0] == trap), None)
+        if block is None or frames[0] - _SIGNAL - 4 not in self._copies.originals:
+            raise UsageError(
+                f"a signal ended the program within a block, at {frames[0] - _SIGNAL:#x} of the "
+                "instrumented one: its profile cannot be told"
+            )
+        _, routine, own = block
+        analysis = self._contexts.of(routine).analysis
+        last = self._recovered.routines[routine].blocks[own].instructions - 1
+        leaf = analysis is not None and analysis.frames.before(own, last).depth == 0
+        calls = [self._copies.original(word) for word in frames[1 if leaf else 2 :]]
+        first = int(self._index.first_block[routine])
+        return [self._call(word) for word in calls], first + own
+
+    @cached_property
+    def _trap_blocks(self) -> list[tuple[int, int, int]]:
+        """Return (address of a trap, routine, block) of all traps that end blocks."""
+        kinds = self._recovered.code.transfers.kind
+        return [
+            (block.end - 4, number, block.id)
+            for number, cfg in enumerate(self._recovered.routines)
+            for block in cfg.blocks
+            if not block.is_slot and kinds[self._recovered.code.index(block.end - 4)] in _TRAPS
+        ]
 
     def _by_routine(self, blocks: Iterable[int]) -> dict[int, Counter[int]]:
         ends: dict[int, Counter[int]] = {}

@@ -11,7 +11,9 @@ The code at `simprof.start` has a register window of its own and uses no memory 
    would have told of the original program.
 5. `_open_trace`: for traces, `$SIMPROF_OUT.trace` is opened, and its descriptor moved out of the
    way of those that the program will get.
-6. `_leave`: all registers get back what they held, and the program starts at `simprof.entry`.
+6. `note_process`: the file's name until it is complete has letters of the process's number.
+7. `signals`: what is to be done when a signal ends the program.
+8. `_leave`: all registers get back what they held, and the program starts at `simprof.entry`.
 """
 
 from __future__ import annotations
@@ -45,6 +47,8 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
+from profiler.rewriting.processes import note_process
+from profiler.rewriting.signals import INSTALL
 from profiler.schemes.tracing.flush import DESCRIPTOR, POSITION, TRACE_END, TRACE_SIZE
 from simulator.binary.program import MachineKind, Program
 from simulator.isa import assembler as asm
@@ -113,7 +117,9 @@ def start_items(machine: MachineKind, memory: Memory) -> tuple[Item, ...]:
         *(_restore_auxiliary(width, auxiliary) if auxiliary else []),
         *_copy_name(),
         *(_open_trace(width, memory.trace) if memory.trace else []),
+        *note_process(width, _END),
         *_append(PART_SUFFIX),
+        *([asm.call(INSTALL), asm.nop()] if memory.signals else []),
         *_leave(width),
         *_refuse(width),
         *words(f"{START}.auxiliary", (w for _, v in auxiliary for w in (v >> 32, v & MASK32))),
@@ -298,7 +304,7 @@ def _append(suffix: bytes) -> list[Part]:
 
 
 def _open_trace(width: Width, kind: str) -> list[Part]:
-    """Open the trace, move its descriptor, and begin an empty buffer (step 4)."""
+    """Open the trace, move its descriptor, and begin an empty buffer (step 5)."""
     flags = _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
     file, wanted = _AT, _WHERE
     return [
@@ -343,7 +349,7 @@ def _open_trace(width: Width, kind: str) -> list[Part]:
 
 
 def _leave(width: Width) -> list[Part]:
-    """Give all registers back (step 5).
+    """Give all registers back (step 8).
 
     What the window of the start held is cleared: fresh windows hold zeros. V8 code cannot read the
     flags, which Linux clears.

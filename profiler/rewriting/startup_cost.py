@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from profiler.rewriting.guest_memory import LONGEST_NAME, Auxiliary, Memory, filled, mapped
+from profiler.rewriting.signals import FATAL, signal_items
 from profiler.rewriting.startup import DEFAULT_NAME, START, VARIABLE, start_items
 from profiler.rewriting.walk import steps
 from simulator.binary.program import MachineKind
@@ -43,8 +44,10 @@ def start_cost(
         _of_auxiliary(memory.auxiliary, keys) if memory.auxiliary else (),
         _of_copy(len(chosen_name(environment))),
         (False, True) if memory.trace else (),
+        _of_signals() if memory.signals else (),
     )
-    return steps(start_items(machine, memory), START, outcomes)
+    items = [*start_items(machine, memory), *signal_items(machine, memory)]
+    return steps(items, START, outcomes)
 
 
 def _of_memory(memory: Memory) -> Iterator[bool]:
@@ -99,6 +102,12 @@ def _of_copy(length: int) -> Iterator[bool]:
     else:
         yield from [False, True] * (LONGEST_NAME - 1)
         yield from (False, False)
+
+
+def _of_signals() -> Iterator[bool]:
+    """Yield those of `signals`: which way a choice goes changes nothing."""
+    for last in _lasts(len(FATAL)):
+        yield from (True, not last)
 
 
 def _lasts(count: int) -> Iterator[bool]:

@@ -49,7 +49,11 @@ def read_trace(
         raise UsageError(f"{file.name} is of mode {recipe.mode}, which writes no trace")
     recovered = recovered_again(file, recipe, program)
     plans, _ = placed_again(file, recipe, recovered)
-    written = {number: scheme.trace_writer(plan) for number, plan in plans.items()}
+    written = {
+        number: scheme.trace_writer(plan)
+        for number, plan in plans.items()
+        if number not in recipe.left
+    }
     tokens = {number: writer.tokens for number, writer in written.items() if writer is not None}
     packed = any(token.packed for edges in tokens.values() for token in edges.values())
     position = int.from_bytes(file.read(TRACE_POSITION, COUNTER_SIZE), "big")
@@ -63,7 +67,7 @@ def read_trace(
         mode=recipe.mode,
         discoveries=recipe.fields()["discoveries"],
     )
-    return write_trace(
+    problem = write_trace(
         path,
         header,
         {n: {e: (t.value, t.width) for e, t in edges.items()} for n, edges in tokens.items()},
@@ -71,3 +75,7 @@ def read_trace(
         recovered,
         stacks.last_block(frames),
     )
+    if problem is None or not recipe.left:
+        return problem
+    names = ", ".join(recovered.routines[number].name for number in recipe.left)
+    return f"{problem}; routines that were left alone write nothing: {names}"

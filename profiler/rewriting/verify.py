@@ -16,22 +16,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from profiler.code.sizes import trace_sizes
 from profiler.profiles.profile import Measurement
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import RunRequest, Setting
 from profiler.rewriting import qemu
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.counter_file import CounterFile, load
-from profiler.rewriting.instrument import Instrumented, Order, instrument
+from profiler.rewriting.instrument import Instrumented, instrument
 from profiler.rewriting.memory import differences
+from profiler.rewriting.orders import UNFINISHED, order_of
 from profiler.rewriting.prediction import predicted_dump, predicted_rewriting
-from profiler.rewriting.recipe import counts_of
 from profiler.rewriting.startup import DEFAULT_NAME, TRACE_SUFFIX
 from profiler.rewriting.trace_stream import stream_difference, token_stream
 from profiler.schemes.registry import definition
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
-from profiler.session.scheme_runs import SavedProfiles, SchemeRun
+from profiler.session.scheme_runs import SchemeRun
 from profiler.session.session import observe, run_program
 from profiler.session.world import open_world
 from profiler.trace import format as traces
@@ -233,7 +234,7 @@ class _Verifier:
     def _refuse(self, observation: Observation) -> None:
         """Refuse runs that do not say what an instrumented program must do."""
         reason = observation.result.reason
-        if reason in ("budget", "interrupted", "refused"):
+        if reason in UNFINISHED:
             raise UsageError(
                 f"{self._name} did not come to its own end ({reason}): verify compares whole runs"
             )
@@ -247,6 +248,8 @@ class _Verifier:
             shutil.copytree(self._request.guest.root, self._root, symlinks=True)
         else:
             self._root.mkdir()
+        for name in _OWN_FILES:
+            (self._root / name).unlink(missing_ok=True)
         with (self._scratch / "out").open("wb") as out, (self._scratch / "err").open("wb") as err:
             yield out.fileno(), err.fileno()
 
@@ -273,7 +276,7 @@ class _Verifier:
     def _mode(
         self, observation: Observation, scheme: SchemeRun, measurement: Measurement, original: Run
     ) -> ModeResult:
-        made = self._instrument(observation, scheme)
+        made = instrument(order_of(observation, scheme, foreseen=True), self._original)
         left = _left(observation, made)
         expected = None
         # a trace lacks what routines did that were left alone, and simulated ones are of all
@@ -285,12 +288,13 @@ class _Verifier:
         rewriting = predicted_rewriting(
             made,
             observation.events,
+            observation.result.signal_actions,
             self._machine,
             self._environment,
             observation.program.entry,
         )
-        names = {observation.recovered.routines[number].address for number in made.copies.left}
-        added = measurement.added - sum(r.added for r in measurement.routines if r.address in names)
+        bits = _trace_bits(observation, scheme, made)
+        added = self._added(observation, measurement, made, bits)
         executed: dict[str, int | None] = {}
         found: list[str] = []
         output_equal, counters_equal = True, None
@@ -311,8 +315,7 @@ class _Verifier:
             if whole or not definition(scheme.setting.mode).writes_trace:
                 counters_equal = counters_equal in (None, True) and not counted
             found += [f"{way}: {line}" for line in counted]
-            frames = len(run.counters.frames[0])
-            bits = measurement.sizes.get("trace_bits", 0)
+            frames = run.counters.frames[0]
             rewriting[Cause.DUMP] = predicted_dump(made, self._machine, frames, bits)
         result = ModeResult(
             scheme.setting,
@@ -332,28 +335,14 @@ class _Verifier:
         ]
         return replace(result, differences=tuple(found))
 
-    def _instrument(self, observation: Observation, scheme: SchemeRun) -> Instrumented:
-        setting = scheme.setting
-        guided = definition(setting.mode).guided
-        profiles = SavedProfiles(observation.program.sha256)
-        edge_counts = weights = None
-        if guided:
-            edge_counts = observation.edge_counts
-            if setting.options.edge_profile is not None:
-                edge_counts = profiles(setting.options.edge_profile).counts_for
-        if isinstance(setting.options.weights, Path):
-            weights = profiles(setting.options.weights).counts_for
-        order = Order(
-            observation.recovered,
-            observation.contexts,
-            setting,
-            scheme.routine_plan,
-            [number for number in observation.events if scheme.selects(number)],
-            observation.discoveries,
-            counts_of(observation.recovered, edge_counts),
-            counts_of(observation.recovered, weights),
-        )
-        return instrument(order, self._original)
+    def _added(
+        self, observation: Observation, measurement: Measurement, made: Instrumented, bits: int
+    ) -> int:
+        """Return what the scheme adds where nothing is counted in routines left alone."""
+        names = {observation.recovered.routines[number].address for number in made.copies.left}
+        own = sum(r.added for r in measurement.routines if r.address not in names)
+        code = definition(measurement.mode).code()
+        return own + code.run_cost(self._machine, {"trace_bits": bits})
 
     def _run(self, way: str) -> Run:
         with self._fresh() as (out, err):
@@ -389,6 +378,19 @@ class _Verifier:
             )
             run_program(request)
         return traces.load(path)
+
+
+def _trace_bits(observation: Observation, scheme: SchemeRun, made: Instrumented) -> int:
+    """Return the bits of the trace that copies write."""
+    bits = 0
+    for number in observation.events.keys() - made.copies.left.keys():
+        plan = scheme.routine_plan(number) if scheme.selects(number) else None
+        if plan is not None:
+            sizes = trace_sizes(
+                scheme.definition.trace_writer(plan), observation.events[number].edges
+            )
+            bits += sizes.get("trace_bits", 0)
+    return bits
 
 
 def _trace_differences(expected: traces.Trace, run: Run, made: Instrumented) -> list[str]:

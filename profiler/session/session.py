@@ -28,6 +28,7 @@ from dataclasses import replace
 
 from profiler.profiles.profile import Measurement
 from profiler.profiles.scratch import scratch_directory
+from profiler.recovery.recovery import Discoveries
 from profiler.request.request import Phase, RunRequest, Setting
 from profiler.schemes.registry import definition, judges
 from profiler.session.discover import late_words
@@ -70,7 +71,9 @@ def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Compari
     return Comparison(measurements, observation.runs, observation.whole_runs)
 
 
-def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
+def observe(
+    request: RunRequest, settings: Sequence[Setting], seen: Discoveries | None = None
+) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
 
     Parameters
@@ -79,6 +82,8 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
         The program, what it sees, and what is to be told. `mode` and `scheme` are not read.
     settings
         The schemes.
+    seen
+        What other runs have shown, for the graphs of the first round.
 
     Raises
     ------
@@ -93,7 +98,7 @@ def observe(request: RunRequest, settings: Sequence[Setting]) -> Observation:
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     with open_world(program, request.arguments, guest) as world:
-        first = Round(world, late_words(world))
+        first = Round(world, late_words(world).merged(seen or Discoveries()))
         study = Study(invocation, SavedProfiles(program.sha256), trace, request.progress)
         run = _observe_guided if needs_first_run(settings) else settle
         observation, after = run(study, first, settings)

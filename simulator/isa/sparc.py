@@ -166,6 +166,9 @@ IGNORED_SIGNALS = frozenset({16, 20, 28, 19})
 STOP_SIGNALS = frozenset({17, 18, 21, 22})
 """Signals whose default action stops the process."""
 
+SIGNAL_ACTION_CALLS = frozenset({102, 198})
+"""System calls that install handlers: rt_sigaction, and in 32-bit programs sigaction."""
+
 # open(2) flags; names as in asm/fcntl.h
 O_ACCMODE = 0x3
 O_APPEND = 0x8

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -42,7 +43,7 @@ from simulator.cpu.traps import (
     TrapWord,
 )
 from simulator.errors import EngineError, SimulatorError
-from simulator.isa.sparc import SIGNALS
+from simulator.isa.sparc import SIGNAL_ACTION_CALLS, SIGNALS
 from simulator.linux.contexts import Contexts
 from simulator.linux.outside import HostCalls
 from simulator.linux.process import StackPlace, StartState, start_process
@@ -141,6 +142,7 @@ class Machine:
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
+        self._signal_actions: Counter[int] = Counter()
         self._trap_pc = 0
         self._position = Position(self.cpu, self._space, self._clock)
         self._resume_at = 0, 0
@@ -242,6 +244,7 @@ class Machine:
             last_pc=int(self.cpu.state.pc),
             refusal=self._ending.refusal,
             refused_calls=dict(self.calls.refused),
+            signal_actions=dict(self._signal_actions),
         )
 
     def _loop(self, bare: bool) -> None:
@@ -467,7 +470,10 @@ class Machine:
         window = cpu.window()
         arguments = tuple(window[number] & cpu.address_mask for number in range(6))
         self._system_calls += 1
-        outcome = self.calls.call(int(cpu.state.globals[1]) & 0xFFFFFFFF, arguments)
+        number = int(cpu.state.globals[1]) & 0xFFFFFFFF
+        if number in SIGNAL_ACTION_CALLS:
+            self._signal_actions[self._trap_pc] += 1
+        outcome = self.calls.call(number, arguments)
         self._finish_system_call(outcome)
         self._deliver_pending()
 

@@ -109,8 +109,10 @@ class RunResult:
 
     `status` is a shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for
     Ctrl-C, 125 for a refused system call. `refusal` is that call; `refused_calls` are all that
-    were refused, with how often each was. `spills` and `fills` are register windows moved by
-    traps. `last_pc` is the faulting instruction, or the next one that would have been executed.
+    were refused, with how often each was. `signal_actions` has the traps, by address, whose
+    system calls said what a signal does, with how often. `spills` and `fills` are register windows
+    moved by traps. `last_pc` is the faulting instruction, or the next one that would have been
+    executed.
     """
 
     status: int
@@ -126,6 +128,7 @@ class RunResult:
     last_pc: int
     refusal: Refusal | None = None
     refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)
+    signal_actions: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

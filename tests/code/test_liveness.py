@@ -15,7 +15,7 @@ from profiler.recovery.recovery import recover
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
-from simulator.isa.assembly import Item
+from simulator.isa.assembly import Item, Label
 from simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of, program_of
 
@@ -77,6 +77,32 @@ def test_windowed_routine(machine: MachineKind) -> None:
     assert frames.after_save(0) == 1
 
 
+@pytest.mark.parametrize("machine", MACHINES)
+def test_frame_that_is_made_in_two_steps(machine: MachineKind) -> None:
+    """A frame of more than 4096 bytes: words of snippets lie below all that %fp reaches."""
+    body = windowed(-4096)
+    body.insert(1, asm.arithmetic("add", R.SP, -816, R.SP))
+    context = Assembled({"main": body, "leaf": leaf()}, machine).context("main")
+    assert context.analysis is not None
+    frames, abi = context.analysis.frames, context.abi
+    assert frames.frame_size == 4096 + 816
+    assert frames.after_save(0) == 2
+    assert [frames.ends_frame(0, position) for position in range(4)] == [False, True, False, False]
+    found = [(slot.base, slot.offset) for slot in context.free_site.slots]
+    by_fp = [(R.FP, abi.bias - 4912 + abi.minimum_frame - 8 * (k + 1)) for k in range(FRAME_SLOTS)]
+    by_sp = [(R.SP, abi.bias + abi.minimum_frame + 8 * k) for k in range(FRAME_SLOTS)]
+    # with 32 bits no offset of a load reaches the end of the frame
+    assert found == (by_fp if abi.is64 else by_sp)
+
+
+def test_saves_of_different_frames_have_no_one_size() -> None:
+    test = code(asm.cmp(R.O0, 0), asm.branch("e", "other"), asm.nop())
+    body = [*test, *windowed(), Label("other"), *windowed(-192)]
+    context = Assembled({"main": body, "leaf": leaf()}).context("main")
+    assert context.analysis is not None
+    assert context.analysis.frames.frame_size is None
+
+
 def test_leaf() -> None:
     program = Assembled({"leaf": leaf()})
     context = program.context("leaf")
@@ -115,8 +141,9 @@ def test_conditional_slot_is_on_one_edge_only() -> None:
     assert live.live_on_edge(other.id) & watched == mask(R.O2)
 
 
+@pytest.mark.parametrize("is_named", [False, True])
 @pytest.mark.parametrize("is_called", [False, True])
-def test_parts_of_a_routine_without_symbols_hand_over_any_register(is_called: bool) -> None:
+def test_parts_of_a_routine_hand_over_any_register(is_called: bool, is_named: bool) -> None:
     """A branch to code that nobody calls may be one part's to another, as in glibc's memcpy."""
     routines: dict[str, Sequence[Item]] = {
         "_start": code(asm.call("copy"), asm.nop(), *[asm.call("part"), asm.nop()] * is_called,
@@ -126,7 +153,8 @@ def test_parts_of_a_routine_without_symbols_hand_over_any_register(is_called: bo
     }  # fmt: skip
     program = program_of(routines)
     start, part, copy = (symbol.address for symbol in program.symbols)
-    recovered = recover(replace(program, symbols=(), entry=start))
+    symbols = program.symbols if is_named else ()
+    recovered = recover(replace(program, symbols=symbols, entry=start))
     addresses = [cfg.address for cfg in recovered.routines]
     assert {start, copy, part} <= set(addresses)
     number = addresses.index(copy)

@@ -120,7 +120,7 @@ def test_a_program_that_exits_without_counters_is_not_as_predicted(
     machine = MachineKind.SPARCV8
     path = tmp_path / "program"
     path.write_bytes(program_file(machine, items(machine)))
-    monkeypatch.setattr("profiler.rewriting.copies.ending_of", lambda *_: Ending.GOES_ON)
+    monkeypatch.setattr("profiler.rewriting.traps.ending_of", lambda *_: Ending.GOES_ON)
     answer, _ = verified(capfd, path, "--modes", "pp", "--on", "emulator", status=125)
     mode = answer["modes"]["pp"]
     assert mode["differences"][0] == "emulator: it ended by itself, and wrote no counters"

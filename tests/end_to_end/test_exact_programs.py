@@ -60,6 +60,7 @@ QUICK = [
     build("jumping.c v8plus -O0 +sp"),
     build("raising.cc v9 -O2 +sp"),
     build("raising.cc v8plus -Os -s +sp"),
+    build("unwinding.cc v9 -O2 +sp"),
 ]
 WAYS = [
     *("return", "exit", "atexit", "_exit", "quick", "abort", "abort_exit", "abort_flush"),
@@ -85,7 +86,7 @@ LONG = [
     ),
     *(
         build(f"{source} {width} {level} +sp")
-        for source in ("exceptions.cc", "library.cc")
+        for source in ("exceptions.cc", "library.cc", "unwinding.cc")
         for width in ("v9", "v8plus")
         for level in ("-O0", "-O2", "-Os -s")
     ),

@@ -9,7 +9,7 @@ import pytest
 
 from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.rewriting.verify import EMULATOR
-from tests.end_to_end.test_exact_programs import PROGRAMS
+from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
 from tests.support.verifying import EVERYWHERE, check_verified, verified
@@ -58,6 +58,58 @@ def test_every_fixture_is_as_predicted(
     check_verified(verified(fixture_elf(name, width), tmp_path, ARGUMENTS.get(name, [])))
 
 
+# --- programs that code has broken
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", WIDTHS)
+def test_words_in_large_frames_are_nobody_elses(
+    compile_c: Compile, tmp_path: Path, width: str
+) -> None:
+    built = compile_c(PROGRAMS / "large_frame.c", ("-O1", *BARE), width=width)
+    check_verified(verified(built, tmp_path, modes=["calls", "pp"]))
+
+
+LEFT_ALONE = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        set 5000, %l0
+1:      call strange
+         mov %l0, %o0
+        subcc %l0, 1, %l0
+        bne 1b
+         nop
+        clr %o0
+        mov 1, %g1
+        ta 0x6d
+         nop
+        .size _start, .-_start
+        .type strange, #function
+strange: andcc %o0, 3, %g0
+        bne 1f
+         nop
+        add %o0, 1, %o0
+1:      ba 2f
+         rd %pc, %g1
+2:      retl
+         nop
+        .size strange, .-strange
+"""
+"""A routine that cannot be copied, as a delay slot reads the program counter."""
+
+
+@pytest.mark.toolchain
+def test_flushes_of_a_trace_that_lacks_a_routine(compile_c: Compile, tmp_path: Path) -> None:
+    """The buffer is full less often than where the whole trace is written."""
+    built = compile_c(LEFT_ALONE, ("-nostdlib",), language="asm")
+    result = verified(built, tmp_path, modes=["witness", "bits"], ways=(EMULATOR,))
+    assert [[left.routine for left in mode.left] for mode in result.modes] == [["strange"]] * 2
+    check_verified(result, (EMULATOR,))
+
+
 # --- random programs
 
 
@@ -71,6 +123,7 @@ def check_seed(compile_c: Compile, directory: Path, seed: int) -> None:
     ways = EVERYWHERE if (seed + seed // 5) % 5 == 0 else (EMULATOR,)
     result = verified(built, directory, ways=ways, options=OPTIONS[seed % 7])
     check_verified(result, ways)
+    assert [left for mode in result.modes for left in mode.left] == []
 
 
 @pytest.mark.toolchain
@@ -83,7 +136,7 @@ def test_random_program_is_as_predicted(compile_c: Compile, tmp_path: Path, seed
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(150))
+@pytest.mark.seeds(range(300))
 def test_more_random_programs_are_as_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:
@@ -105,10 +158,16 @@ def test_more_random_programs_are_as_predicted(
         ("switching.c", "v8plus", ("-O2",)),
         ("arithmetic.c", "v9", ("-O2",)),
         ("arithmetic.c", "v8plus", ("-O2",)),
+        ("exceptions.cc", "v9", ("-O2",)),
+        ("exceptions.cc", "v8plus", ("-O2",)),
+        ("unwinding.cc", "v9", ("-O0",)),
+        ("unwinding.cc", "v8plus", ("-O2",)),
     ],
 )
 def test_compiled_program_is_as_predicted(
     compile_c: Compile, tmp_path: Path, source: str, width: str, flags: tuple[str, ...]
 ) -> None:
-    built = compile_c(PROGRAMS / source, flags, width=width)
+    built = compile_c(
+        PROGRAMS / source, flags, width=width, language=LANGUAGES[Path(source).suffix]
+    )
     check_verified(verified(built, tmp_path, modes=["pp", "qpt2"]))

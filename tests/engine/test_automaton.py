@@ -194,6 +194,57 @@ def test_a_return_past_its_caller_is_a_landing() -> None:
     assert player.missing == []
 
 
+RECURSIVE: dict[str, Sequence[Item]] = {
+    "main": code(
+        asm.branch("e", "deep"), asm.nop(),
+        "call", asm.call("main"), asm.nop(),
+        "deep", asm.call("unwind"), asm.nop(),
+        "pad", asm.branch("e", "out"), asm.nop(),
+        asm.retl(), asm.nop(),
+        "out", *EXIT,
+    ),
+    "unwind": code(asm.retl(), asm.nop()),
+}  # fmt: skip
+
+
+def recursion(pointer_at_pad: int) -> EventPlayer:
+    """Let `main` call itself, and the inner one `unwind`, which goes on at `pad`."""
+    player = EventPlayer(RECURSIVE, entries=["pad"])
+    for pointer, event in [
+        (0x9000, ("main", 2)), (0x9000, ("call", 2)), (0x9000, ("main", 2)),
+        (0x8000, ("deep", 2)), (0x8000, ("unwind", 2)), (pointer_at_pad, ("pad", 2)),
+    ]:  # fmt: skip
+        player.stack_pointer(pointer)
+        player.play(event)
+    player.play(("out", 2))
+    return player
+
+
+def test_an_exception_that_lands_where_its_call_returns_to_is_a_landing() -> None:
+    """The stack is that of the outer `main`: both of them end early, and one begins anew."""
+    player = recursion(0x9000)
+    assert player.depth == 0
+    player.automaton.finish(exited=True, fault_pc=None)
+    assert player.crossed() == {
+        "ENTRY>main": 2, "main>call": 1, "main>deep": 1, "ENTRY>unwind": 1, "unwind>EXIT": 1,
+        "ENTRY>pad": 1, "pad>out": 1, "out>EXIT": 1,
+    }  # fmt: skip
+    assert player.early() == {"call": 1, "deep": 1}
+
+
+@pytest.mark.parametrize("pointer", [0x8000, 0x7F80, 0x8080])
+def test_a_return_may_leave_its_caller_another_stack_pointer(pointer: int) -> None:
+    """As long as the stack there is the caller's own, or nobody's."""
+    player = recursion(pointer)
+    assert player.depth == 1
+    player.automaton.finish(exited=True, fault_pc=None)
+    assert player.crossed() == {
+        "ENTRY>main": 2, "main>call": 1, "main>deep": 1, "ENTRY>unwind": 1, "unwind>EXIT": 1,
+        "deep>pad": 1, "pad>out": 1, "out>EXIT": 1,
+    }  # fmt: skip
+    assert player.early() == {"call": 1}
+
+
 def test_a_landing_that_the_graph_lacks_is_reported() -> None:
     player = EventPlayer(NESTED)
     for stack, event in [(0x9000, ("main", 2)), (0x8000, ("f", 2)), (0x7000, ("g", 2))]:

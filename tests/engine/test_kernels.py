@@ -156,6 +156,24 @@ def test_calls_keep_the_callers_register_and_returns_check_the_address() -> None
     assert state.clock[kernels.FRAME] == kernels.STRIDE
 
 
+def test_returns_check_the_callers_stack_pointer() -> None:
+    state = make_state([(kernels.CALL, 0x1008, 0), (kernels.RETURN, 0, 0)])
+    state.operations[kernels.OPERATION] |= kernels.LAST
+    outs = np.zeros(8, np.int64)
+    window = np.array([outs.ctypes.data], np.int64)
+    state.clock[kernels.WINDOW_POINTER] = window.ctypes.data
+    for called_at, returned_at, expected in (
+        (0x9000, 0x9000, kernels.OK),
+        (0x9000, 0xA000, kernels.MISMATCH),
+        (0x9000, 0x8000, kernels.MISMATCH),
+    ):
+        state.clock[kernels.FRAME] = 0
+        outs[6] = called_at
+        assert kernels.execute(state.address, 1, 0) == kernels.OK
+        outs[6] = returned_at
+        assert kernels.execute(state.address, 2, 0x1008) == expected
+
+
 def test_frames_run_out_before_they_overflow() -> None:
     state = make_state([(kernels.CALL, 0x1008, 0)])
     outcomes = [kernels.execute(state.address, 1, 0) for _ in range(17)]

@@ -933,7 +933,8 @@ def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple
 def test_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = simprof(capsys, "--list")
     assert status == 0
-    assert [line.split()[0] for line in out.splitlines()] == [*NAMES, "overheads", "gcov-arcs"]
+    others = ["overheads", "gcov-arcs", "rewriting", "instrumented"]
+    assert [line.split()[0] for line in out.splitlines()] == [*NAMES, *others]
 
 
 def test_the_command_reads_results(
@@ -1017,7 +1018,7 @@ def test_the_command_runs_programs_and_keeps_results(
     status, first, _ = simprof(capsys, *words, "--jobs", "1")
     assert status == 0
     with Store(kept) as store:
-        assert len(store.rows()) == 2
+        assert len(store.rows()) == 4
     assert simprof(capsys, *words) == (0, first, "")
     (row,) = (row for row in csv.DictReader(io.StringIO(first)) if row["kind"] == "program")
     assert row["program"] == "faults" and float(row["pp"]) > float(row["qpt2"]) > 0

@@ -255,7 +255,7 @@ class Walker:
         """End the top activation by its EXIT edge, and go on at instruction `step`."""
         ended = self.close(edge)
         target = self.pc[step]
-        if ended.below and ended.expected == target:
+        if ended.below and ended.expected == target and not self.is_gone(step):
             self.return_to(target)
         elif self.begins_routine(step):
             self.enter(step, ended.expected, ended.below)
@@ -288,10 +288,14 @@ class Walker:
         graph, _ = self.place[target]
         if graph.address == target:
             return True
-        if self.sp is not None and self.stack and self.sp[step] > self.stack[-1].sp:
-            return False  # the frame of the activation that waits below is gone
+        if self.is_gone(step):
+            return False
         live = any(a.graph is graph for a in self.stack)
         return target not in self.return_points and not live
+
+    def is_gone(self, step: int) -> bool:
+        """Whether instruction `step` has a stack without the frame of who waits below."""
+        return self.sp is not None and bool(self.stack) and self.sp[step] > self.stack[-1].sp
 
     def land(self, step: int, ended: Activation | None) -> None:
         """A non-local exit to instruction `step`, in the middle of a routine."""

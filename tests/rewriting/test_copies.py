@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 
 import pytest
 
@@ -11,8 +10,10 @@ from profiler.code.context import ProgramContexts
 from profiler.code.emission import Emission
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.copies import Copier, NotRewritableError, RoutineCopy
+from profiler.rewriting.copies import copy_routine
+from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.program import copy_routines
+from profiler.rewriting.signal_cost import action_cost
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -33,17 +34,15 @@ def copy_of(
     made = Assembled(routines, machine)
     recovered = made.recovered
     number = [cfg.name for cfg in recovered.routines].index(name)
-    return Copier(
-        number,
-        recovered.routines[number],
-        made.context(name),
-        Emission({}, {}, ()),
+    old = OldProgram(
         recovered.code,
         CallPlaces(recovered),
         recovered.call_aliases,
         recovered.no_return_calls,
-        partial("to.{:x}".format),
-    ).make()
+        "to.{:x}".format,
+    )
+    nothing = Emission({}, {}, ())
+    return copy_routine(number, recovered.routines[number], made.context(name), nothing, old)
 
 
 def shape(copy: RoutineCopy) -> list[str]:
@@ -102,6 +101,19 @@ def test_a_call_of_a_thunk_stays_at_its_place() -> None:
     assert [(c.cause, c.instructions) for c in copy.charges] == [(Cause.PROGRAM_COUNTERS, 1)] * 2
 
 
+@pytest.mark.parametrize("is_marked", [False, True])
+def test_a_callee_that_skips_a_word_returns_to_the_old_code(is_marked: bool) -> None:
+    """Unless that word says that it will, as behind 32-bit calls of functions with structures."""
+    mark = Instruction("unimp 8", 8)
+    main = code(
+        asm.arithmetic("save", R.SP, -96, R.SP), asm.call("skipper"), asm.nop(),
+        *[mark] * is_marked, asm.ret(), asm.restore(),
+    )  # fmt: skip
+    skipper = code(asm.jmpl(R.O7, 12, R.G0), asm.nop())
+    copy = copy_of({"main": main, "skipper": skipper}, "main", V8)
+    assert list(copy.kept_calls) == ([] if is_marked else [BASE + 4])
+
+
 @pytest.mark.parametrize("machine", [MachineKind.SPARCV9, V8])
 def test_code_that_reads_the_program_counter_gets_the_old_one(machine: MachineKind) -> None:
     main = code(
@@ -136,12 +148,36 @@ def test_what_ends_the_program_leads_to_the_run_time_code(machine: MachineKind) 
 def test_an_unknown_system_call_is_tested() -> None:
     main = code(asm.trap_always(0x6D), asm.retl(), asm.nop())
     copy = copy_of({"main": main}, "main")
-    assert shape(copy)[1:7] == [
-        "80a060bc", "02800000 r0.ends.0", "80a06001", "02800000 simprof.exit", "01000000",
-        "91d0206d",
+    trap = BASE
+    assert shape(copy)[1:11] == [
+        "80a060bc", "02800000 r0.ends.0.group", "80a06001", "02800000 r0.ends.0",
+        "80a06066", "02800000 r0.acts.0.102", "01000000", f"r0.call.{trap:x}:", "91d0206d",
+        "r0.behind.0:",
     ]  # fmt: skip
-    assert shape(copy)[-3:] == ["r0.ends.0:", "01000000", "30800000 simprof.exit"]
-    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 5, block=0)]
+    assert shape(copy)[-11:] == [
+        "r0.ends.0.group:", "01000000", "01000000", "r0.ends.0:", "01000000",
+        "30800000 simprof.exit",
+        "r0.acts.0.102:", "9de3bf10", "40000000 simprof.sigaction", "a0100001",
+        "30800000 r0.behind.0",
+    ]  # fmt: skip
+    assert copy.charges == [Charge(Cause.SYSTEM_CALLS, 7, block=0)]
+    assert copy.actions == {trap: action_cost(MachineKind.SPARCV9) + 1}
+
+
+@pytest.mark.parametrize("machine", [MachineKind.SPARCV9, V8])
+@pytest.mark.parametrize("number", [102, 198])
+def test_a_system_call_that_acts_on_signals(machine: MachineKind, number: int) -> None:
+    """The older one is none of 64-bit programs."""
+    trap = asm.trap_always(0x10 if machine is V8 else 0x6D)
+    copy = copy_of(
+        {"main": code(asm.mov(number, R.G1), trap, asm.retl(), asm.nop())}, "main", machine
+    )
+    acts = number == 102 or machine is V8
+    assert ("40000000 simprof.sigaction" in shape(copy)) is acts
+    assert (f"{trap.word:08x}" in shape(copy)) is not acts
+    cost = Charge(Cause.SYSTEM_CALLS, action_cost(machine), block=0)
+    assert copy.charges == ([cost] if acts else [])
+    assert copy.actions == {}
 
 
 def test_a_branch_that_does_not_reach_takes_an_island() -> None:

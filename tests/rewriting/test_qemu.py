@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -109,6 +110,27 @@ def test_last_instruction(
     path = compile_c(FIXTURES.parent / "tests" / "programs" / "faults.c", ("-O1",), width)
     found, logged = run(path, width, tmp_path, kind), oracle.trace(path, [kind])
     assert (found.status, found.instructions) == (logged.run.status, logged.instructions)
+
+
+@pytest.mark.toolchain
+def test_signals_that_are_ignored_here_are_not_in_the_program(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    source = tmp_path / "ignored.c"
+    source.write_text(
+        "#include <signal.h>\n"
+        "int main(void) { return signal(SIGINT, SIG_DFL) == SIG_IGN"
+        " || signal(SIGHUP, SIG_DFL) == SIG_IGN; }\n"
+    )
+    path = compile_c(source, ("-O1",), "v9")
+    numbers = (signal.SIGINT, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_IGN) for number in numbers]
+    try:
+        found = run(path, "v9", tmp_path)
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
+    assert found.status == 0
 
 
 IN_SLOTS = """

@@ -17,7 +17,7 @@ static int fuel = %(fuel)d;
 #define BURN (--fuel > 0)
 """
 
-_START = """
+BEGINNING = """
 #ifdef __arch64__
 #define BIAS "2047"
 #define TRAP "0x6d"
@@ -190,7 +190,7 @@ def program(seed: int, *, functions: int = 5, size: int = 8, fuel: int = 1500) -
         "for (int k = 0; k < 16; k++) sum ^= g[k] << k;\n"
         "return (int)((sum ^ sum >> 16) & 127);\n}\n"
     )
-    return _PRELUDE % {"fuel": fuel} + heads + bodies + main + _START
+    return _PRELUDE % {"fuel": fuel} + heads + bodies + main + BEGINNING
 
 
 def _piece(rng: random.Random, labels: int) -> str:
@@ -219,5 +219,5 @@ def wide_program(seed: int, blocks: int, diamonds: int) -> str:
         + f"__attribute__((noinline)) static u32 many(u32 x) {{\n{paths}return x;\n}}\n"
         + "int start(void) {\nu32 x = 1;\nfor (int k = 0; k < 5; k++) {\nx = large(x + k);\n"
         + "for (int i = 0; i < 40; i++) x = many(x + i);\n}\nreturn (int)(x & 127);\n}\n"
-        + _START
+        + BEGINNING
     )

@@ -5,9 +5,11 @@ need (`Cell`, by names), a suite tells what is behind the names (`Job`, with fil
 runs jobs and makes a `CellResult` of plain numbers from each, and `store` keeps them under their
 `CellKey`, which holds everything that decides the result, so that nothing is run twice.
 
-There are two kinds of cells. `Kind.RUN` executes the program. `Kind.PLAN` plans and generates the
-instrumentation of *all* routines without running anything (static tables: BL94 tables 1 and 2,
-KITER table 4); it has no input (`input` is "").
+There are four kinds of cells. `Kind.RUN` executes the program, and predicts what instrumentation
+would add. `Kind.PLAN` plans and generates the instrumentation of *all* routines without running
+anything (static tables: BL94 tables 1 and 2, KITER table 4); it has no input (`input` is "").
+`Kind.EXECUTE` writes the instrumented program, runs it, and counts what it executes. `Kind.TIME`
+measures how long that takes, and the simulation.
 
 What papers' tables read
 ------------------------
@@ -41,6 +43,11 @@ CS6120               `naive`, `calls`, `calls-optimal`: `base`, `added`
 gcc's counters       `edges` of the plain build and of the one with counters, `qpt2`, `naive`:
                      `base`, rows' `own`, `instructions`, `added`, `edge_increments`; `counts`
                      compiler_increments
+columns "executed"   EXECUTE cells of the same settings: `base`, `added`, `differences`; `counts`
+                     predicted
+rewriting            EXECUTE cell of `pp`: also `counts` rewriting, by cause, alone_routines,
+                     alone_instructions
+instrumented         TIME cell of `pp`: `timing` original, instrumented, simulated
 ===================  ============================================================================
 """
 
@@ -57,6 +64,13 @@ from profiler.profiles.definite import DefiniteFlow
 
 DEFAULT_BUILD = "v9-O2"
 COMPILER_INCREMENTS = "compiler_increments"
+PREDICTED = "predicted"
+"""Of EXECUTE cells: what the scheme's code was predicted to add in the routines with code in them,
+which is what `CellResult.added` should be."""
+REWRITING = "rewriting"
+"""Of EXECUTE cells: what rewriting executes besides; "rewriting:CAUSE" is a part of it."""
+ALONE_ROUTINES, ALONE_INSTRUCTIONS = "alone_routines", "alone_instructions"
+"""Of EXECUTE cells: routines that were left alone, and the original's instructions in them."""
 
 
 class Kind(StrEnum):
@@ -64,6 +78,13 @@ class Kind(StrEnum):
 
     RUN = "run"
     PLAN = "plan"
+    EXECUTE = "execute"
+    TIME = "time"
+
+    @property
+    def of_instrumented(self) -> bool:
+        """Whether the instrumented program is run."""
+        return self in (Kind.EXECUTE, Kind.TIME)
 
 
 @dataclass(frozen=True)
@@ -91,6 +112,8 @@ class Cell:
         words = [self.benchmark, self.input, self.setting.name, f"({self.build})"]
         if self.kind is Kind.PLAN:
             words[1] = "plan"
+        elif self.kind is not Kind.RUN:
+            words[1] = f"{self.input} {self.kind.value}"
         return " ".join(filter(None, words))
 
 
@@ -119,6 +142,8 @@ class CellKey:
         Its budget; None: none.
     simprof, engine, cost_model
         Version of simprof, digest of the code that makes results, version of the cost model.
+    rewriting
+        Digest of the code that writes instrumented programs; "" where none is run.
     """
 
     program: str
@@ -133,6 +158,7 @@ class CellKey:
     simprof: str
     engine: str
     cost_model: str
+    rewriting: str = ""
 
 
 @dataclass(frozen=True)
@@ -382,6 +408,11 @@ class Timing:
         least of several repetitions.
     peak_memory
         Bytes that the worker had used at most until then.
+    original, instrumented
+        TIME cells, seconds of processor time under qemu-user of the program and of the instrumented
+        one; None where qemu-user is missing.
+    simulated
+        TIME cells: the same of a simulated run.
     """
 
     run: float = 0.0
@@ -389,6 +420,9 @@ class Timing:
     planning: float = 0.0
     generation: float = 0.0
     peak_memory: int = 0
+    original: float | None = None
+    instrumented: float | None = None
+    simulated: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -401,7 +435,8 @@ class CellResult:
         One line; None where all went well. A program that ended wrongly has its numbers all the
         same.
     base, added
-        Instructions of the uninstrumented run, and of the scheme's code.
+        Instructions of the uninstrumented run, and of the scheme's code: predicted, in EXECUTE
+        cells executed.
     reason, status
         How the program ended, as in `profile.Ending`: its exit status, or 128 plus the signal;
         "" and 0 in PLAN cells.
@@ -410,7 +445,8 @@ class CellResult:
     counts
         As in `profile.Measurement` without `runs`, besides `jumps` (executed jumps that the code
         on edges needed) and `hashing` (instructions inside the hashing routine); of programs with
-        a compiler's counters in them how often these count (`COMPILER_INCREMENTS`).
+        a compiler's counters in them how often these count (`COMPILER_INCREMENTS`). Of EXECUTE
+        cells: `PREDICTED`, `REWRITING` and its parts, `ALONE_ROUTINES`, `ALONE_INSTRUCTIONS`.
     sizes, lost
         As in `profile.Measurement`.
     routines
@@ -421,6 +457,8 @@ class CellResult:
         Of `qpt2`: by name (`TREES`), all on the blocks of its setting.
     warnings
         One line each.
+    differences
+        Of EXECUTE cells: what the instrumented program did otherwise than predicted, a line each.
     timing
         Not part of the result: see there.
     """
@@ -439,6 +477,7 @@ class CellResult:
     paths: tuple[PathRow, ...] = ()
     trees: Mapping[str, TreeCost] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    differences: tuple[str, ...] = ()
     timing: Timing = field(default=Timing(), compare=False)
 
     @property

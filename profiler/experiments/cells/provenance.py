@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import metadata
@@ -28,6 +29,8 @@ _PATTERNS = (
     "profiler/experiments/cells/*.py",
 )
 """The code that makes results. Commands and reports only show them."""
+_REWRITING = ("profiler/rewriting/**/*.py", "profiler/rewriting/*.c")
+"""The code that writes and runs instrumented programs, in cells that do."""
 
 
 @dataclass(frozen=True)
@@ -59,12 +62,22 @@ def versions() -> Versions:
 @cache
 def engine_digest() -> str:
     """Return a digest of the code that makes results, and of what other distributions bring."""
+    return _code_digest(_PATTERNS, brought())
+
+
+@cache
+def rewriting_digest() -> str:
+    """Return a digest of the code that writes instrumented programs and runs them."""
+    return _code_digest(_REWRITING)
+
+
+def _code_digest(patterns: Iterable[str], more: Iterable[str] = ()) -> str:
     digest = hashlib.sha256()
-    for pattern in _PATTERNS:
+    for pattern in patterns:
         for path in sorted(_PACKAGES.glob(pattern)):
             digest.update(f"{path.relative_to(_PACKAGES)}\0".encode())
             digest.update(hashlib.sha256(path.read_bytes()).digest())
-    for text in brought():
+    for text in more:
         digest.update(f"{text}\0".encode())
     return digest.hexdigest()[:16]
 
@@ -101,6 +114,7 @@ class Keys:
             simprof=current.simprof,
             engine=current.engine,
             cost_model=current.cost_model,
+            rewriting=rewriting_digest() if job.cell.kind.of_instrumented else "",
         )
 
     def _file(self, path: Path) -> str:

@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from profiler.experiments.cells.cells import (
@@ -56,12 +57,14 @@ def groups(jobs: Iterable[Job]) -> tuple[JobGroup, ...]:
     alike: dict[object, list[Job]] = {}
     for job in jobs:
         cell = job.cell
-        limit = cell.setting.path_limit if cell.kind is Kind.RUN else 0
+        limit = 0 if cell.kind is Kind.PLAN else cell.setting.path_limit
         shared = (replace(job, cell=replace(cell, setting=_ANY)), limit, cell.setting.selection)
         alike.setdefault(shared, []).append(job)
     parts: list[JobGroup] = []
     for together in alike.values():
         size = AT_ONCE if _is_large(together[0].program) else len(together)
+        if together[0].cell.kind is Kind.TIME:
+            size = 1
         parts += (tuple(together[at : at + size]) for at in range(0, len(together), size))
     return tuple(parts)
 
@@ -102,7 +105,7 @@ def _attempt(group: JobGroup) -> tuple[CellResult, ...]:
             from profiler.experiments.cells.plan import plan_group
 
             return plan_group(group)
-        return _run(group)
+        return _instrumented(group) if group[0].cell.kind.of_instrumented else _run(group)
     except SimulatorError as error:
         message = str(error)
     except MemoryError:
@@ -121,10 +124,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         errors = _output(stack, directory / "stderr")
         profile = None
         if any(each.cell.setting.weights is WeightChoice.EXACT for each in group):
-            profile = directory / "edges.profile"
-            first = _output(stack, directory / "first")
-            everything = replace(_request(job, directory, first, errors), selection=ALL_ROUTINES)
-            _take_edge_profile(everything, profile)
+            profile = _edge_profile(job, stack, directory)
         written = directory / "stdout"
         request = _request(job, directory, _output(stack, written), errors)
         results = measure(request, [_scheme(each, profile) for each in group])
@@ -132,6 +132,37 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         error = _wrong(job, results[0], written)
         results = tuple(replace(result, output=digest, error=error) for result in results)
         return _with_compiler_counts(results, request.guest.writable)
+
+
+def _instrumented(group: JobGroup) -> tuple[CellResult, ...]:
+    """Run instrumented programs; what the original does is judged by cells of `Kind.RUN`."""
+    from profiler.experiments.cells.executed import execute, timed
+
+    job = group[0]
+    with ExitStack() as stack:
+        directory = stack.enter_context(scratch_directory("simprof-cell-"))
+        out, errors = (_output(stack, directory / name) for name in ("stdout", "stderr"))
+        timing = job.cell.kind is Kind.TIME
+        settings = [each.cell.setting for each in group]
+        profile = None
+        if any(each.weights is WeightChoice.EXACT for each in settings) or (
+            timing and needs_edge_profile(job.cell.setting.mode)
+        ):
+            profile = _edge_profile(job, stack, directory)
+        if timing:
+            fresh = partial(_request, replace(job, writable=True), directory, out, errors)
+            return (timed(fresh, _scheme(job, profile), directory),)
+        request = _request(job, directory, out, errors)
+        return execute(request, [_scheme(each, profile) for each in group])
+
+
+def _edge_profile(job: Job, stack: ExitStack, directory: Path) -> Path:
+    """Run the program for its edge profile; return the profile's file."""
+    profile = directory / "edges.profile"
+    out, errors = (_output(stack, directory / name) for name in ("first", "first-stderr"))
+    everything = replace(_request(job, directory, out, errors), selection=ALL_ROUTINES)
+    _take_edge_profile(everything, profile)
+    return profile
 
 
 def _with_compiler_counts(

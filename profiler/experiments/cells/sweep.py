@@ -6,7 +6,7 @@ A grid file is TOML; every key may be left out but one of `suite` and `[[program
     benchmarks = ["s*"]               # glob patterns; all by default
     builds = ["v9-O2"]
     inputs = ["train", "ref"]         # "ref" by default
-    kinds = ["run", "plan"]           # "run" by default
+    kinds = ["run", "plan"]           # "run" by default; also "execute", "time"
     modes = ["pp", "tpp"]             # all that instrument by default
     weights = ["heuristic", "exact"]  # "heuristic" by default
     max_instructions = 1000000000     # a program that needs more is a failure
@@ -236,10 +236,10 @@ def _suite_cells(grid: Grid, suite: Suite, settings: Sequence[CellSetting]) -> I
 def _cells(
     grid: Grid, name: str, build: str, inputs: Sequence[str], settings: Sequence[CellSetting]
 ) -> Iterator[Cell]:
-    if Kind.RUN in grid.kinds:
+    for running in (kind for kind in Kind if kind is not Kind.PLAN and kind in grid.kinds):
         for input_ in inputs:
             for setting in settings:
-                yield Cell(name, setting, input_, Kind.RUN, build)
+                yield Cell(name, setting, input_, running, build)
     if Kind.PLAN in grid.kinds:
         for setting in settings:
             yield plan_cell(name, setting, build)
@@ -253,7 +253,7 @@ def _program_jobs(grid: Grid, settings: Sequence[CellSetting]) -> Iterator[Job]:
         seen.add(program.name)
         for cell in _cells(grid, program.name, FILE_BUILD, ("ref",), settings):
             job = Job(cell, program.file, status=0, position=place)
-            if cell.kind is Kind.RUN:
+            if cell.kind is not Kind.PLAN:
                 job = replace(
                     job, arguments=program.arguments, stdin=program.stdin, root=program.root
                 )

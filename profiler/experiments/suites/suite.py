@@ -202,12 +202,21 @@ class Benchmark:
 
 @dataclass(frozen=True)
 class Suite:
-    """A named list of benchmarks; `path` is the file that describes it."""
+    """A named list of benchmarks.
+
+    Attributes
+    ----------
+    path
+        The file that describes it.
+    executed
+        Glob patterns of the benchmarks that tables instrument and run, unless told otherwise.
+    """
 
     name: str
     title: str
     benchmarks: tuple[Benchmark, ...]
     path: Path
+    executed: tuple[str, ...] = ()
 
     def benchmark(self, name: str) -> Benchmark:
         """Return a benchmark.

@@ -1,6 +1,7 @@
 """Suite files: TOML in, `Suite` out.
 
-A file has `title`, `[[benchmark]]` tables, `[package.NAME]` tables for the Debian source packages
+A file has `title`, `executed` (glob patterns of the benchmarks that tables instrument and run),
+`[[benchmark]]` tables, `[package.NAME]` tables for the Debian source packages
 that its programs come from, and `[[manifest]]` tables. All paths are relative to the suite file's
 directory, and the files that they name must exist.
 
@@ -16,6 +17,7 @@ Every key that is not known is an error, so that a misspelt one is not simply wi
 
 from __future__ import annotations
 
+import fnmatch
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -139,7 +141,7 @@ def read_suite(path: Path) -> Suite:
     """
     fields = Fields(_load(path), str(path))
     reader = _Reader(path)
-    title = fields.text("title")
+    title, executed = fields.text("title"), fields.texts("executed")
     for name, table in fields.table("package").items():
         reader.packages[name] = _package(name, table, f"{path}: package {name}")
     benchmarks = list(reader.benchmarks(fields, str(path)))
@@ -152,7 +154,10 @@ def read_suite(path: Path) -> Suite:
     for name in names:
         if names.count(name) > 1:
             raise UsageError(f"{path}: two benchmarks are called {name}: rename one")
-    return Suite(path.stem, title, tuple(benchmarks), path)
+    for pattern in executed:
+        if not fnmatch.filter(names, pattern):
+            raise UsageError(f"{path}: executed: no benchmark matches {pattern!r}")
+    return Suite(path.stem, title, tuple(benchmarks), path, executed)
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from profiler.experiments.tables import bl94_registers as tables_bl94_registers
 from profiler.experiments.tables import cs6120 as tables_cs6120
 from profiler.experiments.tables import epp as tables_epp
 from profiler.experiments.tables import epp_sections as tables_epp_sections
+from profiler.experiments.tables import instrumented as tables_instrumented
 from profiler.experiments.tables import kiter as tables_kiter
 from profiler.experiments.tables import tpp as tables_tpp
 from profiler.experiments.tables import tpp_parts as tables_tpp_parts
@@ -38,7 +39,7 @@ TABLES: Mapping[str, TableSpec] = MappingProxyType({spec.name: spec for spec in 
 
 def tables() -> Mapping[str, TableSpec]:
     """Return all tables by name: those of papers, then others."""
-    others = (overheads(), GCOV_ARCS)
+    others = (overheads(), GCOV_ARCS, *tables_instrumented.TABLES)
     return {**TABLES, **{spec.name: spec for spec in others}}
 
 

@@ -17,6 +17,7 @@ from profiler.experiments.tables.claims import (
     pairs,
     within,
 )
+from profiler.experiments.tables.executed import Prediction
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
 from profiler.experiments.tables.table import Bars, Claim, Column, Form, ReportTable, Value, ratio
 
@@ -99,6 +100,7 @@ CS6120 = TableSpec(
         ("calls", "calls_optimal", "calls_maximum"), "times the base instructions", baseline=1.0
     ),
     compared=("calls", "calls_optimal"),
+    predictions={name: Prediction(name, normalised) for name in NEEDS},
 )
 
 TABLES = (CS6120,)

@@ -33,6 +33,7 @@ from profiler.experiments.tables.claims import (
     untestable,
     value_is,
 )
+from profiler.experiments.tables.executed import Prediction
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
 from profiler.experiments.tables.table import (
     Bars,
@@ -183,6 +184,7 @@ EPP1 = TableSpec(
     ),
     bars=Bars(("pp", "qpt2"), "overhead, % of base instructions"),
     compared=("pp", "qpt2", "pp_qpt2", "edge_ratio", "hashed", "spacing"),
+    predictions={key: Prediction(key, overhead) for key in ("pp", "qpt2")},
 )
 
 

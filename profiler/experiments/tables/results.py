@@ -31,6 +31,7 @@ def run_tables(
     store: Store | None = None,
     workers: int = 2,
     only: Sequence[str] = (),
+    executed: Sequence[str] | None = None,
     progress: Callable[[CellProgress], None] | None = None,
     building: Callable[[BuildProgress], None] | None = None,
 ) -> TableReport:
@@ -40,6 +41,8 @@ def run_tables(
     ----------
     only
         Glob patterns of benchmarks; empty: all.
+    executed
+        Glob patterns of those that are instrumented and run; None: those that the suite names.
 
     Raises
     ------
@@ -50,12 +53,30 @@ def run_tables(
     programs = _matching(
         [Program(each.name, each.group, each.stands_for) for each in suite.benchmarks], only
     )
+    view = replace(view, executed=_executed(suite, programs, executed))
     cells = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
     results = obtain(
         suite, cells, store=store, workers=workers, progress=progress, building=building
     )
     made = versions()
     return _report(suite.name, suite.title, specs, programs, results, view, made)
+
+
+def _executed(
+    suite: Suite, programs: Sequence[Program], patterns: Sequence[str] | None
+) -> tuple[str, ...]:
+    """Return the names of the programs that are instrumented and run."""
+    names = [program.name for program in programs]
+    if patterns is None:
+        return _names(names, suite.executed)
+    for pattern in patterns:
+        if not _names(names, (pattern,)):
+            raise UsageError(f"--executed {pattern!r} matches no benchmark: see simprof suite list")
+    return _names(names, patterns)
+
+
+def _names(names: Sequence[str], patterns: Sequence[str]) -> tuple[str, ...]:
+    return tuple(name for name in names if any(fnmatchcase(name, glob) for glob in patterns))
 
 
 def stored_tables(
@@ -97,9 +118,30 @@ def stored_tables(
         ],
         only,
     )
+    view = replace(view, executed=_stored_executed(specs, programs, results, view))
     kept = [spec for spec in specs if not partial or _has_any(spec, programs, results, view)]
     report = _report(name or NO_SUITE, title, kept, programs, results, view, made)
     return replace(report, left_out=tuple(spec.name for spec in specs if spec not in kept))
+
+
+def _stored_executed(
+    specs: Sequence[TableSpec],
+    programs: Sequence[Program],
+    results: Mapping[Cell, CellResult],
+    view: View,
+) -> tuple[str, ...]:
+    """Return the programs of which the file has a run of the instrumented program."""
+
+    def has(program: Program) -> bool:
+        asked = replace(view, executed=(program.name,))
+        return any(
+            view.cell(need, program.name) in results
+            for spec in specs
+            for need in (*spec.needs.values(), *spec.executed(program, asked).values())
+            if need.kind.of_instrumented
+        )
+
+    return tuple(program.name for program in programs if has(program))
 
 
 def _only_suite(path: Path, suite: str | None, known: Sequence[str]) -> str:
@@ -129,16 +171,15 @@ def _description(suite: str) -> tuple[str, Mapping[str, str]]:
 def _has_any(
     spec: TableSpec, programs: Sequence[Program], results: Mapping[Cell, CellResult], view: View
 ) -> bool:
+    predicted = replace(view, executed=())
     return any(
-        spec.includes(program) and all(cell in results for cell in spec.cells([program], view))
+        spec.includes(program) and all(cell in results for cell in spec.cells([program], predicted))
         for program in programs
     )
 
 
 def _matching(programs: Sequence[Program], only: Sequence[str]) -> tuple[Program, ...]:
-    kept = tuple(
-        each for each in programs if not only or any(fnmatchcase(each.name, g) for g in only)
-    )
+    kept = tuple(each for each in programs if not only or _names([each.name], only))
     if programs and not kept:
         raise UsageError(f"no benchmark matches {', '.join(only)}: see `simprof suite list`")
     return kept

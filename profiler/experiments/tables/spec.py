@@ -8,11 +8,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from profiler.experiments.cells.cells import DEFAULT_BUILD, Cell, CellResult, Kind, failure
 from profiler.experiments.cells.settings import CellSetting, selecting, setting
 from profiler.experiments.suites.suite import Counters, with_counters
+from profiler.experiments.tables.executed import (
+    CAPTION,
+    Predictions,
+    executed_columns,
+    executed_row,
+    problems,
+)
 from profiler.experiments.tables.published import published
 from profiler.experiments.tables.table import (
     Bars,
@@ -120,6 +127,11 @@ class TableSpec:
         Whether rows of averages are added.
     includes
         Whether a program has a row in it.
+    predictions
+        Columns beside which what was executed is shown, where that is asked for (`View.executed`).
+    of_instrumented
+        Whether it is about instrumented programs only: then it has rows of those that
+        `View.executed` chooses, or of all where it chooses none.
     """
 
     name: str
@@ -135,12 +147,28 @@ class TableSpec:
     compared: tuple[str, ...] = ()
     averaged: bool = True
     includes: Callable[[Program], bool] = _any
+    predictions: Predictions = field(default_factory=dict)
+    of_instrumented: bool = False
 
     def cells(self, programs: Iterable[Program], view: View) -> Iterator[Cell]:
         """Yield the cells that it needs."""
-        for program in filter(self.includes, programs):
-            for need in self.needs.values():
+        for program in self.chosen(programs, view):
+            for need in (*self.needs.values(), *self.executed(program, view).values()):
                 yield view.cell(need, program.name)
+
+    def chosen(self, programs: Iterable[Program], view: View) -> tuple[Program, ...]:
+        """Return the programs that it has rows of."""
+        names = view.executed if self.of_instrumented else ()
+        return tuple(
+            each for each in programs if self.includes(each) and (not names or each.name in names)
+        )
+
+    def executed(self, program: Program, view: View) -> Mapping[str, Need]:
+        """Return the cells of what a program executed, by the needs that predict it."""
+        if program.name not in view.executed:
+            return {}
+        needs = dict.fromkeys(each.need for each in self.predictions.values())
+        return {name: replace(self.needs[name], kind=Kind.EXECUTE) for name in needs}
 
 
 @dataclass(frozen=True)
@@ -155,12 +183,15 @@ class View:
         The value of the option `blocks` for needs that give it one (BL94's); None: their own.
     selection
         Which routines are profiled; `--routine` has no meaning for programs that differ.
+    executed
+        Programs that are instrumented and run, to show what they execute beside predictions.
     """
 
     input: str = "ref"
     build: str = DEFAULT_BUILD
     blocks: str | None = None
     selection: Selection = ALL_ROUTINES
+    executed: tuple[str, ...] = ()
 
     @property
     def selected(self) -> str:
@@ -193,15 +224,28 @@ def make(
     view: View,
 ) -> ReportTable:
     """Make a table of results; a cell that is missing among them is a failure of its program."""
-    programs = [program for program in programs if spec.includes(program)]
-    rows = [row for program in programs for row in _rows(spec, program, results, view)]
+    programs = spec.chosen(programs, view)
+    executed = {program: _executed(spec, program, results, view) for program in programs}
+    columns, caption = spec.columns, f"{spec.caption}{_about_blocks(spec, view)}"
+    rows: list[Row] = []
+    for program in programs:
+        predicted = _results(spec.needs, program, results, view)
+        made: Iterable[Row] = _rows(spec, program, predicted)
+        if any(executed.values()):
+            made = (
+                executed_row(row, columns, spec.predictions, predicted, executed[program])
+                for row in made
+            )
+        rows += made
+    if any(executed.values()):
+        columns, caption = executed_columns(columns, spec.predictions), caption + CAPTION
     table = ReportTable(
         spec.name,
         spec.title,
         spec.source,
-        f"{spec.caption}{_about_blocks(spec, view)}",
-        spec.columns,
-        with_averages(spec.columns, rows) if spec.averaged else tuple(rows),
+        caption,
+        columns,
+        with_averages(columns, rows) if spec.averaged else tuple(rows),
         published(spec.name),
         (),
         spec.notes,
@@ -210,8 +254,8 @@ def make(
     )
     claims = tuple(spec.claims(table))
     family = table.published.family if table.published else ""
-    made = beside(table, {program.name: program.partners(family) for program in programs})
-    return replace(made, claims=claims)
+    compared = beside(table, {program.name: program.partners(family) for program in programs})
+    return replace(compared, claims=claims)
 
 
 def _about_blocks(spec: TableSpec, view: View) -> str:
@@ -230,16 +274,31 @@ _BLOCKS = {
 }
 
 
-def _rows(
+def _executed(
     spec: TableSpec, program: Program, results: Mapping[Cell, CellResult], view: View
-) -> Iterator[Row]:
-    found: dict[str, CellResult] = {}
-    for name, need in spec.needs.items():
-        cell = view.cell(need, program.name)
-        result = results.get(cell, failure(f"no result of {cell.name}"))
+) -> Found:
+    """Return what a program executed, by need; {} where it was not run for this table."""
+    needs = spec.executed(program, view)
+    if any(view.cell(need, program.name) not in results for need in needs.values()):
+        return {}
+    return _results(needs, program, results, view)
+
+
+def _results(
+    needs: Mapping[str, Need], program: Program, results: Mapping[Cell, CellResult], view: View
+) -> Found:
+    cells = {name: view.cell(need, program.name) for name, need in needs.items()}
+    return {
+        name: results.get(cell, failure(f"no result of {cell.name}"))
+        for name, cell in cells.items()
+    }
+
+
+def _rows(spec: TableSpec, program: Program, found: Found) -> Iterator[Row]:
+    for result in found.values():
         if result.error is not None:
             yield failed_row(program.name, program.group, len(spec.columns), result.error)
             return
-        found[name] = result
+    differing = "; ".join(line for result in found.values() for line in problems(result))
     for values in spec.rows(program, found):
-        yield Row(tuple(values), "program", program.group)
+        yield Row(tuple(values), "program", program.group, differing or None)

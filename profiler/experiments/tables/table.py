@@ -20,6 +20,8 @@ Value = int | float | str | None
 """None: there is no such number (nothing to divide by, not in the paper)."""
 
 RowKind = Literal["program", "average", "failed"]
+EXECUTED = ":executed"
+"""Of the keys of columns with what instrumented programs executed: `pp:executed` is beside `pp`."""
 AVERAGE_NAMES = ("INT average", "FP average", "average")
 
 
@@ -31,6 +33,7 @@ class Form(StrEnum):
     PERCENT = "percent"  # one digit after the point
     RATIO = "ratio"  # two digits after the point
     DECIMAL = "decimal"  # one digit after the point
+    SHARE = "share"  # percent, three digits after the point
     SECONDS = "seconds"  # three digits after the point
 
 
@@ -73,7 +76,8 @@ class Row:
     group
         "INT" or "FP"; "" for averages over all.
     error
-        Why it failed, in one line; None: it did not.
+        Why it failed, in one line; None: it did not. Of a program's row: what in it is not as it
+        should be.
     """
 
     values: tuple[Value, ...]
@@ -195,9 +199,11 @@ class ReportTable:
 
     @property
     def failures(self) -> tuple[tuple[str, str], ...]:
-        """Programs whose rows could not be made, with the reason."""
+        """Programs whose rows could not be made, or are not as they should be, with the reason."""
         return tuple(
-            (str(row.values[0]), row.error or "failed") for row in self.rows if row.kind == "failed"
+            (str(row.values[0]), row.error or "failed")
+            for row in self.rows
+            if row.kind == "failed" or row.error is not None
         )
 
 
@@ -292,14 +298,16 @@ def _merged(
 ) -> ReportTable:
     columns: list[Column] = []
     values: list[list[Value]] = [[] for _ in table.rows]
+    keys = {column.key for column in table.columns}
     for position, column in enumerate(table.columns):
         columns.append(column)
         for made, row in zip(values, table.rows, strict=True):
             made.append(row.values[position])
-        if column.key not in table.compared:
-            continue
-        theirs = published.index(column.key)
-        columns.append(Column(f"{column.key}:paper", "(paper)", column.form))
+        key = column.key.removesuffix(EXECUTED)
+        if key not in table.compared or (column.key == key and f"{key}{EXECUTED}" in keys):
+            continue  # the paper's is behind what was executed
+        theirs = published.index(key)
+        columns.append(Column(f"{key}:paper", "(paper)", column.form))
         for made, partner in zip(values, partners, strict=True):
             made.append(None if partner is None else partner.values[theirs])
     rows = tuple(

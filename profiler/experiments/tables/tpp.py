@@ -28,6 +28,7 @@ from profiler.experiments.tables.claims import (
     value_is,
 )
 from profiler.experiments.tables.epp import increments, overhead
+from profiler.experiments.tables.executed import Prediction
 from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
 from profiler.experiments.tables.table import (
     Bars,
@@ -364,6 +365,7 @@ TPP2 = TableSpec(
     notes=("Each program is guided by an edge profile of the same input, as in the paper.",),
     bars=Bars(("pp", "t1", "t5", "t10", "t515"), "overhead, % of base instructions"),
     compared=("pp", "t515", "a515"),
+    predictions={key: Prediction(key, overhead) for key in ("pp", *TPP, "t0")},
     includes=lambda program: program.releases != {SPEC2000},
 )
 TPP3 = replace(

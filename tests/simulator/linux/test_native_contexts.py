@@ -17,7 +17,7 @@ from simulator.cpu.address_space import EXECUTED, AddressSpace
 from simulator.cpu.cpu import Cpu
 from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
 from simulator.cpu.guest import PAGE_SIZE, GuestFault, Protection
-from simulator.cpu.traps import TELL_PYTHON, ContextTrap, TrapWord
+from simulator.cpu.traps import TELL_PYTHON, ContextTrap, TrapWord, address_of
 from simulator.linux import native_contexts
 from simulator.linux.contexts import UC_FP_ENABLED, UC_REGISTERS, Contexts
 from simulator.linux.signals import SignalState
@@ -152,7 +152,7 @@ class _Bench:
         """Let native code answer a trap; False where it leaves that to Python."""
         kind = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
         self.to_python.clear()
-        kind(native_contexts.handle_context.address)(self.hooks.trap.ctypes.data, number)
+        kind(address_of(native_contexts.handle_context))(self.hooks.trap.ctypes.data, number)
         assert self.to_python in ([], [number])
         return not self.to_python
 

@@ -1,0 +1,140 @@
+"""Cells that run instrumented programs: what a scheme's code really executes, and how long it runs.
+
+Such a program is run where its instructions can be counted: under qemu-user where that is
+installed and can count, else on simprof's own emulator.
+"""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from profiler.experiments.cells.cells import (
+    ALONE_INSTRUCTIONS,
+    ALONE_ROUTINES,
+    PREDICTED,
+    REWRITING,
+    CellResult,
+    Timing,
+    failure,
+)
+from profiler.request.request import RunRequest, Setting
+from profiler.rewriting import qemu
+from profiler.rewriting.alone import instrument_file
+from profiler.rewriting.charges import Cause
+from profiler.rewriting.verify import EMULATOR, QEMU, ModeResult, verify
+from profiler.schemes.registry import definition
+from profiler.session.session import run_program
+from simulator.binary import elf
+from simulator.binary.program import MachineKind
+from simulator.errors import UsageError
+
+CAUSES = tuple(f"{REWRITING}:{cause}" for cause in Cause)
+"""Names of the counts of what rewriting executes, by cause."""
+
+
+def way(machine: MachineKind) -> str:
+    """Return where programs for `machine` are run and their instructions counted."""
+    if qemu.missing(machine) is None and qemu.uncounted(machine) is None:
+        return QEMU
+    return EMULATOR
+
+
+def execute(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResult, ...]:
+    """Run a program with the code of each scheme in it, and compare with what was predicted.
+
+    Raises
+    ------
+    SimulatorError
+        As `verify`; if a scheme has no code.
+    """
+    for setting in settings:
+        _check(setting)
+    chosen = way(elf.load(request.program).machine)
+    verification = verify(request, settings, (chosen,))
+    return tuple(_executed(mode, chosen) for mode in verification.modes)
+
+
+def _check(setting: Setting) -> None:
+    if not definition(setting.mode).instruments:
+        raise UsageError(f"{setting.mode} instruments nothing: there is no code to execute")
+
+
+def _executed(mode: ModeResult, chosen: str) -> CellResult:
+    """Return what was found of one scheme; `added` is what its code executed."""
+    instructions = mode.executed.get(chosen)
+    if instructions is None:
+        return failure("; ".join(mode.differences) or f"{chosen} did not count its instructions")
+    causes = {f"{REWRITING}:{cause}": count for cause, count in mode.rewriting.items()}
+    rewriting = sum(mode.rewriting.values())
+    counts = {
+        PREDICTED: mode.added,
+        REWRITING: rewriting,
+        ALONE_ROUTINES: len(mode.left),
+        ALONE_INSTRUCTIONS: sum(routine.instructions for routine in mode.left),
+    }
+    return CellResult(
+        base=mode.base,
+        added=instructions - mode.base - rewriting,
+        counts={**counts, **dict.fromkeys(CAUSES, 0), **causes},
+        differences=mode.differences,
+    )
+
+
+def timed(fresh: Callable[[], RunRequest], setting: Setting, directory: Path) -> CellResult:
+    """Measure the time of a simulated run, of the program and of the instrumented one under qemu.
+
+    Times are seconds of processor time, of one run each.
+
+    Parameters
+    ----------
+    fresh
+        Returns a request whose files are as they are at the program's start.
+    directory
+        Where the instrumented program is written.
+
+    Raises
+    ------
+    SimulatorError
+        As `run_program` and `instrument_file`; if the instrumented program ends otherwise.
+    """
+    _check(setting)
+    request = fresh()
+    started = time.process_time()
+    measured = run_program(replace(request, mode=setting.mode, scheme=setting.options))
+    timing = Timing(simulated=time.process_time() - started)
+    result = CellResult(base=measured.base, added=measured.added, timing=timing)
+    machine = elf.load(request.program).machine
+    if qemu.missing(machine) is not None:
+        return result
+    instrumented = directory / request.program.name
+    instrumented.write_bytes(instrument_file(request.program, setting, request.selection).file)
+    instrumented.chmod(0o755)
+    original, first = _under_qemu(request.program, machine, fresh())
+    edited, second = _under_qemu(instrumented, machine, fresh())
+    if first != second:
+        raise UsageError(f"instrumented it ended with status {second}, not {first}")
+    return replace(result, timing=replace(timing, original=original, instrumented=edited))
+
+
+def _under_qemu(file: Path, machine: MachineKind, request: RunRequest) -> tuple[float, int]:
+    """Run a program; return the seconds that it took, and its status."""
+    guest = request.guest
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = qemu.run(
+        file,
+        machine,
+        arguments=request.arguments,
+        argv0=guest.argv0,
+        environment=[name + b"=" + value for name, value in guest.environment],
+        stdin=None if guest.stdin is None else guest.stdin.resolve(),
+        directory=guest.root,
+        stdout=guest.stdout,
+        stderr=guest.stderr,
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return seconds, done.status

@@ -1,0 +1,146 @@
+"""Instrumented programs: what rewriting costs, and how long they run. Tables of no paper."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from profiler.experiments.cells.cells import (
+    ALONE_INSTRUCTIONS,
+    ALONE_ROUTINES,
+    REWRITING,
+    Kind,
+)
+from profiler.experiments.cells.settings import setting
+from profiler.experiments.tables.claims import ABOVE, each_is, judge
+from profiler.experiments.tables.epp import overhead
+from profiler.experiments.tables.spec import Found, Need, Program, TableSpec
+from profiler.experiments.tables.table import (
+    Bars,
+    Claim,
+    Column,
+    Form,
+    ReportTable,
+    Value,
+    percentage,
+    ratio,
+)
+from profiler.rewriting.charges import Cause
+
+SOURCE = "simprof, docs/INSTRUMENT.md"
+TITLES = {
+    Cause.ENTRIES: "entries",
+    Cause.JUMP_TABLES: "jump tables",
+    Cause.CALLS: "old returns",
+    Cause.PROGRAM_COUNTERS: "%pc",
+    Cause.FRAMES: "frames",
+    Cause.LANDINGS: "landings",
+    Cause.LINES: "lines",
+    Cause.LONG_BRANCHES: "long branches",
+    Cause.SYSTEM_CALLS: "system calls",
+    Cause.START: "start",
+    Cause.DUMP: "dump",
+}
+"""Cause -> the title of its column."""
+
+
+def costs(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return what rewriting a program costs in its run, with PP's code in it."""
+    pp = found["pp"]
+    yield (
+        program.name,
+        pp.base,
+        overhead(pp),
+        percentage(pp.counts[REWRITING], pp.base),
+        percentage(pp.counts[REWRITING], pp.added),
+        *(percentage(pp.counts[f"{REWRITING}:{cause}"], pp.base) for cause in TITLES),
+        pp.counts[ALONE_ROUTINES],
+        percentage(pp.counts[ALONE_INSTRUCTIONS], pp.base),
+    )
+
+
+def judge_costs(table: ReportTable) -> Iterable[Claim]:
+    """Nobody claims anything."""
+    return ()
+
+
+REWRITING_COSTS = TableSpec(
+    "rewriting",
+    "What rewriting a program costs, by cause",
+    SOURCE,
+    "The program with PP's code in it, run. Base: instructions of the original. PP: what the "
+    "scheme's code executed, in percent of base. Rewriting: what was executed besides, in percent "
+    "of base and in percent of PP's, and its parts by cause, in percent of base "
+    "(docs/INSTRUMENT.md says what each is). "
+    "Alone: routines that were left alone and so count nothing; then their share of base.",
+    (
+        Column("program", "program"),
+        Column("base", "base", Form.COUNT, average=False),
+        Column("pp", "PP %", Form.PERCENT),
+        Column("rewriting", "rewriting %", Form.SHARE),
+        Column("part", "of PP %", Form.PERCENT),
+        *(Column(cause.value, title, Form.SHARE) for cause, title in TITLES.items()),
+        Column("alone", "alone", Form.COUNT, average=False),
+        Column("alone_share", "alone %", Form.SHARE),
+    ),
+    {"pp": Need(setting("pp"), kind=Kind.EXECUTE)},
+    costs,
+    judge_costs,
+    of_instrumented=True,
+)
+
+
+def times(program: Program, found: Found) -> Iterator[Sequence[Value]]:
+    """Return how long a program runs in three ways."""
+    result = found["pp"]
+    spent = result.timing
+    yield (
+        program.name,
+        result.base,
+        spent.original,
+        spent.instrumented,
+        ratio(spent.instrumented, spent.original),
+        spent.simulated,
+        ratio(spent.simulated, spent.instrumented),
+    )
+
+
+def judge_times(table: ReportTable) -> Iterator[Claim]:
+    """Judge what docs/INSTRUMENT.md says of times."""
+    yield judge(
+        "An instrumented program under qemu is faster than the simulation that counts the same.",
+        each_is(table, "quotient", ABOVE, 1, others=("instrumented", "simulated")),
+        absent="qemu-user is not installed, and nothing was run under it",
+    )
+
+
+TIMES = TableSpec(
+    "instrumented",
+    "How long instrumented programs run",
+    SOURCE,
+    "Base: instructions of the original. Seconds of processor time, one run each: the original "
+    "under qemu-user; the program instrumented with PP under qemu-user; a simulated run with PP, "
+    "as by simprof run --mode=pp, without the start of Python. Slower: instrumented by original. "
+    "Simulation/instrumented: simprof by instrumented.",
+    (
+        Column("program", "program"),
+        Column("base", "base", Form.COUNT, average=False),
+        Column("original", "original s", Form.SECONDS),
+        Column("instrumented", "instrumented s", Form.SECONDS),
+        Column("slower", "slower", Form.RATIO),
+        Column("simulated", "simprof s", Form.SECONDS),
+        Column("quotient", "simprof/instrumented", Form.RATIO),
+    ),
+    {"pp": Need(setting("pp"), kind=Kind.TIME)},
+    times,
+    judge_times,
+    notes=(
+        "Times differ from run to run, and depend on what else the machine does; all others of "
+        "our tables do not.",
+        "qemu-user translates the program's code when it first comes there: in short runs that is "
+        "most of the time. Under simprof it is the same for the compiled kernels and the graphs.",
+    ),
+    bars=Bars(("original", "instrumented", "simulated"), "seconds", logarithmic=True),
+    of_instrumented=True,
+)
+
+TABLES = (REWRITING_COSTS, TIMES)

@@ -1,0 +1,416 @@
+"""What instrumented programs execute: cells, columns beside predictions, tables, the command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.cli import run
+from profiler.experiments.cells.cells import (
+    ALONE_INSTRUCTIONS,
+    ALONE_ROUTINES,
+    PREDICTED,
+    REWRITING,
+    Cell,
+    CellResult,
+    Job,
+    Kind,
+    failure,
+)
+from profiler.experiments.cells.executed import CAUSES, way
+from profiler.experiments.cells.obtain import local_runner, obtain
+from profiler.experiments.cells.provenance import Keys
+from profiler.experiments.cells.run import groups, run_group
+from profiler.experiments.cells.settings import setting
+from profiler.experiments.cells.store import Store
+from profiler.experiments.cells.sweep import Grid, GridProgram, make_order, sweep
+from profiler.experiments.suites.library import load_suite
+from profiler.experiments.tables.catalogue import TABLES, tables
+from profiler.experiments.tables.results import run_tables, stored_tables
+from profiler.experiments.tables.spec import Program, View, make
+from profiler.experiments.tables.table import ReportTable, Row
+from profiler.rewriting import qemu, verify
+from profiler.rewriting.charges import Cause
+from profiler.rewriting.prediction import predicted_rewriting
+from simulator.binary.program import MachineKind
+from simulator.errors import UsageError
+from tests.conftest import FIXTURES
+
+PROGRAM = FIXTURES / "bin/v9/control.elf"
+VIEW = View(executed=("p",))
+STANDS_FOR = {
+    **dict.fromkeys(("epp1", "tpp2", "cs6120"), "099.go (SPEC95)"),
+    "tpp3": "164.gzip (SPEC2000)",
+}
+
+
+def predicted(added: int, base: int = 1000) -> CellResult:
+    counts = {"path_increments": 5, "edge_increments": 5, "hashed_increments": 0}
+    return CellResult(base=base, added=added, counts=counts)
+
+
+def ran(added: int, *, of: int | None = None, alone: int = 0, **more: Any) -> CellResult:
+    """A run of an instrumented program, of whose code `of` instructions were predicted."""
+    counts = {PREDICTED: added if of is None else of, ALONE_ROUTINES: alone}
+    return replace(CellResult(base=1000, added=added, counts=counts), **more)
+
+
+def table_of(
+    name: str, results: Mapping[str, CellResult], runs: Mapping[str, CellResult], view: View = VIEW
+) -> ReportTable:
+    """A table of the program p, from its results by need."""
+    spec, program = TABLES[name], Program("p", "INT", "099.go (SPEC95)")
+    cells = {view.cell(need, "p"): results[key] for key, need in spec.needs.items()}
+    needs = spec.executed(program, view)
+    cells |= {view.cell(needs[key], "p"): result for key, result in runs.items()}
+    return make(spec, [program], cells, view)
+
+
+def row_of(table: ReportTable, name: str = "p") -> tuple[Row, dict[str, Any]]:
+    row = next(row for row in table.rows if row.values[0] == name)
+    return row, dict(zip((each.key for each in table.columns), row.values, strict=True))
+
+
+# --- columns
+
+
+def test_tables_of_overheads_say_which_columns_are_predictions() -> None:
+    found = {name for name, spec in tables().items() if spec.predictions}
+    assert found == set(STANDS_FOR)
+    for name in found:
+        spec = TABLES[name]
+        keys = [column.key for column in spec.columns]
+        assert set(spec.predictions) <= set(keys)
+        assert {each.need for each in spec.predictions.values()} == set(spec.needs)
+        kinds = [cell.kind for cell in spec.cells([Program("p", "INT", STANDS_FOR[name])], VIEW)]
+        assert kinds == [Kind.RUN] * len(spec.needs) + [Kind.EXECUTE] * len(spec.needs)
+        assert Kind.EXECUTE not in {cell.kind for cell in spec.cells([Program("q")], VIEW)}
+
+
+def test_what_was_executed_is_beside_what_was_predicted_and_before_the_papers() -> None:
+    table = table_of(
+        "epp1",
+        {"pp": predicted(500), "qpt2": predicted(250)},
+        {"pp": ran(500), "qpt2": ran(200, alone=1)},
+    )
+    keys = [column.key for column in table.columns]
+    assert keys[2:8] == [
+        *("pp", "pp:executed", "pp:paper"),
+        *("qpt2", "qpt2:executed", "qpt2:paper"),
+    ]
+    assert keys[-1] == "off"
+    row, values = row_of(table)
+    assert (values["pp"], values["pp:executed"], values["pp:paper"]) == (50.0, 50.0, 53.4)
+    assert (values["qpt2"], values["qpt2:executed"]) == (25.0, 20.0)  # a routine was left alone
+    assert (values["off"], row.error, table.failures) == (0, None, ())
+    assert "Off: by how many instructions" in table.caption
+
+
+def test_the_unit_is_the_columns_own() -> None:
+    names = {"calls": 3000, "calls_optimal": 2000, "calls_maximum": 1000, "naive": 500}
+    table = table_of(
+        "cs6120",
+        {name: predicted(added) for name, added in names.items()},
+        {name: ran(added) for name, added in names.items()},
+    )
+    _, values = row_of(table)
+    assert [values[f"{name}:executed"] for name in names] == [4.0, 3.0, 2.0, 1.5]
+
+
+def test_a_difference_is_an_error_that_keeps_its_numbers() -> None:
+    wrong = ran(497, of=500, differences=("qemu: 1 instruction less", "qemu: other counters"))
+    table = table_of(
+        "epp1", {"pp": predicted(500), "qpt2": predicted(250)}, {"pp": wrong, "qpt2": ran(250)}
+    )
+    row, values = row_of(table)
+    assert (row.kind, values["pp"], values["pp:executed"], values["off"]) == (
+        *("program", 50.0, 49.7, 3),
+    )
+    says = "executed under pp: qemu: 1 instruction less; executed under pp: qemu: other counters"
+    assert table.failures == (("p", says),)
+
+
+@pytest.mark.parametrize(
+    ("run_of_pp", "says"),
+    [
+        (ran(498), "executed under pp: predicted were 498 instructions there, not 500"),
+        (ran(500, base=998), "executed under pp: base is 998 instructions there, not 1,000"),
+        (failure("no room"), "executed under pp: no room"),
+    ],
+)
+def test_another_run_than_the_predicted_one_is_an_error(run_of_pp: CellResult, says: str) -> None:
+    table = table_of(
+        "epp1", {"pp": predicted(500), "qpt2": predicted(250)}, {"pp": run_of_pp, "qpt2": ran(250)}
+    )
+    assert table.failures == (("p", says),)
+    row, values = row_of(table)
+    assert (row.kind, values["pp"], values["qpt2:executed"]) == ("program", 50.0, 25.0)
+    assert (values["pp:executed"] is None) == run_of_pp.failed
+
+
+def test_a_file_in_another_place_may_make_a_run_a_little_longer() -> None:
+    table = table_of(
+        "epp1",
+        {"pp": predicted(500), "qpt2": predicted(250)},
+        {"pp": ran(501, base=1001), "qpt2": ran(200, alone=1)},
+    )
+    assert table.failures == ()
+
+
+def test_programs_that_are_not_run_have_no_numbers_there() -> None:
+    spec, programs = TABLES["epp1"], [Program("p", "INT"), Program("q", "INT"), Program("r")]
+    results = {
+        cell: predicted(500) if cell.kind is Kind.RUN else ran(500)
+        for cell in spec.cells(programs, VIEW)
+        if cell.benchmark != "r"
+    }
+    table = make(spec, programs, results, VIEW)
+    assert [name for name, _ in table.failures] == ["r"]
+    _, values = row_of(table, "q")
+    assert (values["pp"], values["pp:executed"], values["off"]) == (50.0, None, None)
+    assert all(len(row.values) == len(table.columns) for row in table.rows)
+    _, values = row_of(table, "INT average")
+    assert (values["pp"], values["pp:executed"], values["off"]) == (50.0, 50.0, None)
+
+
+def test_without_runs_there_are_no_columns() -> None:
+    results = {"pp": predicted(500), "qpt2": predicted(250)}
+    for view in (View(), VIEW):
+        table = table_of("epp1", results, {}, view)
+        assert "off" not in {column.key for column in table.columns}
+        assert "Executed" not in table.caption and not table.failures
+
+
+# --- cells
+
+
+def job(mode: str = "pp", kind: Kind = Kind.EXECUTE, **more: Any) -> Job:
+    return Job(Cell("control", setting(mode), kind=kind, build="file"), PROGRAM, **more)
+
+
+def test_a_cell_executes_what_another_predicts() -> None:
+    modes = ("pp", "qpt2", "tpp")
+    jobs = [job(mode, kind) for kind in (Kind.RUN, Kind.EXECUTE) for mode in modes]
+    parts = groups(jobs)
+    assert [len(part) for part in parts] == [3, 3]
+    foretold, found = (run_group(part) for part in parts)
+    for plain, real in zip(foretold, found, strict=True):
+        assert real.error is None and real.differences == ()
+        assert (real.base, real.added) == (plain.base, plain.added)
+        assert real.counts[PREDICTED] == plain.added
+        assert real.counts[REWRITING] == sum(real.counts[name] for name in CAUSES) > 0
+        assert (real.counts[ALONE_ROUTINES], real.counts[ALONE_INSTRUCTIONS]) == (0, 0)
+        assert plain.differences == ()
+
+
+def test_other_weights_and_selections_are_executed_too() -> None:
+    chosen = (
+        setting("qpt2", weights="exact"),
+        setting("calls-optimal", weights="uniform"),
+        setting("pp", path_limit=4),
+        setting("pp", exclude="main"),
+    )
+    for each in chosen:
+        kinds = [
+            replace(job(), cell=Cell("c", each, kind=kind)) for kind in (Kind.RUN, Kind.EXECUTE)
+        ]
+        ((plain,), (real,)) = (run_group((one,)) for one in kinds)
+        assert real.error is None and real.differences == ()
+        assert (real.base, real.added) == (plain.base, plain.added)
+
+
+def test_an_instruction_too_many_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
+    def one_less(*arguments: Any) -> Any:
+        found = predicted_rewriting(*arguments)
+        found[Cause.START] -= 1
+        return found
+
+    monkeypatch.setattr(verify, "predicted_rewriting", one_less)
+    (result,) = run_group((job(),))
+    assert result.error is None and result.added == result.counts[PREDICTED] + 1
+    (line,) = result.differences
+    assert line.endswith("+1")
+
+
+def test_what_cannot_be_executed_is_an_error() -> None:
+    (result,) = run_group((job("edges"),))
+    assert result.error == "edges instruments nothing: there is no code to execute"
+    (timed,) = run_group((job("edges", Kind.TIME),))
+    assert timed.error == result.error
+
+
+def test_programs_run_where_their_instructions_can_be_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(qemu, "missing", lambda machine: None)
+    monkeypatch.setattr(qemu, "uncounted", lambda machine: None)
+    assert way(MachineKind.SPARCV9) == "qemu"
+    monkeypatch.setattr(qemu, "uncounted", lambda machine: "no compiler")
+    assert way(MachineKind.SPARCV9) == "emulator"
+    monkeypatch.setattr(qemu, "missing", lambda machine: "no qemu")
+    assert way(MachineKind.SPARCV9) == "emulator"
+    (result,) = run_group((job(),))
+    assert result.error is None and result.differences == ()
+
+
+@pytest.mark.skipif(
+    qemu.missing(MachineKind.SPARCV9) is not None, reason="qemu-user is not installed"
+)
+def test_times_of_three_runs() -> None:
+    for mode in ("pp", "tpp"):
+        (result,) = run_group((job(mode, Kind.TIME),))
+        spent = result.timing
+        assert result.error is None and result.base > 0
+        assert spent.original is not None and spent.instrumented is not None
+        assert min(spent.original, spent.instrumented, spent.simulated) > 0
+    assert [len(part) for part in groups([job("pp", Kind.TIME), job("qpt2", Kind.TIME)])] == [1, 1]
+
+
+def test_without_qemu_only_the_simulation_has_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(qemu, "missing", lambda machine: "no qemu")
+    (result,) = run_group((job(kind=Kind.TIME),))
+    assert result.error is None and result.timing.simulated > 0
+    assert (result.timing.original, result.timing.instrumented) == (None, None)
+
+
+def test_a_change_of_rewriting_makes_runs_of_instrumented_programs_anew() -> None:
+    keys = {kind: Keys().key(job(kind=kind)) for kind in (Kind.RUN, Kind.EXECUTE, Kind.TIME)}
+    assert keys[Kind.RUN].rewriting == "" != keys[Kind.EXECUTE].rewriting
+    assert keys[Kind.TIME].rewriting == keys[Kind.EXECUTE].rewriting
+    assert len({key.engine for key in keys.values()}) == 1
+
+
+# --- suites and files
+
+
+def test_suites_say_what_is_executed(tmp_path: Path) -> None:
+    for name in ("micro", "wcet"):
+        assert load_suite(name).executed == ("*",)
+    real = load_suite("spec-like")
+    assert len(real.executed) >= 6
+    assert set(real.executed) <= {benchmark.name for benchmark in real.benchmarks}
+    wrong = tmp_path / "wrong.toml"
+    lines = (FIXTURES / "suites/micro.toml").read_text().split("[[benchmark]]")
+    one = "[[benchmark]]".join(lines[:2])
+    assert 'name = "sieve"' in one
+    wrong.write_text(one.replace('"*"', '"zz*"').replace('"../bin', f'"{FIXTURES / "bin"}'))
+    with pytest.raises(UsageError, match=r"executed: no benchmark matches 'zz\*'"):
+        load_suite(str(wrong))
+
+
+def test_a_sweeps_file_has_the_columns_of_what_it_executed(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.db"
+    program = GridProgram(PROGRAM, "control")
+    grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))
+    assert sweep(make_order(grid), path, local_runner(0)).failures == ()
+    specs = [tables()[name] for name in ("epp1", "cs6120", "rewriting")]
+    report = stored_tables(path, None, specs, View(), partial=True)
+    assert [table.name for table in report.tables] == ["epp1", "rewriting"]
+    epp1, costs = report.tables
+    _, values = row_of(epp1, "control")
+    assert (values["pp:executed"], values["off"]) == (values["pp"], 0)
+    assert row_of(costs, "control")[1]["pp"] == values["pp"]
+    assert report.failures == ()
+
+
+def test_cells_of_a_suite_are_run_once(tmp_path: Path) -> None:
+    micro = load_suite("micro")
+    few = replace(micro, benchmarks=(micro.benchmark("control"), micro.benchmark("faults")))
+    cells = [Cell(name, setting("pp"), kind=Kind.EXECUTE) for name in ("control", "faults")]
+    with Store(tmp_path / "results.db") as store:
+        first = obtain(few, cells, store=store, workers=0)
+        assert obtain(few, cells, store=store, workers=0) == first
+        assert len(store.rows()) == 2
+
+
+def test_tables_of_instrumented_programs_have_those_that_are_run() -> None:
+    micro = load_suite("micro")
+    few = replace(micro, benchmarks=(micro.benchmark("control"), micro.benchmark("faults")))
+    specs = [tables()["rewriting"]]
+    report = run_tables(few, specs, View(), workers=0, executed=["control"])
+    assert [row.values[0] for row in report.tables[0].rows] == ["control"]
+    _, values = row_of(report.tables[0], "control")
+    parts = sum(values[cause.value] for cause in Cause)
+    assert parts == pytest.approx(values["rewriting"]) and parts > 0
+    report = run_tables(few, specs, View(), workers=0, executed=())
+    assert [row.values[0] for row in report.tables[0].rows][:2] == ["control", "faults"]
+    with pytest.raises(UsageError, match="--executed 'zz' matches no benchmark"):
+        run_tables(few, specs, View(), workers=0, executed=["zz"])
+
+
+# --- the command
+
+
+def simprof(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> tuple[int, str, str]:
+    status = run(["table", *map(str, arguments)])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_micro_is_executed_unless_told_otherwise(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    words = ("epp1", "--suite", "micro", "--benchmark", "faults", "--benchmark", "control")
+    kept = ("--results", tmp_path / "kept.db", "--jobs", "1")
+
+    def executed(*more: str) -> dict[str, str | None]:
+        status, out, err = simprof(capsys, *words, *more, *kept, "--csv")
+        assert (status, err) == (0, "")
+        rows = [row for row in csv.DictReader(io.StringIO(out)) if row["kind"] == "program"]
+        for row in rows:
+            assert row.get("off") in (None, "", "0")
+            assert row.get("pp:executed") in (None, "", row["pp"])
+        return {row["program"]: row.get("pp:executed") for row in rows}
+
+    assert all(float(number or 0) > 0 for number in executed().values())
+    assert executed("--predicted") == {"control": None, "faults": None}
+    some = executed("--executed", "con*")
+    assert (float(some["control"] or 0) > 0, some["faults"]) == (True, "")
+    status, out, _ = simprof(capsys, *words, "--executed", "con*", *kept, "--markdown")
+    assert status == 0
+    assert "--benchmark faults --benchmark control --executed 'con*' --markdown`" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--executed", "zz*"], "--executed 'zz*' matches no benchmark"),
+        (["--executed", "control", "--predicted"], "--predicted beside --executed"),
+        (["--from", "x.db", "--predicted"], "beside --from: with --from nothing is run"),
+    ],
+)
+def test_wrong_uses_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: list[str], says: str
+) -> None:
+    status, out, err = simprof(capsys, "epp1", *arguments)
+    assert (status, out, len(err.splitlines())) == (125, "", 1)
+    assert says in err
+
+
+def test_a_difference_is_seen_in_every_form(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def one_less(*arguments: Any) -> Any:
+        found = predicted_rewriting(*arguments)
+        found[Cause.START] -= 1
+        return found
+
+    monkeypatch.setattr(verify, "predicted_rewriting", one_less)
+    path = tmp_path / "sweep.db"
+    program = GridProgram(PROGRAM, "control")
+    grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))
+    sweep(make_order(grid), path, local_runner(0))
+    for form in ("--json", "--csv", "--markdown", "--html", None):
+        status, out, err = simprof(capsys, "epp1", "--from", path, *([form] if form else []))
+        assert status == 1 and "instructions were executed, +1" in " ".join(out.split())
+        assert err.startswith("simprof: control: executed under pp: ")
+        if form == "--json":
+            (row,) = (r for r in json.loads(out)["tables"][0]["rows"] if r["kind"] == "program")
+            assert row["values"]["off"] == 2 and "+1" in row["error"]

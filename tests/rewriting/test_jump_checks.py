@@ -1,0 +1,177 @@
+"""Jumps of which only a run tells where they lead: instrumented with one, and run with others."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler import cli
+from profiler.profiles import storage
+from profiler.rewriting import orders, verify
+from profiler.rewriting.charges import Cause
+from profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
+from tests.conftest import EMULATORS
+from tests.end_to_end.test_cli_run import WIDTHS, simprof
+from tests.support.random_programs import BEGINNING as PRELUDE
+
+Compile = Callable[..., Path]
+CAPTURE = pytest.CaptureFixture[str]
+pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
+FLAGS = ("-nostdlib", "-ffreestanding", "-w")
+
+INTERPRETER = (
+    PRELUDE
+    + """
+static long get(void *to, long size) {
+    register long g1 __asm__("g1") = 3;
+    register long o0 __asm__("o0") = 0;
+    register void *o1 __asm__("o1") = to;
+    register long o2 __asm__("o2") = size;
+    __asm__ volatile("ta " TRAP : "+r"(g1), "+r"(o0) : "r"(o1), "r"(o2) : "memory", "cc", "o7");
+    return o0;
+}
+__attribute__((noinline)) int interpret(const unsigned char *code, int value) {
+    static void *const labels[] = {&&add, &&sub, &&twice, &&square, &&end};
+    goto *labels[*code++ - '0'];
+add: value += 3; if (value & 1) value++; goto *labels[*code++ - '0'];
+sub: value -= 2; goto *labels[*code++ - '0'];
+twice: value *= 2; goto *labels[*code++ - '0'];
+square: value *= value; goto *labels[*code++ - '0'];
+end: return value;
+}
+int start(void) {
+    unsigned char code[64];
+    get(code, 64);
+    return interpret(code, 1) & 127;
+}
+"""
+)
+
+
+def instrumented(path: Path, directory: Path, *arguments: str) -> tuple[Path, list[dict[str, str]]]:
+    """Return the program, and what was left alone of it."""
+    made, facts = directory / "made", directory / "facts"
+    command = ["instrument", path, "-o", made, "--json", facts, "--report", os.devnull, *arguments]
+    assert cli.run(list(map(str, command))) == 0
+    return made, json.loads(facts.read_text())["routines_left"]
+
+
+def run(path: Path, width: str, code: str, directory: Path) -> tuple[int, bytes]:
+    command = [EMULATORS[width], str(path)]
+    done = subprocess.run(
+        command, input=code.encode(), capture_output=True, check=False, cwd=directory, timeout=60
+    )
+    assert done.stdout == b""
+    return done.returncode, done.stderr
+
+
+@pytest.fixture
+def first(tmp_path: Path) -> Path:
+    """The input of the run that shows where jumps lead: not to `square`, and not each to all."""
+    path = tmp_path / "first"
+    path.write_text("01204")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("width", "optimisation", "mode"),
+    [*((width, "-O2", "pp") for width in WIDTHS), ("v9", "-O1", "qpt2")],
+)
+def test_a_run_shows_where_jumps_lead(
+    compile_c: Compile, tmp_path: Path, first: Path, width: str, optimisation: str, mode: str
+) -> None:
+    path = compile_c(INTERPRETER, (optimisation, *FLAGS), width)
+    _, (left,) = instrumented(path, tmp_path, "--mode", mode)
+    assert left["routine"] == "interpret"
+    assert left["reason"].startswith("nothing tells where the jump at 0x")
+    made, nothing = instrumented(path, tmp_path, "--mode", mode, "--stdin", str(first))
+    assert nothing == []
+    for code in ("4", "0012101014"):
+        assert run(made, width, code, tmp_path) == run(path, width, code, tmp_path)
+        counters, profile, simulated = (tmp_path / name for name in ("simprof.out", "p", "s"))
+        assert simprof("read", made, counters, "-o", profile).returncode == 0
+        counters.unlink()
+        given = tmp_path / "given"
+        given.write_text(code)
+        simprof("run", "--mode", "edges", "--stdin", given, "-o", simulated, path)
+        counts = [
+            {key: [e for e in edges if e.count] for key, edges in saved.routines.items()}
+            for saved in (storage.load(p).edge_profile() for p in (profile, simulated))
+        ]
+        assert {k: [e.count for e in v] for k, v in counts[0].items() if v} == {
+            k: [e.count for e in v] for k, v in counts[1].items() if v
+        }
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_jump_elsewhere_is_noticed(
+    compile_c: Compile, tmp_path: Path, first: Path, width: str
+) -> None:
+    path = compile_c(INTERPRETER, ("-O1", *FLAGS), width)
+    made, _ = instrumented(path, tmp_path, "--mode", "pp", "--stdin", str(first))
+    assert run(path, width, "34", tmp_path)[0] == 1
+    assert run(made, width, "34", tmp_path) == (STATUS, TEXTS[UNFORESEEN])
+    assert not (tmp_path / "simprof.out").exists()
+    (tmp_path / "first").write_text("012304")
+    made, _ = instrumented(path, tmp_path, "--mode", "pp", "--stdin", str(first))
+    assert run(made, width, "34", tmp_path) == (1, b"")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_what_the_test_executes_is_predicted(
+    compile_c: Compile,
+    tmp_path: Path,
+    first: Path,
+    width: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: CAPTURE,
+) -> None:
+    """`verify` has seen the run that is to come, and leaves the test out."""
+    path = compile_c(INTERPRETER, ("-O1", *FLAGS), width)
+    command = ["verify", "--json", "-", "--modes", "pp,qpt2", "--stdin", first, path]
+    found = []
+    for _ in range(2):
+        assert cli.run(list(map(str, command))) == 0
+        found.append(json.loads(capfd.readouterr().out)["modes"])
+
+        def cautious(*arguments: object) -> object:
+            return orders.order_of(*arguments, foreseen=False)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(verify, "order_of", lambda o, s, foreseen: cautious(o, s))
+    for mode in ("pp", "qpt2"):
+        plain, tested = (modes[mode]["rewriting"] for modes in found)
+        assert Cause.JUMP_CHECKS not in plain
+        assert tested[Cause.JUMP_CHECKS] > 0
+        assert tested[Cause.JUMP_CHECKS] % 5 == 0  # as many times as there are operations
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--timeout", "0.1"], "did not come to its own end (budget): instrument with a shorter"),
+        (["--stdin", "none"], "--stdin none cannot be read: name a readable file"),
+        (["--root", "none"], "none"),
+    ],
+)
+def test_a_run_that_shows_nothing(
+    compile_c: Compile, tmp_path: Path, capfd: CAPTURE, options: list[str], said: str
+) -> None:
+    text = PRELUDE + 'int start(void) { for (;;) __asm__ volatile(""); }'
+    path, made = compile_c(text, ("-O1", *FLAGS), "v9"), tmp_path / "made"
+    command = ["instrument", str(path), "--mode", "pp", "-o", str(made), *options]
+    assert cli.run(command) == 125
+    (line,) = capfd.readouterr().err.splitlines()
+    assert said in line
+    assert not made.exists()
+
+
+def test_a_run_guides_tpp(compile_c: Compile, tmp_path: Path, first: Path) -> None:
+    path = compile_c(INTERPRETER, ("-O1", *FLAGS), "v9")
+    made, _ = instrumented(path, tmp_path, "--mode", "tpp", "--run", "--stdin", str(first))
+    assert run(made, "v9", "01204", tmp_path) == run(path, "v9", "01204", tmp_path)
+    assert simprof("read", made, tmp_path / "simprof.out").returncode == 0

@@ -1,0 +1,195 @@
+"""Instrumented programs that signals end: they write their counters, and notice nothing before."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.rewriting.counter_file import load
+from profiler.rewriting.guest_memory import Memory
+from profiler.rewriting.instrument import instrument
+from profiler.rewriting.orders import order_of
+from profiler.rewriting.qemu import EMULATORS
+from profiler.rewriting.reading import read_profile
+from profiler.rewriting.signal_cost import action_cost
+from profiler.rewriting.signals import ACTION, CHOICES, FATAL, call_site, signal_items
+from profiler.rewriting.verify import EMULATOR
+from profiler.rewriting.walk import steps
+from profiler.session.session import observe
+from simulator.binary import elf
+from simulator.binary.program import MachineKind
+from simulator.errors import UsageError
+from simulator.isa.sparc import SIGNALS
+from tests.rewriting.test_read_back import run_instrumented
+from tests.rewriting.test_reading import compare, waiting
+from tests.rewriting.test_reading import observe as observe_run
+from tests.support.verifying import EVERYWHERE, check_verified, verified
+
+Compile = Callable[..., Path]
+MACHINES = list(MachineKind)
+PROGRAM = Path(__file__).parents[1] / "programs" / "endings.c"
+BARE = ("-nostdlib", "-O1", "-fno-toplevel-reorder")
+WIDTHS = ("v9", "v8plus", "v8")
+MODES = ("pp", "qpt2", "naive", "bittrace", "witness", "bits")
+ENDINGS = "0123689ab"
+"""Arguments of the program: all endings that qemu-user models, and that come between blocks."""
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_system_calls_that_act_on_signals_take_one_number_of_steps(machine: MachineKind) -> None:
+    items = signal_items(machine, Memory((), signals=True))
+    for ways in itertools.product((False, True), repeat=CHOICES):
+        assert len(call_site(machine)) + steps(items, ACTION, ways) - 1 == action_cost(machine)
+
+
+def test_which_signals_are_fatal() -> None:
+    """All that end a program by default, but for SIGKILL (signal(7))."""
+    harmless = ("KILL", "STOP", "TSTP", "TTIN", "TTOU", "CHLD", "CONT", "URG", "WINCH")
+    assert {SIGNALS[number] for number in FATAL} == set(SIGNALS.values()) - {
+        f"SIG{name}" for name in harmless
+    }
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("how", ["1", "3", "b"])
+def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
+    program = compile_c(PROGRAM, flags=BARE, width=width)
+    check_verified(verified(program, tmp_path, [how], modes=MODES))
+
+
+@pytest.mark.long
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("how", ENDINGS)
+def test_every_ending_is_as_predicted(
+    compile_c: Compile, tmp_path: Path, width: str, how: str
+) -> None:
+    check_verified(verified(compile_c(PROGRAM, flags=BARE, width=width), tmp_path, [how]))
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_division_by_zero(compile_c: Compile, tmp_path: Path, width: str) -> None:
+    """qemu-user ends there by itself, whatever is installed."""
+    program = compile_c(PROGRAM, flags=BARE, width=width)
+    result = verified(program, tmp_path, ["4"], modes=("pp", "qpt2"), ways=(EMULATOR,))
+    check_verified(result, (EMULATOR,))
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v8plus", "v8"])
+def test_the_older_system_call(compile_c: Compile, tmp_path: Path, width: str) -> None:
+    """Only 32-bit programs have it."""
+    program = compile_c(PROGRAM, flags=BARE, width=width)
+    check_verified(verified(program, tmp_path, ["c"], modes=MODES), EVERYWHERE)
+
+
+def instrumented(program: Path, directory: Path) -> Path:
+    """Return a program that was instrumented with a run."""
+    null = os.open(os.devnull, os.O_RDWR)
+    try:
+        guest = GuestOptions(root=directory, stdin=Path(os.devnull), stdout=null, stderr=null)
+        observation = observe(
+            RunRequest(program, guest), [Setting("qpt2", "qpt2", SchemeOptions())]
+        )
+    finally:
+        os.close(null)
+    order = order_of(observation, observation.schemes[0], foreseen=True)
+    made = directory / "instrumented"
+    made.write_bytes(instrument(order, program.read_bytes()).file)
+    made.chmod(0o755)
+    return made
+
+
+WAITING = """
+#include <unistd.h>
+int main(void)
+{
+    char byte;
+    write(1, "w", 1);
+    return read(0, &byte, 1) + 3;
+}
+"""
+
+
+def start(made: Path, directory: Path) -> subprocess.Popen[bytes]:
+    """Start the program under qemu-user, and wait until it waits for its input."""
+    emulator = EMULATORS[elf.load(made).machine]
+    process = subprocess.Popen(
+        [emulator, made], cwd=directory, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdout.read(1) == b"w"
+    time.sleep(0.2)
+    return process
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path, width: str) -> None:
+    """The program waits in a system call; with its file, it leaves no part of one."""
+    made = instrumented(compile_c(WAITING, flags=("-O1",), width=width), tmp_path)
+    for sent in (signal.SIGTERM, signal.SIGINT, signal.SIGALRM):
+        process = start(made, tmp_path)
+        process.send_signal(sent)
+        process.communicate(timeout=60)
+        assert process.returncode == -sent
+        assert load(tmp_path / "simprof.out").frames[0][0] & 1
+        assert {path.name for path in tmp_path.iterdir()} == {"instrumented", "simprof.out"}
+        (tmp_path / "simprof.out").unlink()
+
+
+@pytest.mark.qemu
+@pytest.mark.toolchain
+def test_a_signal_that_whoever_started_the_program_ignores(
+    compile_c: Compile, tmp_path: Path
+) -> None:
+    made = instrumented(compile_c(WAITING, flags=("-O1",)), tmp_path)
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        process = start(made, tmp_path)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    process.send_signal(signal.SIGHUP)
+    process.communicate(b"x", timeout=60)
+    assert process.returncode == 4
+    assert load(tmp_path / "simprof.out").frames[0][0] & 1 == 0
+
+
+# --- reading
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("how", ["0", "2", "8"])
+def test_a_profile_is_read_back(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
+    """The program sends itself a signal, in calls under way; it has no other arguments."""
+    run = observe_run(
+        compile_c(PROGRAM, flags=(*BARE, f"-DHOW={how}"), width=width), ["pp", "qpt2", "naive"]
+    )
+    assert "deep" in waiting(run) or how == "8"
+    for name in ("qpt2", "naive"):
+        read = read_profile(load(run_instrumented(run, name, tmp_path)))
+        compare(read, run.simulated(name))
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+def test_a_fault_within_a_block_is_refused(compile_c: Compile, tmp_path: Path, width: str) -> None:
+    run = observe_run(compile_c(PROGRAM, flags=(*BARE, "-DHOW=3"), width=width), ["qpt2"])
+    counters = load(run_instrumented(run, "qpt2", tmp_path))
+    with pytest.raises(UsageError, match="a signal ended the program within a block"):
+        read_profile(counters)
