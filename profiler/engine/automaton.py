@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
+PYTHON_LANDINGS = 64
+"""Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
 
 
 class Automaton:
@@ -95,6 +97,7 @@ class Automaton:
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._arrival: Callable[[int], None] | None = None
         self._natives: Landings | None = None
+        self._landed = 0  # landings that Python has handled
         self._activations = Activations(
             self.memory,
             index,
@@ -269,17 +272,20 @@ class Automaton:
         """Land as operation number `operation` demands; the kernel does the next one like it."""
         left = UNKNOWN if landing.returned else landing.block
         self._begin_event(left)
-        native = self._native_landings
+        native = self._native_landings()
         self._activations.land(landing.address, landing.block, returned=landing.returned)
         self._end_event()
         if native is not None:
             uncrossed = self._after_pop.get(operation, ()) if landing.returned else None
             native.add(operation, landing.address, left, uncrossed)
 
-    @property
     def _native_landings(self) -> Landings | None:
-        """What native code knows of landings; None where a trace lists them all."""
-        if self._natives is None and self.trace is None:
+        """Count a landing; return what native code knows of them, None as long as that is nothing.
+
+        Where a trace is written, it lists all landings.
+        """
+        self._landed += 1
+        if self._natives is None and self.trace is None and self._landed > PYTHON_LANDINGS:
             from profiler.engine.landings import Landings  # most programs never need it
 
             self._natives = Landings(

@@ -82,6 +82,8 @@ STATUS_BUDGET: Final = 124
 STATUS_REFUSED: Final = SimulatorError.exit_status
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
+PYTHON_CONTEXT_TRAPS = 64
+"""Traps that Python answers before native code is loaded, which takes as long as 500 of them."""
 _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
@@ -142,6 +144,7 @@ class Machine:
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
+        self._context_traps = 0  # those that Python has answered
         self._signal_actions: Counter[int] = Counter()
         self._trap_pc = 0
         self._position = Position(self.cpu, self._space, self._clock)
@@ -360,8 +363,9 @@ class Machine:
             self._on_fault(stack_fault(error.address, mapped))
 
     def _on_context_trap(self, number: int) -> None:
-        """Answer a trap of `ContextTrap`: the first, and those that native code cannot."""
-        if not self._hooks.answers_contexts:
+        """Answer a trap of `ContextTrap`: the first few, and those that native code cannot."""
+        self._context_traps += 1
+        if self._context_traps > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
             hook = None if self._observer is None else self._observer.hook
             self._hooks.answer_contexts(self._signal_state.words, hook)
         if number == Trap.FLUSH_WINDOWS:
