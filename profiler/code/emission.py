@@ -48,7 +48,8 @@ class Stub:
     edge
         The edge whose crossing executes the stub; into a slot block, the edge out of it.
     pieces
-        In order, that of the edge into a slot block first; the last ends with the jump.
+        In the order of their edges, that of the edge into a slot block first; the last ends with
+        the jump.
     copied
         Address of a delay slot's instruction, to which branches lead too: a copy of it is the
         stub's first instruction, and they lead to the copy.
@@ -92,7 +93,7 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
         place = find_place(cfg, edge, context)
         piece = Piece(PieceKind.EDGE, edge, snippet)
         if place.where is Where.STUB:
-            stubs[place.edge].insert(0 if edge != place.edge else len(stubs[place.edge]), piece)
+            stubs[place.edge].append(piece)
         elif snippet.block is None or snippet.position is None:
             before[_fall_through_address(cfg, place)].append(piece)
         elif snippet.position == cfg.blocks[snippet.block].instructions:
@@ -104,7 +105,18 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
     for places in (tops, _block_pieces(cfg, code), ends):
         for address, pieces in places.items():
             at[address] += pieces
+    for last, pieces in stubs.items():
+        pieces.sort(key=lambda piece: -_edges_before(cfg, piece.number, last))
     return Emission(_frozen(before), _frozen(at), tuple(_stubs(cfg, context, stubs)))
+
+
+def _edges_before(cfg: ControlFlowGraph, edge: int, last: int) -> int:
+    """Return how many edges are crossed from `edge` to `last`, to which only one way leads."""
+    count = 0
+    while edge != last:
+        (edge,) = cfg.out_edges[cfg.edges[edge].target]
+        count += 1
+    return count
 
 
 def _frozen(places: Mapping[int, list[Piece]]) -> dict[int, tuple[Piece, ...]]:

@@ -18,12 +18,11 @@ without leaving the line. Code of the edge into a slot block goes where that of 
 it goes (behind the slot's instruction), and both share one stub and its jump.
 
 A delay slot's instruction that is also the target of branches (`RoutineContext.shared_slots`) is
-treated likewise: code of its own needs a copy of it out of line, which ends with a jump.
+treated likewise: code of its own needs a copy of it out of line, which ends with a jump. A slot
+block may lead to one: then the code of three edges shares one stub.
 """
 
 from __future__ import annotations
-
-from dataclasses import replace
 
 from profiler.code.context import RoutineContext
 from profiler.code.sites import Place, Where
@@ -47,7 +46,7 @@ def _find(cfg: ControlFlowGraph, edge_id: int, context: RoutineContext) -> Place
     into_shared = edge.target in context.shared_slots and _only_way_in(cfg, edge)
     if edge.kind is EdgeKind.SLOT or into_shared:
         (onward,) = cfg.out_edges[edge.target]
-        return replace(find_place(cfg, onward, context), edge=onward)
+        return find_place(cfg, onward, context)
     if edge.kind is EdgeKind.CALL_RETURN:
         if _only_way_in(cfg, edge):
             return _top(edge, 0, context)

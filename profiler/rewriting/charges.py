@@ -23,6 +23,8 @@ class Cause(StrEnum):
     """`ba,a` in the old code at the target of a jump table."""
     JUMP_CHECKS = "jump-checks"
     """The test of a jump of which only a run has told where it leads."""
+    FLUSHES = "flushes"
+    """The test before `flush` whether the program changes code that is copied."""
     CALLS = "old-return-addresses"
     """A call from its old place, so that it leaves its old return address: there, and back."""
     PROGRAM_COUNTERS = "program-counters"

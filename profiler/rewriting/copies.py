@@ -14,11 +14,13 @@ from __future__ import annotations
 from profiler.code.context import RoutineContext
 from profiler.code.emission import Emission, Stub
 from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
+from profiler.rewriting import flush_checks
 from profiler.rewriting.branches import BRANCHES, delay_slot, write_branch
 from profiler.rewriting.call_copies import CALLS, CallCopies
 from profiler.rewriting.calls import is_trap
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
+from profiler.rewriting.flush_checks import is_flush
 from profiler.rewriting.frames import is_save, larger_save, more_room
 from profiler.rewriting.jump_checks import write_check
 from profiler.rewriting.jumps import Jumps
@@ -125,6 +127,8 @@ class _Copier:
             if address in self._draft.program.pc_reads:
                 address = self._reads_pc(block, address)
                 continue
+            if is_flush(self._draft.word(address)):
+                flush_checks.write_check(self._draft, block, address)
             self._draft.emit(*self._plain(block, address))
             address += 4
 

@@ -1,6 +1,6 @@
 """Counter files: what an instrumented program writes when it ends.
 
-A file is a line ``simprof-counters/1``, a line of JSON (the header, which is made with the program
+A file is a line ``simprof-counters/2``, a line of JSON (the header, which is made with the program
 and which the program only copies), and, all numbers big-endian,
 
 ====================  ==========================================================================
@@ -8,7 +8,8 @@ part                  bytes
 ====================  ==========================================================================
 each region           an array, or the slots of logged pairs: `size` bytes of memory. A hash
                       table: its bytes up to the first node that is not used
-frames                a word of 32 bits: how many; then as many words of the program's width
+frames                a word of 32 bits: how many; one that says how the program ended; then the
+                      words, of the program's width
 the end               ``simprof`` and a newline: without it the file is cut
 ====================  ==========================================================================
 
@@ -30,11 +31,14 @@ from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
 
 KIND = b"simprof-counters/"
-FIRST_LINE = KIND + b"1\n"
+VERSION = "2"
+FIRST_LINE = KIND + VERSION.encode() + b"\n"
 LAST_LINE = b"simprof\n"
 LONGEST_HEADER = 1 << 26
 """Bytes within which the first two lines must end."""
 WORD = 4
+EXITED, KILLED = 0x100, 0x200
+"""How a program ended: one of these plus its exit status, or plus the signal; 0: it has not."""
 
 
 class RegionKind(StrEnum):
@@ -87,12 +91,15 @@ class CounterFile:
         Region's address -> its bytes.
     frames
         For each run, the return addresses on the stack at its end, innermost first.
+    ends
+        For each run, how it ended: `EXITED` plus its status, `KILLED` plus a signal, 0 if unknown.
     """
 
     name: str
     header: Mapping[str, Any]
     memory: Mapping[int, bytes]
     frames: tuple[tuple[int, ...], ...]
+    ends: tuple[int, ...] = ()
 
     @cached_property
     def regions(self) -> tuple[Region, ...]:
@@ -180,14 +187,15 @@ def parse(data: bytes, name: str = "the counter file") -> CounterFile:
         memory[region.address] = _take(data, at, size, name)
         at += size
     count = int.from_bytes(_take(data, at, WORD, name), "big")
-    words = _take(data, at + WORD, count * width, name)
-    at += WORD + len(words)
+    end = int.from_bytes(_take(data, at + WORD, WORD, name), "big")
+    words = _take(data, at + 2 * WORD, count * width, name)
+    at += 2 * WORD + len(words)
     if _take(data, at, len(LAST_LINE), name) != LAST_LINE or len(data) != at + len(LAST_LINE):
         raise UsageError(f"{name} is damaged: it does not end where its sizes say: run it again")
     frames = tuple(
         int.from_bytes(words[place : place + width], "big") for place in range(0, len(words), width)
     )
-    return CounterFile(name, fields, memory, (frames,))
+    return CounterFile(name, fields, memory, (frames,), (end,))
 
 
 def _is_table(region: Region) -> bool:
@@ -201,8 +209,8 @@ def _header(data: bytes, name: str) -> tuple[dict[str, Any], int]:
         if kind.startswith(KIND) and newline:
             version = kind[len(KIND) :].decode("ascii", "replace")
             raise UsageError(
-                f"{name} is a counter file of version {version}, this simprof reads version 1: "
-                "instrument the program again"
+                f"{name} is a counter file of version {version}, this simprof reads version "
+                f"{VERSION}: instrument the program again"
             )
         if FIRST_LINE.startswith(data):
             raise UsageError(f"{name} is cut in its header: run the program again")

@@ -89,6 +89,8 @@ class OldProgram:
         Old address -> label of what is entered there: a copy's, or the old code's.
     unsure
         Jumps -> where one run has shown them to lead, and others may not.
+    span
+        Address of its first instruction, and behind its last one.
     """
 
     code: CodeImage
@@ -97,6 +99,7 @@ class OldProgram:
     final: frozenset[int]
     label_of: Callable[[int], str]
     unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    span: tuple[int, int] = (0, 0)
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""

@@ -27,7 +27,9 @@ from __future__ import annotations
 
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.code.runtime.prologue import save_smallest_frame
+from profiler.rewriting.counter_file import EXITED
 from profiler.rewriting.guest_memory import (
+    END,
     FRAMES,
     FRAMES_END,
     NAME,
@@ -56,7 +58,7 @@ from profiler.rewriting.parts import (
     text,
     words,
 )
-from profiler.rewriting.processes import choose_file, leave_to_the_process
+from profiler.rewriting.processes import choose_file, leave_to_the_process, note_end
 from profiler.schemes.tracing.flush import (
     DESCRIPTOR,
     POSITION,
@@ -134,6 +136,7 @@ def _entries(width: Width, trace: str | None) -> list[Part]:
         save_smallest_frame(width.machine),
         asm.mov(R.G1, _G1),
         *leave_to_the_process(width, _G1, f"{EXIT}.leave", EXIT),
+        *note_end(EXITED, R.I0),
         *block_signals(width),
         *(last_tokens(trace) if trace else []),
         asm.mov(_G1, R.G1),
@@ -247,7 +250,7 @@ def _header_and_regions(width: Width, header: int, any_region: bool) -> list[Par
 
 
 def _frames(width: Width) -> list[Part]:
-    """Write how many words there are, then the words (step 4)."""
+    """Write how many words there are, and how the program ends, then the words (step 4)."""
     returns = width.bias + _RETURN_WORD * width.word
     return [
         asm.sethi(RUNTIME_DATA, R.O0),
@@ -260,9 +263,12 @@ def _frames(width: Width) -> list[Part]:
         asm.branch("a", f"{DUMP}.count"),
         asm.arithmetic("add", _END, 1, _END),
         Label(f"{DUMP}.counted"),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.load("ld", R.O2, END, R.O2),
         asm.sethi(FRAMES, R.O1),
         asm.store("st", _END, R.O1, 0),
-        asm.mov(4, R.O2),
+        asm.store("st", R.O2, R.O1, 4),
+        asm.mov(8, R.O2),
         *_write(width),
         asm.mov(R.FP, _AT),
         asm.sethi(FRAMES, _END),

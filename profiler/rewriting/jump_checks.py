@@ -17,12 +17,12 @@ from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.graphs.cfg import Block
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.parts import flush_windows
+from profiler.rewriting.operands import operand_sum
 from profiler.rewriting.refusals import UNFORESEEN
 from profiler.rewriting.transfers import constant, jump
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
-from simulator.isa.assembler import Instruction, Operand, Register
+from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
 from simulator.isa.effects import ICC
 
@@ -30,7 +30,6 @@ R = Register
 LARGEST_TABLE = 1 << 16
 """Bytes; targets further apart than so many words are not looked up."""
 _OFFSET, _FOUND, _WHERE = R.L0, R.L1, R.L2
-_IMMEDIATE = 1 << 13
 
 
 def write_check(draft: Draft, block: Block, address: int, targets: frozenset[int]) -> None:
@@ -58,7 +57,7 @@ def write_check(draft: Draft, block: Block, address: int, targets: frozenset[int
     near, known = draft.label("near", block.id), draft.label("known", block.id)
     executed = [
         save_smallest_frame(draft.context.machine),
-        *_target(draft, draft.word(address)),
+        *operand_sum(draft, draft.word(address), _OFFSET, _FOUND),
         *constant(first, _WHERE),
         asm.arithmetic("sub", _OFFSET, _WHERE, _OFFSET),
         asm.shift("srlx" if draft.context.is64 else "srl", _OFFSET, shift + 2, _FOUND),
@@ -83,31 +82,6 @@ def _branch(is_v8: bool, condition: str, label: str) -> list[Instruction]:
         on_icc = {"z": "e", "nz": "ne"}[condition]
         return [asm.cmp(_FOUND, 0), asm.branch(on_icc, label)]
     return [asm.branch_register(condition, _FOUND, label)]
-
-
-def _target(draft: Draft, word: int) -> list[Item]:
-    """Leave in a register of the test's window where the jump `word` of the window below leads."""
-    base, other = Register(word >> 14 & 31), Register(word & 31)
-    flush: list[Item] = []
-    if any(R.L0 <= r <= R.I7 for r in (base, other if not word & _IMMEDIATE else R.G0)):
-        flush = [flush_windows(draft.context.machine)]
-    code = [*flush, _fetch(draft, base, _OFFSET)]
-    if word & _IMMEDIATE:
-        offset: Operand = ((word & 0x1FFF) ^ 0x1000) - 0x1000
-        return [*code, asm.arithmetic("add", _OFFSET, offset, _OFFSET)]
-    more = _fetch(draft, other, _FOUND)
-    return [*code, more, asm.arithmetic("add", _OFFSET, _FOUND, _OFFSET)]
-
-
-def _fetch(draft: Draft, register: Register, to: Register) -> Instruction:
-    """Leave in `to` what a register of the window below holds."""
-    if register < R.O0:
-        return asm.mov(register, to)
-    if register < R.L0:
-        return asm.mov(Register(register + (R.I0 - R.O0)), to)
-    width = 8 if draft.context.is64 else 4
-    at = draft.context.abi.bias + width * (register - R.L0)
-    return asm.load("ldx" if draft.context.is64 else "ld", R.FP, at, to)
 
 
 def _table(label: str, places: Iterable[int], size: int) -> list[Item]:

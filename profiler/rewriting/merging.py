@@ -35,7 +35,8 @@ def merged(files: Sequence[CounterFile]) -> CounterFile:
         return first
     memory = {region.address: _sum(region, files) for region in first.regions}
     frames = tuple(frames for each in files for frames in each.frames)
-    return CounterFile(first.name, first.header, memory, frames)
+    ends = tuple(end for each in files for end in each.ends)
+    return CounterFile(first.name, first.header, memory, frames, ends)
 
 
 def _check_alike(first: CounterFile, other: CounterFile) -> None:

@@ -7,6 +7,8 @@
     At the exit: only the process that the program started as writes the file. A forked child has
     its parent's counts in its own copy of the counters, so that its file would count them twice; it
     ends without one. A thread that ends by exit(2) leaves the file to who ends the process.
+`note_end`
+    Before the file is written: how the process ends (`counter_file`).
 `choose_file`
     Where the name is that of a device or a pipe, such as /dev/null, that is written itself: another
     file must not take its place. A directory cannot be opened then, which is reported as ever.
@@ -15,7 +17,7 @@
 from __future__ import annotations
 
 from profiler.code.layout import RUNTIME_DATA
-from profiler.rewriting.guest_memory import FRAMES, NAME, PART, PROCESS, TARGET
+from profiler.rewriting.guest_memory import END, FRAMES, NAME, PART, PROCESS, TARGET
 from profiler.rewriting.parts import (
     EXIT_GROUP,
     GETPID,
@@ -80,6 +82,16 @@ def leave_to_the_process(width: Width, number: Register, leave: str, label: str)
         asm.branch("ne", leave),
         asm.nop(),
         Label(f"{label}.writes"),
+    ]
+
+
+def note_end(kind: int, value: Register) -> list[Part]:
+    """Keep how the process ends: `kind` and the low 8 bits of a register."""
+    return [
+        asm.arithmetic("and", value, 0xFF, R.O0),
+        asm.arithmetic("or", R.O0, kind, R.O0),
+        asm.sethi(RUNTIME_DATA, R.O2),
+        asm.store("st", R.O0, R.O2, END),
     ]
 
 

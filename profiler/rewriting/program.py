@@ -115,6 +115,7 @@ def copy_routines(
             recovered.no_return_calls,
             partial(_label_of, entries),
             unsure,
+            _span(recovered),
         )
         copies: dict[int, RoutineCopy] = {}
         before = len(left)
@@ -129,6 +130,12 @@ def copy_routines(
         left |= _clashing(recovered, copies, left)
         if len(left) == before:
             return Copies(copies, left)
+
+
+def _span(recovered: RecoveredProgram) -> tuple[int, int]:
+    """Return where the old code begins and ends, without stubs that are written later."""
+    spans = recovered.program.code
+    return min(span.start for span in spans), max(span.end for span in spans)
 
 
 def _not_copied(recovered: RecoveredProgram) -> dict[int, str]:

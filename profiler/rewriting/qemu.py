@@ -109,7 +109,7 @@ def run(
     directory
         Where the program runs.
     stdout, stderr
-        Descriptors that the program writes to.
+        Descriptors that what the program writes goes to, at its end.
     count
         Whether to count instructions.
     timeout
@@ -141,19 +141,19 @@ def run(
             _path_like(file, name, directory),
             *arguments,
         ]
-        code = _wait(
-            subprocess.Popen(
-                command,
-                stdin=source,
-                stdout=stdout,
-                stderr=stderr,
-                cwd=directory,
-                env=_settings(environment),
-                preexec_fn=_default_signals,
-            ),
-            file,
-            timeout,
+        process = subprocess.Popen(
+            command,
+            stdin=source,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=directory,
+            env=_settings(environment),
+            preexec_fn=_default_signals,
         )
+        written = _wait(process, file, timeout)
+        code = process.returncode
+        for descriptor, data in zip((stdout, stderr), written, strict=True):
+            _write(descriptor, data)
         killed_by = _sparc_signal(-code) if code < 0 else None
         instructions = None
         if plugin is not None:
@@ -203,10 +203,16 @@ def _settings(environment: Sequence[bytes]) -> dict[bytes, bytes]:
     return {name: value for name, _, value in pairs}
 
 
-def _wait(process: subprocess.Popen[bytes], file: Path, timeout: float | None) -> int:
-    """Return the process's return code; nothing is left running."""
+def _wait(
+    process: subprocess.Popen[bytes], file: Path, timeout: float | None
+) -> tuple[bytes, bytes]:
+    """Return what the process writes; nothing is left running.
+
+    It writes into pipes, as on the emulator whatever these streams are: a Fortran program writes to
+    a regular file in other pieces.
+    """
     try:
-        return process.wait(timeout)
+        return process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
         raise UnsupportedError(
             f"{file.name}: not at its end after {timeout:g} s under qemu-user"
@@ -214,7 +220,12 @@ def _wait(process: subprocess.Popen[bytes], file: Path, timeout: float | None) -
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait()
+            process.communicate()
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
 
 
 def _sparc_signal(host: int) -> int:

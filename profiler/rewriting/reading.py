@@ -7,14 +7,14 @@ Steps -> functions
 4. read each routine's counters, and derive its edge counts               `_read_routine`
 5. measure, as a simulated run is measured                                `session.results`
 
-What no counter tells is not in the profile: how the program ended (it is taken to have exited with
-0), what conditional code and hashing cost (`added` is without them), refused system calls.
+What no counter tells is not in the profile: what conditional code and hashing cost (`added` is
+without them), refused system calls, where a fault happened.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import RecoveredProgram, recover
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import Selection, Setting
-from profiler.rewriting.counter_file import CounterFile
+from profiler.rewriting.counter_file import EXITED, KILLED, CounterFile
 from profiler.rewriting.memory import (
     MemoryCounters,
     PlacedPlan,
@@ -87,7 +87,7 @@ def read_profile(file: CounterFile, program: Path | None = None) -> Measurement:
             segments = tuple(UnfinishedSegment(block, 0, 0, n) for block, n in early.items())
             read.events[number] = RoutineEvents(plans[number].cfg, edges, segments)
             read.counters[number] = counters
-    return _measured(recipe, recovered, contexts, plans, read, len(file.frames))
+    return _measured(recipe, recovered, contexts, plans, read, file.ends)
 
 
 @dataclass(frozen=True)
@@ -205,7 +205,7 @@ def _measured(
     contexts: ProgramContexts,
     plans: Mapping[int, RoutinePlan],
     read: _Read,
-    runs: int,
+    ends: Sequence[int],
 ) -> Measurement:
     """Measure what was read as if a simulated run had counted it."""
     setting = Setting(recipe.mode, recipe.mode, recipe.options)
@@ -225,21 +225,30 @@ def _measured(
         events=dict(sorted(read.events.items())),
         counters=read,
         contexts=contexts,
-        result=RunResult(0, "exit", None, None, _instructions(read), 0, 0, 0, 0.0, 0.0, 0),
+        result=_result(ends, _instructions(read)),
         unattributed=Unattributed(0, 0),
         irregular=(),
-        runs=runs,
-        whole_runs=runs,
+        runs=len(ends),
+        whole_runs=len(ends),
     )
     (measurement,) = measure_all(observation)
-    notes = [
-        "read from counters: how the program ended is not known, and `added` is without "
-        "conditional code and hashing"
-    ]
+    notes = ["read from counters: `added` is without conditional code and hashing"]
+    if not all(ends):
+        notes.append("how the program ended is not known")
     if recipe.left:
         names = ", ".join(recovered.routines[number].name for number in recipe.left)
         notes.append(f"left alone by `simprof instrument`, and not counted: {names}")
-    return replace(measurement, runs=runs, warnings=(*measurement.warnings, *notes))
+    return replace(measurement, runs=len(ends), warnings=(*measurement.warnings, *notes))
+
+
+def _result(ends: Sequence[int], instructions: int) -> RunResult:
+    """Return the result of the first run that did not exit with 0, or else of the first run."""
+    end = next((end for end in ends if end not in (0, EXITED)), ends[0])
+    if end & KILLED:
+        number = end & ~KILLED
+        return RunResult(128 + number, "signal", number, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
+    status = end & ~EXITED
+    return RunResult(status, "exit", None, None, instructions, 0, 0, 0, 0.0, 0.0, 0)
 
 
 def _instructions(read: _Read) -> int:

@@ -23,6 +23,7 @@ from __future__ import annotations
 from profiler.code.layout import RUNTIME_DATA
 from profiler.code.registers import abi
 from profiler.code.runtime.prologue import save_smallest_frame
+from profiler.rewriting.counter_file import KILLED
 from profiler.rewriting.dump import BODY, block_signals, last_tokens
 from profiler.rewriting.guest_memory import FRAMES, HANDLER, Memory
 from profiler.rewriting.parts import (
@@ -40,7 +41,7 @@ from profiler.rewriting.parts import (
     resolve,
     words,
 )
-from profiler.rewriting.processes import leave_to_the_process
+from profiler.rewriting.processes import leave_to_the_process, note_end
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
@@ -176,6 +177,7 @@ def _handle(width: Width, trace: str | None) -> list[Part]:
         save_smallest_frame(width.machine),
         asm.mov(EXIT_GROUP, R.L0),
         *leave_to_the_process(width, R.L0, LEAVE, HANDLE),
+        *note_end(KILLED, sig),
         *block_signals(width),
         *(last_tokens(trace) if trace else []),
         asm.call(BODY),

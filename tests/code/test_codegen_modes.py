@@ -246,6 +246,36 @@ def test_branches_into_delay_slots(name: str, machine: MachineKind, several: boo
     check(lab, edges, base, name)
 
 
+def with_chained_slots() -> list[Item]:
+    """Return a loop whose annulled slot leads to the delay slot of another branch, and only it.
+
+    So does the loop in glibc's longjmp for 32 bits.
+    """
+    return code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.mov(9, R.I0),
+        asm.mov(0, R.I1),
+        asm.cmp(R.I0, 20),
+        asm.branch("g", "out"),
+        "again",
+        asm.arithmetic("subcc", R.I0, 1, R.I0),
+        asm.branch("ne", "again", True),
+        asm.arithmetic("add", R.I1, 3, R.I1),
+        asm.arithmetic("add", R.I1, 1, R.I1),
+        "out",
+        asm.ret(),
+        asm.arithmetic("restore", R.I1, 0, R.O0),
+    )
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("name", SETTINGS)
+def test_slots_that_lead_to_delay_slots(name: str, machine: MachineKind) -> None:
+    lab = Lab(machine, 0, routine=with_chained_slots())
+    edges, base = lab.executed_edges(), lab.execute(lab.items)
+    check(lab, edges, base, name)
+
+
 @pytest.mark.seeds(range(12))
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("mode", ["witness", "bits"])

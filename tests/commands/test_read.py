@@ -43,7 +43,7 @@ def test_a_profile_is_saved_and_shown(run: Observed, tmp_path: Path) -> None:
     assert saved.edge_profile() == wanted.edge_profile()
     answer = json.loads(done.stdout)
     assert (answer["schema"], answer["mode"]) == ("simprof/run/2", "pp")
-    assert b"read from counters: how the program ended is not known" in done.stderr
+    assert b"read from counters: `added` is without conditional code and hashing" in done.stderr
 
 
 def test_the_profile_guides_tpp_and_weighs_edges(run: Observed, tmp_path: Path) -> None:

@@ -143,7 +143,7 @@ def test_more_random_programs_are_as_predicted(
     check_seed(compile_c, tmp_path, seed)
 
 
-# --- programs with a C library
+# --- programs that unwind (tests/end_to_end/test_verify_programs.py has more with a library)
 
 
 @pytest.mark.long
@@ -152,19 +152,13 @@ def test_more_random_programs_are_as_predicted(
 @pytest.mark.parametrize(
     ("source", "width", "flags"),
     [
-        ("calling.c", "v9", ("-O2",)),
-        ("calling.c", "v8plus", ("-O2", "-s")),
-        ("switching.c", "v9", ("-O2", "-s")),
-        ("switching.c", "v8plus", ("-O2",)),
-        ("arithmetic.c", "v9", ("-O2",)),
-        ("arithmetic.c", "v8plus", ("-O2",)),
         ("exceptions.cc", "v9", ("-O2",)),
         ("exceptions.cc", "v8plus", ("-O2",)),
         ("unwinding.cc", "v9", ("-O0",)),
         ("unwinding.cc", "v8plus", ("-O2",)),
     ],
 )
-def test_compiled_program_is_as_predicted(
+def test_program_that_unwinds_is_as_predicted(
     compile_c: Compile, tmp_path: Path, source: str, width: str, flags: tuple[str, ...]
 ) -> None:
     built = compile_c(

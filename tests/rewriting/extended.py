@@ -23,7 +23,7 @@ from tests.oracles import qemu
 from tests.support.tiny_programs import DATA, program_file
 
 R = Register
-HEADER = b'simprof-counters/1\n{"made": "for a test"}\n'
+HEADER = b'simprof-counters/2\n{"made": "for a test"}\n'
 STATUS = 41
 
 

@@ -98,7 +98,7 @@ def frames_in(file: bytes, is64: bool) -> int:
     """Return how many words of the stack a counter file without regions has."""
     assert file.startswith(HEADER) and file.endswith(b"simprof\n")
     count = int.from_bytes(file[len(HEADER) : len(HEADER) + 4], "big")
-    assert len(file) == len(HEADER) + 4 + count * (8 if is64 else 4) + 8
+    assert len(file) == len(HEADER) + 8 + count * (8 if is64 else 4) + 8
     return count
 
 

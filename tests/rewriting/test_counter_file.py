@@ -24,7 +24,7 @@ PAIRS = Region(RegionKind.PAIRS, 0x2000, 24)
 TABLE = Region(RegionKind.TABLE, 0x4000, 4096)
 WIDE = Region(RegionKind.TABLE, 0x8000, 4096, 2)
 HEADER = (
-    b"simprof-counters/1\n"
+    b"simprof-counters/2\n"
     b'{"mode":"pp","options":{"path_limit":9},'
     b'"program":{"file":"a.elf","machine":"sparcv9","sha256":"5a"},'
     b'"regions":[{"address":4096,"kind":"array","size":8},'
@@ -71,7 +71,7 @@ def content(
             struct.pack(">6I", *pairs),
             table(TABLE, counts),
             table(WIDE, wide),
-            struct.pack(f">I{len(frames)}Q", len(frames), *frames),
+            struct.pack(f">II{len(frames)}Q", len(frames), 0x103, *frames),
             b"simprof\n",
         ]
     )
@@ -96,13 +96,24 @@ def test_a_file_is_read() -> None:
 
 def test_narrow_programs_have_narrow_frames() -> None:
     head = header(machine=MachineKind.SPARCV8, regions=(ARRAY,))
-    body = struct.pack(">2I", 1, 2) + struct.pack(">3I", 2, 0x10, 0x20) + b"simprof\n"
+    body = struct.pack(">2I", 1, 2) + struct.pack(">4I", 2, 0x20B, 0x10, 0x20) + b"simprof\n"
     assert cf.parse(head + body).frames == ((0x10, 0x20),)
+    assert cf.parse(head + body).ends == (cf.KILLED + 11,)
 
 
 def test_a_file_without_regions_and_frames() -> None:
-    file = cf.parse(header(regions=()) + bytes(4) + b"simprof\n")
-    assert (file.memory, file.frames) == ({}, ((),))
+    file = cf.parse(header(regions=()) + bytes(8) + b"simprof\n")
+    assert (file.memory, file.frames, file.ends) == ({}, ((),), (0,))
+
+
+def test_a_file_that_is_cut_anywhere_is_refused() -> None:
+    whole = content()
+    assert cf.parse(whole).ends == (cf.EXITED + 3,)
+    for size in range(len(whole)):
+        with pytest.raises(UsageError, match="cut in its header|is cut at byte|damaged"):
+            cf.parse(whole[:size])
+    with pytest.raises(UsageError, match="damaged"):
+        cf.parse(whole + b"x")
 
 
 def test_memory_that_is_not_in_the_file() -> None:
@@ -125,11 +136,11 @@ BAD: dict[str, tuple[bytes, str]] = {
     "text": (b"hello\n", "out is no counter file: give one that an instrumented program"),
     "binary": (bytes(range(256)), "out is no counter file"),
     "version": (
-        HEADER.replace(b"/1", b"/2", 1),
-        "out is a counter file of version 2, this simprof reads version 1: instrument the",
+        HEADER.replace(b"/2", b"/1", 1),
+        "out is a counter file of version 1, this simprof reads version 2: instrument the",
     ),
     "json": (content(head=HEADER.replace(b'"mode"', b'"mode')), "out is damaged in its header"),
-    "list": (b"simprof-counters/1\n[1]\n", "out is damaged in its header"),
+    "list": (b"simprof-counters/2\n[1]\n", "out is damaged in its header"),
     "no mode": (content(head=HEADER.replace(b'"mode"', b'"made"')), "out is damaged in its header"),
     "machine": (content(head=HEADER.replace(b"sparcv9", b"vax")), "out is damaged in its header"),
     "kind": (content(head=HEADER.replace(b"pairs", b"peers")), "out is damaged in its header"),

@@ -17,7 +17,7 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
 from tests.end_to_end.test_cli_run import WIDTHS, simprof
-from tests.support.random_programs import BEGINNING as PRELUDE
+from tests.support.random_programs import BEGINNING
 
 Compile = Callable[..., Path]
 CAPTURE = pytest.CaptureFixture[str]
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.qemu, pytest.mark.toolchain]
 FLAGS = ("-nostdlib", "-ffreestanding", "-w")
 
 INTERPRETER = (
-    PRELUDE
+    BEGINNING
     + """
 static long get(void *to, long size) {
     register long g1 __asm__("g1") = 3;
@@ -161,7 +161,7 @@ def test_what_the_test_executes_is_predicted(
 def test_a_run_that_shows_nothing(
     compile_c: Compile, tmp_path: Path, capfd: CAPTURE, options: list[str], said: str
 ) -> None:
-    text = PRELUDE + 'int start(void) { for (;;) __asm__ volatile(""); }'
+    text = BEGINNING + 'int start(void) { for (;;) __asm__ volatile(""); }'
     path, made = compile_c(text, ("-O1", *FLAGS), "v9"), tmp_path / "made"
     command = ["instrument", str(path), "--mode", "pp", "-o", str(made), *options]
     assert cli.run(command) == 125

@@ -133,6 +133,24 @@ def test_signals_that_are_ignored_here_are_not_in_the_program(
     assert found.status == 0
 
 
+@pytest.mark.toolchain
+def test_outputs_are_pipes_as_on_the_emulator(
+    compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    source = tmp_path / "kinds.c"
+    source.write_text(
+        "#include <stdio.h>\n#include <sys/stat.h>\n"
+        "int main(void) { struct stat one, two; fstat(1, &one); fstat(2, &two);"
+        ' puts("out"); fputs("err", stderr);'
+        " return S_ISFIFO(one.st_mode) + 2 * S_ISFIFO(two.st_mode); }\n"
+    )
+    path = compile_c(source, ("-O1",), "v9")
+    found = run(path, "v9", tmp_path)
+    assert (found.status, found.instructions) == simprofs(path, None, tmp_path)
+    assert found.status == 3
+    assert ((tmp_path / "out").read_text(), (tmp_path / "err").read_text()) == ("out\n", "err")
+
+
 IN_SLOTS = """
     .global _start
 _start:

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.qemu
 def expected_file(extended: Extended, depth: int, regions: bytes) -> bytes:
     word = "Q" if extended.machine is MachineKind.SPARCV9 else "I"
     frames = extended.frames(depth)
-    stack = struct.pack(f">I{len(frames)}{word}", len(frames), *frames)
+    stack = struct.pack(f">II{len(frames)}{word}", len(frames), 0x100 + STATUS, *frames)
     return HEADER + regions + stack + b"simprof\n"
 
 

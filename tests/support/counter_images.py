@@ -39,6 +39,7 @@ def content_of(
     read: Callable[[int, int], bytes],
     frames: Sequence[int] = (),
     width: int = 8,
+    end: int = 0x100,
 ) -> bytes:
     """Do what the end of an instrumented program does: return its counter file.
 
@@ -51,7 +52,7 @@ def content_of(
             end = {1: 28, 2: 36, 3: 44, 4: 52}[region["words"]]
             size = int.from_bytes(read(address + end, 4), "big") - address
         parts.append(read(address, size))
-    parts.append(len(frames).to_bytes(4, "big"))
+    parts += [len(frames).to_bytes(4, "big"), end.to_bytes(4, "big")]
     parts += [frame.to_bytes(width, "big") for frame in frames]
     return b"".join([*parts, b"simprof\n"])
 
@@ -59,7 +60,7 @@ def content_of(
 def header_fields(header: bytes) -> dict[str, Any]:
     """Return the JSON object in the first two lines of a counter file."""
     kind, text, rest = header.split(b"\n")
-    assert (kind, rest) == (b"simprof-counters/1", b"")
+    assert (kind, rest) == (b"simprof-counters/2", b"")
     fields: dict[str, Any] = json.loads(text)
     return fields
 

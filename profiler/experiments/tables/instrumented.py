@@ -27,19 +27,8 @@ from profiler.experiments.tables.table import (
 from profiler.rewriting.charges import Cause
 
 SOURCE = "simprof, docs/INSTRUMENT.md"
-TITLES = {
-    Cause.ENTRIES: "entries",
-    Cause.JUMP_TABLES: "jump tables",
-    Cause.CALLS: "old returns",
-    Cause.PROGRAM_COUNTERS: "%pc",
-    Cause.FRAMES: "frames",
-    Cause.LANDINGS: "landings",
-    Cause.LINES: "lines",
-    Cause.LONG_BRANCHES: "long branches",
-    Cause.SYSTEM_CALLS: "system calls",
-    Cause.START: "start",
-    Cause.DUMP: "dump",
-}
+SHORT = {Cause.CALLS: "old returns", Cause.PROGRAM_COUNTERS: "%pc"}
+TITLES = {cause: SHORT.get(cause, cause.value.replace("-", " ")) for cause in Cause}
 """Cause -> the title of its column."""
 
 

@@ -1,0 +1,89 @@
+"""Instrumented programs that were not written for it: kernels, compiled programs, real ones.
+
+Each kernel has all modes. A verification of a program with a C library takes ten seconds a mode, so
+that those have one mode each, another than the one before them: every mode occurs, in both widths.
+`python -m tools.verify_programs` has all modes for all of them, and more programs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.experiments.suites.library import load_suite
+from profiler.schemes.registry import planned_modes
+from tests.end_to_end.test_exact_programs import LANGUAGES, LONG, PROGRAMS, Build
+from tests.support.verifying import check_verified, verified
+from tools.verify_programs import in_turn, main, of_suite, verified_case
+
+KERNELS = [benchmark.name for benchmark in load_suite("wcet").benchmarks]
+REAL = ["bzip2", "minigzip", "mawk", "tinyscheme", "dblat2", "compress", "stones", "simulator"]
+SOURCES = ("arithmetic.c", "calling.c", "numbers.f90", "switching.c", "library.cc")
+COMPILED = [how for how in LONG if how.source in SOURCES][::2]
+MODES = planned_modes()
+
+
+def mode_of(number: int) -> str:
+    """Return the mode of a program of a list."""
+    return MODES[number % len(MODES)]
+
+
+@pytest.mark.long
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", [64, 32])
+@pytest.mark.parametrize("name", KERNELS)
+def test_every_kernel_is_as_predicted(name: str, width: int) -> None:
+    (case,) = of_suite("wcet", [f"{name}/{width}"])
+    check_verified(verified_case(case, MODES))
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("how", "mode"), [(how, mode_of(number)) for number, how in enumerate(COMPILED)], ids=str
+)
+def test_compiled_program_is_as_predicted(
+    compile_c: Callable[..., Path], tmp_path: Path, how: Build, mode: str
+) -> None:
+    language = LANGUAGES[Path(how.source).suffix]
+    flags = (*how.flags, "-lm")
+    built = compile_c(PROGRAMS / how.source, flags, width=how.width, language=language)
+    check_verified(verified(built, tmp_path, modes=[mode]))
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("name", "mode"),
+    [
+        (f"{name}/{width}", mode_of(2 * number + place))
+        for number, name in enumerate(REAL)
+        for place, width in enumerate((64, 32))
+    ],
+)
+def test_real_program_is_as_predicted(name: str, mode: str) -> None:
+    (case,) = of_suite("spec-like", [name])
+    check_verified(verified_case(case, [mode]))
+
+
+@pytest.mark.toolchain
+def test_the_command_prints_a_row_for_each_program(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["wcet", "fibcall", "--modes", "pp,qpt2", "--each", "1", "--on", "emulator"]) == 0
+    first, second, total = capsys.readouterr().out.splitlines()
+    assert first.split()[0] == "fibcall/64"
+    assert second.split()[0] == "fibcall/32"
+    assert "1 modes,  0 differ" in first
+    assert total == "2 programs, 0 with differences"
+
+
+def test_programs_take_modes_in_turn() -> None:
+    assert [in_turn("abc", 2, number) for number in range(3)] == [
+        ["a", "b"],
+        ["c", "a"],
+        ["b", "c"],
+    ]
+    assert in_turn("abc", None, 1) == "abc"
