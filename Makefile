@@ -7,7 +7,7 @@
 # make bench  speed, as a table
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
 #               docs/results-wcet.md: the same on the suite wcet, the programs of KITER
-# make executed  docs/results-executed*.md, docs/results-micro.md: predicted and executed side by side
+# make executed  docs/results-executed*.md: predicted and executed costs side by side
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
@@ -19,10 +19,10 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 	done)
 # The table that needs the cross compiler, where there is one.
 COMPILED = $$(command -v sparc64-linux-gnu-gcc-12 >/dev/null && echo gcov-arcs)
-# The tables about instrumented programs, and real programs that are small enough for it.
-RUN = rewriting instrumented
-REAL = $(patsubst %,--benchmark %,compress minigzip tinyscheme cjpeg mawk stones mesh integrals)
-REAL_32 = $(patsubst %,--benchmark %,compress mesh integrals)
+# Tables with what was executed, and real programs that are small enough for it.
+EXECUTED = $(BIN)/simprof table epp1 tpp2 cs6120 rewriting instrumented
+REAL = $(patsubst %,--benchmark %,compress minigzip tinyscheme stones mesh integrals)
+REAL_32 = $(patsubst %,--benchmark %,compress integrals)
 PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
@@ -57,15 +57,14 @@ mutants: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/mutants.py --workers $(WORKERS)
 
 results: $(VENV)/.installed-dev toolchain
-	$(BIN)/simprof table --all $(COMPILED) $(RUN) --suite $(SUITE) --markdown -o docs/results.md
-	$(BIN)/simprof table --all $(COMPILED) $(RUN) --suite wcet --markdown -o docs/results-wcet.md
+	$(BIN)/simprof table --all $(COMPILED) --suite $(SUITE) --markdown -o docs/results.md
+	$(BIN)/simprof table --all $(COMPILED) --suite wcet --markdown -o docs/results-wcet.md
 
 executed: $(VENV)/.installed-dev toolchain
-	$(BIN)/simprof table epp1 tpp2 cs6120 $(RUN) --suite micro --markdown -o docs/results-micro.md
-	$(BIN)/simprof table epp1 tpp2 cs6120 $(RUN) --suite spec-like $(REAL) --markdown \
-		-o docs/results-executed.md
-	$(BIN)/simprof table epp1 tpp2 cs6120 $(RUN) --suite spec-like $(REAL_32) --width 32 --markdown \
-		-o docs/results-executed-32.md
+	$(EXECUTED) --suite micro --markdown -o docs/results-executed-micro.md
+	$(EXECUTED) --suite wcet --markdown -o docs/results-executed-wcet.md
+	$(EXECUTED) --suite spec-like $(REAL) --markdown -o docs/results-executed.md
+	$(EXECUTED) --suite spec-like $(REAL_32) --width 32 --markdown -o docs/results-executed-32.md
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py

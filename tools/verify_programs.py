@@ -32,7 +32,8 @@ from profiler.experiments.suites.suite import Input, build_name
 from profiler.experiments.suites.toolchain import BuildError
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.rewriting.verify import WAYS, Verification, verify
+from profiler.rewriting.verification import WAYS, Verification
+from profiler.rewriting.verify import verify
 from profiler.schemes.registry import planned_modes
 from simulator.errors import SimulatorError
 from tests.conftest import WIDTH_FLAGS, compile_once

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
+
+import numpy as np
 
 from profiler.code.frames import Frames, FrameState, Slot, slots
 from profiler.code.layout import STACK_REGISTERS
-from profiler.code.liveness import CodeFacts, Liveness, code_facts, needs_place_after
+from profiler.code.liveness import (
+    CodeFacts,
+    Liveness,
+    code_facts,
+    handed_over,
+    needs_place_after,
+)
 from profiler.code.registers import abi, mask
 from profiler.code.sites import Place, Site
 from profiler.graphs.cfg import ControlFlowGraph, Edge, EdgeKind
@@ -229,24 +237,33 @@ class ProgramContexts:
     def facts(self) -> CodeFacts:
         """Effects of every word of the program's code."""
         code = self._recovered.code
-        entries = self._conventional_entries()
-        return code_facts(code.words, code.base, code.transfers, entries)
+        facts = code_facts(code.words, code.base, code.transfers, self._conventional_entries())
+        is64 = self._recovered.program.machine is MachineKind.SPARCV9
+        return replace(facts, handed=handed_over(facts, self._only_branched_to(), abi(is64)))
+
+    def _only_branched_to(self) -> Iterator[ControlFlowGraph]:
+        """Yield the routines without a `save` at their beginning to which only branches lead."""
+        code = self._recovered.code
+        kinds, targets = code.transfers.kind, code.transfers.target
+        calls = set(targets[kinds == TransferKind.CALL].tolist())
+        branches = np.isin(kinds, (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS))
+        others = set(targets[branches].tolist()) - calls
+        for cfg in self._recovered.routines:
+            saves = is_prologue(code.lists.words, code.index(cfg.address))
+            if cfg.address in others and not saves:
+                yield cfg
 
     def _conventional_entries(self) -> frozenset[int]:
-        """Return the entries of routines that a call enters, or that begin with a `save`.
+        """Return the entries of routines that a symbol names or a call enters.
 
-        Others, to which only branches lead, may be parts of one routine of assembly, which hand
-        each other registers that the calling convention does not name. Such parts may have symbols,
-        as glibc's `__memcpy_large` has.
+        Others were found where branches lead. They may be parts of one routine of assembly without
+        symbols, which hand each other registers that the calling convention does not name.
         """
-        code = self._recovered.code
+        code, program = self._recovered.code, self._recovered.program
         calls = code.transfers.target[code.transfers.kind == TransferKind.CALL]
-        called = frozenset(calls.tolist())
-        return frozenset(
-            cfg.address
-            for cfg in self._recovered.routines
-            if cfg.address in called or is_prologue(code.lists.words, code.index(cfg.address))
-        )
+        sure = {symbol.address for symbol in program.symbols if symbol.is_function}
+        sure.update(calls.tolist())
+        return frozenset(cfg.address for cfg in self._recovered.routines if cfg.address in sure)
 
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""

@@ -9,7 +9,6 @@ written.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
 
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import (
@@ -43,7 +42,14 @@ def needs(
 
 def join(needed: Iterable[Needs]) -> Needs:
     """Return what pieces of code need together."""
-    return reduce(_join, needed, Needs())
+    pieces = tuple(needed)
+    clobbers = dict.fromkeys(register for piece in pieces for register in piece.clobbers)
+    return Needs(
+        any(piece.path for piece in pieces),
+        tuple(clobbers),
+        any(piece.conditions for piece in pieces),
+        any(piece.at_transfer for piece in pieces),
+    )
 
 
 def _of(generators: Generators, action: Action) -> Generator:
@@ -51,16 +57,6 @@ def _of(generators: Generators, action: Action) -> Generator:
     if generator is None:
         raise AssemblyError(f"there is no code for {type(action).__name__}")
     return generator
-
-
-def _join(one: Needs, other: Needs) -> Needs:
-    clobbers = dict.fromkeys((*one.clobbers, *other.clobbers))
-    return Needs(
-        one.path or other.path,
-        tuple(clobbers),
-        one.conditions or other.conditions,
-        one.at_transfer or other.at_transfer,
-    )
 
 
 def snippet_body(actions: Iterable[Action], access: CounterAccess, site: Site) -> Body:

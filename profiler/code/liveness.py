@@ -10,9 +10,10 @@ Sets are masks as in `simulator.isa.effects`, in the window that is current at t
 4. `live_before` and `live_on_edge` answer for points inside blocks and between them.
 
 What edges to EXIT need follows from the transfer: a return needs the ABI's result registers, a jump
-to a routine's entry its arguments, a call that does not return nothing more; everything else
-(a branch into the middle of another routine, or to an entry without a `save` that no call enters;
-an unresolved jump) needs all.
+to a routine's entry its arguments (and what its code reads, see `handed_over`), a call that does
+not return nothing more; everything else
+(a branch into the middle of another routine, or to what neither a symbol nor a call shows to be an
+entry; an unresolved jump) needs all.
 
 Thunks that hand over the program counter (`__sparc_get_pc_thunk.l7`) keep to no ABI: their callers
 rely on every register that they do not name.
@@ -26,8 +27,8 @@ live there.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -63,6 +64,7 @@ class CodeFacts:
     window: npt.NDArray[np.uint8]
     entries: frozenset[int]
     thunks: Mapping[int, int]
+    handed: Mapping[int, int] = field(default_factory=dict)
 
 
 def code_facts(
@@ -201,10 +203,8 @@ class Liveness:
         live_sets = self._inside.get(block)
         if live_sets is None:
             code = self.blocks[block]
-            live = [self._after_call(block, self._live_out(block, self.live_in))]
-            for index in range(code.first + code.count - 1, code.first - 1, -1):
-                live.append(self._before(index, live[-1]))
-            live_sets = self._inside[block] = tuple(reversed(live))
+            behind = self._after_call(block, self._live_out(block, self.live_in))
+            live_sets = self._inside[block] = tuple(reversed(self._backwards(code, behind)))
         return live_sets
 
     def live_on_edge(self, edge: int) -> int:
@@ -244,7 +244,7 @@ class Liveness:
         if kind in (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS) and (
             code.target in self._facts.entries
         ):
-            return self._abi.tail_reads
+            return self._abi.tail_reads | self._facts.handed.get(code.target, 0)
         if kind is TransferKind.JUMP and self._restores(code):
             return self._abi.tail_reads
         return ALL
@@ -260,15 +260,25 @@ class Liveness:
             int(self._facts.writes[slot]) & mask(Register.O7)
         )
 
-    def _before(self, index: int, live: int) -> int:
-        facts = self._facts
-        live &= ~int(facts.writes[index])
-        shift = facts.window[index]
-        if shift == Window.SAVE:
-            live = before_save(live)
-        elif shift == Window.RESTORE:
-            live = before_restore(live)
-        return live | int(facts.reads[index])
+    def _backwards(self, code: BlockCode, live: int) -> list[int]:
+        """Return what is live behind a block's code, given here, and before each instruction."""
+        facts, span = self._facts, slice(code.first, code.first + code.count)
+        effects = zip(
+            facts.writes[span].tolist(),
+            facts.window[span].tolist(),
+            facts.reads[span].tolist(),
+            strict=True,
+        )
+        found = [live]
+        for writes, shift, reads in reversed(list(effects)):
+            live &= ~writes
+            if shift == Window.SAVE:
+                live = before_save(live)
+            elif shift == Window.RESTORE:
+                live = before_restore(live)
+            live |= reads
+            found.append(live)
+        return found
 
     def _summarise(self, code: BlockCode) -> tuple[int, int] | None:
         """Return (gen, kill) of a block, None if it moves the register window."""
@@ -330,12 +340,40 @@ class Liveness:
         if summary is not None:
             gen, kill = summary
             return live & ~kill | gen
-        code = self.blocks[block]
-        for index in range(code.first + code.count - 1, code.first - 1, -1):
-            live = self._before(index, live)
-        return live
+        return self._backwards(self.blocks[block], live)[-1]
 
 
 def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
-    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap."""
-    return kind in _TRAPS and edge is not EdgeKind.EXIT
+    """Whether code for `edge` cannot stand before the block's end: the block ends with a trap.
+
+    Nothing crosses the EXIT edge behind an illegal instruction: whoever comes to it ends early.
+    """
+    return kind is TransferKind.ILLEGAL or (kind in _TRAPS and edge is not EdgeKind.EXIT)
+
+
+def handed_over(facts: CodeFacts, routines: Iterable[ControlFlowGraph], abi: Abi) -> dict[int, int]:
+    """Return what is live at the entries of routines to which only branches lead.
+
+    Such a routine may be a part of another, written in assembly, and get registers from it that
+    the calling convention does not name, as glibc's `__memcpy_large` gets %g4 and the flags. Where
+    it is a compiled one, this is what the convention names.
+
+    Returns
+    -------
+    dict
+        Address -> registers; the least sets that hold for all of `routines` at once.
+    """
+    asked = tuple(routines)
+    handed = {cfg.address: 0 for cfg in asked}
+    while True:
+        known = replace(facts, handed=handed)
+        found = {cfg.address: _live_at_entry(cfg, Liveness(cfg, known, abi)) for cfg in asked}
+        if found == handed:
+            return found
+        handed = found
+
+
+def _live_at_entry(cfg: ControlFlowGraph, liveness: Liveness) -> int:
+    targets = (cfg.edges[edge].target for edge in cfg.out_edges[cfg.entry])
+    first = next(block for block in targets if cfg.blocks[block].start == cfg.address)
+    return liveness.live_in[first]

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options
+from profiler.commands import options, program_options, shared_options, streams
+from profiler.commands.progress import Callback, progress_bar, wanted
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
 from profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
 from profiler.schemes import registry
@@ -55,6 +56,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @click.option(
     "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
 )
+@shared_options.progress_option("if stderr is a terminal")
 def instrument_command(
     elf: Path,
     arguments: tuple[str, ...],
@@ -91,11 +93,12 @@ def instrument_command(
     from profiler.reports import instrument_report
 
     setting = Setting(mode, mode, scheme)
-    made = (
-        _after_run(elf, arguments, setting, selection, chosen)
-        if is_run
-        else _without_run(elf, setting, selection)
-    )
+    with progress_bar(wanted(chosen["progress"] is not False, streams.STDOUT)) as watch:
+        made = (
+            _after_run(elf, arguments, setting, selection, chosen, watch)
+            if is_run
+            else _without_run(elf, setting, selection, watch)
+        )
     write_atomically(output, made.file)
     if output.is_file():  # what else there may be, such as a device, keeps its permissions
         output.chmod(output.stat().st_mode | elf.stat().st_mode & 0o111)
@@ -105,10 +108,13 @@ def instrument_command(
     return 0
 
 
-def _without_run(elf: Path, setting: Setting, selection: Selection) -> Instrumented:
+def _without_run(
+    elf: Path, setting: Setting, selection: Selection, watch: Callback | None
+) -> Instrumented:
     from profiler.rewriting.alone import instrument_file
+    from profiler.rewriting.instrument import unwatched
 
-    return instrument_file(elf, setting, selection)
+    return instrument_file(elf, setting, selection, watch or unwatched)
 
 
 def _after_run(
@@ -117,11 +123,12 @@ def _after_run(
     setting: Setting,
     selection: Selection,
     chosen: Mapping[str, Any],
+    watch: Callback | None,
 ) -> Instrumented:
     import os
 
     from profiler.engine import kernel_cache
-    from profiler.rewriting.alone import instrument_after_run
+    from profiler.rewriting.after_run import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
     if given is not None and not os.access(given, os.R_OK):
@@ -146,5 +153,6 @@ def _after_run(
                 mode=setting.mode,
                 scheme=setting.options,
                 selection=selection,
+                progress=watch,
             )
         )

@@ -54,12 +54,15 @@ def progress_bar(shown: bool) -> Iterator[Callback | None]:
 
         def show(progress: request.Progress) -> None:
             executed = progress.instructions
+            done = f"{executed / 1e6:,.0f} M instructions" if executed else ""
+            if progress.total:
+                done = f"{progress.done} of {progress.total}"
             display.update(
                 task,
                 description=progress.phase.value,
-                completed=executed,
-                total=progress.limit,
-                done=f"{executed / 1e6:,.0f} M instructions" if executed else "",
+                completed=progress.done if progress.total else executed,
+                total=progress.total or progress.limit,
+                done=done,
                 refresh=True,
             )
 

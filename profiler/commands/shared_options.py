@@ -6,6 +6,7 @@ commands do: some run one program ("the program"), others any of several ("a pro
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -132,3 +133,18 @@ def progress_option(default: str = "") -> Decorator[Any]:
     return click.option(
         "--progress/--no-progress", default=None, help=f"Show a progress bar.{shown}"
     )
+
+
+def jobs_option(things: str) -> Decorator[Any]:
+    """Return `--jobs N`, how many of `things` are done at the same time; `processors` reads it."""
+    return click.option(
+        "--jobs",
+        type=click.IntRange(min=1, max=256),
+        metavar="N",
+        help=f"How many {things} at the same time.  [default: one a processor]",
+    )
+
+
+def processors(jobs: int | None) -> int:
+    """Return `jobs`, or how many processors there are where the user has not said."""
+    return jobs or len(os.sched_getaffinity(0))

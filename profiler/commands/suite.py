@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -20,14 +19,7 @@ if TYPE_CHECKING:
 
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = ("qpt2", "pp")
-JOBS = click.IntRange(min=1, max=256)
-
-jobs_option = click.option(
-    "--jobs",
-    type=JOBS,
-    metavar="N",
-    help="How many programs at the same time.  [default: one a processor]",
-)
+jobs_option = shared_options.jobs_option("programs")
 benchmark_option = click.option(
     "--benchmark",
     "patterns",
@@ -91,7 +83,9 @@ def build_command(
     suite = chosen_suite(name, patterns)
     wanted = tuple(cast("Width", int(width)) for width in dict.fromkeys(widths)) or WIDTHS
     with cell_bar(progress) as bar:
-        report = build_suite(suite, widths=wanted, jobs=jobs or processors(), progress=bar.building)
+        report = build_suite(
+            suite, widths=wanted, jobs=shared_options.processors(jobs), progress=bar.building
+        )
     streams.write(streams.STDOUT, suite_text.render_build(report, streams.width(streams.STDOUT)))
     return finish(report.failures)
 
@@ -163,7 +157,7 @@ def run_command(
             suite,
             cells,
             store=store,
-            workers=jobs or processors(),
+            workers=shared_options.processors(jobs),
             progress=bar.running,
             building=bar.building,
         )
@@ -200,11 +194,6 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
             )
     kept = [b for b in suite.benchmarks if any(fnmatchcase(b.name, p) for p in patterns)]
     return replace(suite, benchmarks=tuple(kept))
-
-
-def processors() -> int:
-    """Return how many programs are built or run at once unless the user says."""
-    return len(os.sched_getaffinity(0))
 
 
 def finish(failures: Mapping[tuple[str, str], str]) -> int:

@@ -10,8 +10,9 @@ from typing import Any
 
 import click
 
-from profiler.commands import compare, options, program_options, shared_options
+from profiler.commands import compare, options, program_options, shared_options, streams
 from profiler.commands.instrument import NEEDS_ALL
+from profiler.commands.progress import progress_bar, wanted
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import GuestOptions, RunRequest, Selection, Weights
 from profiler.schemes import registry
@@ -70,6 +71,8 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
 )
 @shared_options.env_option("the program, which inherits none")
 @click.option("--argv0", metavar="NAME", help="The program's name for itself.  [default: ELF]")
+@shared_options.jobs_option("schemes")
+@shared_options.progress_option("if stderr is a terminal")
 @shared_options.timeout_option("Give up after so much time in one run.")
 def verify_command(
     elf: Path,
@@ -82,8 +85,8 @@ def verify_command(
     """Run the SPARC program ELF with the code of each scheme in its place, and compare.
 
     The program's output, its counters and the number of instructions executed must be what was
-    predicted, to the last one; then the exit status is 0, else 125. The program's own output is
-    not shown.
+    predicted, to the last one; then the exit status is 0, else 125, also where something of it
+    could not be compared. The program's own output is not shown.
     """
     import os
 
@@ -119,13 +122,19 @@ def verify_command(
             arguments=tuple(map(os.fsencode, arguments)),
             selection=selection,
         )
-        result = verify(request, settings, run_on)
+        with progress_bar(wanted(chosen["progress"] is not False, streams.STDOUT)) as progress:
+            watched = replace(request, progress=progress)
+            jobs = shared_options.processors(chosen["jobs"])
+            result = verify(watched, settings, run_on, jobs=jobs)
     result = replace(result, skipped={**result.skipped, **omitted})
     program_options.write_json(partial(verify_report.render_json, result), json_file)
     program_options.write_report(partial(verify_report.render_text, result), report)
     if not result.passed:
         failed = ", ".join(mode.setting.name for mode in result.modes if mode.differences)
         raise VerificationError(f"{elf}: not as predicted under {failed}")
+    if not result.is_complete:
+        partly = ", ".join(mode.setting.name for mode in result.modes if mode.not_compared)
+        raise VerificationError(f"{elf}: nothing differs, but not all was compared under {partly}")
     return 0
 
 

@@ -506,7 +506,9 @@ class Automaton:
             return UNKNOWN
         if self._states[number].size == 0:  # a context was set, and nothing has executed there
             return self._states.inside(number)[1].block
-        steps, context = self._states.until(number, end - 4 if fault_pc is None else fault_pc)
+        steps, context = self._states.until(
+            number, end - 4 if fault_pc is None else fault_pc, executed=fault_pc is None
+        )
         self._activations.apply(steps, self._activations.current)
         if exited and self._leave_by_trap(context) == UNKNOWN:
             return UNKNOWN

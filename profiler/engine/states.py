@@ -94,12 +94,22 @@ class States:
             known = self._insides[number] = self._walk(state, state.end)
         return known
 
-    def until(self, number: int, pc: int) -> tuple[tuple[Step, ...], WalkContext]:
-        """Steps of state `number` up to the instruction at `pc`, which it has reached."""
+    def until(
+        self, number: int, pc: int, *, executed: bool = False
+    ) -> tuple[tuple[Step, ...], WalkContext]:
+        """Steps of state `number` up to the instruction at `pc`, which it has reached.
+
+        `executed`: and which has executed.
+        """
         if number < kernels.FIRST_STATE or self._states[number].size == 0:
             return (), BEGINNING
         state = self._states[number]
-        return self._walk(state, min(pc + 4, state.end))
+        steps, context = self._walk(state, min(pc + 4, state.end))
+        if not executed and pc == context.last:
+            return steps, context
+        more: list[Step] = []
+        context = self._walker.behind_slot(context, more)
+        return (*steps, *more), context
 
     def boundary(self, number: int, address: int) -> tuple[list[Step], WalkContext]:
         """Steps from state `number` to the instruction at `address`, and the context after it."""

@@ -12,7 +12,7 @@ at leaders (`_arrive`), calls (`_call`), returns (`_return`).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -272,7 +272,7 @@ class Walker:
                 return steps, taken
             block = self._without_slot(context, address, steps)
         elif context.pending >= 0:
-            block = self._transfer(context, address, steps)
+            block = self._transfer(self.behind_slot(context, steps), address, steps)
         elif address != context.last + 4:
             steps.append(Land(address, block, returned=False))
             block = self._block_at(address)
@@ -312,11 +312,20 @@ class Walker:
                 f"control transfer in the delay slot at {address:#x}: simprof cannot profile "
                 "such couples; rebuild the program without them"
             )
-        block = context.block
-        if annulled and block != UNKNOWN:
-            edge, block = self.index.slot_edge[block]
-            steps.append(Cross(edge))
-        return WalkContext(transfer, True, block, address)
+        return WalkContext(transfer, True, context.block, address)
+
+    def behind_slot(self, context: WalkContext, steps: list[Step]) -> WalkContext:
+        """Cross the edge into the slot block that has executed, if the context is in one.
+
+        No sooner: where a slot block's one instruction faults, nothing of it has executed.
+        """
+        if not context.slot_seen or context.block == UNKNOWN:
+            return context
+        if not self._annulled[self._word(context.pending)]:
+            return context
+        edge, block = self.index.slot_edge[context.block]
+        steps.append(Cross(edge))
+        return replace(context, block=block)
 
     def _without_slot(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """Follow a branch that annulled its delay slot; return the block that it leads to."""

@@ -7,8 +7,10 @@ no longer can. It has a session of its own, so that a terminal's signals do not 
 
 from __future__ import annotations
 
+import ctypes
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SHELL = "/bin/sh"
+_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 _REMOVE = 'rm -rf -- "$1" || { sleep 1; chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
 """Again after a second: others that are ended at the same moment may still write there, and a
 program may have taken permissions away."""
@@ -86,3 +89,11 @@ def _remove(directory: Path) -> None:
             if not path.is_symlink():
                 path.chmod(0o700)
     shutil.rmtree(directory, ignore_errors=True)
+
+
+def die_with(parent: int) -> None:
+    """Have the system end this process when its parent ends, be it by SIGKILL."""
+    if Path("/proc/self").exists():
+        ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)

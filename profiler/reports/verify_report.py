@@ -20,7 +20,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from profiler.rewriting.verify import WAYS, ModeResult, Verification
+from profiler.rewriting.verification import WAYS, ModeResult, Verification
 
 SCHEMA = "simprof/verify/1"
 
@@ -56,6 +56,7 @@ def _mode(mode: ModeResult) -> dict[str, object]:
             for left in mode.left
         ],
         "differences": list(mode.differences),
+        "not_compared": list(mode.not_compared),
     }
 
 
@@ -87,6 +88,8 @@ def _summary(result: Verification) -> Table:
         table.add_row(f"not on {what}" if what in WAYS else f"no {what}", why)
     failed = sum(bool(mode.differences) for mode in result.modes)
     verdict = f"{plural(failed, 'mode')} not as predicted" if failed else "all as predicted"
+    if not failed and not result.is_complete:
+        verdict = "as predicted, as far as it was compared"
     table.add_row("result", verdict)
     return table
 
@@ -137,7 +140,8 @@ def _left(result: Verification) -> Table | None:
 
 def _differences(result: Verification) -> Iterator[Paragraph]:
     for mode in result.modes:
-        for index, line in enumerate(mode.differences):
+        missing = [f"not compared: {line}" for line in mode.not_compared]
+        for index, line in enumerate([*mode.differences, *missing]):
             if index == 0:
                 yield BLANK
             yield paragraph(f"{mode.setting.name}: {line}")

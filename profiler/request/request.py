@@ -49,15 +49,29 @@ class Phase(StrEnum):
     RUNNING = "running"
     RERUNNING = "running again"  # the first run found transfers that the graphs lacked
     EXPANDING = "computing the profile"
+    GENERATING = "generating code"
+    COPYING = "copying routines"
+    LINKING = "putting code in its place"
+    VERIFYING = "verifying"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a session is. `instructions` executed so far, of `limit` where one was given."""
+    """How far a session is.
+
+    Attributes
+    ----------
+    instructions, limit
+        Executed so far, and the budget where one was given.
+    done, total
+        How many things are done, of how many, where the phase knows; else `total` is 0.
+    """
 
     phase: Phase
     instructions: int = 0
     limit: int | None = None
+    done: int = 0
+    total: int = 0
 
 
 OptionValue = str | int | float | bool
@@ -149,6 +163,8 @@ class GuestOptions:
         Its whole environment, in order. Nothing of the user's is inherited.
     argv0
         Its name for itself; None: the program file as the user wrote it.
+    file_name
+        Its file's name as the auxiliary vector has it (AT_EXECFN); None: its name for itself.
     stdout, stderr
         File descriptors that its output goes to.
     max_instructions
@@ -168,6 +184,7 @@ class GuestOptions:
     stdin: Path | None = None
     environment: tuple[tuple[bytes, bytes], ...] = ()
     argv0: bytes | None = None
+    file_name: bytes | None = None
     stdout: int = 1
     stderr: int = 2
     max_instructions: int | None = None

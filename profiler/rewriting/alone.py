@@ -1,8 +1,4 @@
-"""Instrumenting a program without verifying it: `simprof instrument`.
-
-`instrument_file` runs nothing. `instrument_after_run` runs the program first: graphs then have what
-only a run shows (where computed jumps lead), and guided schemes their edge profile.
-"""
+"""Instrumenting a program without running it: `simprof instrument`."""
 
 from __future__ import annotations
 
@@ -11,42 +7,19 @@ from pathlib import Path
 from profiler.code.context import ProgramContexts
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import recover
-from profiler.request.request import RunRequest, Selection, Setting
-from profiler.rewriting.instrument import Instrumented, Order, instrument
-from profiler.rewriting.orders import UNFINISHED, order_of
+from profiler.request.request import Phase, Progress, Selection, Setting
+from profiler.rewriting.garbage import collected_later
+from profiler.rewriting.instrument import Instrumented, Order, Watch, instrument, unwatched
 from profiler.rewriting.recipe import counts_of
-from profiler.rewriting.shared_targets import shared_targets
 from profiler.schemes.registry import definition
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
-from profiler.session.session import observe
 from simulator.binary import elf
 from simulator.errors import UsageError
 
 
-def instrument_after_run(request: RunRequest) -> Instrumented:
-    """Return a program with the code of the request's scheme, made with what a run of it shows.
-
-    Raises
-    ------
-    SimulatorError
-        If it cannot be done, and why; also if the run does not come to an end by itself.
-    """
-    original = _content(request.program)
-    observation = observe(request, (request.setting,))
-    seen = shared_targets(observation.program, observation.discoveries)
-    if seen != observation.discoveries:
-        observation = observe(request, (request.setting,), seen)
-    result = observation.result
-    if result.reason in UNFINISHED:
-        raise UsageError(
-            f"{request.program}: the run did not come to its own end ({result.reason}): "
-            "instrument with a shorter one, or without one"
-        )
-    (scheme,) = observation.schemes
-    return instrument(order_of(observation, scheme, foreseen=False), original)
-
-
-def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instrumented:
+def instrument_file(
+    file: Path, setting: Setting, selection: Selection, progress: Watch = unwatched
+) -> Instrumented:
     """Return a program with the code of a scheme in its place.
 
     Parameters
@@ -57,13 +30,21 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         The scheme.
     selection
         The routines that are instrumented.
+    progress
+        Is told what is being done.
 
     Raises
     ------
     SimulatorError
         If it cannot be done, and why.
     """
-    original = _content(file)
+    original = content_of(file)
+    with collected_later():
+        progress(Progress(Phase.RECOVERING))
+        return instrument(_order(file, setting, selection), original, progress)
+
+
+def _order(file: Path, setting: Setting, selection: Selection) -> Order:
     recovered = recover(elf.load(file))
     profiles = SavedProfiles(recovered.program.sha256)
     options, graphs = setting.options, Graphs(recovered, selection)
@@ -75,7 +56,7 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
 
     guide, weights = options.edge_profile, options.weights
     guided = guide is not None and definition(setting.mode).guided
-    order = Order(
+    return Order(
         recovered,
         ProgramContexts(recovered),
         setting,
@@ -86,10 +67,10 @@ def instrument_file(file: Path, setting: Setting, selection: Selection) -> Instr
         else {},
         foreseen=False,
     )
-    return instrument(order, original)
 
 
-def _content(file: Path) -> bytes:
+def content_of(file: Path) -> bytes:
+    """Return what is in a file; `UsageError` if it cannot be read."""
     try:
         return file.read_bytes()
     except OSError as error:

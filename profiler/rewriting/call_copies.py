@@ -9,10 +9,11 @@ from profiler.rewriting.branches import delay_slot
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError
 from profiler.rewriting.landings import Landings
-from profiler.rewriting.transfers import constant, jump, raw, retargeted
+from profiler.rewriting.thunks import thunk_call
+from profiler.rewriting.transfers import ThunkCall, constant, jump, raw, retargeted
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Label
+from simulator.isa.assembly import Item, Label
 from simulator.isa.decode import TransferKind
 
 R = Register
@@ -27,6 +28,24 @@ class CallCopies:
 
     def __init__(self, draft: Draft, landings: Landings) -> None:
         self._draft, self._landings = draft, landings
+
+    @cached_property
+    def thunks(self) -> dict[int, ThunkCall]:
+        """Block -> the call of a thunk that ends it, of those that are made from the copy."""
+        found = {block.id: thunk_call(self._draft, block) for block in self._draft.cfg.blocks}
+        return {block: call for block, call in found.items() if call is not None}
+
+    def before(self, block: Block, address: int) -> list[Item]:
+        """Return the label of the instruction that makes a thunk's constant, if this is it."""
+        call = self.thunks.get(block.id)
+        if call is None or address != call.address - 4:
+            return []
+        base = f"r{self._draft.number}.base.{call.address:x}"
+        self._draft.copy.thunk_calls.append((base, self._call_label(call.address), call))
+        return [Label(base)]
+
+    def _call_label(self, address: int) -> str:
+        return f"r{self._draft.number}.call.{address:x}"
 
     def write(self, block: Block, address: int, kind: TransferKind, target: int) -> None:
         """Write the call that ends a block, and what is behind it."""
@@ -71,6 +90,8 @@ class CallCopies:
         skipped = None if back is None else self._skipped(block, back)
         if skipped not in (None, 0, 1) or (skipped == 0 and calls.skips(code.target)):
             return Cause.CALLS
+        if block.id in self.thunks:
+            return None
         if code.kind is TransferKind.CALL:
             return calls.reason(code.target)
         return calls.reason(-1) if code.kind is TransferKind.INDIRECT_CALL else None
@@ -103,7 +124,7 @@ class CallCopies:
         draft = self._draft
         word, back = draft.word(address), draft.out(block.id, EdgeKind.CALL_RETURN)
         label_of = draft.program.label_of
-        draft.emit(Label(f"r{draft.number}.call.{address:x}"))
+        draft.emit(Label(self._call_label(address)))
         draft.emit(retargeted(word, kind, label_of(direct)) if direct >= 0 else raw(word))
         draft.emit(*delay_slot(draft, address, kind))
         if back is not None and self._skipped(block, back) == 1:

@@ -19,6 +19,7 @@ from functools import cached_property
 
 import numpy as np
 
+from profiler.code.context import ProgramContexts
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.recovery.call_graph import call_sites
 from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
@@ -38,8 +39,8 @@ _ADDITIVE = frozenset({0x00, 0x04, 0x08, 0x0C, 0x10, 0x14})  # add, sub and thei
 class CallPlaces:
     """Where the calls of a program must stay."""
 
-    def __init__(self, recovered: RecoveredProgram) -> None:
-        self._recovered = recovered
+    def __init__(self, recovered: RecoveredProgram, contexts: ProgramContexts) -> None:
+        self._recovered, self._contexts = recovered, contexts
         self._code = recovered.code
 
     def reason(self, target: int) -> Cause | None:
@@ -64,22 +65,21 @@ class CallPlaces:
     @cached_property
     def _thunks(self) -> frozenset[int]:
         routines = enumerate(self._recovered.routines)
-        return frozenset(number for number, cfg in routines if self._reads_return_address(cfg))
+        return frozenset(n for n, cfg in routines if self._reads_return_address(n, cfg))
 
-    def _reads_return_address(self, cfg: ControlFlowGraph) -> bool:
-        """Whether a routine adds its return address to another register."""
+    def _reads_return_address(self, number: int, cfg: ControlFlowGraph) -> bool:
+        """Whether a routine adds its return address to another register.
+
+        Behind a `save` %o7 is a register like others, or the return address of a call.
+        """
+        if any(block.start <= a < block.end for a in self._aliases for block in cfg.blocks):
+            return False
         words = self._code.lists.words
         for block in cfg.blocks:
             first = (block.start - self._code.base) >> 2
-            for word in words[first : first + block.instructions]:
-                if word >> 30 == 2 and word >> 19 & 63 in _ADDITIVE and not word & 1 << 13:
-                    sources = (word >> 14 & 31, word & 31)
-                    if _O7 in sources and 0 not in sources:
-                        return not any(
-                            block.start <= alias < block.end
-                            for alias in self._recovered.call_aliases
-                            for block in cfg.blocks
-                        )
+            for position, word in enumerate(words[first : first + block.instructions]):
+                if _adds_return_address(word) and not self._is_inside(number, block.id, position):
+                    return True
         return False
 
     @cached_property
@@ -87,6 +87,15 @@ class CallPlaces:
         places = np.flatnonzero(np.isin(self._code.words, _SKIPPING_RETURNS)).tolist()
         routines = self._recovered.routine_at
         return frozenset(routines(self._code.base + 4 * place) for place in places)
+
+    @cached_property
+    def _aliases(self) -> tuple[int, ...]:
+        return tuple(self._recovered.call_aliases)
+
+    def _is_inside(self, number: int, block: int, position: int) -> bool:
+        """Whether the routine's own window is open before an instruction, for certain."""
+        analysis = self._contexts.of(number).analysis
+        return analysis is not None and analysis.frames.before(block, position).depth == 1
 
     @cached_property
     def _callers(self) -> dict[int, set[int]]:
@@ -118,6 +127,14 @@ class CallPlaces:
                     found.add(caller)
                     left.append(caller)
         return frozenset(found)
+
+
+def _adds_return_address(word: int) -> bool:
+    """Whether an instruction adds %o7 to another register, or subtracts one of them."""
+    if word >> 30 != 2 or word >> 19 & 63 not in _ADDITIVE or word & 1 << 13:
+        return False
+    sources = (word >> 14 & 31, word & 31)
+    return _O7 in sources and 0 not in sources
 
 
 def is_trap(kind: TransferKind) -> bool:

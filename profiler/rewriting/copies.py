@@ -22,11 +22,10 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.flush_checks import is_flush
 from profiler.rewriting.frames import is_save, larger_save, more_room
-from profiler.rewriting.jump_checks import write_check
 from profiler.rewriting.jumps import Jumps
 from profiler.rewriting.landings import Landings
 from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.transfers import constant, jump, raw, reads_pc
+from profiler.rewriting.transfers import ARITHMETIC, constant, jump, raw, reads_pc
 from profiler.rewriting.traps import write_trap
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Label
@@ -67,7 +66,7 @@ class _Copier:
         self._scheme = SchemeCode(draft, emission)
         self._landings = Landings(draft, self._scheme)
         self._calls = CallCopies(draft, self._landings)
-        words = [draft.word(a) for b in draft.cfg.blocks for a in range(b.start, b.end, 4)]
+        words = [word for block in draft.cfg.blocks for word in draft.program.words(block)]
         self._jumps = Jumps(draft, self._scheme, self._ways_in())
         self._growth = more_room(words, draft, emission, len(self._landings.words))
 
@@ -129,12 +128,14 @@ class _Copier:
                 continue
             if is_flush(self._draft.word(address)):
                 flush_checks.write_check(self._draft, block, address)
-            self._draft.emit(*self._plain(block, address))
+            self._draft.emit(*self._calls.before(block, address), *self._plain(block, address))
             address += 4
 
     def _plain(self, block: Block, address: int) -> list[Instruction]:
         """Return an instruction that is no transfer; `rd %pc` reads the old address."""
         draft, word = self._draft, self._draft.word(address)
+        if word >> 30 != ARITHMETIC:
+            return [raw(word)]
         if self._growth and is_save(word):
             code = larger_save(word, self._growth)
             cleared = self._landings.nothing_under_way()
@@ -164,8 +165,6 @@ class _Copier:
         elif kind in (TransferKind.COMPARE_BRANCH, TransferKind.TRAP_RETURN):
             raise NotRewritableError(f"the instruction at {address:#x} is not understood")
         elif kind is TransferKind.JUMP:
-            if address in self._draft.program.unsure:
-                write_check(self._draft, block, address, self._draft.program.unsure[address])
             self._jumps.write(block, address)
         else:
             word = self._draft.word(address)

@@ -10,7 +10,7 @@ from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
 from profiler.recovery.code_image import CodeImage
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
-from profiler.rewriting.transfers import jump
+from profiler.rewriting.transfers import ThunkCall, jump
 from simulator.isa.assembly import Item, Label
 
 
@@ -36,6 +36,9 @@ class RoutineCopy:
         Those of them to which calls return that are made from their old places.
     kept_calls
         Old call that is made from its old place -> where a direct call goes, else None.
+    thunk_calls
+        (label of the first instruction of the constant, label of the call, the call) of thunks that
+        are called from the copy.
     arrivals
         (old address of an entry, edge or block whose count arrives there directly): transfers
         of copies to entries of this or other routines.
@@ -54,6 +57,7 @@ class RoutineCopy:
     redirects: dict[int, str] = field(default_factory=dict)
     returns: set[int] = field(default_factory=set)
     kept_calls: dict[int, int | None] = field(default_factory=dict)
+    thunk_calls: list[tuple[str, str, ThunkCall]] = field(default_factory=list)
     arrivals: list[tuple[int, Charge]] = field(default_factory=list)
     entries: dict[int, tuple[str, int]] = field(default_factory=dict)
     endings: list[int] = field(default_factory=list)
@@ -103,7 +107,12 @@ class OldProgram:
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""
-        return self.code.lists.words[self.code.index(address)]
+        return self.code.lists.words[(address - self.code.base) >> 2]
+
+    def words(self, block: Block) -> list[int]:
+        """Return the instructions of a block."""
+        first = (block.start - self.code.base) >> 2
+        return self.code.lists.words[first : first + block.instructions]
 
 
 class Draft:
@@ -182,8 +191,11 @@ class Draft:
 
     def out(self, block: int, *kinds: EdgeKind) -> Edge | None:
         """Return the edge of such a kind out of a block."""
-        edges = [self.cfg.edges[e] for e in self.cfg.out_edges[block]]
-        return next((edge for edge in edges if edge.kind in kinds), None)
+        for number in self.cfg.out_edges[block]:
+            edge = self.cfg.edges[number]
+            if edge.kind in kinds:
+                return edge
+        return None
 
     def entry_edges(self, block: int) -> list[int]:
         """Return the ENTRY edges of a block: one or none."""

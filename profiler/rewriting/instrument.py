@@ -17,16 +17,16 @@ from profiler.code.layout import STACK_REGISTERS
 from profiler.code.pricing import Pricer
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import Setting
+from profiler.request.request import Phase, Progress, Setting
+from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.counter_file import Region, RegionKind, header
 from profiler.rewriting.dump import dump_items
 from profiler.rewriting.guest_memory import Dumped, Memory
 from profiler.rewriting.memory import PlacedPlan, placed, program_memory
+from profiler.rewriting.placed import Rewritten, place_program
 from profiler.rewriting.program import (
     Copies,
-    Rewritten,
     copy_routines,
-    place_program,
     program_items,
     size_of,
 )
@@ -40,9 +40,10 @@ from profiler.schemes.tracing.flush import flush_name
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
 from simulator.binary.program import Program
 from simulator.errors import RewritingError
-from simulator.isa.assembly import Item, Label
+from simulator.isa.assembly import Item, Label, assign_labels
 
 _CALL = ".call."
+_TOLD = 64  # routines after which progress is told
 _CALL_ENTRY = 32  # bytes that the address of a call takes in the header, at most
 
 
@@ -68,6 +69,8 @@ class Order:
         Whether the run to come is one that has been seen, so that it is known where indirect jumps
         go whose targets the code does not tell. If not, `discoveries` has what other runs have
         shown, and copies test whether jumps lead elsewhere.
+    calls
+        Those of the program, where they are known already.
     """
 
     recovered: RecoveredProgram
@@ -79,6 +82,7 @@ class Order:
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
     foreseen: bool = True
+    calls: CallPlaces | None = None
 
 
 @dataclass(frozen=True)
@@ -112,13 +116,23 @@ class Instrumented:
     left_names: tuple[tuple[str, str], ...] = ()
 
 
-def instrument(order: Order, original: bytes) -> Instrumented:
+Watch = Callable[[Progress], None]
+"""Is told how far the work is."""
+
+
+def unwatched(progress: Progress) -> None:
+    """Tell nobody."""
+
+
+def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> Instrumented:
     """Write the program of `order` with the code of its scheme.
 
     Parameters
     ----------
     original
         The program's file.
+    progress
+        Is told what is being done.
 
     Raises
     ------
@@ -129,31 +143,38 @@ def instrument(order: Order, original: bytes) -> Instrumented:
     """
     recovered, scheme = order.recovered, registry.definition(order.setting.mode)
     program = recovered.program
+    _refuse_position_independence(program)
     _refuse_writable_code(program)
-    codes, plans = _codes(order)
+    codes, plans = _codes(order, progress)
+    progress(Progress(Phase.COPYING))
     shown = order.discoveries.indirect_targets
-    copies = copy_routines(recovered, order.contexts, codes, foreseen=order.foreseen, shown=shown)
+    calls = order.calls or CallPlaces(recovered, order.contexts)
+    copies = copy_routines(
+        recovered, order.contexts, codes, calls, foreseen=order.foreseen, shown=shown
+    )
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = replace(
         _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)
     )
     regions = program_memory(plans).regions
 
-    def items(head: bytes) -> list[Item]:
-        more = [
-            *start_items(program.machine, memory),
-            *dump_items(program.machine, memory, head),
-            *signal_items(program.machine, memory),
-            *refusal_items(program.machine),
-        ]
-        return program_items(recovered, copies, more, scheme.code().routines)
-
+    progress(Progress(Phase.LINKING))
+    front = program_items(recovered, copies, scheme.code().routines)
+    front += start_items(program.machine, memory)
+    behind = (*signal_items(program.machine, memory), *refusal_items(program.machine))
     left = tuple(number for number in plans if number in copies.left)
-    base = _room(program, items, _header(order, plans, regions, CopyMap(), left)) + HEADER_ROOM
-    # nothing lies behind the header: the copies are where they are, whatever it says
-    before = place_program(copies, items(b""), base)
-    head = _header(order, plans, regions, _copy_map(before), left)
-    rewritten = place_program(copies, items(head), base)
+
+    def end(copied: CopyMap) -> tuple[bytes, list[Item]]:
+        """Return the header and what writes it, given where the calls are that it names."""
+        head = _header(order, plans, regions, copied, left)
+        return head, [*dump_items(program.machine, memory, head), *behind]
+
+    _, without = end(CopyMap())
+    base = _room(program, front, size_of(without)) + HEADER_ROOM
+    labels = assign_labels(front, base)
+    head, last = end(_copy_map(labels))
+    labels |= assign_labels(last, base + size_of(front))
+    rewritten = place_program(copies, [*front, *last], base, labels, program.entry)
     file = extend(
         original,
         program,
@@ -168,6 +189,17 @@ def instrument(order: Order, original: bytes) -> Instrumented:
         (recovered.routines[number].name, reason) for number, reason in sorted(copies.left.items())
     )
     return Instrumented(file, copies, codes, kept, memory, head, rewritten, names)
+
+
+def _refuse_position_independence(program: Program) -> None:
+    """Refuse programs of which only the kernel decides where they are.
+
+    Copies have old addresses as constants, where code reads the program counter, for example.
+    """
+    if program.load_bias:
+        raise RewritingError(
+            f"{program.path}: is position-independent: link it for one address (-no-pie)"
+        )
 
 
 def _refuse_writable_code(program: Program) -> None:
@@ -220,19 +252,17 @@ def _needs_words(plan: PlacedPlan) -> bool:
     return plan.layout.words != max(plan.plan.registers - STACK_REGISTERS, 0)
 
 
-def _copy_map(rewritten: Rewritten) -> CopyMap:
+def _copy_map(labels: Mapping[str, int]) -> CopyMap:
     """Return where each call of a copy was."""
-    calls = (label.split(".") for label in rewritten.labels if _CALL in label)
-    return CopyMap(
-        {rewritten.labels[f"{routine}.call.{old}"]: int(old, 16) for routine, _, old in calls}
-    )
+    calls = ((address, name.rpartition(_CALL)) for name, address in labels.items())
+    return CopyMap({address: int(old, 16) for address, (_, call, old) in calls if call})
 
 
-def _room(program: Program, items: Callable[[bytes], list[Item]], head: bytes) -> int:
-    """Return where the segment goes, whose header still lacks where calls are."""
-    without = items(head)
-    calls = sum(isinstance(item, Label) and _CALL in item.name for item in without)
-    room = find_room(program, HEADER_ROOM + size_of(without) + _CALL_ENTRY * (calls + 1))
+def _room(program: Program, front: Sequence[Item], rest: int) -> int:
+    """Return where the segment goes; `rest`: bytes behind `front`, without where calls are."""
+    calls = sum(isinstance(item, Label) and _CALL in item.name for item in front)
+    size = size_of(front) + rest + _CALL_ENTRY * (calls + 1)
+    room = find_room(program, HEADER_ROOM + size)
     if room is None:
         raise RewritingError(
             f"{program.path}: its code is too large for copies of its routines to be in reach: "
@@ -241,13 +271,16 @@ def _room(program: Program, items: Callable[[bytes], list[Item]], head: bytes) -
     return room
 
 
-def _codes(order: Order) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:
+def _codes(order: Order, progress: Watch) -> tuple[dict[int, RoutineCode], dict[int, PlacedPlan]]:
     """Generate the code of all routines that are planned."""
     scheme = registry.definition(order.setting.mode)
     pricer = Pricer(registry.generators(scheme.mode), scheme.registers(order.setting.options))
     codes: dict[int, RoutineCode] = {}
     plans: dict[int, PlacedPlan] = {}
-    for number in dict.fromkeys((*order.first, *range(len(order.recovered.routines)))):
+    total = len(order.recovered.routines)
+    for number in dict.fromkeys((*order.first, *range(total))):
+        if len(codes) % _TOLD == 0:
+            progress(Progress(Phase.GENERATING, done=len(codes), total=total))
         plan = order.plan(number)
         if plan is None:
             continue

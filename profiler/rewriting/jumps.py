@@ -183,7 +183,8 @@ class Jumps:
         if moved is None:
             return None
         others = [r for r in own if r is not moved and r is not R.G0]
-        free = self._free(each.block, behind | mask(*own))
+        # the second register is read before the free one is written, and may be it
+        free = self._free(each.block, behind | mask(moved))
         return None if free is None else _Registers(moved, next(iter(others), None), offset, free)
 
     def _live_behind(self, each: _Jump) -> int:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from profiler.code.layout import (
     ARRAYS_BASE,
@@ -32,14 +33,17 @@ from profiler.rewriting.counter_file import CounterFile, Region, RegionKind
 from profiler.rewriting.tables import table_counts
 from profiler.schemes.definition import SchemeDefinition
 from profiler.schemes.tracing.flush import POSITION, TRACE_END
-from profiler.session.counters import WRAP
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import SchemeRun
+
+if TYPE_CHECKING:
+    from profiler.session.observation import Observation
+    from profiler.session.scheme_runs import SchemeRun
 
 TRACE_POSITION = TRACE_END + POSITION
 """Where the position of the trace buffer is (`schemes.tracing.flush`)."""
 PAGE = 1 << 13
 """Bytes of a page: SPARC's 8 KiB."""
+WRAP = 1 << 8 * COUNTER_SIZE
+"""What counters count modulo."""
 _SHOWN = 3
 
 ReadMemory = Callable[[int, int], bytes]

@@ -126,7 +126,7 @@ def find_base(label: str) -> list[Item]:
 
 def words(label: str, values: Iterable[int]) -> list[Item]:
     """Return data: words, with a label."""
-    return [Label(label), *(Instruction(f".word {v:#010x}", v) for v in values)]
+    return [Label(label), *map(asm.data_word, values)]
 
 
 def text(label: str, data: bytes) -> list[Item]:

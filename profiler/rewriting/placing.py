@@ -91,7 +91,9 @@ class SchemeCode:
 
     def at(self, block: int, address: int) -> list[Item]:
         """Return the code that belongs before an instruction of a block."""
-        pieces = self._emission.at.get(address, ())
+        pieces = self._emission.at.get(address)
+        if pieces is None:
+            return []
         return self._named([p for p in pieces if p.snippet.block in (block, None)])
 
     def of_stub(self, stub: Stub) -> list[Item]:

@@ -8,8 +8,8 @@ dump code. Of the old code, one word changes at each place that can be reached b
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from dataclasses import dataclass
+from functools import cached_property
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts
@@ -22,10 +22,8 @@ from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import copy_routine
 from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.jumps import TABLE_ALIGNMENT
-from profiler.rewriting.transfers import jump
-from simulator.isa import assembler as asm
-from simulator.isa.assembler import Fixup, Instruction
-from simulator.isa.assembly import Assembly, Item, Label, assemble, link
+from simulator.isa.assembler import Instruction, data_word
+from simulator.isa.assembly import Item
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
 ALIGNMENT = 1024
@@ -58,32 +56,11 @@ class Copies:
         }
 
 
-@dataclass(frozen=True)
-class Rewritten:
-    """The new segment's code, and the words of the old code that change.
-
-    Attributes
-    ----------
-    base
-        Where the code begins.
-    code
-        Its words, big-endian.
-    labels
-        What is where in it.
-    patches
-        Old address -> new word.
-    """
-
-    base: int
-    code: bytes
-    labels: Mapping[str, int] = field(repr=False)
-    patches: Mapping[int, int] = field(repr=False)
-
-
 def copy_routines(
     recovered: RecoveredProgram,
     contexts: ProgramContexts,
     codes: Mapping[int, RoutineCode],
+    calls: CallPlaces,
     *,
     foreseen: bool = True,
     shown: Iterable[tuple[int, int]] = (),
@@ -100,36 +77,29 @@ def copy_routines(
     if not foreseen:
         unforeseen, unsure = _unforeseen(recovered, contexts, shown)
         left |= unforeseen
-    calls = CallPlaces(recovered)
-    emissions = {
-        number: emit(recovered.routines[number], contexts.of(number), code)
-        for number, code in codes.items()
-        if number not in left
-    }
-    while True:
-        entries = _entry_labels(recovered, left)
-        old = OldProgram(
-            recovered.code,
-            calls,
-            recovered.call_aliases,
-            recovered.no_return_calls,
-            partial(_label_of, entries),
-            unsure,
-            _span(recovered),
-        )
-        copies: dict[int, RoutineCopy] = {}
-        before = len(left)
-        for number, cfg in enumerate(recovered.routines):
-            if number in left:
-                continue
-            try:
-                emission = emissions.get(number, _NOTHING)
-                copies[number] = copy_routine(number, cfg, contexts.of(number), emission, old)
-            except NotRewritableError as reason:
-                left[number] = str(reason)
-        left |= _clashing(recovered, copies, left)
-        if len(left) == before:
-            return Copies(copies, left)
+    old = OldProgram(
+        recovered.code,
+        calls,
+        recovered.call_aliases,
+        recovered.no_return_calls,
+        entry_label,
+        unsure,
+        _span(recovered),
+    )
+    copies: dict[int, RoutineCopy] = {}
+    for number, cfg in enumerate(recovered.routines):
+        if number in left:
+            continue
+        context, code = contexts.of(number), codes.get(number)
+        emission = _NOTHING if code is None else emit(cfg, context, code)
+        try:
+            copies[number] = copy_routine(number, cfg, context, emission, old)
+        except NotRewritableError as reason:
+            left[number] = str(reason)
+    while clashing := _clashing(recovered, copies, left):
+        left |= clashing
+        copies = {number: copy for number, copy in copies.items() if number not in left}
+    return Copies(copies, left)
 
 
 def _span(recovered: RecoveredProgram) -> tuple[int, int]:
@@ -184,20 +154,9 @@ def _unforeseen(
     return left, unsure
 
 
-def _label_of(entries: Mapping[int, str], address: int) -> str:
-    """Return the label of a copy that is entered by an old address, else that of the old code."""
-    return entries.get(address, f"old.{address:x}")
-
-
-def _entry_labels(recovered: RecoveredProgram, left: Mapping[int, str]) -> dict[int, str]:
-    """Return the labels of the ways into all copies, by old address."""
-    starts = (
-        cfg.blocks[cfg.edges[edge].target].start
-        for number, cfg in enumerate(recovered.routines)
-        if number not in left
-        for edge in cfg.out_edges[cfg.entry]
-    )
-    return {start: f"entry.{start:x}" for start in starts}
+def entry_label(address: int) -> str:
+    """Return the name of what is entered at an old address (`Places`)."""
+    return f"entry.{address:x}"
 
 
 def _clashing(
@@ -220,33 +179,26 @@ def _clashing(
 
 
 def program_items(
-    recovered: RecoveredProgram,
-    copies: Copies,
-    more: Sequence[Item],
-    routines: Sequence[Routines] = (),
+    recovered: RecoveredProgram, copies: Copies, routines: Sequence[Routines] = ()
 ) -> list[Item]:
-    """Return all code of the new segment, which must begin at a multiple of `ALIGNMENT`.
+    """Return the code of the new segment, which must begin at a multiple of `ALIGNMENT`.
+
+    Start and dump code may follow it; `simprof.entry` is the copy of the program's entry.
 
     Parameters
     ----------
-    more
-        Start and dump code; `simprof.entry` in it becomes the copy of the program's entry.
     routines
         The scheme's run-time routines.
     """
     machine = recovered.program.machine
     items = list(restore_routine())
-    items += [Instruction(".word 0", 0)] * ((-size_of(items) % ALIGNMENT) >> 2)
+    items += [data_word(0)] * ((-size_of(items) % ALIGNMENT) >> 2)
     for routine in (*ROUTINES, *routines):
         items += routine(machine)
     for copy in copies.routines.values():
         items += copy.items
     items += _aligned(items, [t for copy in copies.routines.values() for t in copy.tables])
-    items += more
-    names = {f"entry.{address:x}": label for address, label in copies.entries.items()}
-    entry = recovered.program.entry
-    names["simprof.entry"] = copies.entries.get(entry, f"old.{entry:x}")
-    return [_renamed(item, names) for item in items]
+    return items
 
 
 def _aligned(before: Sequence[Item], tables: Sequence[Sequence[Item]]) -> list[Item]:
@@ -255,48 +207,12 @@ def _aligned(before: Sequence[Item], tables: Sequence[Sequence[Item]]) -> list[I
     position = size_of(before)
     for table in tables:
         gap = -position % TABLE_ALIGNMENT
-        items += [Instruction(".word 0", 0)] * (gap >> 2)
+        items += [data_word(0)] * (gap >> 2)
         items += table
         position += gap + size_of(table)
     return items
 
 
-def place_program(copies: Copies, items: Sequence[Item], base: int) -> Rewritten:
-    """Put everything at its address, `base` and up.
-
-    Raises
-    ------
-    AssemblyError
-        Something is out of reach.
-    """
-    linked = assemble(items, base, {f"old.{address:x}": address for address in _old(items)})
-    return Rewritten(base, linked.code, linked.labels, _patches(copies, linked))
-
-
-def size_of(items: Sequence[Item]) -> int:
+def size_of(items: Iterable[Item]) -> int:
     """Return the bytes that items take."""
     return 4 * sum(isinstance(item, Instruction) for item in items)
-
-
-def _old(items: Sequence[Item]) -> set[int]:
-    symbols = {i.fixup.symbol for i in items if isinstance(i, Instruction) and i.fixup is not None}
-    return {int(symbol[4:], 16) for symbol in symbols if symbol.startswith("old.")}
-
-
-def _renamed(item: Item, names: Mapping[str, str]) -> Item:
-    if isinstance(item, Label) or item.fixup is None or item.fixup.symbol not in names:
-        return item
-    return Instruction(item.text, item.word, Fixup(item.fixup.kind, names[item.fixup.symbol]))
-
-
-def _patches(copies: Copies, linked: Assembly) -> dict[int, int]:
-    """Return the words of the old code that change."""
-    patches: dict[int, int] = {}
-    for copy in copies.routines.values():
-        for address, label in copy.redirects.items():
-            patches[address] = link(jump(label), address, linked.labels).word
-        for site, target in copy.kept_calls.items():
-            if target is not None and target in copies.entries:
-                call = asm.call(copies.entries[target])
-                patches[site] = link(call, site, linked.labels).word
-    return patches

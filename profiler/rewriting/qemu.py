@@ -138,7 +138,7 @@ def run(
             *options,
             "-0",
             name,
-            _path_like(file, name, directory),
+            path_like(file, name, directory),
             *arguments,
         ]
         process = subprocess.Popen(
@@ -169,7 +169,7 @@ def _emulator(machine: MachineKind) -> Path:
     return Path(found).absolute()
 
 
-def _path_like(file: Path, name: bytes, directory: Path) -> bytes:
+def path_like(file: Path, name: bytes, directory: Path) -> bytes:
     """Return a path of `file` as long as `name`, or longer by a multiple of `STRING_ALIGNMENT`.
 
     That is `name` itself where it is such a path, seen from `directory`.

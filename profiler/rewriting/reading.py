@@ -20,7 +20,7 @@ from pathlib import Path
 
 from profiler.code.context import ProgramContexts
 from profiler.code.layout import CounterSpace
-from profiler.graphs.flow import block_counts
+from profiler.graphs.flow import FlowError, block_counts
 from profiler.graphs.loops import depth_first
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.profile import Measurement
@@ -80,14 +80,22 @@ def read_profile(file: CounterFile, program: Path | None = None) -> Measurement:
         for number, early in stacks.ends(frames).items():
             ends.setdefault(number, Counter()).update(early)
     read = _Read({}, {})
-    for number, code in codes.items():
-        memory, early = read_counters(code, file.read), ends.get(number, Counter())
-        if memory.paths or any(memory.events) or early:
-            counters, edges = _read_routine(scheme, recipe, number, plans[number], memory, early)
-            segments = tuple(UnfinishedSegment(block, 0, 0, n) for block, n in early.items())
-            read.events[number] = RoutineEvents(plans[number].cfg, edges, segments)
-            read.counters[number] = counters
-    return _measured(recipe, recovered, contexts, plans, read, file.ends)
+    try:
+        for number, code in codes.items():
+            memory, early = read_counters(code, file.read), ends.get(number, Counter())
+            if memory.paths or any(memory.events) or early:
+                plan = plans[number]
+                counters, edges = _read_routine(scheme, recipe, number, plan, memory, early)
+                segments = tuple(UnfinishedSegment(block, 0, 0, n) for block, n in early.items())
+                read.events[number] = RoutineEvents(plan.cfg, edges, segments)
+                read.counters[number] = counters
+        return _measured(recipe, recovered, contexts, plans, read, file.ends)
+    except FlowError as error:
+        what, _, _ = str(error).partition(";")
+        raise UsageError(
+            f"{file.name}: {what}: the file is damaged, or the program left routines by longjmp or "
+            "an exception, which its counters do not tell: use `simprof run`"
+        ) from None
 
 
 @dataclass(frozen=True)

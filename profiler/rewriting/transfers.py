@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Fixup, FixupKind, Instruction, Register
 from simulator.isa.decode import TransferKind
@@ -14,12 +16,44 @@ _FIELDS = {
 }
 _SHORT = (FixupKind.DISP19, FixupKind.DISP16)
 _ANNUL = 1 << 29
+ARITHMETIC = 2
+"""The highest two bits of arithmetic, `save` and `rd`."""
 _READ_PC = 5  # the state register that `rd %pc` names
+
+
+@dataclass(frozen=True)
+class ThunkCall:
+    """A call of a thunk with the constant before it.
+
+    Attributes
+    ----------
+    address
+        Where the old call is; the constant is made before it and in its delay slot.
+    register
+        What the thunk adds the return address to.
+    distance
+        What it adds, from the old call.
+    """
+
+    address: int
+    register: Register
+    distance: int
+
+    def words(self, new: int) -> tuple[int, int]:
+        """Return the constant's two instructions for a call at `new`."""
+        distance = self.distance + self.address - new
+        low = distance & 0x3FF
+        if distance >= 0:
+            second = asm.arithmetic("add", self.register, low, self.register)
+            return asm.sethi(distance, self.register).word, second.word
+        first = asm.sethi(~distance & 0xFFFFFFFF, self.register)
+        second = asm.arithmetic("xor", self.register, low - 0x400, self.register)
+        return first.word, second.word
 
 
 def raw(word: int) -> Instruction:
     """Return a word of the program as it stands."""
-    return Instruction(f".word {word:#010x}", word)
+    return asm.data_word(word)
 
 
 def displacement_kind(word: int) -> FixupKind:

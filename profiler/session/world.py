@@ -63,6 +63,7 @@ class World:
             observer=observer,
             on_late_code=on_late_code,
             argv0=guest.argv0,
+            file_name=guest.file_name,
             windows=WINDOWS,
             strict=guest.strict,
         )

@@ -9,9 +9,11 @@ Formats are those of The SPARC Architecture Manual, Version 9, appendix A; V8 is
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum, IntEnum
+from functools import lru_cache
+from typing import TypeVar, cast
 
 from simulator.errors import SimulatorError
 
@@ -61,7 +63,10 @@ class Register(IntEnum):
     @property
     def text(self) -> str:
         """Assembler name, such as `%l3`."""
-        return f"%{self.name.lower()}"
+        return _NAMES[self]
+
+
+_NAMES = tuple(f"%{register.name.lower()}" for register in Register)
 
 
 Operand = Register | int
@@ -141,6 +146,20 @@ class Instruction:
         return self.word >> 30 == 0 and self.is_transfer and bool(self.word >> 29 & 1)
 
 
+Make = TypeVar("Make", bound=Callable[..., Instruction])
+
+
+def _remembered(make: Make) -> Make:
+    """Return `make`, whose instructions are made once: a program's code has few different ones."""
+    return cast("Make", lru_cache(maxsize=1 << 16, typed=True)(make))
+
+
+@_remembered
+def data_word(value: int) -> Instruction:
+    """Return a word as it stands: an instruction known by its code only, or data."""
+    return Instruction(f".word {value:#010x}", value)
+
+
 def fits_simm13(value: int) -> bool:
     """Whether `value` fits the signed 13-bit immediate field."""
     return -4096 <= value <= 4095
@@ -174,12 +193,14 @@ def _format3(op: int, rd: int, op3: int, rs1: int, low: int) -> int:
     return op << 30 | rd << 25 | op3 << 19 | rs1 << 14 | low
 
 
+@_remembered
 def arithmetic(mnemonic: str, rs1: Register, operand: Operand, rd: Register) -> Instruction:
     """`mnemonic rs1, operand, rd` for every mnemonic of `ARITHMETIC`."""
     word = _format3(2, rd, ARITHMETIC[mnemonic], rs1, _source2(operand))
     return Instruction(f"{mnemonic} {rs1.text}, {_text(operand)}, {rd.text}", word)
 
 
+@_remembered
 def shift(mnemonic: str, rs1: Register, amount: Operand, rd: Register) -> Instruction:
     """`mnemonic rs1, amount, rd` for every mnemonic of `SHIFTS`."""
     op3, extended = SHIFTS[mnemonic]
@@ -193,18 +214,21 @@ def shift(mnemonic: str, rs1: Register, amount: Operand, rd: Register) -> Instru
     return Instruction(f"{mnemonic} {rs1.text}, {_text(amount)}, {rd.text}", word)
 
 
+@_remembered
 def load(mnemonic: str, base: Register, offset: Operand, rd: Register) -> Instruction:
     """`mnemonic [base + offset], rd` for every mnemonic of `LOADS`."""
     word = _format3(3, rd, LOADS[mnemonic], base, _offset(offset))
     return Instruction(f"{mnemonic} [{_address_text(base, offset)}], {rd.text}", word)
 
 
+@_remembered
 def store(mnemonic: str, rd: Register, base: Register, offset: Operand) -> Instruction:
     """`mnemonic rd, [base + offset]` for every mnemonic of `STORES`."""
     word = _format3(3, rd, STORES[mnemonic], base, _offset(offset))
     return Instruction(f"{mnemonic} {rd.text}, [{_address_text(base, offset)}]", word)
 
 
+@_remembered
 def sethi(value: int, rd: Register) -> Instruction:
     """Set bits 31..10 of `rd` to those of `value`, all others to 0."""
     field = (value & MASK32) >> 10
@@ -225,17 +249,20 @@ def or_symbol(rs1: Register, symbol: str, rd: Register) -> Instruction:
     return Instruction(text, word, Fixup(FixupKind.LO10, symbol))
 
 
+@_remembered
 def nop() -> Instruction:
     """`nop`."""
     return Instruction("nop", 0x01000000)
 
 
+@_remembered
 def mov(operand: Operand, rd: Register) -> Instruction:
     """`mov operand, rd` (`or %g0, operand, rd`)."""
     instruction = arithmetic("or", Register.G0, operand, rd)
     return replace(instruction, text=f"mov {_text(operand)}, {rd.text}")
 
 
+@_remembered
 def cmp(rs1: Register, operand: Operand) -> Instruction:
     """`cmp rs1, operand` (`subcc rs1, operand, %g0`)."""
     instruction = arithmetic("subcc", rs1, operand, Register.G0)
@@ -323,12 +350,14 @@ def _small_immediate(operand: Operand, bits: int) -> int:
     return 1 << 13 | operand & (1 << bits) - 1
 
 
+@_remembered
 def read_state(state: str, rd: Register) -> Instruction:
     """`rd state, rd`; `state` is one of `STATE_REGISTERS`."""
     word = _format3(2, rd, 0x28, STATE_REGISTERS[state], 0)
     return Instruction(f"rd {state}, {rd.text}", word)
 
 
+@_remembered
 def write_state(rs1: Register, operand: Operand, state: str) -> Instruction:
     """`wr rs1, operand, state`: the register gets rs1 *xor* operand."""
     word = _format3(2, STATE_REGISTERS[state], 0x30, rs1, _source2(operand))

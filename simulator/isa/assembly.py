@@ -6,6 +6,8 @@
 
 from __future__ import annotations
 
+import sys
+from array import array
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -64,13 +66,21 @@ def link(instruction: Instruction, address: int, symbols: Mapping[str, int]) -> 
     AssemblyError
         The symbol is unknown, or out of the branch's reach.
     """
+    if instruction.fixup is None:
+        return instruction
+    return replace(instruction, word=linked_word(instruction, address, symbols), fixup=None)
+
+
+def linked_word(instruction: Instruction, address: int, symbols: Mapping[str, int]) -> int:
+    """Return the word of `instruction` at `address`; raises what `link` does."""
     fixup = instruction.fixup
     if fixup is None:
-        return instruction
-    if fixup.symbol not in symbols:
-        raise AssemblyError(f"`{instruction.text}` names an unknown symbol")
-    value = symbols[fixup.symbol]
-    return replace(instruction, word=instruction.word | _field(fixup, value, address), fixup=None)
+        return instruction.word
+    try:
+        value = symbols[fixup.symbol]
+    except KeyError:
+        raise AssemblyError(f"`{instruction.text}` names an unknown symbol") from None
+    return instruction.word | _field(fixup, value, address)
 
 
 def _field(fixup: Fixup, value: int, address: int) -> int:
@@ -111,3 +121,25 @@ def assemble(
     plain = [item for item in items if isinstance(item, Instruction)]
     linked = (link(item, base + 4 * k, known) for k, item in enumerate(plain))
     return Assembly(base, tuple(linked), labels)
+
+
+def linked_code(items: Iterable[Item], base: int, symbols: Mapping[str, int]) -> bytes:
+    """Return the words of `items` at `base`, big-endian, without their texts.
+
+    Parameters
+    ----------
+    symbols
+        Addresses of all names, the labels among `items` included (`assign_labels`).
+
+    Raises
+    ------
+    AssemblyError
+        A symbol is unknown, or out of a branch's reach.
+    """
+    words = array("I")
+    for item in items:
+        if isinstance(item, Instruction):
+            words.append(linked_word(item, base + 4 * len(words), symbols))
+    if sys.byteorder == "little":
+        words.byteswap()
+    return words.tobytes()

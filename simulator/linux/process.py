@@ -109,6 +109,7 @@ def start_process(
     arguments: Sequence[bytes],
     environment: Sequence[bytes],
     seed: int = 0,
+    file_name: bytes | None = None,
 ) -> StartState:
     """Load `program` into empty memory and build its stack.
 
@@ -126,6 +127,8 @@ def start_process(
         `NAME=value` strings, in the order in which the program sees them.
     seed
         Of AT_RANDOM's 16 bytes.
+    file_name
+        What AT_EXECFN says; the program's name for itself by default.
 
     Raises
     ------
@@ -146,7 +149,8 @@ def start_process(
         raise ProgramFileError(
             f"{program.path}: does not fit into memory ({error}); raise the memory limit"
         ) from None
-    pointer = _build_stack(program, memory, stack, arguments, environment, seed)
+    texts = _Texts(arguments, environment, file_name)
+    pointer = _build_stack(program, memory, stack, texts, seed)
     return StartState(program.entry, pointer, stack)
 
 
@@ -205,17 +209,27 @@ def _place_stack(memory: Memory, stack: StackPlace) -> StackPlace:
     return StackPlace(base + guard + stack.size, stack.size)
 
 
+@dataclass(frozen=True)
+class _Texts:
+    """What the program finds at the top of its stack (`start_process`)."""
+
+    arguments: Sequence[bytes]
+    environment: Sequence[bytes]
+    file_name: bytes | None
+
+
 def _build_stack(
     program: Program,
     memory: Memory,
     stack: StackPlace,
-    arguments: Sequence[bytes],
-    environment: Sequence[bytes],
+    texts: _Texts,
     seed: int,
 ) -> int:
     word = 8 if program.is64 else 4
     position = stack.top - _TOP_PADDING
-    name = arguments[0] if arguments else os.fsencode(program.path)
+    arguments, environment, name = texts.arguments, texts.environment, texts.file_name
+    if name is None:
+        name = arguments[0] if arguments else os.fsencode(program.path)
     strings = (*arguments, *environment, name)
     size = sum(len(text) + 1 for text in strings)
     if size > min(_MAX_STRINGS, stack.size // 4):

@@ -106,6 +106,8 @@ class Machine:
         Sees the blocks; without one they are only counted.
     argv0
         The program's name as it sees it; its path by default.
+    file_name
+        Its file's name as the auxiliary vector has it; `argv0` by default.
     seed
         Of the program's randomness.
     windows
@@ -126,6 +128,7 @@ class Machine:
         limits: Limits | None = None,
         observer: Observer | None = None,
         argv0: bytes | None = None,
+        file_name: bytes | None = None,
         seed: int = 0,
         windows: int = 32,
         on_late_code: Callable[[], None] | None = None,
@@ -154,7 +157,7 @@ class Machine:
         self._connect()
         name = os.fsencode(program.path) if argv0 is None else argv0
         command = (name, *arguments)
-        start = self._start(command, environment, seed)
+        start = self._start(command, environment, seed, file_name)
         self.calls: SystemCallHandler = SystemCalls(
             self,
             host,
@@ -189,7 +192,11 @@ class Machine:
         self.cpu.map(region.base, region.size, region.host)
 
     def _start(
-        self, command: Sequence[bytes], environment: Sequence[bytes], seed: int
+        self,
+        command: Sequence[bytes],
+        environment: Sequence[bytes],
+        seed: int,
+        file_name: bytes | None,
     ) -> StartState:
         layout = self._space.layout
         size = min(self.limits.stack, layout.stack_size, self._space.limit // 4)
@@ -200,6 +207,7 @@ class Machine:
             arguments=command,
             environment=environment,
             seed=seed,
+            file_name=file_name,
         )
 
     # -- running

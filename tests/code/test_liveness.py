@@ -164,6 +164,24 @@ def test_parts_of_a_routine_hand_over_any_register(is_called: bool, is_named: bo
     assert bool(analysis.liveness.live_on_edge(leaving) & mask(R.G4)) is not is_called
 
 
+def test_routines_that_tail_call_each_other_hand_over_what_one_of_them_reads() -> None:
+    """What either reads beyond the convention, the other must keep; nothing else."""
+    routines: dict[str, Sequence[Item]] = {
+        "_start": code(asm.branch("a", "even"), asm.nop()),
+        "even": code(asm.mov(R.O0, R.O1), asm.branch("a", "odd"), asm.mov(1, R.G1)),
+        "odd": code(
+            asm.cmp(R.O0, R.G4), asm.branch("e", "even"), asm.mov(2, R.G1),
+            asm.retl(), asm.mov(3, R.G1),
+        ),
+    }  # fmt: skip
+    program = Assembled(routines)
+    for name in ("_start", "even", "odd"):
+        analysis = program.context(name).analysis
+        assert analysis is not None
+        live = analysis.liveness.live_on_edge(edge_of(program.cfg(name), EdgeKind.EXIT))
+        assert live & mask(R.G1, R.G2, R.G3, R.G4) == mask(R.G4)
+
+
 def test_tail_call_needs_arguments() -> None:
     save = asm.arithmetic("save", R.SP, -176, R.SP)
     caller = code(save, asm.mov(1, R.I0), asm.branch("a", "leaf"), asm.restore())

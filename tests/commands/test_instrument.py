@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import stat
 import subprocess
 from collections.abc import Callable
@@ -213,6 +214,57 @@ def test_a_dynamically_linked_program(compile_c: Compile, tmp_path: Path, capfd:
     path = compile_c("int main(void) { return 0; }", static=False)
     line = refused(capfd, tmp_path, path, "--mode", "pp", "-o", tmp_path / "out")
     assert line == f'{path}: is dynamically linked; link with "-static"'
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_a_position_independent_program(
+    compile_c: Compile, tmp_path: Path, capfd: CAPTURE, width: str
+) -> None:
+    """Copies have old addresses as constants."""
+    flags = ("-O1", "-nostdlib", "-ffreestanding", "-w", "-pie", "-Wl,--no-dynamic-linker")
+    path = compile_c(program(1), flags, width, static=False)
+    line = refused(capfd, tmp_path, path, "--mode", "pp", "-o", tmp_path / "out")
+    assert line == f"{path}: is position-independent: link it for one address (-no-pie)"
+
+
+@pytest.mark.toolchain
+def test_an_object_file(compile_c: Compile, tmp_path: Path, capfd: CAPTURE) -> None:
+    path = compile_c("int main(void) { return 0; }", ("-c",), static=False)
+    line = refused(capfd, tmp_path, path, "--mode", "pp", "-o", tmp_path / "out")
+    assert line == f'{path}: is a relocatable object; link it ("gcc -static")'
+
+
+def test_a_program_of_another_machine(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> None:
+    data = bytearray(fixture_elf("loops").read_bytes())
+    data[18:20] = (62).to_bytes(2, "big")  # e_machine: x86-64
+    path = tmp_path / "other"
+    path.write_bytes(data)
+    line = refused(capfd, tmp_path, path, "--mode", "pp", "-o", tmp_path / "out")
+    assert line == f"{path}: is a program for x86-64, not SPARC; build it for SPARC"
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_a_damaged_program(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, seed: int) -> None:
+    """It is refused with one line, and no file, or instrumented as what it is now."""
+    rng = random.Random(seed)
+    data = bytearray(fixture_elf("loops", WIDTHS[seed % len(WIDTHS)]).read_bytes())
+    if seed % 4 == 0:
+        del data[rng.randrange(len(data)) :]
+    for _ in range(rng.choice([1, 3, 30])):
+        place = rng.randrange(min(len(data), 0x200) if seed % 4 == 1 else len(data))
+        data[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
+    path, made = tmp_path / "damaged", tmp_path / "made"
+    path.write_bytes(data)
+    status = cli.run(["instrument", str(path), "--mode", "naive", "-o", str(made)])
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "Traceback" not in err
+    assert made.is_file() == (status == 0)
+    if status:
+        assert status == 125
+        assert len(err.splitlines()) == 1
+    assert {each.name for each in tmp_path.iterdir()} <= {"damaged", "made"}
 
 
 def test_what_is_no_program(tmp_path: Path, capfd: CAPTURE) -> None:

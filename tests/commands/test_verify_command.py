@@ -14,6 +14,7 @@ from profiler.commands import compare, verify
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.system_calls import Ending
 from simulator.binary.program import MachineKind
+from simulator.isa import assembler as asm
 from tests.rewriting.test_wrong_on_purpose import STATUS, Wrong, flags_destroyed, items
 from tests.support.tiny_programs import program_file
 
@@ -29,6 +30,7 @@ FIELDS = [
     "counters_equal",
     "routines_left",
     "differences",
+    "not_compared",
 ]
 
 
@@ -144,3 +146,23 @@ def test_what_is_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> N
 def test_ways_are_named_once() -> None:
     assert verify.ways("qemu, emulator,qemu") == ("qemu", "emulator")
     assert verify.ways(("emulator",)) == ("emulator",)
+
+
+def test_what_cannot_be_compared_is_said_and_is_status_125(tmp_path: Path, capfd: CAPTURE) -> None:
+    """A program that is killed writes no counters, and nothing else speaks against it."""
+    getpid, kill, sigkill = 20, 37, 9
+    trap = asm.trap_always(0x6D)
+    code = (asm.mov(getpid, asm.Register.G1), trap, asm.mov(sigkill, asm.Register.O1))
+    path = tmp_path / "program"
+    killed = [*code, asm.mov(kill, asm.Register.G1), trap, asm.nop()]
+    path.write_bytes(program_file(MachineKind.SPARCV9, killed))
+    answer, err = verified(capfd, path, "--modes", "pp,naive", "--on", "emulator", status=125)
+    for mode in answer["modes"].values():
+        assert (mode["differences"], mode["counters_equal"]) == ([], None)
+        (line,) = mode["not_compared"]
+        assert line == "the counters: none were written, as the program ended by a signal"
+    assert answer["passed"] is True
+    assert "as predicted, as far as it was compared" in err
+    assert f"pp: not compared: {line}" in err
+    last = f"simprof: {path}: nothing differs, but not all was compared under pp, naive"
+    assert err.splitlines()[-1] == last

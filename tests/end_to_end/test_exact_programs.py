@@ -74,7 +74,14 @@ ENDINGS = [
 LONG = [
     *(
         build(f"{source} {width} {level} {extra}")
-        for source in ("switching.c", "calling.c", "arithmetic.c", "numbers.f90", "jumping.c +sp")
+        for source in (
+            "switching.c",
+            "calling.c",
+            "arithmetic.c",
+            "numbers.f90",
+            "jumping.c +sp",
+            "leaving.c +sp",
+        )
         for width in ("v9", "v8plus")
         for level, extra in (
             ("-O0", "-s"),
@@ -86,7 +93,7 @@ LONG = [
     ),
     *(
         build(f"{source} {width} {level} +sp")
-        for source in ("exceptions.cc", "library.cc", "unwinding.cc")
+        for source in ("exceptions.cc", "library.cc", "unwinding.cc", "throwing.cc")
         for width in ("v9", "v8plus")
         for level in ("-O0", "-O2", "-Os -s")
     ),

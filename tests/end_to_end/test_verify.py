@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from profiler.request.request import SchemeOptions, TableChoice, Weights
-from profiler.rewriting.verify import EMULATOR
+from profiler.rewriting.verification import EMULATOR
 from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
@@ -154,6 +154,8 @@ def test_more_random_programs_are_as_predicted(
     [
         ("exceptions.cc", "v9", ("-O2",)),
         ("exceptions.cc", "v8plus", ("-O2",)),
+        ("jumping.c", "v9", ("-O2",)),
+        ("leaving.c", "v9", ("-O2",)),
         ("unwinding.cc", "v9", ("-O0",)),
         ("unwinding.cc", "v8plus", ("-O2",)),
     ],

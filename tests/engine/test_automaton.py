@@ -124,6 +124,30 @@ def test_an_annulled_slot_runs_on_the_taken_edge_only(
     assert player.automaton.counts.attributed_instructions() == sum(count for _, count in events)
 
 
+@pytest.mark.parametrize("faults", [False, True])
+def test_an_annulled_slot_is_entered_when_it_has_executed(faults: bool) -> None:
+    player = EventPlayer({"main": ANNULLED})
+    player.play(("main", 2), ("main+2", 1))
+    player.automaton.finish(exited=False, fault_pc=player.address("main+2") if faults else None)
+    entered = {} if faults else {"main>main+2s": 1}
+    assert player.crossed() == {"ENTRY>main": 1, **entered}
+    assert player.early() == {"main" if faults else "main+2": 1}
+    assert player.automaton.counts.attributed_instructions() == (2 if faults else 3)
+    assert player.automaton.tally.unexecuted == 0
+
+
+@pytest.mark.parametrize("executed", [False, True])
+def test_a_signal_at_an_annulled_slot_finds_it_executed_or_not(executed: bool) -> None:
+    """A handler that never returns: what was interrupted ends before or behind the slot."""
+    player = EventPlayer({"main": ANNULLED, "handler": EXIT})
+    player.play(("main", 2), ("main+2", 1))
+    player.automaton.signal_delivered(player.address("there" if executed else "main+2"), 0x8000)
+    player.play(("handler", 2))
+    player.automaton.finish(exited=True, fault_pc=None)
+    assert player.crossed().get("main>main+2s", 0) == executed
+    assert player.early() == {"main+2" if executed else "main": 1}
+
+
 CALLS: dict[str, Sequence[Item]] = {
     "main": code(asm.call("f"), asm.nop(), "back", asm.call("f"), asm.nop(), "again", *EXIT),
     "f": code(asm.retl(), asm.nop()),

@@ -36,7 +36,7 @@ from profiler.experiments.tables.catalogue import TABLES, tables
 from profiler.experiments.tables.results import run_tables, stored_tables
 from profiler.experiments.tables.spec import Program, View, make
 from profiler.experiments.tables.table import ReportTable, Row
-from profiler.rewriting import qemu, verify
+from profiler.rewriting import modes, qemu
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.prediction import predicted_rewriting
 from simulator.binary.program import MachineKind
@@ -232,7 +232,7 @@ def test_an_instruction_too_many_is_a_difference(monkeypatch: pytest.MonkeyPatch
         found[Cause.START] -= 1
         return found
 
-    monkeypatch.setattr(verify, "predicted_rewriting", one_less)
+    monkeypatch.setattr(modes, "predicted_rewriting", one_less)
     (result,) = run_group((job(),))
     assert result.error is None and result.added == result.counts[PREDICTED] + 1
     (line,) = result.differences
@@ -402,7 +402,7 @@ def test_a_difference_is_seen_in_every_form(
         found[Cause.START] -= 1
         return found
 
-    monkeypatch.setattr(verify, "predicted_rewriting", one_less)
+    monkeypatch.setattr(modes, "predicted_rewriting", one_less)
     path = tmp_path / "sweep.db"
     program = GridProgram(PROGRAM, "control")
     grid = Grid(programs=(program,), modes=("pp", "qpt2"), kinds=(Kind.RUN, Kind.EXECUTE))

@@ -29,8 +29,8 @@ time.sleep(600)
 """
 CHILD = """
 import sys, time
-from profiler.experiments.cells import workers
-workers._die_with(int(sys.argv[1]))
+from profiler.profiles import scratch
+scratch.die_with(int(sys.argv[1]))
 print("works", flush=True)
 time.sleep(600)
 """

@@ -106,6 +106,7 @@ class Activation:
     edges: list[int] = field(default_factory=list)
     begins: str = "entry"
     sp: int = 0
+    interrupted: bool = False
 
 
 def back_edges(graph: ControlFlowGraph) -> frozenset[int]:
@@ -321,6 +322,7 @@ class Walker:
         """Control came to instruction `step` from outside: a signal, its end, a set context."""
         target = self.pc[step]
         top = self.stack[-1]
+        top.interrupted = True
         if self.sp is not None:
             top.sp = self.sp[step - 1]
         if target in self.place and self.place[target][0].address == target:
@@ -370,23 +372,39 @@ class Walker:
         top = self.stack[-1]
         block = top.graph.blocks[top.block]
         if self.pc[step] == block.start + 4 * top.offset - 4:
+            top.interrupted = False
             return  # the instruction that faulted, once more
         self.breaks[step] = False
+        top.interrupted = False
         self.advance(step)
 
     def end_early(self) -> Activation:
         """Pop the top activation, which ends in the block that it is in."""
         ended = self.stack.pop()
         profile = self.profile.routines[ended.graph.address]
+        if ended.interrupted and ended.graph.blocks[ended.block].is_slot:
+            self.leave_slot(ended)
         profile.early[ended.block] += 1
         profile.partial[self.path(ended, "early")] += 1
         return ended
+
+    def leave_slot(self, activation: Activation) -> None:
+        """Take back the edge into a slot block whose one instruction has faulted."""
+        edge = activation.edges.pop()
+        activation.path.pop()
+        profile = self.profile.routines[activation.graph.address]
+        profile.edges[edge] -= 1
+        profile.blocks[activation.block] -= 1
+        self.profile.instructions -= 1
+        activation.block = activation.graph.edges[edge].source
 
     def finish(self) -> None:
         """The program has ended: by the EXIT edge of a block that ends in a trap, or early."""
         only = self.only_exit()
         if only is not None and not self.faulted:
             self.close(only)
+        if self.faulted:
+            self.stack[-1].interrupted = True
         while self.stack:
             self.end_early()
 

@@ -36,7 +36,7 @@ def copy_of(
     number = [cfg.name for cfg in recovered.routines].index(name)
     old = OldProgram(
         recovered.code,
-        CallPlaces(recovered),
+        CallPlaces(recovered, ProgramContexts(recovered)),
         recovered.call_aliases,
         recovered.no_return_calls,
         "to.{:x}".format,
@@ -211,7 +211,9 @@ def test_a_delay_slot_that_reads_the_program_counter_is_refused() -> None:
     with pytest.raises(NotRewritableError, match="reads the program counter"):
         copy_of({"main": main}, "main")
     recovered = Assembled({"main": main}).recovered
-    copies = copy_routines(recovered, ProgramContexts(recovered), {})
+    copies = copy_routines(
+        recovered, ProgramContexts(recovered), {}, CallPlaces(recovered, ProgramContexts(recovered))
+    )
     assert copies.routines == {}
     assert copies.left == {0: f"the delay slot at {BASE + 8:#x} reads the program counter"}
 
@@ -231,12 +233,29 @@ def test_calls_that_may_unwind_stay_at_their_places() -> None:
         "leaf": leaf,
     }
     recovered = Assembled(routines).recovered
-    calls = CallPlaces(recovered)
+    calls = CallPlaces(recovered, ProgramContexts(recovered))
     start = {cfg.name: cfg.address for cfg in recovered.routines}
     assert calls.reason(start["middle"]) is Cause.CALLS
     assert calls.reason(start["_Unwind_RaiseException"]) is Cause.CALLS
     assert calls.reason(start["leaf"]) is None
     assert calls.reason(-1) is Cause.CALLS  # a pointer may lead to any routine
+
+
+def test_behind_a_save_o7_is_a_register_like_others() -> None:
+    add = asm.arithmetic("add", R.O7, R.L7, R.L7)
+    routines: dict[str, Sequence[Item]] = {
+        "main": window("inside", "thunk"),
+        "inside": code(
+            asm.arithmetic("save", R.SP, -176, R.SP), asm.mov(1, R.O7), add,
+            asm.ret(), asm.restore(),
+        ),
+        "thunk": code(asm.retl(), add),
+    }  # fmt: skip
+    recovered = Assembled(routines).recovered
+    calls = CallPlaces(recovered, ProgramContexts(recovered))
+    start = {cfg.name: cfg.address for cfg in recovered.routines}
+    assert calls.reason(start["inside"]) is None
+    assert calls.reason(start["thunk"]) is Cause.PROGRAM_COUNTERS
 
 
 def test_without_an_unwinder_all_calls_move() -> None:
@@ -247,6 +266,6 @@ def test_without_an_unwinder_all_calls_move() -> None:
         "_Unwind_RaiseException": leaf,
     }
     recovered = Assembled(uncalled).recovered
-    calls = CallPlaces(recovered)
+    calls = CallPlaces(recovered, ProgramContexts(recovered))
     assert [calls.reason(cfg.address) for cfg in recovered.routines] == [None] * 3
     assert calls.reason(-1) is None

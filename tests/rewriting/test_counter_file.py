@@ -110,7 +110,7 @@ def test_a_file_that_is_cut_anywhere_is_refused() -> None:
     whole = content()
     assert cf.parse(whole).ends == (cf.EXITED + 3,)
     for size in range(len(whole)):
-        with pytest.raises(UsageError, match="cut in its header|is cut at byte|damaged"):
+        with pytest.raises(UsageError, match=r"cut in its header|is cut at byte|damaged"):
             cf.parse(whole[:size])
     with pytest.raises(UsageError, match="damaged"):
         cf.parse(whole + b"x")

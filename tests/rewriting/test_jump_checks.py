@@ -12,7 +12,7 @@ import pytest
 
 from profiler import cli
 from profiler.profiles import storage
-from profiler.rewriting import orders, verify
+from profiler.rewriting import modes, orders
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.refusals import STATUS, TEXTS, UNFORESEEN
 from tests.conftest import EMULATORS
@@ -142,9 +142,9 @@ def test_what_the_test_executes_is_predicted(
         def cautious(*arguments: object) -> object:
             return orders.order_of(*arguments, foreseen=False)  # type: ignore[arg-type]
 
-        monkeypatch.setattr(verify, "order_of", lambda o, s, foreseen: cautious(o, s))
+        monkeypatch.setattr(modes, "order_of", lambda o, s, foreseen: cautious(o, s))
     for mode in ("pp", "qpt2"):
-        plain, tested = (modes[mode]["rewriting"] for modes in found)
+        plain, tested = (answer[mode]["rewriting"] for answer in found)
         assert Cause.JUMP_CHECKS not in plain
         assert tested[Cause.JUMP_CHECKS] > 0
         assert tested[Cause.JUMP_CHECKS] % 5 == 0  # as many times as there are operations

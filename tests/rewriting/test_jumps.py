@@ -6,18 +6,20 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from profiler.code.context import ProgramContexts
 from profiler.code.emission import Emission
 from profiler.graphs.cfg import EdgeKind
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
 from profiler.rewriting.draft import Draft, NotRewritableError, OldProgram, RoutineCopy
 from profiler.rewriting.jumps import TABLE_ALIGNMENT, Jumps
+from profiler.rewriting.placed import place_program
 from profiler.rewriting.placing import SchemeCode
-from profiler.rewriting.program import Copies, place_program, program_items
+from profiler.rewriting.program import Copies, program_items
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
-from simulator.isa.assembly import Item, Label
+from simulator.isa.assembly import Item, Label, assign_labels
 from tests.support.assembled import BASE, Assembled, code
 
 R = Register
@@ -28,7 +30,12 @@ PLAIN, NOP = asm.jmpl(R.G1, 0, R.G0), asm.nop()
 LEADS = {ZERO: "r0.block.2", ONE: "r0.block.3"}
 
 
-def drafted(jump: Instruction = PLAIN, slot: Instruction = NOP, machine: MachineKind = V9) -> Draft:
+def drafted(
+    jump: Instruction = PLAIN,
+    slot: Instruction = NOP,
+    machine: MachineKind = V9,
+    behind: Sequence[Instruction] = (),
+) -> Draft:
     """Return an empty copy of a routine with a table of two addresses, from which %g1 is loaded."""
     words = [Instruction(f".word {place:#x}", place) for place in (ZERO, ONE)]
     body = code(
@@ -36,12 +43,13 @@ def drafted(jump: Instruction = PLAIN, slot: Instruction = NOP, machine: Machine
         asm.branch("gu", "one"), asm.shift("sll", R.O0, 2, R.O1),
         asm.sethi(TABLE, R.G1), asm.arithmetic("add", R.G1, R.O1, R.G2),
         asm.load("ld", R.G2, TABLE & 0x3FF, R.G1), jump, slot,
-        asm.retl(), asm.mov(0, R.O0), "one", asm.retl(), asm.mov(1, R.O0), *words,
+        asm.retl(), asm.mov(0, R.O0), "one", asm.branch("a", "rest"), asm.nop(),
+        *words, "rest", *behind, asm.retl(), asm.mov(1, R.O0),
     )  # fmt: skip
     made = Assembled({"main": body}, machine)
     recovered = made.recovered
     old = OldProgram(
-        recovered.code, CallPlaces(recovered), recovered.call_aliases,
+        recovered.code, CallPlaces(recovered, ProgramContexts(recovered)), recovered.call_aliases,
         recovered.no_return_calls, "to.{:x}".format,
     )  # fmt: skip
     return Draft(0, recovered.routines[0], made.context("main"), old)
@@ -120,6 +128,14 @@ def test_of_two_registers_one_is_changed() -> None:
     assert copy.charges[0] == Charge(Cause.JUMP_TABLES, 4, block=1)
 
 
+def test_the_other_of_two_registers_may_be_the_free_one() -> None:
+    """All that callees may change is read behind the jump but %g1 and %g5, which it adds."""
+    read = [R.G2, R.G3, R.G4, R.O0, R.O1, R.O2, R.O3, R.O4, R.O5]
+    behind = [asm.arithmetic("add", R.O0, register, R.O0) for register in read]
+    copy = written(drafted(asm.jmpl(R.G1, R.G5, R.G0), behind=behind), {ONE: None})
+    assert copy.items[:2] == [asm.arithmetic("add", R.G1, R.G5, R.G1), asm.sethi(BASE, R.G5)]
+
+
 @pytest.mark.parametrize(
     "slot",
     [asm.mov(R.G1, R.O3), asm.mov(1, R.G1), asm.restore()],
@@ -138,8 +154,8 @@ def test_tables_lie_at_multiples_of_their_alignment() -> None:
     copy.items += [Label("r0.block.2"), Label("r0.block.3"), Label("main")]
     recovered = Assembled({"main": code(asm.retl(), asm.nop())}).recovered
     copies = Copies({0: copy}, {})
-    more: list[Item] = [Label("simprof.end"), asm.nop()]
-    placed = place_program(copies, program_items(recovered, copies, more), BASE)
+    items = [*program_items(recovered, copies), Label("simprof.end"), asm.nop()]
+    placed = place_program(copies, items, BASE, assign_labels(items, BASE), BASE)
     first, second = placed.labels["r0.table.1"], placed.labels["second"]
     assert first % TABLE_ALIGNMENT == second % TABLE_ALIGNMENT == 0
     assert second == first + TABLE_ALIGNMENT

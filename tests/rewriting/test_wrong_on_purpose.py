@@ -17,7 +17,8 @@ from profiler.code.emission import Emission, Piece, PieceKind, emit
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.rewriting import program
-from profiler.rewriting.verify import EMULATOR, ModeResult, verify
+from profiler.rewriting.verification import EMULATOR, ModeResult
+from profiler.rewriting.verify import verify
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register

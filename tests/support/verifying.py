@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
-from profiler.rewriting.verify import EMULATOR, QEMU, Verification, verify
+from profiler.rewriting.verification import EMULATOR, QEMU, Verification
+from profiler.rewriting.verify import verify
 from profiler.schemes.registry import definition, planned_modes
 
 EVERYWHERE = (EMULATOR, QEMU)

@@ -25,7 +25,8 @@ from profiler.request.request import RunRequest, Setting
 from profiler.rewriting import qemu
 from profiler.rewriting.alone import instrument_file
 from profiler.rewriting.charges import Cause
-from profiler.rewriting.verify import EMULATOR, QEMU, ModeResult, verify
+from profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
+from profiler.rewriting.verify import verify
 from profiler.schemes.registry import definition
 from profiler.session.session import run_program
 from simulator.binary import elf

@@ -7,7 +7,6 @@ die with the process that started them, however that ends.
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
 import signal
@@ -17,12 +16,11 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
-from pathlib import Path
 from types import TracebackType
 
 from profiler.experiments.cells.cells import CellResult, failure
 from profiler.experiments.cells.run import JobGroup, peak_memory, run_group
-from profiler.profiles.scratch import scratch_directory
+from profiler.profiles.scratch import die_with, scratch_directory
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -32,8 +30,6 @@ MEMORY = 1 << 30
 
 GROUPS = 25
 """Groups after which it is replaced anyway."""
-
-_DEATH_SIGNAL = 1  # PR_SET_PDEATHSIG of prctl(2)
 
 
 def run_here(groups: Sequence[JobGroup]) -> Iterator[Finished]:
@@ -156,7 +152,7 @@ def _serve(
     run: Callable[[JobGroup], tuple[CellResult, ...]],
 ) -> None:
     """Do groups as they come, until there is nobody left to do them for."""
-    _die_with(parent)
+    die_with(parent)
     tempfile.tempdir = directory
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
     from profiler.engine import kernel_cache
@@ -168,11 +164,3 @@ def _serve(
         except EOFError:
             return
         pipe.send((run(group), peak_memory()))
-
-
-def _die_with(parent: int) -> None:
-    """Have the system end this process when its parent ends, be it by SIGKILL."""
-    if Path("/proc/self").exists():
-        ctypes.CDLL(None, use_errno=True).prctl(_DEATH_SIGNAL, signal.SIGKILL)
-    if os.getppid() != parent:
-        os._exit(1)

@@ -1,0 +1,166 @@
+"""Runs of a program and of its instrumented likes, all with the same surroundings.
+
+Every run gets the same directory, with the same files in it at its start: copies of those below
+`--root`. What a run leaves there, its output and how it ends is what must be equal. The program's
+file has the same path, too, because a program may look at it; it is told this path, relative to
+the directory, as its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from profiler.request.request import GuestOptions, RunRequest
+from profiler.rewriting import qemu
+from profiler.rewriting.counter_file import parse
+from profiler.rewriting.startup import DEFAULT_NAME, TRACE_SUFFIX
+from profiler.rewriting.verification import EMULATOR, Run
+from profiler.session.world import open_world
+from simulator.binary import elf
+from simulator.errors import UsageError
+
+_OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
+
+
+class Place:
+    """A directory for runs, one after the other.
+
+    Parameters
+    ----------
+    request
+        The original program and what it sees.
+    directory
+        Where the runs take place; it is made here.
+
+    Attributes
+    ----------
+    file
+        The program's file.
+    original
+        What the original has in it.
+
+    Raises
+    ------
+    UsageError
+        If the program cannot be read.
+    """
+
+    def __init__(self, request: RunRequest, directory: Path) -> None:
+        self._request, self._directory = request, directory
+        self._root = directory / "root"
+        self.file = directory / "program" / request.program.name
+        self.file.parent.mkdir(parents=True)
+        try:
+            shutil.copy(request.program, self.file)
+        except OSError as error:
+            raise UsageError(
+                f"{request.program} cannot be read ({error.strerror}): name a readable file"
+            ) from None
+        self.original = self.file.read_bytes()
+        guest = request.guest
+        # a path of the file from there: its length decides where strings lie on the stack
+        self._argv0 = guest.argv0 or os.fsencode(Path("..", "program", self.file.name))
+        self._guest = replace(
+            guest,
+            root=self._root,
+            writable=self._root,
+            stdin=None if guest.stdin is None else guest.stdin.resolve(),
+            argv0=self._argv0,
+        )
+
+    @property
+    def arguments(self) -> tuple[bytes, ...]:
+        """The program's arguments, without its own name."""
+        return self._request.arguments
+
+    @property
+    def environment(self) -> list[bytes]:
+        """`NAME=value` strings that the program sees."""
+        return [name + b"=" + value for name, value in self._guest.environment]
+
+    # -- what happens here
+
+    @contextmanager
+    def fresh(self) -> Iterator[GuestOptions]:
+        """Lay out the directory anew; yield what a run sees and where it writes."""
+        if self._root.exists():
+            shutil.rmtree(self._root)
+        if self._request.guest.root.is_dir():
+            shutil.copytree(self._request.guest.root, self._root, symlinks=True)
+        else:
+            self._root.mkdir()
+        for name in _OWN_FILES:
+            (self._root / name).unlink(missing_ok=True)
+        with self._output.open("wb") as out, self._errors.open("wb") as err:
+            yield replace(
+                self._guest,
+                file_name=qemu.path_like(self.file, self._argv0, self._root),
+                stdout=out.fileno(),
+                stderr=err.fileno(),
+            )
+
+    def put(self, program: bytes) -> None:
+        """Put another program in the place of the one that is there."""
+        self.file.write_bytes(program)
+        self.file.chmod(0o755)
+
+    def run(self, way: str) -> Run:
+        """Run the program that is there."""
+        program = elf.load(self.file)
+        with self.fresh() as guest:
+            if way == EMULATOR:
+                with open_world(program, self._request.arguments, guest) as world:
+                    result = world.machine().run()
+                return self.left(result.status, result.instructions)
+            done = qemu.run(
+                self.file,
+                program.machine,
+                arguments=self._request.arguments,
+                argv0=self._argv0,
+                environment=self.environment,
+                stdin=guest.stdin,
+                directory=self._root,
+                stdout=guest.stdout,
+                stderr=guest.stderr,
+                count=True,
+                timeout=guest.timeout,
+            )
+            return self.left(done.status, done.instructions)
+
+    # -- what is left of it
+
+    @property
+    def _output(self) -> Path:
+        return self._directory / "out"
+
+    @property
+    def _errors(self) -> Path:
+        return self._directory / "err"
+
+    def left(self, status: int, instructions: int | None) -> Run:
+        """Gather what a run has left."""
+        counters, trace = (self._root / name for name in _OWN_FILES)
+        files = {
+            str(path.relative_to(self._root)): _digest(path)
+            for path in sorted(self._root.rglob("*"))
+            if path.is_file() and not path.is_symlink() and path not in (counters, trace)
+        }
+        return Run(
+            status,
+            _digest(self._output),
+            _digest(self._errors),
+            files,
+            instructions,
+            parse(counters.read_bytes(), counters.name) if counters.exists() else None,
+            trace.read_bytes() if trace.exists() else None,
+        )
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,126 @@
+"""What `simprof verify` finds: of each run, of each mode, of all."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from profiler.request.request import Setting
+from profiler.rewriting.charges import Cause
+from profiler.rewriting.counter_file import CounterFile
+
+EMULATOR, QEMU = "emulator", "qemu"
+WAYS = (EMULATOR, QEMU)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a run did to the outside, and how many instructions it executed.
+
+    Attributes
+    ----------
+    status
+        As a shell has it: the program's own, or 128 + signal.
+    output, errors
+        Digests of its standard output and standard error.
+    files
+        Path below the root -> digest, of the files that it left.
+    instructions
+        None where they were not counted.
+    counters, trace
+        What the program's own files hold; None where there are none.
+    """
+
+    status: int
+    output: str
+    errors: str
+    files: Mapping[str, str]
+    instructions: int | None
+    counters: CounterFile | None = None
+    trace: bytes | None = None
+
+    def difference(self, other: Run) -> str | None:
+        """Say in one line how another run behaved differently; None if it did not."""
+        if self.status != other.status:
+            return f"the status is {other.status}, not {self.status}"
+        if self.output != other.output:
+            return "its standard output differs"
+        if self.errors != other.errors:
+            return "its standard error differs"
+        changed = {name for name, _ in self.files.items() ^ other.files.items()}
+        if changed:
+            return f"the file {min(changed)} differs"
+        return None
+
+
+@dataclass(frozen=True)
+class Left:
+    """A routine that was left alone, why, and how many instructions it executed."""
+
+    routine: str
+    reason: str
+    instructions: int
+
+
+@dataclass(frozen=True)
+class ModeResult:
+    """What was found of one mode.
+
+    Attributes
+    ----------
+    base, added
+        Instructions of the original; of the code of the scheme, as `run` prices it, without that
+        of routines that were left alone.
+    rewriting
+        What rewriting executes besides, by cause.
+    executed
+        "emulator" and "qemu" -> instructions of the instrumented program; None: not counted.
+    output_equal, counters_equal
+        Whether every run behaved as the original, and counted what was predicted. None for counters
+        that no run wrote.
+    left
+        Routines that were left alone.
+    differences
+        What is not as predicted, a line each.
+    not_compared
+        What could not be compared, a line each, and why.
+    """
+
+    setting: Setting
+    base: int
+    added: int
+    rewriting: Mapping[Cause, int]
+    executed: Mapping[str, int | None]
+    output_equal: bool
+    counters_equal: bool | None
+    left: tuple[Left, ...]
+    differences: tuple[str, ...]
+    not_compared: tuple[str, ...] = ()
+
+    @property
+    def predicted(self) -> int:
+        """All instructions that the instrumented program should execute."""
+        return self.base + self.added + sum(self.rewriting.values())
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The results of all modes; `skipped`: what cannot be run or counted here, and why."""
+
+    file: Path
+    sha256: str
+    machine: str
+    arguments: tuple[str, ...]
+    modes: tuple[ModeResult, ...]
+    skipped: Mapping[str, str]
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing differs."""
+        return not any(mode.differences for mode in self.modes)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all was compared."""
+        return not any(mode.not_compared for mode in self.modes)

@@ -1,0 +1,131 @@
+"""What instrumenting and verifying answer depends on the question only.
+
+Not on hash seeds, on how many processes work, nor on where in the file system they work.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import (
+    GuestOptions,
+    Progress,
+    RunRequest,
+    SchemeOptions,
+    Selection,
+    Setting,
+)
+from profiler.rewriting.alone import instrument_file
+from profiler.rewriting.garbage import collected_later
+from profiler.rewriting.trials import Place
+from profiler.rewriting.verification import EMULATOR, QEMU
+from profiler.rewriting.verify import verify
+from simulator.errors import UsageError
+from tests.support.verifying import check_verified
+
+Find = Callable[..., Path]
+Compile = Callable[..., Path]
+
+SHOWS_ITS_NAMES = """
+#include <stdio.h>
+#include <sys/auxv.h>
+int main(int count, char **arguments)
+{
+    const char *file = (const char *)getauxval(AT_EXECFN);
+    return printf("%d %s\\n%s\\n", count, arguments[0], file) < 0;
+}
+"""
+
+
+def settings(*modes: str) -> list[Setting]:
+    """Return modes with their default options."""
+    return [Setting(mode, mode, SchemeOptions()) for mode in modes]
+
+
+@pytest.mark.parametrize(("mode", "width"), [("pp", "v9"), ("kiter", "v8plus"), ("witness", "v8")])
+def test_hash_seeds_do_not_change_a_file(
+    fixture_elf: Find, tmp_path: Path, mode: str, width: str
+) -> None:
+    start = "from profiler.cli import main; main()"
+    command = [sys.executable, "-c", start, "instrument", f"--mode={mode}", "-o"]
+    files = []
+    for seed in ("1", "2"):
+        out = tmp_path / seed
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        given = [*command, str(out), str(fixture_elf("control", width))]
+        subprocess.run(given, env=environment, check=True, capture_output=True)
+        files.append(out.read_bytes())
+    assert files[0] == files[1]
+
+
+def test_progress_is_told_and_changes_nothing(fixture_elf: Find) -> None:
+    path, (setting,) = fixture_elf("control"), settings("pp")
+    told: list[Progress] = []
+    watched = instrument_file(path, setting, Selection(), told.append)
+    assert watched.file == instrument_file(path, setting, Selection()).file
+    phases = list(dict.fromkeys(str(progress.phase) for progress in told))
+    assert phases == [
+        "recovering graphs",
+        "generating code",
+        "copying routines",
+        "putting code in its place",
+    ]
+
+
+@pytest.mark.parametrize("width", ["v9", "v8"])
+def test_processes_change_no_result(fixture_elf: Find, tmp_path: Path, width: str) -> None:
+    request = RunRequest(fixture_elf("control", width), GuestOptions(root=tmp_path))
+    told: list[tuple[int, int]] = []
+    watched = replace(request, progress=lambda p: told.append((p.done, p.total)))
+    alone = verify(watched, settings("pp", "tpp", "naive", "bits"), [EMULATOR])
+    assert told[-5:] == [(done, 4) for done in range(5)]
+    together = verify(request, settings("pp", "tpp", "naive", "bits"), [EMULATOR], jobs=3)
+    assert alone == together
+    check_verified(together, [EMULATOR])
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_errors_name_the_users_file(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jobs: int
+) -> None:
+    monkeypatch.setattr("profiler.rewriting.instrument.find_room", lambda *_: None)
+    path = fixture_elf("control")
+    with pytest.raises(Exception, match="its code is too large") as error:
+        verify(RunRequest(path, GuestOptions(root=tmp_path)), settings("pp", "qpt"), [], jobs=jobs)
+    assert str(error.value).startswith(f"{path}: ")
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    request = RunRequest(tmp_path / "none", GuestOptions(root=tmp_path))
+    with pytest.raises(UsageError, match="none cannot be read"):
+        Place(request, tmp_path / "place")
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("name", [None, b"another", b"/usr/bin/" + b"very-" * 20 + b"long"])
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_names_are_the_same_everywhere(
+    compile_c: Compile, tmp_path: Path, width: str, name: bytes | None
+) -> None:
+    path = compile_c(SHOWS_ITS_NAMES, ("-O2",), width=width)
+    guest = GuestOptions(root=tmp_path, argv0=name)
+    check_verified(verify(RunRequest(path, guest), settings("qpt2"), [EMULATOR, QEMU]))
+
+
+def test_garbage_is_collected_again_afterwards() -> None:
+    assert gc.isenabled()
+    with pytest.raises(UsageError), collected_later():
+        with collected_later():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+        raise UsageError("no")
+    assert gc.isenabled()
