@@ -8,6 +8,7 @@ the 64-bit C library's setjmp and longjmp are made of.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simulator.cpu.address_space import AddressSpace
@@ -58,7 +59,13 @@ class Interrupted:
 
 
 class Contexts:
-    """Window, signal and context operations on one processor."""
+    """Window, signal and context operations on one processor.
+
+    Attributes
+    ----------
+    flush_natively
+        Writes the windows to the stack as far as that is easy; returns whether all are there.
+    """
 
     def __init__(self, cpu: Cpu, memory: AddressSpace, signals: SignalState) -> None:
         self._cpu = cpu
@@ -67,6 +74,7 @@ class Contexts:
         self._format = FrameFormat(cpu.is64)
         self._interrupted: dict[int, Interrupted] = {}
         self._saved_mask: int | None = None
+        self.flush_natively: Callable[[], bool] = lambda: False
 
     @property
     def return_address(self) -> int:
@@ -82,6 +90,8 @@ class Contexts:
 
     def _flush(self) -> tuple[SavedWindow, ...]:
         """Write out all windows; return those whose place on the stack cannot be written."""
+        if self.flush_natively():
+            return ()
         cpu, unsaved = self._cpu, []
         cpu.sync_wrapped_outs()
         while cpu.state.canrestore:

@@ -67,7 +67,9 @@ class Hooks:
         _set_fill_words(self.fill, cpu, table)
         _set_code_words(self._code, code, table, on_code_address)
 
-    def answer_contexts(self, signals: NDArray[np.uint64], observer: NativeHook | None) -> None:
+    def answer_contexts(
+        self, signals: NDArray[np.uint64], observer: NativeHook | None
+    ) -> Callable[[], bool]:
         """Have window flushes and contexts done natively from now on.
 
         Parameters
@@ -76,6 +78,11 @@ class Hooks:
             The program's mask of blocked signals (`SignalState.words`).
         observer
             Who is to be told of contexts that are set.
+
+        Returns
+        -------
+        Callable
+            Flushes the windows; returns whether all could be written.
         """
         from simulator.linux import native_contexts  # most programs never need it
 
@@ -88,6 +95,9 @@ class Hooks:
             self.trap[TrapWord.ON_CONTEXT] = observer.on_context()
             self.trap[TrapWord.OBSERVER] = observer.user_data
         self.trap[TrapWord.CONTEXTS] = traps.address_of(native_contexts.handle_context)
+
+        state = np.uint64(self.trap.ctypes.data)
+        return lambda: bool(native_contexts.flush(state))
 
     @property
     def answers_contexts(self) -> bool:

@@ -83,7 +83,7 @@ STATUS_REFUSED: Final = SimulatorError.exit_status
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
 PYTHON_CONTEXT_TRAPS = 64
-"""Traps that Python answers before native code is loaded, which takes as long as 500 of them."""
+"""Traps and signals that Python answers before native code is loaded, as long as 500 of them."""
 _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
@@ -147,7 +147,7 @@ class Machine:
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
-        self._context_traps = 0  # those that Python has answered
+        self._contexts_noted = 0  # those that Python has saved or set
         self._signal_actions: Counter[int] = Counter()
         self._trap_pc = 0
         self._position = Position(self.cpu, self._space, self._clock)
@@ -372,16 +372,21 @@ class Machine:
 
     def _on_context_trap(self, number: int) -> None:
         """Answer a trap of `ContextTrap`: the first few, and those that native code cannot."""
-        self._context_traps += 1
-        if self._context_traps > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
-            hook = None if self._observer is None else self._observer.hook
-            self._hooks.answer_contexts(self._signal_state.words, hook)
+        self._note_context()
         if number == Trap.FLUSH_WINDOWS:
             self._contexts.flush_windows()
         elif number == Trap.GET_CONTEXT:
             self._contexts.get_context()
         else:
             self._on_set_context()
+
+    def _note_context(self) -> None:
+        """Count a context that is saved or set; load native code when there are many."""
+        self._contexts_noted += 1
+        if self._contexts_noted > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
+            hook = None if self._observer is None else self._observer.hook
+            words = self._signal_state.words
+            self._contexts.flush_natively = self._hooks.answer_contexts(words, hook)
 
     def _on_set_context(self) -> None:
         pc = self._contexts.set_context()
@@ -451,6 +456,7 @@ class Machine:
 
     def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
         """Enter the program's handler."""
+        self._note_context()
         pc = int(self.cpu.state.pc)
         stack_pointer = int(self.cpu.window()[6])
         try:
