@@ -159,18 +159,6 @@ def _unwind(k: int, target: int, pointer: int, amount: int) -> int:
 
 
 @kernels.jit
-def _returns(k: int, frame: int, address: int, target: int, pointer: int) -> bool:
-    """Whether the activation at `frame` returns to its caller, or is a handler that is over.
-
-    `target` is who continues at `address` (`_activation_for`).
-    """
-    returns_to = get(get(k, kernels.FRAMES_POINTER), frame + kernels.FRAME_RETURN)
-    if returns_to | ENDED_BIT == address | ENDED_BIT:
-        return _stack(k, frame) == pointer or target == -1 or target == frame - STRIDE
-    return returns_to & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT
-
-
-@kernels.jit
 def land(k: int, operation: int, address: int) -> int:
     """Land at `address`, as RETURN or SLOW operation number `operation` demands.
 
@@ -182,11 +170,18 @@ def land(k: int, operation: int, address: int) -> int:
         return NOTHING_DONE
     landing = get(k, kernels.LANDINGS_POINTER) + 8 * LANDING * number
     frame, frames = get(k, kernels.FRAME), get(k, kernels.FRAMES_POINTER)
+    returns_to = get(frames, frame + kernels.FRAME_RETURN)
+    returned = get(landing, RETURNED) != 0
+    if returned and returns_to & (SIGNAL_BIT | ENDED_BIT) == SIGNAL_BIT:
+        put(landing, COUNT, get(landing, COUNT) + 1)  # a handler, to the signal trampoline
+        return get(landing, ENTRY)
     pointer = kernels.stack_pointer(k) & get(k, kernels.STACK_MASK)
     target = _activation_for(k, get(landing, ROUTINE), pointer)
+    if returned and returns_to | ENDED_BIT == address | ENDED_BIT:
+        at_caller = _stack(k, frame) == pointer
+        if at_caller or target == -1 or target == frame - STRIDE:
+            return NOTHING_DONE  # it is no landing at all
     block = get(landing, BLOCK)
-    if get(landing, RETURNED) != 0 and _returns(k, frame, address, target, pointer):
-        return NOTHING_DONE
     if target < -1 or not _end(k, frame, block, 0):
         return NOTHING_DONE
     current = _unwind(k, target, pointer, 0)

@@ -109,6 +109,8 @@ class Landings:
     ) -> None:
         """Let native code handle a landing that Python has handled.
 
+        Nothing is done where it could have been: it was left to Python for another reason.
+
         Parameters
         ----------
         operation
@@ -120,6 +122,8 @@ class Landings:
         uncrossed
             Edges that the transition counts behind its RETURN; None where control did not return.
         """
+        if self._memory.state.operations[operation * kernels.OPERATION + 2]:
+            return
         landing = self._index.block_at(address)
         edge = self._index.entry_edge.get(landing)
         entered = MissingEntry(address) if edge is None else Cross(edge)

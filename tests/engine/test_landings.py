@@ -164,6 +164,7 @@ def test_many_ends_and_landings_find_room() -> None:
     stack, landing = Stack(entries=["last"]), _Landing("last", 0x9800, "g", returned=False)
     natives = _Natives(stack)
     for register in range(3000):
+        stack.memory.state.operations[kernels.OPERATION * OPERATION + 2] = 0
         natives.add(landing)
         stack.push("back", 0x9000, register << 40)
         _python(stack, landing)
@@ -177,6 +178,23 @@ def test_many_ends_and_landings_find_room() -> None:
     by_register = Counter(end.register for end in stack.tally.early.elements() if end.register)
     assert set(by_register.values()) == {2}
     assert len(by_register) == 2999
+
+
+def test_a_handler_that_returns_goes_on_at_its_signals_trampoline() -> None:
+    """In the same frame, which `sigreturn` drops; one landing is noted for all of them."""
+    stack, landing = Stack(entries=["last"]), _Landing("last", 0x200, None, returned=True)
+    natives = _Natives(stack)
+    record = stack.activations.interrupt(stack.graphs.block("f"), stack.graphs.address("f"))
+    stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
+    for _ in range(3):
+        natives.add(landing)
+        assert natives.land(landing) == 101
+        assert stack.depth == 1
+    assert len(natives.entries) == 1
+    natives.landings.collect()
+    names = stack.graphs.edge_names()
+    assert stack.tally.crossed[names.index("ENTRY>last")] == 3
+    assert stack.tally.early == {}
 
 
 def test_a_landing_that_the_graphs_lack_is_reported_each_time() -> None:
