@@ -244,7 +244,7 @@ def test_a_program_of_another_machine(fixture_elf: Find, tmp_path: Path, capfd: 
     assert line == f"{path}: is a program for x86-64, not SPARC; build it for SPARC"
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.seeds(range(24))
 def test_a_damaged_program(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, seed: int) -> None:
     """It is refused with one line, and no file, or instrumented as what it is now."""
     rng = random.Random(seed)
@@ -256,6 +256,7 @@ def test_a_damaged_program(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE, se
         data[place] = rng.choice([0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)])
     path, made = tmp_path / "damaged", tmp_path / "made"
     path.write_bytes(data)
+    made.unlink(missing_ok=True)
     status = cli.run(["instrument", str(path), "--mode", "naive", "-o", str(made)])
     out, err = capfd.readouterr()
     assert out == ""
