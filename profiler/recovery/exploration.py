@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
@@ -188,7 +189,8 @@ class Exploration:
         self._grow()
         if owner >= 0:
             _, end, _ = self.routine_map.region(index)
-            self.stale |= any(index <= leader < end for leader in self.leaders[owner])
+            due = (at for at, routine in self._work if routine == owner)
+            self.stale |= any(index <= at < end for at in chain(self.leaders[owner], due))
             self.stale |= any(index <= i + 1 < end for i in self._tails(owner))
         return number
 

@@ -407,6 +407,15 @@ def test_stripped_program_s_branches_do_not_cut_what_their_target_s_routine_reac
     assert entries == ["ENTRY>6 entry", "ENTRY>10 entry"]
 
 
+def test_stripped_program_s_entries_belong_to_the_routine_that_is_found_around_them() -> None:
+    """3 is entered before the call at 7 has shown that a routine begins at 2."""
+    words = [RETL, NOP, NOP, NOP, RETL, NOP, SAVE, call(7, 2), NOP, RETURN, NOP]
+    seen = Discoveries(entries=frozenset({at(3), at(6)}))
+    result = recovered(program(words, []), seen)
+    assert [g.name for g in result.routines] == ["sub_10000", "sub_10008", "sub_10018"]
+    assert shape(result.routines[1])[0] == ["2+1", "3+3"]
+
+
 def test_late_stubs_wait_for_their_words() -> None:
     late = Range(BASE + 0x100, BASE + 0x108)
     stub = (late.start - BASE) // 4
