@@ -35,8 +35,8 @@ from profiler.engine.walk import (
 )
 from simulator.errors import UnsupportedError
 
-ENDED_BIT = 1  # of a frame's return address: the caller has been accounted for
-SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a signal record
+ENDED_BIT = kernels.ENDED_BIT
+SIGNAL_BIT = kernels.SIGNAL_BIT
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ class Activations:
         (state, pc) -> steps and context of a block up to the instruction at `pc`.
     on_missing
         Told of what the graphs lack.
+
+    Attributes
+    ----------
+    on_end
+        Told of every activation that ends early; None: nobody.
     """
 
     def __init__(
@@ -122,6 +127,7 @@ class Activations:
         self._reached = reached
         self._on_missing = on_missing
         self._signals: list[SignalRecord] = []
+        self.on_end: Callable[[EarlyEnd], None] | None = None
 
     # Reading frames
 
@@ -175,7 +181,10 @@ class Activations:
         frames = self._memory.state.frames
         register = int(frames[frame + kernels.FRAME_PATH])
         segments = int(frames[frame + kernels.FRAME_SEGMENTS])
-        self._tally.early[EarlyEnd(block, register, segments)] += 1
+        end = EarlyEnd(block, register, segments)
+        self._tally.early[end] += 1
+        if self.on_end is not None:
+            self.on_end(end)
 
     def _end_caller_early(self, frame: int) -> None:
         """End the caller of the activation at `frame` in the block where it waits."""

@@ -7,13 +7,15 @@ the program leaves the block: if a fault stops it in the middle, or the budget e
 is nothing to take back.
 
 Modules: `memory` holds the arrays, `states` the blocks with what happens inside them,
-`activations` the stack of frames; `run_counts` expands the counts after the run.
+`activations` the stack of frames, `landings` what native code does of its work; `run_counts`
+expands the counts after the run.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +44,13 @@ from profiler.engine.walk import (
 )
 from simulator.errors import SimulatorError
 
+if TYPE_CHECKING:
+    from profiler.engine.landings import Landings
+
 Array = npt.NDArray[np.int64]
+_ADDRESS = (1 << 48) - 1
+PYTHON_LANDINGS = 64
+"""Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
 
 
 class Automaton:
@@ -88,6 +96,8 @@ class Automaton:
         self._landings: dict[int, Land] = {}
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._arrival: Callable[[int], None] | None = None
+        self._natives: Landings | None = None
+        self._landed = 0  # landings that Python has handled
         self._activations = Activations(
             self.memory,
             index,
@@ -119,15 +129,20 @@ class Automaton:
         boundary, first = self._states.boundary(source, address)
         inside = () if source == kernels.START else self._states.inside(source)[0]
         target = self._states.number(BlockState(address, size, first))
-        steps = (*inside, *boundary)
-        for step in steps:
+        for step in (*inside, *boundary):
             if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
                 self._note_missing(step)
-        operation = self._operation(steps)
-        place = self.memory.insert(source, (address | size << 48, 1, target, operation))
-        self._transitions.append(Transition(source, target, tuple(boundary), place))
+        self._take_new(source, target, inside, boundary, address | size << 48)
+
+    def _take_new(
+        self, source: int, target: int, inside: Sequence[Step], boundary: Sequence[Step], key: int
+    ) -> None:
+        """Add a transition and take it."""
+        operation = self._operation((*inside, *boundary))
+        place = self.memory.insert(source, (key, 1, target, operation))
+        self._transitions.append(Transition(source, target, tuple(boundary), place, key))
         self.clock[kernels.STATE] = target
-        self._execute(operation, address)
+        self._execute(operation, key & _ADDRESS)
 
     def _execute(self, operation: int, address: int) -> None:
         if operation:
@@ -213,7 +228,9 @@ class Automaton:
             self._settle(status, address)
             return
         state = int(self.clock[kernels.STATE])
-        if state == kernels.ABNORMAL:
+        if (address, size) == (kernels.LEFT, 0):
+            self._leave(state)
+        elif state == kernels.ABNORMAL:
             self._arrive_abnormally(address, size)
         elif state == kernels.RESUME:
             self._resume(address, size)
@@ -227,15 +244,10 @@ class Automaton:
             match status:
                 case kernels.MISMATCH if not self._activations.accept_return(address):
                     self.tally.crossed.subtract(self._after_pop[failed])
-                    self._begin_event(UNKNOWN)
-                    self._activations.land(address, UNKNOWN, returned=True)
-                    self._end_event()
+                    self._land(failed, Land(address, UNKNOWN, returned=True))
                     return
                 case kernels.DECIDE:
-                    landing = self._landings[failed]
-                    self._begin_event(UNKNOWN if landing.returned else landing.block)
-                    self._activations.land(address, landing.block, returned=landing.returned)
-                    self._end_event()
+                    self._land(failed, self._landings[failed])
                     return
                 case kernels.TOO_DEEP:
                     raise too_deep(address)
@@ -255,6 +267,32 @@ class Automaton:
                     if self.memory.is_last(failed - 1):
                         return
             status = self.memory.execute(failed, address)
+
+    def _land(self, operation: int, landing: Land) -> None:
+        """Land as operation number `operation` demands; the kernel does the next one like it."""
+        left = UNKNOWN if landing.returned else landing.block
+        self._begin_event(left)
+        native = self._native_landings()
+        self._activations.land(landing.address, landing.block, returned=landing.returned)
+        self._end_event()
+        if native is not None:
+            uncrossed = self._after_pop.get(operation, ()) if landing.returned else None
+            native.add(operation, landing.address, left, uncrossed)
+
+    def _native_landings(self) -> Landings | None:
+        """Count a landing; return what native code knows of them, None as long as that is nothing.
+
+        Where a trace is written, it lists all landings.
+        """
+        self._landed += 1
+        if self._natives is None and self.trace is None and self._landed > PYTHON_LANDINGS:
+            from profiler.engine.landings import Landings  # most programs never need it
+
+            self._natives = Landings(
+                self.memory, self._index, self.tally, self._lowering.stack_mask, self._operation
+            )
+            self._activations.on_end = self._natives.add_end
+        return self._natives
 
     def _new_segment(self, operation: int) -> bool:
         """Add the transition that SEGMENT operation number `operation` lacks."""
@@ -282,6 +320,17 @@ class Automaton:
         self._resolve(
             self._states.number(BlockState(state.address, done, state.first)), address, size
         )
+
+    def _leave(self, state: int) -> None:
+        """Add the transition of a program that has set a context, and take it."""
+        if self.trace is not None or state < kernels.FIRST_STATE:
+            self.context_replaced()
+            return
+        inside, context = self._states.inside(state)
+        edge = self._exit_by_trap(context)
+        boundary = () if edge is None else (Cross(edge),)
+        target = self._states.left(context.block if edge is None else UNKNOWN)
+        self._take_new(state, target, inside, boundary, kernels.LEFT)
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
         arrival, self._arrival = self._arrival, None
@@ -386,8 +435,11 @@ class Automaton:
             self.clock[kernels.STATE] = record.state
             self._end_event()
 
-    def context_replaced(self, pc: int) -> None:
-        """Follow `setcontext`: the program goes on at `pc`, in any activation that is alive."""
+    def context_replaced(self) -> None:
+        """Follow `setcontext`: the program goes on anywhere, in any activation that is alive.
+
+        Where the context was set natively, `kernels.LEFT` says so: the same, as a transition.
+        """
         self._begin_event(self._position())
         number, end = self._current()
         steps, context = self._states.until(number, end - 4)
@@ -410,11 +462,15 @@ class Automaton:
         If the graph has an EXIT edge behind the trap, the edge is crossed and the activation is
         complete: then the result is UNKNOWN.
         """
-        edge = self._index.exit_edge.get(context.block)
-        if edge is None or context.pending >= 0:
+        edge = self._exit_by_trap(context)
+        if edge is None:
             return context.block
         self._cross((Cross(edge),))
         return UNKNOWN
+
+    def _exit_by_trap(self, context: WalkContext) -> int | None:
+        """Return the EXIT edge behind a trap that does not return, None if there is none."""
+        return None if context.pending >= 0 else self._index.exit_edge.get(context.block)
 
     # The end
 
@@ -437,6 +493,8 @@ class Automaton:
         self._activations.end_callers_early()
         if self.trace is not None:
             self.trace.end()
+        if self._natives is not None:
+            self._natives.collect()
 
     def _finish_block(self, exited: bool, fault_pc: int | None) -> int:
         """Count what the last block executed; return the block in which the activation ends.
@@ -446,6 +504,8 @@ class Automaton:
         number, end = self._current()
         if number < kernels.FIRST_STATE:
             return UNKNOWN
+        if self._states[number].size == 0:  # a context was set, and nothing has executed there
+            return self._states.inside(number)[1].block
         steps, context = self._states.until(
             number, end - 4 if fault_pc is None else fault_pc, executed=fault_pc is None
         )

@@ -56,27 +56,27 @@ PLAIN = bool(_numba.config.DISABLE_JIT)
 _WORD = ir.IntType(64)
 
 
-def _jit(function: Callable[P, T]) -> Callable[P, T]:
+def jit(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` on first use, cached on disk."""
     return cast(Callable[P, T], _numba.njit(cache=True, error_model="numpy")(function))
 
 
-def _inline(function: Callable[P, T]) -> Callable[P, T]:
+def inline(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` into each of its callers."""
     compiled = _numba.njit(cache=True, error_model="numpy", inline="always")(function)
     return cast(Callable[P, T], compiled)
 
 
-def _c_function(*arguments: Any) -> Callable[[Any], Any]:
-    """Compile a C function that returns nothing."""
-    decorate = _numba.cfunc(_types.void(*arguments), cache=True, error_model="numpy")
+def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], Any]:
+    """Compile a C function."""
+    decorate = _numba.cfunc(result(*arguments), cache=True, error_model="numpy")
     return cast(Callable[[Any], Any], decorate)
 
 
 _intrinsic: Callable[[Any], Any] = _numba.extending.intrinsic
 
 
-# Clock words; 0..13 are shared with simulator.cpu.traps.ClockWord (a test compares them).
+# Clock words; 0..13 and 16 are shared with simulator.cpu.traps.ClockWord (a test compares them).
 INSTRUCTIONS = 0
 LIMIT = 1
 BLOCK_ADDRESS = 2
@@ -91,6 +91,7 @@ STATE = 10
 RESUMED_STATE = 11
 WINDOW_POINTER = 12
 INTERRUPTED = 13
+REDIRECTED = 16
 FRAME = 14  # offset of the current frame in `frames`
 FRAME_LIMIT = 15  # no frame may start at or beyond this offset
 SPILL_MASK = 19
@@ -99,6 +100,10 @@ NODES = 21  # hash nodes in use
 NODE_LIMIT = 22
 TABLES = 24  # hash tables
 FAILED_OPERATION = 23  # operation that returned a status other than OK
+ENDS_MASK = 25  # these four belong to `landing_kernel`
+WAITS_BASE = 26  # address of the first word of code
+WAITS = 27  # words of code
+STACK_MASK = 28
 
 FAILED = 3  # value of INTERRUPTED: Python raised an exception (simulator.cpu.traps.Interruption)
 
@@ -108,6 +113,8 @@ RESUME = 1
 ABNORMAL = 2
 START = 8 * ROW  # the row of 0 stays empty: RESUME and ABNORMAL read it, and find nothing
 FIRST_STATE = 2 * START
+
+LEFT = 1  # the address in the event, of size 0, that says that the program has set a context
 
 # Words of a successor in its state's row, which has room for two.
 KEY = 0  # address | size << 48; 0 if free
@@ -131,7 +138,7 @@ SEGMENT = 3  # segment r + a ends; r = b
 HASH = 4  # hashed count of a; the first of a segment's list has the list's length in b
 CALL = 8  # push a frame: return address a
 RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp
-SLOW = 10  # Python decides
+SLOW = 10  # Python decides; b of either: number of the landing, 0 where there was none
 CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
 TOKEN = 12  # append b >> 8, of b & 0xff bits
 MARK = 13  # Python notes what a reader of the trace could not know
@@ -146,6 +153,8 @@ FRAME_STACK = 1
 FRAME_PATH = 2  # the segment register
 FRAME_SEGMENTS = 3  # the segment state, 0 where the routine is not profiled
 STRIDE = 4  # words a frame
+ENDED_BIT = 1  # of a return address: the caller has been accounted for
+SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a signal record
 
 # Hash table header words (one row of `tables` a table).
 TABLE_HEADS = 0  # offset of its bucket heads in `heads`
@@ -207,7 +216,11 @@ BUDGET_PART = 44
 HASH_PART = 45
 EXECUTE_PART = 46
 TRACE_POINTER = 47  # of traced runs
-CLOCK_WORDS = 48
+LAND_PART = 48  # `landing_kernel`: 0 until a program lands anywhere
+LANDINGS_POINTER = 49
+WAITS_POINTER = 50
+ENDS_POINTER = 51
+CLOCK_WORDS = 56
 
 
 PARTS: dict[int, int] = {}
@@ -280,13 +293,13 @@ else:
         return _types.void(_types.int64, _types.int64, _types.int64), generate
 
 
-@_jit
+@jit
 def bump(base: int, index: int, amount: int) -> None:
     """Add to word `index` of the array at `base`."""
     put(base, index, get(base, index) + amount)
 
 
-@_jit
+@jit
 def spilled(k: int, state: int, key: int) -> int:
     """Address of a spilled successor; 0 where there is none yet (`MISS_SLOT` is its place)."""
     mask = get(k, SPILL_MASK)
@@ -302,7 +315,7 @@ def spilled(k: int, state: int, key: int) -> int:
         slot = (slot + 1) & mask
 
 
-@_jit
+@jit
 def hashed_count(k: int, key: int, at: int) -> None:
     """Do what the hashing run-time routine does, for the operation at address `at`.
 
@@ -344,12 +357,20 @@ def hashed_count(k: int, key: int, at: int) -> None:
         put(header, TABLE_REMEMBERED_NODE, node)
 
 
+PLAIN_PARTS: dict[int, Callable[[int, int, int], int]] = {}
+"""Clock word -> a part of the kernel that is loaded late, when numba is switched off."""
+
 if PLAIN:
     count_in_table = hashed_count
+
+    def land(k: int, operation: int, address: int) -> int:
+        """`landing_kernel.land`; -1, nothing done, before that is loaded."""
+        return PLAIN_PARTS[LAND_PART](k, operation, address) if get(k, LAND_PART) else -1
+
 else:
 
     @_intrinsic
-    def _call_part(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
+    def call_part(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
         """Call void function(int64, int64, int64) by its address: a part of the hook."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -362,25 +383,42 @@ else:
 
     _PART = (_types.int64, _types.int64, _types.int64)
 
-    @_c_function(*_PART)
+    @_intrinsic
+    def _call_land(context: Any, function: Any, k: Any, a: Any, b: Any) -> Any:
+        """Call int64 function(int64, int64, int64) by its address."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = ir.FunctionType(_WORD, [_WORD] * 3)
+            function = builder.inttoptr(arguments[0], kind.as_pointer())
+            return builder.call(function, arguments[1:])
+
+        return _types.int64(_types.int64, _types.int64, _types.int64, _types.int64), generate
+
+    @inline
+    def land(k: int, operation: int, address: int) -> int:
+        """`landing_kernel.land`; -1, nothing done, before that is loaded."""
+        part = get(k, LAND_PART)
+        return -1 if part == 0 else _call_land(part, k, operation, address)
+
+    @c_function(*_PART)
     def hash_hook(k: int, key: int, at: int) -> None:
         """`hashed_count` out of line."""
         hashed_count(k, key, at)
 
-    @_inline
+    @inline
     def count_in_table(k: int, key: int, at: int) -> None:
         """`hashed_count` through a pointer, so that `execute` need not make room for it."""
-        _call_part(get(k, HASH_PART), k, key, at)
+        call_part(get(k, HASH_PART), k, key, at)
 
 
-@_inline
+@inline
 def stack_pointer(k: int) -> int:
     """%sp of the emulated program; 0 when no emulator is attached (replays)."""
     window = get(k, WINDOW_POINTER)
     return 0 if window == 0 else get(get(window, 0), 6)
 
 
-@_inline
+@inline
 def push(k: int, return_address: int) -> bool:
     """Push the frame of a call; False where there is no room for it."""
     offset = get(k, FRAME) + STRIDE
@@ -394,7 +432,7 @@ def push(k: int, return_address: int) -> bool:
     return True
 
 
-@_inline
+@inline
 def returns(k: int, frame: int, address: int) -> bool:
     """Whether the activation at `frame`, which returns to `address`, has come to its caller there.
 
@@ -406,7 +444,7 @@ def returns(k: int, frame: int, address: int) -> bool:
     return get(frame, FRAME_STACK) == stack_pointer(k)
 
 
-@_jit
+@jit
 def count_hashed(k: int, operation: int) -> bool:
     """Execute a list of hashed counts; False, with nothing done, where room for nodes lacks."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
@@ -419,7 +457,7 @@ def count_hashed(k: int, operation: int) -> bool:
         at += 8 * OPERATION
 
 
-@_inline
+@inline
 def segment_place(k: int, state: int, key: int) -> int:
     """Address at which the successor of a segment state by `key` is, if its table has it."""
     row = get(k, ROWS_POINTER) + state
@@ -427,7 +465,7 @@ def segment_place(k: int, state: int, key: int) -> int:
     return get(k, SEGMENTS_POINTER) + get(row, PLACES) + offset
 
 
-@_jit
+@jit
 def end_segment(k: int, frame: int, at: int) -> int:
     """Execute the SEGMENT operation at address `at`; return a status."""
     key = get(frame, FRAME_PATH) + get(at, 1)
@@ -445,7 +483,7 @@ def end_segment(k: int, frame: int, at: int) -> int:
     return OK
 
 
-@_jit
+@jit
 def append_bits(trace: int, value: int, width: int) -> None:
     """Append the low `width` bits of `value` to the trace buffer, most significant first."""
     bits = get(trace, TRACE_BITS)
@@ -461,7 +499,7 @@ def append_bits(trace: int, value: int, width: int) -> None:
         put(trace, at + 1, value << (64 - width + room))
 
 
-@_jit
+@jit
 def write_trace(k: int, at: int) -> int:
     """Execute the CROSS, TOKEN or MARK operation at address `at`; return a status."""
     code = get(at, 0) & 0xFF
@@ -482,7 +520,7 @@ def write_trace(k: int, at: int) -> int:
     return OK
 
 
-@_jit
+@jit
 def execute(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` until one is the last; return a status."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
@@ -517,6 +555,15 @@ def execute(k: int, operation: int, address: int) -> int:
             count_in_table(k, get(at, 1), at)
         else:
             status = NO_NODES
+        if MISMATCH <= status <= DECIDE:
+            rest = land(k, operation, address)
+            if rest == 0:
+                return OK
+            if rest > 0:
+                operation, status = rest, OK
+                at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+                frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+                continue
         if status != OK:
             put(k, FAILED_OPERATION, operation)
             return status
@@ -526,7 +573,7 @@ def execute(k: int, operation: int, address: int) -> int:
         operation += 1
 
 
-@_inline
+@inline
 def follow(k: int, address: int, size: int) -> tuple[bool, int]:
     """Whether the current state's row has the successor by this event, and its address."""
     row = get(k, ROWS_POINTER) + get(k, STATE)
@@ -538,7 +585,7 @@ def follow(k: int, address: int, size: int) -> tuple[bool, int]:
     return is_known, row
 
 
-@_inline
+@inline
 def take(k: int, successor: int) -> int:
     """Count the successor at this address and enter its state; return its operation."""
     put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
@@ -546,7 +593,7 @@ def take(k: int, successor: int) -> int:
     return get(successor, ACTION)
 
 
-@_inline
+@inline
 def charge(k: int, address: int, size: int) -> bool:
     """Charge the event to the budget; False if that would be overdrawn."""
     total = get(k, INSTRUCTIONS) + (size >> 2)
@@ -558,7 +605,7 @@ def charge(k: int, address: int, size: int) -> bool:
     return True
 
 
-@_inline
+@inline
 def single(k: int, operation: int) -> bool:
     """Execute operation number `operation` if it stands alone and does what most do."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
@@ -578,7 +625,7 @@ def single(k: int, operation: int) -> bool:
     return False
 
 
-@_inline
+@inline
 def remembered(k: int, action: int) -> bool:
     """Execute a segment's list of hashed counts if it is one that finds its path remembered."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * action
@@ -595,7 +642,7 @@ def remembered(k: int, action: int) -> bool:
     return True
 
 
-@_inline
+@inline
 def quick(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` as long as they take no call of anything.
 
@@ -639,7 +686,7 @@ def quick(k: int, operation: int, address: int) -> int:
         operation += 1
 
 
-@_jit
+@jit
 def search(k: int, address: int, size: int) -> int:
     """Handle an event whose successor is not in its state's row; return a status."""
     state = get(k, STATE)
@@ -653,7 +700,7 @@ def search(k: int, address: int, size: int) -> int:
     return OK if operation == 0 else execute(k, operation, address)
 
 
-@_jit
+@jit
 def advance(k: int, address: int, size: int) -> int:
     """Handle one block event; return a status."""
     is_known, successor = follow(k, address, size)
@@ -663,7 +710,7 @@ def advance(k: int, address: int, size: int) -> int:
     return OK if operation == 0 else execute(k, operation, address)
 
 
-@_jit
+@jit
 def replay(k: int, addresses: Array, sizes: Array, first: int) -> tuple[int, int]:
     """Feed recorded events from index `first`; return (index, status) of the first not OK."""
     for i in range(first, len(addresses)):
@@ -698,14 +745,14 @@ if not PLAIN:
 
         return _types.void(_types.int64, _types.int64, _types.int64, _types.int64), generate
 
-    @_c_function(*_PART)
+    @c_function(*_PART)
     def search_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for events that its row does not hold."""
         status = search(k, address, size)
         if status != OK:
             _call_slow(get(k, SLOW_CALLBACK), status, address, size)
 
-    @_c_function(*_PART)
+    @c_function(*_PART)
     def budget_hook(k: int, address: int, size: int) -> None:
         """The part of `block_hook` for a spent budget: stop where the engine can, else go on."""
         if get(get(k, NPC_POINTER), 0) == address + 4:
@@ -758,7 +805,7 @@ if not PLAIN:
         _inline_me()
         rest = quick(k, operation, address)
         if rest != 0:
-            _call_part(get(k, EXECUTE_PART), k, rest, address)
+            call_part(get(k, EXECUTE_PART), k, rest, address)
 
     def _on_block(k: int, address: int, size: int) -> None:
         """`advance`, for `block_hook`.
@@ -768,25 +815,25 @@ if not PLAIN:
         """
         _inline_me()
         if not charge(k, address, size):
-            _call_part(get(k, BUDGET_PART), k, address, size)
+            call_part(get(k, BUDGET_PART), k, address, size)
             return
         found, successor = follow(k, address, size)
         if not found:
-            _call_part(get(k, SEARCH_PART), k, address, size)
+            call_part(get(k, SEARCH_PART), k, address, size)
             return
         operation = take(k, successor)
         if operation != 0 and not single(k, operation):
-            _call_part(get(k, OPERATE_PART), k, operation, address)
+            call_part(get(k, OPERATE_PART), k, operation, address)
 
     _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
     _block_address = _native("simprof_block_hook", _on_block, (3, 1, 2), [64, 64, 32, 64])
 
-    @_jit
+    @jit
     def operate_address() -> int:
         """Return the address of the part of the hook that executes operations."""
         return _operate_address()  # type: ignore[no-any-return]
 
-    @_jit
+    @jit
     def block_hook_address() -> int:
         """Return the address of `advance` as `void (engine, uint64, uint32, k)`, for uc_hook_add.
 
@@ -794,7 +841,7 @@ if not PLAIN:
         """
         return _block_address()  # type: ignore[no-any-return]
 
-    @_c_function(*_PART)
+    @c_function(*_PART)
     def execute_hook(k: int, operation: int, address: int) -> None:
         """`execute`, out of line."""
         status = execute(k, operation, address)

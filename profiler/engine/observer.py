@@ -19,6 +19,7 @@ class ProfilingObserver:
             user_data=automaton.memory.address,
             clock=automaton.clock,
             keepalive=automaton,
+            on_context=_context_hook,
         )
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
@@ -31,8 +32,15 @@ class ProfilingObserver:
 
     def context_replaced(self, pc: int) -> None:
         """Note that the program goes on at `pc`, in another context."""
-        self._tell(lambda: self._automaton.context_replaced(pc))
+        self._tell(self._automaton.context_replaced)
 
     def _tell(self, action: Callable[[], None]) -> None:
         if self._automaton.error is None:
             self._automaton.guard(action)
+
+
+def _context_hook() -> int:
+    """Return the address of what native code calls when it has set a context."""
+    from profiler.engine import landing_kernel  # most programs never need it
+
+    return landing_kernel.context_part()

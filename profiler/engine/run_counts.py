@@ -21,12 +21,16 @@ Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Transition:
-    """`source` was followed by `target`; `place` says where `rows` counts it, None if spilled."""
+    """`source` was followed by `target`.
+
+    `place` says where `rows` counts it; None if it is spilled, under `key`.
+    """
 
     source: int
     target: int
     boundary: tuple[Step, ...]
     place: int | None
+    key: int
 
 
 class RunCounts:
@@ -93,8 +97,7 @@ class RunCounts:
         counted = []
         for transition in self._transitions:
             if transition.place is None:
-                state = self._states[transition.target]
-                count = spilled[transition.source, state.address | state.size << 48]
+                count = spilled[transition.source, transition.key]
             else:
                 count = int(rows[transition.place])
             counted.append((transition, count))

@@ -16,6 +16,9 @@ from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
 from profiler.engine.walk import BEGINNING, UNKNOWN, Step, WalkContext, Walker
 
+_NOWHERE = -2
+"""Address of an instruction that no other follows."""
+
 
 @dataclass(frozen=True)
 class BlockState:
@@ -73,6 +76,13 @@ class States:
         """Return the number of a block's state when control arrives from just anywhere."""
         return self.number(BlockState(address, size, self._walker.land(address)))
 
+    def left(self, block: int) -> int:
+        """Return the number of the state behind a context that was set while in `block`.
+
+        It has no instructions; wherever control arrives next, it lands.
+        """
+        return self.number(BlockState(0, 0, WalkContext(-1, False, block, _NOWHERE)))
+
     def inside(self, number: int) -> tuple[tuple[Step, ...], WalkContext]:
         """Return the steps from the first to the last instruction of state `number`.
 
@@ -91,7 +101,7 @@ class States:
 
         `executed`: and which has executed.
         """
-        if number < kernels.FIRST_STATE:
+        if number < kernels.FIRST_STATE or self._states[number].size == 0:
             return (), BEGINNING
         state = self._states[number]
         steps, context = self._walk(state, min(pc + 4, state.end))

@@ -143,7 +143,7 @@ class GraphIndex:
         self.slot_edge: dict[int, tuple[int, int]] = {}
         self.return_point: dict[int, int] = {}
         self.return_edges: dict[int, list[tuple[int, int]]] = {}
-        self._call_blocks: dict[int, int] = {}
+        self.call_blocks: dict[int, int] = {}
         self._block_at: list[int] = np.asarray(recovered.block_at).tolist()
         for number in range(len(routines)):
             self._index_routine(number)
@@ -155,7 +155,7 @@ class GraphIndex:
         for block in cfg.blocks:
             last = block.end - 8
             if block.start <= last and IS_CALL[code.transfers.kind[(last - code.base) >> 2]]:
-                self._call_blocks[block.end] = base + block.id
+                self.call_blocks[block.end] = base + block.id
         for edge in cfg.edges:
             name = edge_base + edge.id
             source, target = base + edge.source, base + edge.target
@@ -209,8 +209,8 @@ class GraphIndex:
 
     def call_block(self, return_address: int) -> int:
         """Return the block whose last call returns to `return_address`, or UNKNOWN."""
-        block = self._call_blocks.get(return_address, UNKNOWN)
-        return self._call_blocks.get(return_address - 4, UNKNOWN) if block == UNKNOWN else block
+        block = self.call_blocks.get(return_address, UNKNOWN)
+        return self.call_blocks.get(return_address - 4, UNKNOWN) if block == UNKNOWN else block
 
     def return_edge_to(self, address: int) -> tuple[int, int] | None:
         """(call block, call-return edge) of the call that returns to `address`, or None."""

@@ -178,6 +178,8 @@ class AddressSpace:
 
     def _first_without(self, address: int, size: int, bit: int) -> int | None:
         """First address of the range whose page lacks `bit`, or None."""
+        if 0 < size <= PAGE_SIZE - address % PAGE_SIZE:
+            return None if self.page_bits(address) & bit else address
         for region, start, end in self._pieces(address, size):
             if region is None:
                 return start
@@ -189,9 +191,10 @@ class AddressSpace:
 
     def page_bits(self, address: int) -> int:
         """Return the page table's byte for the page of `address`; 0 where nothing is mapped."""
-        for region, start, end in self._pieces(address, 1):
-            return 0 if region is None else int(self._slice(region, start, end)[0])
-        return 0
+        region = self._regions.get(address // REGION_SIZE)
+        if region is None or not 0 <= address - region.base < region.size:
+            return 0
+        return int(region.pages[(address - region.base) >> _PAGE_SHIFT])
 
     def set_page_bits(self, address: int, bits: int) -> None:
         """Set the page table's byte for the page of `address`."""

@@ -5,7 +5,8 @@ behind `user_data`:
 
 - `count_block`: the block hook used where no observer is given; keeps the instruction count and
   stops at the limit.
-- `handle_trap`: window spill and fill traps; every other trap goes on to Python.
+- `handle_trap`: window spill and fill traps; every other trap goes on to Python, or to what
+  Python has put into `TrapWord.CONTEXTS`.
 - `fill_translation`: page rights, from the address space's page tables.
 - `check_code`: called when the engine translates code; what lies in the program's own, unchanged
   code passes, anything else goes on to Python.
@@ -22,20 +23,43 @@ the block's last word, which then is a delay slot.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from simulator.cpu.address_space import CHANGED, EXECUTED
 from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, SYSTEM_PAGE, CpuState
 from simulator.cpu.guest import Protection
+from simulator.cpu.native import (
+    call1,
+    call2,
+    call_control,
+    get_word,
+    host_address,
+    load8,
+    load32,
+    load64,
+    native,
+    pointer_value,
+    set_word,
+    store8,
+    store32,
+    store64,
+    swap32,
+    untyped_intrinsic,
+)
+from simulator.cpu.windows import (
+    CAN_RESTORE,
+    CAN_SAVE,
+    CWP,
+    REGISTERS,
+    copy_wrapped,
+    move_window,
+)
 
 
 class ClockWord(IntEnum):
@@ -55,6 +79,7 @@ class ClockWord(IntEnum):
     RESUMED_STATE = 11  # STATE before that
     WINDOW_POINTER = 12  # host address of the pointer to the current window's %o0
     INTERRUPTED = 13  # one of Interruption
+    REDIRECTED = 16  # INSTRUCTIONS when the program was last sent elsewhere without a jump
 
 
 RESUME_STATE: Final = 1
@@ -81,6 +106,22 @@ class TrapWord(IntEnum):
     FILLS = 5
     IS64 = 6
     WINDOWS = 7
+    CONTEXTS = 8  # void(uint64 these words, uint64 number): ContextTrap; 0: they go to Python
+    SIGNALS = 9  # address of the mask of blocked signals
+    ON_CONTEXT = 10  # void(uint64 OBSERVER): a context was set; TELL_NOBODY, TELL_PYTHON
+    OBSERVER = 11
+
+
+TELL_NOBODY: Final = 0
+TELL_PYTHON: Final = 1
+
+
+class ContextTrap(IntEnum):
+    """Traps that save or restore what a program is doing."""
+
+    FLUSH = 0x103
+    GET = 0x16E
+    SET = 0x16F
 
 
 class FillWord(IntEnum):
@@ -111,12 +152,8 @@ FIRST_FLUSH: Final = 1000
 MOST_FILLS: Final = 1 << 20
 
 _TRAP_WORDS: Final = 16
-_CAN_SAVE: Final = CpuState.cansave.offset
-_CAN_RESTORE: Final = CpuState.canrestore.offset
-_CWP: Final = CpuState.cwp.offset
 _PC: Final = CpuState.pc.offset
 _NPC: Final = CpuState.npc.offset
-_REGISTERS: Final = CpuState.registers.offset
 _SPILL_TRAPS: Final = 0x80
 _FILL_TRAPS: Final = 0xC0
 _TRAPS_END: Final = 0x100
@@ -133,188 +170,47 @@ _ACCESS_WRITE: Final = 17
 _ACCESS_FETCH: Final = 18
 
 
-# -- memory access and calls by address
-
-_intrinsic: Callable[[Any], Any] = intrinsic
-
-
-def _pointer(builder: Any, address: Any, bits: int) -> Any:
-    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
-
-
-def _make_load(bits: int, result: Any) -> Any:
-    @_intrinsic
-    def load(typing_context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.load(_pointer(builder, arguments[0], bits), align=1)
-
-        return result(types.uint64), generate
-
-    return load
-
-
-def _make_store(bits: int, value_type: Any) -> Any:
-    @_intrinsic
-    def store(typing_context: Any, address: Any, value: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            builder.store(arguments[1], _pointer(builder, arguments[0], bits), align=1)
-            return context.get_dummy_value()
-
-        return types.void(types.uint64, value_type), generate
-
-    return store
-
-
-_load8 = _make_load(8, types.uint8)
-_load32 = _make_load(32, types.uint32)
-_load64 = _make_load(64, types.uint64)
-_store8 = _make_store(8, types.uint8)
-_store32 = _make_store(32, types.uint32)
-_store64 = _make_store(64, types.uint64)
-
-
-@_intrinsic
-def _swap32(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
-
-    return types.uint32(types.uint32), generate
-
-
-@_intrinsic
-def _swap64(typing_context: Any, value: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.bswap(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-@_intrinsic
-def _address_of(typing_context: Any, pointer: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ptrtoint(arguments[0], ir.IntType(64))
-
-    return types.uint64(types.voidptr), generate
-
-
-@_intrinsic
-def _call1(typing_context: Any, function: Any, argument: Any) -> Any:
-    """Call void(uint64) at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
-        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64), generate
-
-
-@_intrinsic
-def _call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
-    """Call void(uint64, uint64) at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        kind = ir.FunctionType(ir.VoidType(), [word, word])
-        target = builder.inttoptr(arguments[0], kind.as_pointer())
-        builder.call(target, [arguments[1], arguments[2]])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.uint64), generate
-
-
-@_intrinsic
-def _call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> Any:
-    """Call int(void *, int, ...) at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word, short = ir.IntType(64), ir.IntType(32)
-        kind = ir.FunctionType(short, [word, short], var_arg=True)
-        target = builder.inttoptr(arguments[0], kind.as_pointer())
-        builder.call(target, [arguments[1], builder.trunc(arguments[2], short)])
-        return context.get_dummy_value()
-
-    return types.void(types.uint64, types.uint64, types.uint64), generate
-
-
-def _native(signature: Any) -> Callable[[Callable[..., Any]], Any]:
-    return numba.njit(  # type: ignore[no-any-return]
-        signature, cache=True, error_model="numpy", boundscheck=False, inline="never"
-    )
-
-
-def _word_at(base: int, index: int) -> int:
-    """Word `index` of the int64 array at `base`."""
-    return _load64(base + np.uint64(index) * np.uint64(8))  # type: ignore[no-any-return]
-
-
-_word = _native(types.uint64(types.uint64, types.uint64))(_word_at)
-
-
-@_native(types.void(types.uint64, types.uint64, types.uint64))
-def _set_word(base: int, index: int, value: int) -> None:
-    _store64(base + index * np.uint64(8), value)
-
-
 # -- blocks
 
 
 @cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)
 def count_block(engine: Any, address: Any, size: Any, user_data: Any) -> None:
     """Count a block's instructions; stop before it where the limit would be passed."""
-    clock = _address_of(user_data)
-    total = np.int64(_word(clock, ClockWord.INSTRUCTIONS)) + np.int64(size >> 2)
-    if total > np.int64(_word(clock, ClockWord.LIMIT)):
-        npc = _load64(_word(clock, ClockWord.NPC_POINTER))
+    clock = pointer_value(user_data)
+    total = np.int64(get_word(clock, ClockWord.INSTRUCTIONS)) + np.int64(size >> 2)
+    if total > np.int64(get_word(clock, ClockWord.LIMIT)):
+        npc = load64(get_word(clock, ClockWord.NPC_POINTER))
         if npc == address + np.uint64(4):
-            _set_word(clock, ClockWord.STOPPED, np.uint64(1))
-            _call1(_word(clock, ClockWord.STOP_FUNCTION), _word(clock, ClockWord.ENGINE))
+            set_word(clock, ClockWord.STOPPED, np.uint64(1))
+            call1(get_word(clock, ClockWord.STOP_FUNCTION), get_word(clock, ClockWord.ENGINE))
             return
-    _set_word(clock, ClockWord.INSTRUCTIONS, np.uint64(total))
-    _set_word(clock, ClockWord.BLOCK_ADDRESS, address)
-    _set_word(clock, ClockWord.BLOCK_SIZE, np.uint64(size))
+    set_word(clock, ClockWord.INSTRUCTIONS, np.uint64(total))
+    set_word(clock, ClockWord.BLOCK_ADDRESS, address)
+    set_word(clock, ClockWord.BLOCK_SIZE, np.uint64(size))
 
 
 # -- memory
 
 
-@_native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
-def _host_address(regions: Any, address: Any, size: Any, rights: Any) -> Any:
-    """Host address of guest bytes within one page that has `rights`; 0 where there are none."""
-    count = _load64(regions)
-    row = regions + np.uint64(8)
-    for _ in range(count):
-        offset = address - _load64(row)
-        if offset < _load64(row + np.uint64(8)):
-            page = _load64(row + np.uint64(24)) + (offset >> np.uint64(13))
-            if np.uint64(_load8(page)) & rights != rights:
-                return np.uint64(0)
-            if (offset & np.uint64(8191)) + size > np.uint64(8192):
-                return np.uint64(0)
-            return _load64(row + np.uint64(16)) + offset
-        row += np.uint64(32)
-    return np.uint64(0)
-
-
-@_native(types.void(types.uint64))
+@native(types.void(types.uint64))
 def _count_fill(state: Any) -> None:
     """Count a fill; where they are frequent, flush the engine's cache: it then grows.
 
     (The cache starts with 256 entries and is resized only when flushed. Flushing in the middle of
     a fill is allowed: the engine looks its entry up again afterwards.)
     """
-    fills = _word(state, FillWord.FILLS) + np.uint64(1)
-    _set_word(state, FillWord.FILLS, fills)
-    if fills == _word(state, FillWord.NEXT_FLUSH):
-        step = _word(state, FillWord.STEP)
+    fills = get_word(state, FillWord.FILLS) + np.uint64(1)
+    set_word(state, FillWord.FILLS, fills)
+    if fills == get_word(state, FillWord.NEXT_FLUSH):
+        step = get_word(state, FillWord.STEP)
         if step < np.uint64(MOST_FILLS):
             step *= np.uint64(2)
-        _set_word(state, FillWord.STEP, step)
-        _set_word(state, FillWord.NEXT_FLUSH, fills + step)
-        _call_control(
-            _word(state, FillWord.FLUSH_FUNCTION),
-            _word(state, FillWord.FLUSH_ENGINE),
-            _word(state, FillWord.FLUSH_CODE),
+        set_word(state, FillWord.STEP, step)
+        set_word(state, FillWord.NEXT_FLUSH, fills + step)
+        call_control(
+            get_word(state, FillWord.FLUSH_FUNCTION),
+            get_word(state, FillWord.FLUSH_ENGINE),
+            get_word(state, FillWord.FLUSH_CODE),
         )
 
 
@@ -330,7 +226,7 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
     to. From a page's first fetch on it is granted always, so that the engine sees writes to
     code that it has translated. Our own page can be executed and nothing else.
     """
-    state = _address_of(user_data)
+    state = pointer_value(user_data)
     _count_fill(state)
     if kind == _ACCESS_READ:
         need = np.uint8(_RIGHT_READ)
@@ -338,44 +234,44 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
         need = np.uint8(_RIGHT_WRITE)
     else:
         need = np.uint8(_RIGHT_EXECUTE)
-    table = _word(state, FillWord.REGIONS)
-    count = _load64(table)
+    table = get_word(state, FillWord.REGIONS)
+    count = load64(table)
     row = table + np.uint64(8)
     rights = np.uint8(0)
     for _ in range(count):
-        offset = address - _load64(row)
-        if offset < _load64(row + np.uint64(8)):
-            page = _load64(row + np.uint64(24)) + (offset >> np.uint64(13))
-            rights = _load8(page)
+        offset = address - load64(row)
+        if offset < load64(row + np.uint64(8)):
+            page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
+            rights = load8(page)
             if rights & need == np.uint8(0):
                 break
             if kind == _ACCESS_FETCH:
                 rights |= np.uint8(EXECUTED)
-                _store8(page, rights)
+                store8(page, rights)
             granted = rights & np.uint8(_RIGHT_READ | _RIGHT_WRITE)
             if rights & np.uint8(EXECUTED) != np.uint8(0):
                 granted |= rights & np.uint8(_RIGHT_EXECUTE)
-            _store64(_address_of(result), address)
-            _store32(_address_of(result) + np.uint64(8), np.uint32(granted))
+            store64(pointer_value(result), address)
+            store32(pointer_value(result) + np.uint64(8), np.uint32(granted))
             return True
         row += np.uint64(32)
     if address == np.uint64(SYSTEM_PAGE) and kind == _ACCESS_FETCH:
-        _store64(_address_of(result), address)
-        _store32(_address_of(result) + np.uint64(8), np.uint32(_RIGHT_EXECUTE))
+        store64(pointer_value(result), address)
+        store32(pointer_value(result) + np.uint64(8), np.uint32(_RIGHT_EXECUTE))
         return True
-    _set_word(state, FillWord.FAULT_ACCESS, np.uint64(kind))
-    _set_word(state, FillWord.FAULT_RIGHTS, np.uint64(rights))
+    set_word(state, FillWord.FAULT_ACCESS, np.uint64(kind))
+    set_word(state, FillWord.FAULT_RIGHTS, np.uint64(rights))
     return False
 
 
-@_native(types.boolean(types.uint64, types.uint64))
+@native(types.boolean(types.uint64, types.uint64))
 def _is_unchanged(regions: Any, address: Any) -> Any:
-    count = _load64(regions)
+    count = load64(regions)
     row = regions + np.uint64(8)
     for _ in range(count):
-        offset = address - _load64(row)
-        if offset < _load64(row + np.uint64(8)):
-            page = _load8(_load64(row + np.uint64(24)) + (offset >> np.uint64(13)))
+        offset = address - load64(row)
+        if offset < load64(row + np.uint64(8)):
+            page = load8(load64(row + np.uint64(24)) + (offset >> np.uint64(13)))
             return bool(page & np.uint8(CHANGED) == np.uint8(0))
         row += np.uint64(32)
     return False
@@ -384,23 +280,23 @@ def _is_unchanged(regions: Any, address: Any) -> Any:
 @cfunc(types.void(types.voidptr, types.voidptr, types.voidptr, types.voidptr), cache=True)
 def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
     """Pass code of the program that cannot have changed; give the rest to Python."""
-    state = _address_of(user_data)
-    address = _load64(_address_of(block))
-    size = np.uint64(_load32(_address_of(block) + np.uint64(8)) >> np.uint32(16))
+    state = pointer_value(user_data)
+    address = load64(pointer_value(block))
+    size = np.uint64(load32(pointer_value(block) + np.uint64(8)) >> np.uint32(16))
     row = state + np.uint64(8 * CodeWord.FIRST)
-    for _ in range(_word(state, CodeWord.COUNT)):
-        if _load64(row) <= address and address + size <= _load64(row + np.uint64(8)):
-            if _is_unchanged(_word(state, CodeWord.REGIONS), address):
+    for _ in range(get_word(state, CodeWord.COUNT)):
+        if load64(row) <= address and address + size <= load64(row + np.uint64(8)):
+            if _is_unchanged(get_word(state, CodeWord.REGIONS), address):
                 return
             break
         row += np.uint64(16)
-    _call2(_word(state, CodeWord.PYTHON), address, size)
+    call2(get_word(state, CodeWord.PYTHON), address, size)
 
 
 # -- window traps
 
 
-@_native(types.boolean(types.uint32, types.boolean))
+@native(types.boolean(types.uint32, types.boolean))
 def _uses_windows(word: Any, fill: Any) -> Any:
     """Whether an instruction can make a fill trap (or else a spill trap)."""
     operation = word & np.uint32(_OP_MASK)
@@ -409,22 +305,22 @@ def _uses_windows(word: Any, fill: Any) -> Any:
     return operation == np.uint32(_OP_SAVE) or operation == np.uint32(_OP_FLUSHW)
 
 
-@_native(types.boolean(types.uint64, types.uint64, types.boolean))
+@native(types.boolean(types.uint64, types.uint64, types.boolean))
 def _is_window_instruction(regions: Any, pc: Any, fill: Any) -> Any:
-    host = _host_address(regions, pc, np.uint64(4), np.uint64(0))
-    return host != np.uint64(0) and _uses_windows(_swap32(_load32(host)), fill)
+    host = host_address(regions, pc, np.uint64(4), np.uint64(0))
+    return host != np.uint64(0) and _uses_windows(swap32(load32(host)), fill)
 
 
-@_native(types.boolean(types.uint64, types.uint64, types.uint64))
+@native(types.boolean(types.uint64, types.uint64, types.uint64))
 def jumps_to(regions: Any, pc: Any, target: Any) -> Any:
     """Whether the instruction at `pc` may transfer control to `target`.
 
     `regions` is the address of the region table.
     """
-    host = _host_address(regions, pc, np.uint64(4), np.uint64(0))
+    host = host_address(regions, pc, np.uint64(4), np.uint64(0))
     if host == np.uint64(0):
         return False
-    word = _swap32(_load32(host))
+    word = swap32(load32(host))
     format_ = word >> np.uint32(30)
     if format_ == np.uint32(2):
         operation = (word >> np.uint32(19)) & np.uint32(63)
@@ -447,11 +343,11 @@ def jumps_to(regions: Any, pc: Any, target: Any) -> Any:
     return np.uint32(displacement) & bits == word & bits
 
 
-@_native(types.uint64(types.uint64, types.uint64, types.uint64, types.boolean))
+@native(types.uint64(types.uint64, types.uint64, types.uint64, types.boolean))
 def _trapping_pc(regions: Any, clock: Any, npc: Any, fill: Any) -> Any:
     """Address of the instruction that made a window trap; 1 where that cannot be known."""
-    start = _word(clock, ClockWord.BLOCK_ADDRESS)
-    end = start + _word(clock, ClockWord.BLOCK_SIZE)
+    start = get_word(clock, ClockWord.BLOCK_ADDRESS)
+    end = start + get_word(clock, ClockWord.BLOCK_SIZE)
     inside = npc - np.uint64(4)
     slot = end - np.uint64(4)
     from_inside = start <= inside < end and _is_window_instruction(regions, inside, fill)
@@ -465,55 +361,18 @@ def _trapping_pc(regions: Any, clock: Any, npc: Any, fill: Any) -> Any:
     return slot if from_slot else np.uint64(1)
 
 
-@_native(types.void(types.uint64, types.uint64, types.boolean))
-def _copy_wrapped(cpu: Any, windows: Any, to_copy: Any) -> None:
-    """The outs of the last window live twice: copy register file -> engine's copy, or back."""
-    if np.uint64(_load32(cpu + np.uint64(_CWP))) != windows - np.uint64(1):
-        return
-    first = cpu + np.uint64(_REGISTERS)
-    copy = first + windows * np.uint64(8 * REGISTERS_PER_WINDOW)
-    for number in range(8):
-        offset = np.uint64(number) * np.uint64(8)
-        if to_copy:
-            _store64(copy + offset, _load64(first + offset))
-        else:
-            _store64(first + offset, _load64(copy + offset))
-
-
-@_native(types.void(types.uint64, types.uint64, types.uint64, types.uint64, types.int64))
-def _move_window(cpu: Any, windows: Any, window: Any, host: Any, mode: Any) -> None:
-    """Store %l and %i of a window at `host` or load them; mode = fill + 2 * is64."""
-    total = windows * np.uint64(REGISTERS_PER_WINDOW)
-    index = window * np.uint64(REGISTERS_PER_WINDOW) + np.uint64(8)
-    for number in range(16):
-        if index >= total:
-            index -= total
-        register = cpu + np.uint64(_REGISTERS) + index * np.uint64(8)
-        if mode == 3:
-            _store64(register, _swap64(_load64(host + np.uint64(number) * np.uint64(8))))
-        elif mode == 2:
-            _store64(host + np.uint64(number) * np.uint64(8), _swap64(_load64(register)))
-        elif mode == 1:
-            value = _swap32(_load32(host + np.uint64(number) * np.uint64(4)))
-            _store64(register, np.uint64(value))
-        else:
-            low = np.uint32(_load64(register) & np.uint64(0xFFFFFFFF))
-            _store32(host + np.uint64(number) * np.uint64(4), _swap32(low))
-        index += np.uint64(1)
-
-
-@_native(types.boolean(types.uint64, types.boolean))
+@native(types.boolean(types.uint64, types.boolean))
 def _spill_or_fill(state: Any, fill: Any) -> Any:
     """Move one window; False where its place on the stack cannot be used."""
-    cpu = _word(state, TrapWord.CPU)
-    windows = _word(state, TrapWord.WINDOWS)
-    is64 = _word(state, TrapWord.IS64) != np.uint64(0)
-    _copy_wrapped(cpu, windows, False)
-    saved = np.uint64(_load32(cpu + np.uint64(_CAN_RESTORE)))
+    cpu = get_word(state, TrapWord.CPU)
+    windows = get_word(state, TrapWord.WINDOWS)
+    is64 = get_word(state, TrapWord.IS64) != np.uint64(0)
+    copy_wrapped(cpu, windows, False)
+    saved = np.uint64(load32(cpu + np.uint64(CAN_RESTORE)))
     distance = np.uint64(1) if fill else saved
-    window = (np.uint64(_load32(cpu + np.uint64(_CWP))) + distance) % windows
+    window = (np.uint64(load32(cpu + np.uint64(CWP))) + distance) % windows
     position = window * np.uint64(REGISTERS_PER_WINDOW) + np.uint64(6)
-    stack = _load64(cpu + np.uint64(_REGISTERS) + position * np.uint64(8))
+    stack = load64(cpu + np.uint64(REGISTERS) + position * np.uint64(8))
     if is64:
         stack += np.uint64(2047)
         size = np.uint64(128)
@@ -521,58 +380,71 @@ def _spill_or_fill(state: Any, fill: Any) -> Any:
         stack &= np.uint64(0xFFFFFFFF)
         size = np.uint64(64)
     right = np.uint64(_RIGHT_READ if fill else _RIGHT_WRITE)
-    host = _host_address(_word(state, TrapWord.REGIONS), stack, size, right)
+    host = host_address(get_word(state, TrapWord.REGIONS), stack, size, right)
     if host == np.uint64(0) or stack & np.uint64(7) != np.uint64(0):
         return False
-    _move_window(cpu, windows, window, host, np.int64(fill) + 2 * np.int64(is64))
+    move_window(cpu, windows, window, host, np.int64(fill) + 2 * np.int64(is64))
     change = np.uint32(1) if fill else np.uint32(0xFFFFFFFF)
-    can_restore = cpu + np.uint64(_CAN_RESTORE)
-    can_save = cpu + np.uint64(_CAN_SAVE)
-    _store32(can_restore, np.uint32(_load32(can_restore) + change))
-    _store32(can_save, np.uint32(_load32(can_save) - change))
+    can_restore = cpu + np.uint64(CAN_RESTORE)
+    can_save = cpu + np.uint64(CAN_SAVE)
+    store32(can_restore, np.uint32(load32(can_restore) + change))
+    store32(can_save, np.uint32(load32(can_save) - change))
     if fill:
-        _copy_wrapped(cpu, windows, True)
+        copy_wrapped(cpu, windows, True)
     return True
 
 
-@_native(types.void(types.uint64, types.uint64))
+@native(types.void(types.uint64, types.uint64))
 def _resume_in_block(clock: Any, pc: Any) -> None:
     """Take back what the block hook counted from `pc` to the block's end."""
-    start = _word(clock, ClockWord.BLOCK_ADDRESS)
-    end = start + _word(clock, ClockWord.BLOCK_SIZE)
-    count = _word(clock, ClockWord.INSTRUCTIONS) - ((end - pc) >> np.uint64(2))
-    _set_word(clock, ClockWord.INSTRUCTIONS, count)
-    _set_word(clock, ClockWord.RESUME_PC, pc)
-    _set_word(clock, ClockWord.RESUME_END, end)
-    if _word(clock, ClockWord.STATE) != np.uint64(RESUME_STATE):
-        _set_word(clock, ClockWord.RESUMED_STATE, _word(clock, ClockWord.STATE))
-        _set_word(clock, ClockWord.STATE, np.uint64(RESUME_STATE))
+    start = get_word(clock, ClockWord.BLOCK_ADDRESS)
+    end = start + get_word(clock, ClockWord.BLOCK_SIZE)
+    count = get_word(clock, ClockWord.INSTRUCTIONS) - ((end - pc) >> np.uint64(2))
+    set_word(clock, ClockWord.INSTRUCTIONS, count)
+    set_word(clock, ClockWord.RESUME_PC, pc)
+    set_word(clock, ClockWord.RESUME_END, end)
+    if get_word(clock, ClockWord.STATE) != np.uint64(RESUME_STATE):
+        set_word(clock, ClockWord.RESUMED_STATE, get_word(clock, ClockWord.STATE))
+        set_word(clock, ClockWord.STATE, np.uint64(RESUME_STATE))
+
+
+@native(types.boolean(types.uint64, types.uint32))
+def _saves_context(state: Any, number: Any) -> Any:
+    """Whether a trap flushes windows or, in 64-bit programs, gets or sets a context."""
+    if number == np.uint32(ContextTrap.FLUSH):
+        return True
+    either = number == np.uint32(ContextTrap.GET) or number == np.uint32(ContextTrap.SET)
+    return either and get_word(state, TrapWord.IS64) != np.uint64(0)
 
 
 @cfunc(types.void(types.voidptr, types.uint32, types.voidptr), cache=True)
 def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
     """Answer window traps; give every other trap, and what fails, to Python."""
-    state = _address_of(user_data)
+    state = pointer_value(user_data)
     if number >= np.uint32(_SPILL_TRAPS) and number < np.uint32(_TRAPS_END):
         fill = number >= np.uint32(_FILL_TRAPS)
-        cpu = _word(state, TrapWord.CPU)
-        clock = _word(state, TrapWord.CLOCK)
-        npc = _load64(cpu + np.uint64(_PC))
-        pc = _trapping_pc(_word(state, TrapWord.REGIONS), clock, npc, fill)
+        cpu = get_word(state, TrapWord.CPU)
+        clock = get_word(state, TrapWord.CLOCK)
+        npc = load64(cpu + np.uint64(_PC))
+        pc = _trapping_pc(get_word(state, TrapWord.REGIONS), clock, npc, fill)
         if pc != np.uint64(1) and _spill_or_fill(state, fill):
             count = np.uint64(TrapWord.FILLS if fill else TrapWord.SPILLS)
-            _set_word(state, count, _word(state, count) + np.uint64(1))
+            set_word(state, count, get_word(state, count) + np.uint64(1))
             _resume_in_block(clock, pc)
-            _store64(cpu + np.uint64(_PC), pc)
-            _store64(cpu + np.uint64(_NPC), npc)
+            store64(cpu + np.uint64(_PC), pc)
+            store64(cpu + np.uint64(_NPC), npc)
             return
-    _call1(_word(state, TrapWord.PYTHON), np.uint64(number))
+    contexts = get_word(state, TrapWord.CONTEXTS)
+    if contexts != np.uint64(0) and _saves_context(state, number):
+        call2(contexts, state, np.uint64(number))
+    else:
+        call1(get_word(state, TrapWord.PYTHON), np.uint64(number))
 
 
 # -- Ctrl-C
 
 
-@_intrinsic
+@untyped_intrinsic
 def _kept_word(typing_context: Any, store: Any, value: Any) -> Any:
     """One 64-bit word that lives in the compiled module: set it, or read it."""
 
@@ -597,9 +469,9 @@ def _on_signal(number: Any, argument: Any) -> None:
     clock = _kept_word(number == np.int32(-1), argument)
     if number == np.int32(-1) or clock == np.uint64(0):
         return
-    if _word(clock, ClockWord.INTERRUPTED) == np.uint64(0):
-        _set_word(clock, ClockWord.INTERRUPTED, np.uint64(1))
-    _set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
+    if get_word(clock, ClockWord.INTERRUPTED) == np.uint64(0):
+        set_word(clock, ClockWord.INTERRUPTED, np.uint64(1))
+    set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
 
 
 class SignalHandler:

@@ -8,6 +8,7 @@ the 64-bit C library's setjmp and longjmp are made of.
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from simulator.cpu.address_space import AddressSpace
@@ -34,10 +35,10 @@ _G7, _SP, _O7 = 7, 6, 7
 _FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window
 
 # ucontext_t of 64-bit programs
-_UC_MASK = 16
-_UC_REGISTERS = 32
-_UC_FP = 208
-_UC_FP_ENABLED = 498
+UC_MASK = 16
+UC_REGISTERS = 32
+UC_FP = 208
+UC_FP_ENABLED = 498
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,13 @@ class Interrupted:
 
 
 class Contexts:
-    """Window, signal and context operations on one processor."""
+    """Window, signal and context operations on one processor.
+
+    Attributes
+    ----------
+    flush_natively
+        Writes the windows to the stack as far as that is easy; returns whether all are there.
+    """
 
     def __init__(self, cpu: Cpu, memory: AddressSpace, signals: SignalState) -> None:
         self._cpu = cpu
@@ -67,6 +74,7 @@ class Contexts:
         self._format = FrameFormat(cpu.is64)
         self._interrupted: dict[int, Interrupted] = {}
         self._saved_mask: int | None = None
+        self.flush_natively: Callable[[], bool] = lambda: False
 
     @property
     def return_address(self) -> int:
@@ -82,6 +90,8 @@ class Contexts:
 
     def _flush(self) -> tuple[SavedWindow, ...]:
         """Write out all windows; return those whose place on the stack cannot be written."""
+        if self.flush_natively():
+            return ()
         cpu, unsaved = self._cpu, []
         cpu.sync_wrapped_outs()
         while cpu.state.canrestore:
@@ -245,20 +255,20 @@ class Contexts:
         tstate = xcc << 36 | icc << 32 | (state.asi & 0xFF) << 24
         values = (tstate, state.pc, state.npc, state.y, *state.globals[1:8], *window[0:8])
         saved = (*values, window[16 + 6], window[16 + 7])
-        memory.write(address + _UC_MASK, struct.pack(">Q", self._signals.blocked))
-        memory.write(address + _UC_REGISTERS, struct.pack(">21Q", *saved))
-        memory.write(address + _UC_FP_ENABLED, b"\0")
+        memory.write(address + UC_MASK, struct.pack(">Q", self._signals.blocked))
+        memory.write(address + UC_REGISTERS, struct.pack(">21Q", *saved))
+        memory.write(address + UC_FP_ENABLED, b"\0")
 
     def set_context(self) -> int:
         """Load the context at %o0 (`ta 0x6f`), with its mask where %o1 says so; return its pc."""
         self.flush_windows()
         cpu, state, memory = self._cpu, self._cpu.state, self._memory
         address, with_mask = cpu.window()[0], cpu.window()[1]
-        values = struct.unpack(">21Q", memory.read(address + _UC_REGISTERS, 168))
+        values = struct.unpack(">21Q", memory.read(address + UC_REGISTERS, 168))
         if with_mask:
-            (mask,) = struct.unpack(">Q", memory.read(address + _UC_MASK, 8))
-        enabled = memory.read(address + _UC_FP_ENABLED, 1)[0]
-        fpu = memory.read(address + _UC_FP, 280) if enabled else None
+            (mask,) = struct.unpack(">Q", memory.read(address + UC_MASK, 8))
+        enabled = memory.read(address + UC_FP_ENABLED, 1)[0]
+        fpu = memory.read(address + UC_FP, 280) if enabled else None
         outs = values[11:19]
         stack = (outs[_SP] + cpu.stack_bias) & cpu.address_mask
         memory.write(stack + 8 * _FP_OFFSET, struct.pack(">2Q", *values[19:21]))

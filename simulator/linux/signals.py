@@ -14,6 +14,8 @@ import struct
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
+import numpy as np
+
 from simulator.cpu.guest import AlternateStack, SignalAction
 from simulator.isa.sparc import IGNORED_SIGNALS, STOP_SIGNALS
 
@@ -40,7 +42,9 @@ SA_NODEFER = 0x20
 
 SS_ONSTACK, SS_DISABLE = 1, 2
 
-_UNBLOCKABLE = 1 << (Signal.KILL - 1) | 1 << (Signal.STOP - 1)
+UNBLOCKABLE = 1 << (Signal.KILL - 1) | 1 << (Signal.STOP - 1)
+
+_WORD = (1 << 64) - 1
 
 
 @dataclass(frozen=True)
@@ -55,10 +59,16 @@ class SignalInfo:
 
 
 class SignalState:
-    """Signal state of the one thread; implements `guest.Signals`."""
+    """Signal state of the one thread; implements `guest.Signals`.
+
+    Attributes
+    ----------
+    words
+        uint64[1]: the mask of blocked signals, where native code finds it.
+    """
 
     def __init__(self) -> None:
-        self._blocked = 0
+        self.words = np.zeros(1, np.uint64)
         self.pending = 0
         self.alternate = AlternateStack()
         self._actions: dict[int, SignalAction] = {}
@@ -67,11 +77,11 @@ class SignalState:
     @property
     def blocked(self) -> int:
         """Mask of blocked signals: bit n - 1 for signal n. SIGKILL and SIGSTOP never block."""
-        return self._blocked
+        return int(self.words[0])
 
     @blocked.setter
     def blocked(self, mask: int) -> None:
-        self._blocked = mask & ~_UNBLOCKABLE
+        self.words[0] = mask & ~UNBLOCKABLE & _WORD
 
     def action(self, number: int) -> SignalAction:
         """Return what is installed for signal `number` (1..64)."""
@@ -96,7 +106,7 @@ class SignalState:
     def take(self) -> SignalInfo | None:
         """Take the first pending signal that is neither blocked nor ignored; None without."""
         while True:
-            ready = self.pending & ~self._blocked
+            ready = self.pending & ~self.blocked
             if not ready:
                 return None
             number = (ready & -ready).bit_length()
@@ -119,7 +129,7 @@ class SignalState:
     def enter_handler(self, number: int) -> SignalAction:
         """Account for a handler's start: mask and one-shot actions. Return its action."""
         action = self.action(number)
-        mask = self._blocked | action.mask
+        mask = self.blocked | action.mask
         if not action.flags & SA_NODEFER:
             mask |= 1 << (number - 1)
         self.blocked = mask

@@ -13,7 +13,15 @@ from simulator.cpu import traps
 from simulator.cpu.address_space import AddressSpace
 from simulator.cpu.cpu import Cpu, HookKind
 from simulator.cpu.cpu_state import SYSTEM_PAGE, CpuState
-from simulator.cpu.traps import FIRST_FLUSH, ClockWord, CodeWord, FillWord, TrapWord
+from simulator.cpu.traps import (
+    FIRST_FLUSH,
+    TELL_NOBODY,
+    TELL_PYTHON,
+    ClockWord,
+    CodeWord,
+    FillWord,
+    TrapWord,
+)
 from simulator.machine.running import NativeHook
 
 NO_LIMIT = 1 << 62
@@ -58,6 +66,43 @@ class Hooks:
         _set_trap_words(self.trap, cpu, clock, table, on_trap_address)
         _set_fill_words(self.fill, cpu, table)
         _set_code_words(self._code, code, table, on_code_address)
+
+    def answer_contexts(
+        self, signals: NDArray[np.uint64], observer: NativeHook | None
+    ) -> Callable[[], bool]:
+        """Have window flushes and contexts done natively from now on.
+
+        Parameters
+        ----------
+        signals
+            The program's mask of blocked signals (`SignalState.words`).
+        observer
+            Who is to be told of contexts that are set.
+
+        Returns
+        -------
+        Callable
+            Flushes the windows; returns whether all could be written.
+        """
+        from simulator.linux import native_contexts  # most programs never need it
+
+        self.trap[TrapWord.SIGNALS] = signals.ctypes.data
+        if observer is None:
+            self.trap[TrapWord.ON_CONTEXT] = TELL_NOBODY
+        elif observer.on_context is None:
+            self.trap[TrapWord.ON_CONTEXT] = TELL_PYTHON
+        else:
+            self.trap[TrapWord.ON_CONTEXT] = observer.on_context()
+            self.trap[TrapWord.OBSERVER] = observer.user_data
+        self.trap[TrapWord.CONTEXTS] = traps.address_of(native_contexts.handle_context)
+
+        state = np.uint64(self.trap.ctypes.data)
+        return lambda: bool(native_contexts.flush(state))
+
+    @property
+    def answers_contexts(self) -> bool:
+        """Whether `answer_contexts` has been called."""
+        return bool(self.trap[TrapWord.CONTEXTS])
 
     def install(self, block: NativeHook | None, count: bool) -> None:
         """Install everything; `block` observes blocks, else they are counted if `count`."""

@@ -82,6 +82,9 @@ STATUS_BUDGET: Final = 124
 STATUS_REFUSED: Final = SimulatorError.exit_status
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
+PYTHON_CONTEXT_TRAPS = 64
+"""Traps and signals that Python answers before native code is loaded, as long as 500 of them."""
+_CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
 class Machine:
@@ -144,6 +147,7 @@ class Machine:
         self._observer = observer
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
+        self._contexts_noted = 0  # those that Python has saved or set
         self._signal_actions: Counter[int] = Counter()
         self._trap_pc = 0
         self._position = Position(self.cpu, self._space, self._clock)
@@ -358,17 +362,31 @@ class Machine:
         try:
             if number == (Trap.SYSTEM_CALL_64 if self.is64 else Trap.SYSTEM_CALL_32):
                 self._on_system_call()
-            elif number == Trap.FLUSH_WINDOWS:
-                self._contexts.flush_windows()
-            elif number == Trap.GET_CONTEXT and self.is64:
-                self._contexts.get_context()
-            elif number == Trap.SET_CONTEXT and self.is64:
-                self._on_set_context()
+            elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
+                self._on_context_trap(number)
             else:
                 self._on_exception(number, npc)
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._on_fault(stack_fault(error.address, mapped))
+
+    def _on_context_trap(self, number: int) -> None:
+        """Answer a trap of `ContextTrap`: the first few, and those that native code cannot."""
+        self._note_context()
+        if number == Trap.FLUSH_WINDOWS:
+            self._contexts.flush_windows()
+        elif number == Trap.GET_CONTEXT:
+            self._contexts.get_context()
+        else:
+            self._on_set_context()
+
+    def _note_context(self) -> None:
+        """Count a context that is saved or set; load native code when there are many."""
+        self._contexts_noted += 1
+        if self._contexts_noted > PYTHON_CONTEXT_TRAPS and not self._hooks.answers_contexts:
+            hook = None if self._observer is None else self._observer.hook
+            words = self._signal_state.words
+            self._contexts.flush_natively = self._hooks.answer_contexts(words, hook)
 
     def _on_set_context(self) -> None:
         pc = self._contexts.set_context()
@@ -438,6 +456,7 @@ class Machine:
 
     def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
         """Enter the program's handler."""
+        self._note_context()
         pc = int(self.cpu.state.pc)
         stack_pointer = int(self.cpu.window()[6])
         try:

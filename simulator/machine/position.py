@@ -39,7 +39,6 @@ class Position:
         self._cpu = cpu
         self._space = space
         self._clock = clock
-        self._redirected_at = 0  # when the program was last sent elsewhere without a jump
 
     @property
     def instructions(self) -> int:
@@ -102,11 +101,11 @@ class Position:
 
     def note_redirection(self) -> None:
         """Note that the program goes on elsewhere, though not by a jump of its own."""
-        self._redirected_at = self.instructions
+        self._clock[ClockWord.REDIRECTED] = self.instructions
 
     def last_jump(self) -> int | None:
         """Address of the control transfer that ended the last block, if it led here."""
-        if self._redirected_at == self.instructions:
+        if self._clock[ClockWord.REDIRECTED] == self.instructions:
             return None
         places = (self.block_end - 8, self.block_end - 4)  # before its delay slot; annulled
         return next((pc for pc in places if is_transfer(self.instruction(pc))), None)

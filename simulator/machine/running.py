@@ -6,7 +6,7 @@ the machine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -30,12 +30,16 @@ class NativeHook:
         int64[32], C-contiguous, laid out as `traps.ClockWord`; shared by hook, traps, machine.
     keepalive
         Whatever must not be garbage-collected while the hook is installed.
+    on_context
+        Returns a function pointer `void(void *user_data)` that does what
+        `Observer.context_replaced` does; None where only that can.
     """
 
     address: int
     user_data: int
     clock: NDArray[np.int64]
     keepalive: object
+    on_context: Callable[[], int] | None = None
 
 
 class Observer(Protocol):

@@ -90,8 +90,17 @@ class Stack:
         frames[frame + kernels.FRAME_PATH] = register
         self.activations.current = frame
 
+    @property
+    def pointer(self) -> int:
+        """The program's %sp."""
+        return int(self._outs[6])
+
+    @pointer.setter
+    def pointer(self, value: int) -> None:
+        self._outs[6] = value
+
     def land(self, place: str, stack: int, block: int = UNKNOWN, *, returned: bool) -> None:
-        self._outs[6] = stack
+        self.pointer = stack
         self.activations.land(self.graphs.address(place), block, returned=returned)
 
     def early(self) -> dict[str, int]:

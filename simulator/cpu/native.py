@@ -1,0 +1,172 @@
+"""What native hooks are made of: access to memory and calls by address, the region table.
+
+Hooks are compiled by numba and cached on disk, so they hold no addresses: they find everything
+through arrays of words whose address they are given. Indices and addresses are unsigned
+throughout.
+
+numba compiles a hook again when the hook's own file has changed, not when this one has: after a
+change here, remove the compiled files (`*.nbi` in `simulator/*/__pycache__`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+# -- memory access and calls by address
+
+untyped_intrinsic: Callable[[Any], Any] = intrinsic
+"""numba's `intrinsic`, which has no type that can be checked."""
+
+
+def _pointer(builder: Any, address: Any, bits: int) -> Any:
+    return builder.inttoptr(address, ir.IntType(bits).as_pointer())
+
+
+def _make_load(bits: int, result: Any) -> Any:
+    @untyped_intrinsic
+    def load(typing_context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.load(_pointer(builder, arguments[0], bits), align=1)
+
+        return result(types.uint64), generate
+
+    return load
+
+
+def _make_store(bits: int, value_type: Any) -> Any:
+    @untyped_intrinsic
+    def store(typing_context: Any, address: Any, value: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            builder.store(arguments[1], _pointer(builder, arguments[0], bits), align=1)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, value_type), generate
+
+    return store
+
+
+load8 = _make_load(8, types.uint8)
+load32 = _make_load(32, types.uint32)
+load64 = _make_load(64, types.uint64)
+store8 = _make_store(8, types.uint8)
+store32 = _make_store(32, types.uint32)
+store64 = _make_store(64, types.uint64)
+
+
+@untyped_intrinsic
+def swap32(typing_context: Any, value: Any) -> Any:
+    """Reverse the bytes of a word of 32 bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.uint32(types.uint32), generate
+
+
+@untyped_intrinsic
+def swap64(typing_context: Any, value: Any) -> Any:
+    """Reverse the bytes of a word of 64 bits."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bswap(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
+
+@untyped_intrinsic
+def pointer_value(typing_context: Any, pointer: Any) -> Any:
+    """A pointer as a number."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(arguments[0], ir.IntType(64))
+
+    return types.uint64(types.voidptr), generate
+
+
+@untyped_intrinsic
+def call1(typing_context: Any, function: Any, argument: Any) -> Any:
+    """Call void(uint64) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [ir.IntType(64)])
+        builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [arguments[1]])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@untyped_intrinsic
+def call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
+    """Call void(uint64, uint64) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word, word])
+        target = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(target, [arguments[1], arguments[2]])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
+@untyped_intrinsic
+def call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> Any:
+    """Call int(void *, int, ...) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word, short = ir.IntType(64), ir.IntType(32)
+        kind = ir.FunctionType(short, [word, short], var_arg=True)
+        target = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(target, [arguments[1], builder.trunc(arguments[2], short)])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64), generate
+
+
+def native(signature: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Compile a function for other native code, cached on disk."""
+    return numba.njit(  # type: ignore[no-any-return]
+        signature, cache=True, error_model="numpy", boundscheck=False, inline="never"
+    )
+
+
+def _word_at(base: int, index: int) -> int:
+    """Word `index` of the int64 array at `base`."""
+    return load64(base + np.uint64(index) * np.uint64(8))  # type: ignore[no-any-return]
+
+
+get_word = native(types.uint64(types.uint64, types.uint64))(_word_at)
+
+
+@native(types.void(types.uint64, types.uint64, types.uint64))
+def set_word(base: int, index: int, value: int) -> None:
+    """Set word `index` of the int64 array at `base`."""
+    store64(base + index * np.uint64(8), value)
+
+
+# -- memory
+
+
+@native(types.uint64(types.uint64, types.uint64, types.uint64, types.uint64))
+def host_address(regions: Any, address: Any, size: Any, rights: Any) -> Any:
+    """Host address of guest bytes within one page that has `rights`; 0 where there are none."""
+    count = load64(regions)
+    row = regions + np.uint64(8)
+    for _ in range(count):
+        offset = address - load64(row)
+        if offset < load64(row + np.uint64(8)):
+            page = load64(row + np.uint64(24)) + (offset >> np.uint64(13))
+            if np.uint64(load8(page)) & rights != rights:
+                return np.uint64(0)
+            if (offset & np.uint64(8191)) + size > np.uint64(8192):
+                return np.uint64(0)
+            return load64(row + np.uint64(16)) + offset
+        row += np.uint64(32)
+    return np.uint64(0)

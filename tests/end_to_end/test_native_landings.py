@@ -1,0 +1,76 @@
+"""Programs that jump out of activations count the same natively and in Python."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.engine import automaton
+from profiler.engine.activations import EarlyEnd
+from profiler.engine.automaton import Automaton
+from profiler.reports import run_json
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.session.results import measure_all
+from profiler.session.session import observe
+from simulator.machine import machine
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs"
+NEVER = 1 << 60
+Compile = Callable[..., Path]
+
+
+def _count(
+    program: Path, patience: int, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[dict[str, Any]], list[Counter[EarlyEnd]], int]:
+    """Measure with native code from the landing number `patience` on.
+
+    Returns
+    -------
+    list of dict, list of Counter, int
+        What the schemes measure, the early ends of every emulation, and the landings that Python
+        handled.
+    """
+    monkeypatch.setattr(automaton, "PYTHON_LANDINGS", patience)
+    monkeypatch.setattr(machine, "PYTHON_CONTEXT_TRAPS", patience)
+    ends: list[Counter[EarlyEnd]] = []
+    finish, landed = Automaton.finish, 0
+
+    def remember(self: Automaton, **how: Any) -> None:
+        nonlocal landed
+        finish(self, **how)
+        landed += self._landed
+        ends.append(+self.tally.early)
+
+    with monkeypatch.context() as patched, Path(os.devnull).open("wb") as output:
+        patched.setattr(Automaton, "finish", remember)
+        guest = GuestOptions(root=program.parent, stdout=output.fileno(), stderr=output.fileno())
+        settings = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "bits")]
+        measured = measure_all(observe(RunRequest(program=program, guest=guest), settings))
+        return [run_json.to_object(each) for each in measured], ends, landed
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_native_landings_change_no_count(
+    compile_c: Compile, monkeypatch: pytest.MonkeyPatch, width: str
+) -> None:
+    """And Python handles few of them: those that are new, and those out of signal handlers."""
+    program = compile_c(PROGRAMS / "landing.cc", ("-O1",), width=width, language="c++")
+    python, python_ends, all_landings = _count(program, NEVER, monkeypatch)
+    native, native_ends, landings = _count(program, 0, monkeypatch)
+    assert native == python
+    assert [_by_place(ends) for ends in native_ends] == [_by_place(ends) for ends in python_ends]
+    assert landings < all_landings / 3
+
+
+def _by_place(ends: Counter[EarlyEnd]) -> Counter[int]:
+    """Early ends by block."""
+    counts: Counter[int] = Counter()
+    for end, count in ends.items():
+        counts[end.block] += count
+    return counts
