@@ -44,7 +44,7 @@ GROUPS = ("wcet", COMPILED, "spec-like")
 LEFT_OUT = {
     "stale.c": "prints what the stack held before",
     "library.cc": "looks for a byte in words on the stack whose other bytes hold anything (memchr)",
-    "lua": "hashes tables by their addresses in the heap, which begins later",
+    "lua": "hashes by addresses of its stack, on which frames are larger",
     "cc65": "formats the time, and compares strings on the stack by words whose last bytes hold "
     "anything (strcmp)",
     "gnugo": "is too large for copies of all its routines to be in reach",

@@ -86,8 +86,8 @@ class Emission:
 def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> Emission:
     """Return where the snippets of a routine go."""
     before: dict[int, list[Piece]] = defaultdict(list)
-    tops: dict[int, list[Piece]] = defaultdict(list)
-    ends: dict[int, list[Piece]] = defaultdict(list)
+    tops: dict[tuple[int, int], list[Piece]] = defaultdict(list)
+    ends: dict[tuple[int, int], list[Piece]] = defaultdict(list)
     stubs: dict[int, list[Piece]] = defaultdict(list)
     for edge, snippet in sorted(code.snippets.items()):
         place = find_place(cfg, edge, context)
@@ -96,15 +96,14 @@ def emit(cfg: ControlFlowGraph, context: RoutineContext, code: RoutineCode) -> E
             stubs[place.edge].append(piece)
         elif snippet.block is None or snippet.position is None:
             before[_fall_through_address(cfg, place)].append(piece)
-        elif snippet.position == cfg.blocks[snippet.block].instructions:
-            before[cfg.blocks[snippet.block].end].append(piece)  # behind the last instruction
         else:
             places = tops if place.where is Where.TARGET_TOP else ends
-            places[cfg.blocks[snippet.block].start + 4 * snippet.position].append(piece)
+            places[snippet.block, snippet.position].append(piece)
     at: dict[int, list[Piece]] = defaultdict(list)
-    for places in (tops, _block_pieces(cfg, code), ends):
-        for address, pieces in places.items():
-            at[address] += pieces
+    for places in (tops, _block_pieces(code), ends):
+        for (block, position), pieces in places.items():
+            behind = position == cfg.blocks[block].instructions  # no transfer passes by there
+            (before if behind else at)[cfg.blocks[block].start + 4 * position] += pieces
     for last, pieces in stubs.items():
         pieces.sort(key=lambda piece: -_edges_before(cfg, piece.number, last))
     return Emission(_frozen(before), _frozen(at), tuple(_stubs(cfg, context, stubs)))
@@ -123,16 +122,16 @@ def _frozen(places: Mapping[int, list[Piece]]) -> dict[int, tuple[Piece, ...]]:
     return {address: tuple(pieces) for address, pieces in places.items()}
 
 
-def _block_pieces(cfg: ControlFlowGraph, code: RoutineCode) -> dict[int, list[Piece]]:
-    places: dict[int, list[Piece]] = defaultdict(list)
+def _block_pieces(code: RoutineCode) -> dict[tuple[int, int], list[Piece]]:
+    """Return the code of blocks by block and position."""
+    places: dict[tuple[int, int], list[Piece]] = defaultdict(list)
     for kind, snippets in (
         (PieceKind.BLOCK, code.block_snippets),
         (PieceKind.BLOCK_END, code.block_end_snippets),
     ):
         for block, snippet in sorted(snippets.items()):
             assert snippet.position is not None
-            address = cfg.blocks[block].start + 4 * snippet.position
-            places[address].append(Piece(kind, block, snippet))
+            places[block, snippet.position].append(Piece(kind, block, snippet))
     return places
 
 

@@ -165,6 +165,8 @@ class GuestOptions:
         Its name for itself; None: the program file as the user wrote it.
     file_name
         Its file's name as the auxiliary vector has it (AT_EXECFN); None: its name for itself.
+    heap_start
+        Where its heap begins, if that is behind its last segment; None: behind that segment.
     stdout, stderr
         File descriptors that its output goes to.
     max_instructions
@@ -185,6 +187,7 @@ class GuestOptions:
     environment: tuple[tuple[bytes, bytes], ...] = ()
     argv0: bytes | None = None
     file_name: bytes | None = None
+    heap_start: int | None = None
     stdout: int = 1
     stderr: int = 2
     max_instructions: int | None = None

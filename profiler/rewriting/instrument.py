@@ -37,7 +37,7 @@ from profiler.rewriting.startup import START, original_auxiliary, start_items
 from profiler.rewriting.system_calls import acts_on_signals
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
-from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room
+from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
 from simulator.binary.program import Program
 from simulator.errors import RewritingError
 from simulator.isa.assembly import Item, Label, assign_labels
@@ -183,6 +183,7 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
         bytes(HEADER_ROOM) + rewritten.code,
         rewritten.labels[START],
         _symbols(recovered, copies, rewritten),
+        heap_start(program),
     )
     codes = {number: code for number, code in codes.items() if number in kept}
     names = tuple(

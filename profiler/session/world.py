@@ -64,6 +64,7 @@ class World:
             on_late_code=on_late_code,
             argv0=guest.argv0,
             file_name=guest.file_name,
+            heap_start=guest.heap_start,
             windows=WINDOWS,
             strict=guest.strict,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from simulator.binary.elf_format import PF_R, PF_X, PT_LOAD, PT_PHDR
+from simulator.binary.elf_format import PF_R, PF_W, PF_X, PT_LOAD, PT_PHDR
 from simulator.binary.elf_image import ElfImage, ProgramHeader
 from simulator.errors import RewritingError
 
@@ -18,6 +18,9 @@ HEADER_ROOM = 1024
 SECTION = b".simprof.text"
 """Name of the new segment's section."""
 
+HEAP_SECTION = b".simprof.heap"
+"""Name of the section that ends where the heap begins."""
+
 MARK = SECTION + b"\0\0\0"
 """Ends the room of the headers: a program without sections is known by it."""
 
@@ -26,11 +29,13 @@ MARK = SECTION + b"\0\0\0"
 class Layout:
     """Where in the new file things lie.
 
-    `headers` is the new table, with the new segment; `moves` gives (old offset, size, new offset)
-    of what is copied; from `end` on the file is free.
+    `headers` is the new table, with the new segments; `moves` gives (old offset, size, new offset)
+    of what is copied; from `end` on the file is free. Behind `heap`, a page that has nothing in the
+    file, the heap begins; None: it begins behind the last of the other segments.
     """
 
     new: ProgramHeader
+    heap: ProgramHeader | None
     headers: tuple[ProgramHeader, ...]
     moves: tuple[tuple[int, int, int], ...]
     end: int
@@ -43,8 +48,10 @@ class Layout:
         return None
 
 
-def place(image: ElfImage, address: int, size: int, name: object) -> Layout:
-    """Choose every segment's offset (step 2).
+def place(
+    image: ElfImage, address: int, size: int, name: object, heap: int | None = None
+) -> Layout:
+    """Choose every segment's offset (step 2); `heap`: where the heap shall begin.
 
     Raises
     ------
@@ -63,9 +70,11 @@ def place(image: ElfImage, address: int, size: int, name: object) -> Layout:
     start = _start_of_first(image, first)
     base = address if below else first.address - start
     table = image.formats.header.size if below else 0
-    count = len(image.program_headers) + 1
+    count = len(image.program_headers) + 1 + (heap is not None)
     if table + count * image.formats.program_header.size > HEADER_ROOM - len(MARK):
-        raise RewritingError(f"{name}: has {count - 1} program headers, too many to add one")
+        raise RewritingError(
+            f"{name}: has {len(image.program_headers)} program headers, too many to add one"
+        )
     new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE)
     placed: dict[ProgramHeader, ProgramHeader] = {}
     end = 0 if below else start
@@ -84,7 +93,11 @@ def place(image: ElfImage, address: int, size: int, name: object) -> Layout:
     moves = tuple(
         (old.offset, old.file_size, placed[old].offset) for old in segments if old.file_size
     )
-    layout = Layout(placed[new], (), moves, end)
+    page = None
+    if heap is not None:
+        start = heap - PAGE
+        page = ProgramHeader(PT_LOAD, PF_R | PF_W, 0, start, start, 0, PAGE, PAGE)
+    layout = Layout(placed[new], page, (), moves, end)
     return replace(layout, headers=_table(image, layout, placed, count))
 
 
@@ -133,7 +146,7 @@ def _table(
             offset = layout.moved(old.offset, old.file_size) if old.file_size else None
             table.append(old if offset is None else replace(old, offset=offset))
     last = max(k for k, old in enumerate(image.program_headers) if old in placed)
-    table[last + 1 : last + 1] = loads
+    table[last + 1 : last + 1] = [*loads, *([] if layout.heap is None else [layout.heap])]
     below = layout.new.offset == 0
     start = image.formats.header.size if below else 0
     size = count * image.formats.program_header.size

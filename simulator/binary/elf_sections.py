@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from simulator.binary.elf_format import (
     SHF_ALLOC,
     SHF_EXECINSTR,
+    SHF_WRITE,
+    SHT_NOBITS,
     SHT_PROGBITS,
     SHT_SYMTAB,
     STT_FUNC,
 )
 from simulator.binary.elf_image import ElfImage, SectionHeader, pack_symbol
-from simulator.binary.elf_layout import HEADER_ROOM, SECTION, Layout
+from simulator.binary.elf_layout import HEADER_ROOM, HEAP_SECTION, SECTION, Layout
 
 _TABLE_ALIGNMENT = 16
+_NAMES = SECTION + b"\0" + HEAP_SECTION + b"\0"
 _GLOBAL = 1 << 4  # binding of a symbol, in `st_info`
 
 
@@ -54,28 +57,33 @@ def section_headers(
             place = append(output, content)
             section = replace(section, size=len(content))
         sections[index] = replace(section, offset=place)
-    table = (len(sections) + 1) * image.formats.section_header.size
+    table = (len(sections) + (1 if layout.heap is None else 2)) * image.formats.section_header.size
     end = len(output) + gap(len(output), 0) + table
     shift = end + gap(end, tail) - tail
     for index in later:
         sections[index] = replace(sections[index], offset=sections[index].offset + shift)
-    label = 0
+    label, behind = 0, 0
     if 0 < image.header.names < len(sections):
-        label = sections[image.header.names].size - len(SECTION) - 1
-    return [*sections, _new_section(layout, label)]
+        label = sections[image.header.names].size - len(_NAMES)
+        behind = label + len(SECTION) + 1
+    return [*sections, *_new_sections(layout, label, behind)]
 
 
-def _new_section(layout: Layout, label: int) -> SectionHeader:
-    new = layout.new
-    flags = SHF_ALLOC | SHF_EXECINSTR
-    return SectionHeader(
-        label, SHT_PROGBITS, flags, new.address + HEADER_ROOM, new.offset + HEADER_ROOM,
-        new.file_size - HEADER_ROOM, 0, 0, 8, 0,
+def _new_sections(layout: Layout, label: int, behind: int) -> Iterator[SectionHeader]:
+    """Yield those of the new segments, given where their names stand."""
+    new, heap = layout.new, layout.heap
+    yield SectionHeader(
+        label, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, new.address + HEADER_ROOM,
+        new.offset + HEADER_ROOM, new.file_size - HEADER_ROOM, 0, 0, 8, 0,
     )  # fmt: skip
+    if heap is not None:
+        flags = SHF_ALLOC | SHF_WRITE
+        size = heap.memory_size
+        yield SectionHeader(behind, SHT_NOBITS, flags, heap.address, 0, size, 0, 0, 8, 0)
 
 
 def _longer(image: ElfImage, layout: Layout, symbols: Mapping[str, int]) -> dict[int, bytes]:
-    """Return what is appended to sections: symbols, their names, and the new section's name."""
+    """Return what is appended to sections: symbols, their names, and the new sections' names."""
     longer: dict[int, bytes] = {}
     for index, section in enumerate(image.sections):
         if section.kind == SHT_SYMTAB and section.link < len(image.sections) and symbols:
@@ -84,7 +92,7 @@ def _longer(image: ElfImage, layout: Layout, symbols: Mapping[str, int]) -> dict
             break
     names = image.header.names
     if 0 < names < len(image.sections):
-        longer[names] = longer.get(names, b"") + SECTION + b"\0"
+        longer[names] = longer.get(names, b"") + _NAMES
     return longer
 
 

@@ -1,5 +1,8 @@
 """Adds a segment of code to a statically linked program, and changes words of its old code.
 
+The heap of a program begins behind its last segment, wherever the code of a new one is; so an
+extended program can say where: a page that has nothing in the file ends there (`heap_start`).
+
 The new segment begins with a new program header table, which the kernel reads. Its address is in
 AT_PHDR by the rules of Linux: offset plus address minus offset of the first PT_LOAD (up to 5.17) or
 of that which holds the table. qemu-user adds the offset to the lowest address of a segment; that is
@@ -41,12 +44,13 @@ from simulator.binary.elf_sections import append, gap, section_headers
 from simulator.binary.program import Program
 from simulator.errors import RewritingError
 
-__all__ = ["HEADER_ROOM", "LOWEST", "PAGE", "extend", "find_room", "is_extended"]
+__all__ = ["HEADER_ROOM", "LOWEST", "PAGE", "extend", "find_room", "heap_start", "is_extended"]
 
 LOWEST = 0x10000
 """Below this Linux maps nothing (`vm.mmap_min_addr`)."""
 
 _REACH = 1 << 23  # bytes that a branch with 22 bits of words reaches
+_ADDRESSES = 1 << 32  # bytes that a program's segments and its heap can lie in
 
 
 def find_room(program: Program, size: int) -> int | None:
@@ -77,6 +81,23 @@ def find_room(program: Program, size: int) -> int | None:
     return None
 
 
+def heap_start(program: Program) -> int | None:
+    """Return where the heap of extended programs begins, however large their new segments are.
+
+    Whatever `find_room` returns lies before it. It depends on nothing but `program`: a run of the
+    original whose heap begins there, too, does what those of extended programs do, even where the
+    program acts by addresses.
+
+    Returns
+    -------
+    int or None
+        A multiple of `PAGE`, or None where the address space ends before that.
+    """
+    end = max(s.address + s.memory_size for s in program.segments)
+    start = -(-(end + _REACH) // PAGE) * PAGE
+    return start if start + _REACH <= _ADDRESSES and not program.load_bias else None
+
+
 def extend(
     original: bytes,
     program: Program,
@@ -85,6 +106,7 @@ def extend(
     data: bytes,
     entry: int,
     symbols: Mapping[str, int] | None = None,
+    heap: int | None = None,
 ) -> bytes:
     """Return the file of `program` with changed words and one more segment.
 
@@ -103,6 +125,8 @@ def extend(
         Where the program shall start.
     symbols
         Name -> address of places in the new segment. A stripped file stays stripped.
+    heap
+        Where the heap shall begin, behind all segments (`heap_start`); None: behind the last one.
 
     All addresses have the load bias added, as those of `program`.
 
@@ -117,7 +141,7 @@ def extend(
         raise RewritingError(f"{name}: is already instrumented; give the original program")
     bias = program.load_bias
     image = replace(image, data=_patched(image, {a - bias: w for a, w in patches.items()}, name))
-    layout = place(image, address - bias, len(data), name)
+    layout = place(image, address - bias, len(data), name, heap)
     return _write(image, layout, data, entry - bias, bias, symbols or {})
 
 

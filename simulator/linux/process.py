@@ -110,6 +110,7 @@ def start_process(
     environment: Sequence[bytes],
     seed: int = 0,
     file_name: bytes | None = None,
+    heap_start: int | None = None,
 ) -> StartState:
     """Load `program` into empty memory and build its stack.
 
@@ -129,6 +130,8 @@ def start_process(
         Of AT_RANDOM's 16 bytes.
     file_name
         What AT_EXECFN says; the program's name for itself by default.
+    heap_start
+        Where the heap begins, if that is behind the last segment; None: behind that segment.
 
     Raises
     ------
@@ -144,7 +147,7 @@ def start_process(
         if program.stack_executable:
             rights |= Protection.EXECUTE
         memory.map(stack.top - stack.size, stack.size, rights)
-        memory.start_break(end)
+        memory.start_break(max(end, heap_start or 0))
     except OutOfMemory as error:
         raise ProgramFileError(
             f"{program.path}: does not fit into memory ({error}); raise the memory limit"

@@ -108,6 +108,8 @@ class Machine:
         The program's name as it sees it; its path by default.
     file_name
         Its file's name as the auxiliary vector has it; `argv0` by default.
+    heap_start
+        Where its heap begins, if that is behind its last segment; behind that segment by default.
     seed
         Of the program's randomness.
     windows
@@ -129,6 +131,7 @@ class Machine:
         observer: Observer | None = None,
         argv0: bytes | None = None,
         file_name: bytes | None = None,
+        heap_start: int | None = None,
         seed: int = 0,
         windows: int = 32,
         on_late_code: Callable[[], None] | None = None,
@@ -157,7 +160,7 @@ class Machine:
         self._connect()
         name = os.fsencode(program.path) if argv0 is None else argv0
         command = (name, *arguments)
-        start = self._start(command, environment, seed, file_name)
+        start = self._start(command, environment, seed, file_name, heap_start)
         self.calls: SystemCallHandler = SystemCalls(
             self,
             host,
@@ -197,6 +200,7 @@ class Machine:
         environment: Sequence[bytes],
         seed: int,
         file_name: bytes | None,
+        heap_start: int | None,
     ) -> StartState:
         layout = self._space.layout
         size = min(self.limits.stack, layout.stack_size, self._space.limit // 4)
@@ -208,6 +212,7 @@ class Machine:
             environment=environment,
             seed=seed,
             file_name=file_name,
+            heap_start=heap_start,
         )
 
     # -- running

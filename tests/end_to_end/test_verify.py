@@ -71,6 +71,37 @@ def test_words_in_large_frames_are_nobody_elses(
     check_verified(verified(built, tmp_path, modes=["calls", "pp"]))
 
 
+LOOP_BEHIND_SAVE = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        mov 9, %o0
+        call counted
+         mov 2, %o1
+        mov 1, %g1
+        ta 0x6d
+         nop
+        .size _start, .-_start
+        .type counted, #function
+counted: save %sp, -176, %sp
+1:      subcc %i0, %i1, %i0
+        bg 1b
+         nop
+        ret
+         restore %i1, 1, %o0
+        .size counted, .-counted
+"""
+"""A routine whose first block is its `save`: the code of entry and block stands behind that."""
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+def test_a_first_block_that_only_makes_a_window(compile_c: Compile, tmp_path: Path) -> None:
+    built = compile_c(LOOP_BEHIND_SAVE, ("-nostdlib",), language="asm")
+    check_verified(verified(built, tmp_path))
+
+
 LEFT_ALONE = """
         .global _start
         .type _start, #function
