@@ -45,7 +45,7 @@ long: $(VENV)/.installed-dev toolchain
 # pytest comes last: its closing line, with the counts, is the last one.
 ci: check
 	tools/install_toolchain.sh
-	$(BIN)/python -m pytest -n $(WORKERS) --long --strict-skips --durations=30
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --long --strict-skips --durations=30
 
 check: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check $(SOURCES)

@@ -108,7 +108,7 @@ def test_every_mode_on_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
     """The builds of a fixture have different settings; those of two fixtures have all."""
-    parts = len(WIDTHS) * (4 if name in LONG_RUNS else 2)
+    parts = len(WIDTHS) * (12 if name in LONG_RUNS else 2)
     number = sorted(ARGUMENTS).index(name) * len(WIDTHS) + WIDTHS.index(width)
     check_fixture(fixture_elf, tmp_path, name, width, share_of_settings(number, parts))
 

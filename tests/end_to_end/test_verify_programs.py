@@ -23,10 +23,6 @@ REAL = ["bzip2", "minigzip", "mawk", "tinyscheme", "dblat2", "compress", "stones
 SOURCES = ("arithmetic.c", "calling.c", "numbers.f90", "switching.c")
 COMPILED = [how for how in LONG if how.source in SOURCES][::2]
 MODES = planned_modes()
-INSTEAD = {"mawk/32": "pp"}
-"""Modes of programs that differ in what would be theirs. The memchr of mawk reads words behind
-lines, which hold addresses of the heap, and the heap begins later: with the heap of both runs at
-one address, nothing differs."""
 
 
 def mode_of(number: int) -> str:
@@ -64,7 +60,7 @@ def test_compiled_program_is_as_predicted(
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        (f"{name}/{width}", INSTEAD.get(f"{name}/{width}", mode_of(2 * number + place)))
+        (f"{name}/{width}", mode_of(2 * number + place))
         for number, name in enumerate(REAL)
         for place, width in enumerate((64, 32))
     ],
