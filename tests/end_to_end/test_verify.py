@@ -102,6 +102,33 @@ def test_a_first_block_that_only_makes_a_window(compile_c: Compile, tmp_path: Pa
     check_verified(verified(built, tmp_path))
 
 
+HEAP = """
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+    long sum = 0;
+    char *block = malloc(100);
+    for (long k = (long)block & 0xfffff; k > 0; k /= 3)
+        sum += k;
+    printf("%p %p %ld\\n", sbrk(0), (void *)block, sum);
+    return 0;
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_a_program_that_acts_by_addresses_of_its_heap(
+    compile_c: Compile, tmp_path: Path, width: str
+) -> None:
+    """The new segment is before the program's own with 64 bits, and behind them with 32."""
+    check_verified(verified(compile_c(HEAP, width=width), tmp_path, modes=["qpt2"]))
+
+
 LEFT_ALONE = """
         .global _start
         .type _start, #function

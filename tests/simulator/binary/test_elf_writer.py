@@ -9,7 +9,7 @@ import pytest
 
 from simulator.binary import elf
 from simulator.binary.elf_image import read_image
-from simulator.binary.elf_writer import HEADER_ROOM, PAGE, extend, find_room
+from simulator.binary.elf_writer import HEADER_ROOM, PAGE, extend, find_room, heap_start
 from simulator.binary.program import Program
 from simulator.errors import RewritingError
 from simulator.isa import assembler as asm
@@ -138,6 +138,25 @@ def test_words_are_changed(width: str, tmp_path: Path) -> None:
     assert new.data[inside : inside + 4] == b"\1\0\0\0"
     assert new.data[:inside] == old.data[:inside]
     assert new.data[inside + 4 :] == old.data[inside + 4 :]
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_heap_begins_where_it_is_told(width: str, tmp_path: Path) -> None:
+    path, target = FIXTURES / width / "calls.elf", tmp_path / "program"
+    program, heap = elf.load(path), heap_start(elf.load(path))
+    end = max(s.address + s.memory_size for s in program.segments)
+    assert heap is not None and heap % PAGE == 0 and 0 <= heap - end - (1 << 23) < PAGE
+    for size in (PAGE, 0x600000):
+        room = find_room(program, size)
+        assert room is not None and room + size < heap
+        made = extend(path.read_bytes(), program, {}, room, bytes(size), program.entry, heap=heap)
+        target.write_bytes(made)
+        target.chmod(0o755)
+        segments = elf.load(target).segments
+        assert max(s.address + s.memory_size for s in segments) == heap
+        assert emulated(target) == emulated(path)
+        assert ".simprof.heap" in tool("sparc64-linux-gnu-readelf", "-SW", str(target))
 
 
 @pytest.mark.parametrize("place", [BASE + 0x202, BASE + 0x20E, BASE + 0x210, BASE - 4, 0])
