@@ -9,8 +9,8 @@ from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import recover
 from profiler.request.request import Phase, Progress, Selection, Setting
 from profiler.rewriting.garbage import collected_later
-from profiler.rewriting.instrument import Instrumented, Order, Watch, instrument, unwatched
-from profiler.rewriting.orders import guides
+from profiler.rewriting.instrument import Instrumented, Watch, instrument, unwatched
+from profiler.rewriting.orders import Order, guides
 from profiler.rewriting.recipe import counts_of
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
 from simulator.binary import elf

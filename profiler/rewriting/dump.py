@@ -28,20 +28,19 @@ from __future__ import annotations
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.rewriting.counter_file import EXITED
+from profiler.rewriting.dump_frames import write_frames
 from profiler.rewriting.guest_memory import (
-    END,
     FRAMES,
-    FRAMES_END,
     NAME,
     NAME_LENGTH,
     PART,
-    START_STACK,
     TARGET,
     Memory,
 )
 from profiler.rewriting.parts import (
     CLOSE,
     OPEN,
+    PERMISSIONS,
     RENAME,
     RT_SIGPROCMASK,
     SIG_SETMASK,
@@ -56,6 +55,7 @@ from profiler.rewriting.parts import (
     flush_windows,
     resolve,
     text,
+    to_write,
     words,
 )
 from profiler.rewriting.processes import choose_file, leave_to_the_process, note_end
@@ -69,7 +69,6 @@ from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import O_CREAT, O_TRUNC
 
 R = Register
 
@@ -85,10 +84,6 @@ OVER = f"{EXIT}.over"
 _PUT = f"{DUMP}.put"
 _CUT, _GONE, _FAILED, _DONE = (f"{DUMP}.{name}" for name in ("cut", "gone", "failed", "done"))
 _BEFORE_NAME, _BEHIND_NAME = b"simprof: cannot write ", b": no profile\n"
-_O_WRONLY = 1
-_O_LARGEFILE = 0x40000
-_PERMISSIONS = 0o666
-_FP_WORD, _RETURN_WORD = 14, 15  # of a frame's window
 
 _G1, _FLAGS, _FILE, _AT, _END, _STACK, _BACK = R.L0, R.L1, R.L3, R.L4, R.L5, R.L6, R.L7
 
@@ -112,7 +107,7 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
         *find_base(f"{DUMP}.base"),
         *_open(width),
         *_header_and_regions(width, len(header), bool(memory.dumped)),
-        *_frames(width),
+        *write_frames(width, _write(width)),
         *_finish(width),
         *_give_up(width),
         *_put(width),
@@ -190,11 +185,10 @@ def last_tokens(trace: str) -> list[Part]:
 
 
 def _open(width: Width) -> list[Part]:
-    flags = _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
     return [
         *choose_file(width, DUMP),
-        *constant(flags, R.O1),
-        asm.mov(_PERMISSIONS, R.O2),
+        *constant(to_write(width), R.O1),
+        asm.mov(PERMISSIONS, R.O2),
         *width.call(OPEN),
         width.branch("cs", _FAILED),
         asm.mov(R.O0, _FILE),
@@ -245,67 +239,6 @@ def _header_and_regions(width: Width, header: int, any_region: bool) -> list[Par
         asm.arithmetic("add", _AT, 12, _AT),
         asm.cmp(_AT, _END),
         asm.branch("ne", f"{DUMP}.region"),
-        asm.nop(),
-    ]
-
-
-def _frames(width: Width) -> list[Part]:
-    """Write how many words there are, and how the program ends, then the words (step 4)."""
-    returns = width.bias + _RETURN_WORD * width.word
-    return [
-        asm.sethi(RUNTIME_DATA, R.O0),
-        width.load(R.O0, START_STACK, _STACK),
-        asm.mov(R.FP, _AT),
-        asm.mov(1, _END),
-        Label(f"{DUMP}.count"),
-        *_next_frame(width, f"{DUMP}.counted"),
-        asm.mov(R.O0, _AT),
-        asm.branch("a", f"{DUMP}.count"),
-        asm.arithmetic("add", _END, 1, _END),
-        Label(f"{DUMP}.counted"),
-        asm.sethi(RUNTIME_DATA, R.O2),
-        asm.load("ld", R.O2, END, R.O2),
-        asm.sethi(FRAMES, R.O1),
-        asm.store("st", _END, R.O1, 0),
-        asm.store("st", R.O2, R.O1, 4),
-        asm.mov(8, R.O2),
-        *_write(width),
-        asm.mov(R.FP, _AT),
-        asm.sethi(FRAMES, _END),
-        width.store(R.I7, _END, 0),
-        asm.arithmetic("add", _END, width.word, _END),
-        Label(f"{DUMP}.frame"),
-        *_next_frame(width, f"{DUMP}.walked"),
-        width.load(_AT, returns, R.O2),
-        asm.mov(R.O0, _AT),
-        width.store(R.O2, _END, 0),
-        asm.arithmetic("add", _END, width.word, _END),
-        asm.sethi(FRAMES_END, R.O3),
-        asm.cmp(_END, R.O3),
-        asm.branch("ne", f"{DUMP}.frame"),
-        asm.sethi(FRAMES, R.O1),
-        asm.arithmetic("sub", R.O3, R.O1, R.O2),
-        *_write(width),
-        asm.branch("a", f"{DUMP}.frame"),
-        asm.sethi(FRAMES, _END),
-        Label(f"{DUMP}.walked"),
-        asm.sethi(FRAMES, R.O1),
-        asm.arithmetic("sub", _END, R.O1, R.O2),
-        *_write(width),
-    ]
-
-
-def _next_frame(width: Width, stop: str) -> list[Part]:
-    """Leave in %o0 the frame behind that at `_AT`; go to `stop` where there is none."""
-    return [
-        width.load(_AT, width.bias + _FP_WORD * width.word, R.O0),
-        asm.cmp(R.O0, _AT),
-        width.branch("leu", stop),
-        asm.cmp(R.O0, _STACK),
-        width.branch("gu", stop),
-        asm.arithmetic("add", R.O0, width.bias, R.O1),
-        asm.arithmetic("andcc", R.O1, 7, R.G0),
-        asm.branch("ne", stop),
         asm.nop(),
     ]
 

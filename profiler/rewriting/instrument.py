@@ -12,17 +12,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from profiler.code.codegen import RoutineCode
-from profiler.code.context import ProgramContexts
 from profiler.code.layout import STACK_REGISTERS
 from profiler.code.pricing import Pricer
-from profiler.plan.decoders import RoutinePlan
-from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import Phase, Progress, Setting
+from profiler.recovery.recovery import RecoveredProgram
+from profiler.request.request import Phase, Progress
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.counter_file import Region, RegionKind, header
 from profiler.rewriting.dump import dump_items
 from profiler.rewriting.guest_memory import Dumped, Memory
 from profiler.rewriting.memory import PlacedPlan, placed, program_memory
+from profiler.rewriting.orders import Order
 from profiler.rewriting.placed import Rewritten, place_program
 from profiler.rewriting.program import (
     Copies,
@@ -30,10 +29,11 @@ from profiler.rewriting.program import (
     program_items,
     size_of,
 )
-from profiler.rewriting.recipe import CopyMap, Counts, Recipe, option_fields
+from profiler.rewriting.recipe import CopyMap, Recipe, option_fields
 from profiler.rewriting.refusals import refusal_items
 from profiler.rewriting.signals import signal_items
-from profiler.rewriting.startup import START, original_auxiliary, start_items
+from profiler.rewriting.start_name import START
+from profiler.rewriting.startup import original_auxiliary, start_items
 from profiler.rewriting.system_calls import acts_on_signals
 from profiler.schemes import registry
 from profiler.schemes.tracing.flush import flush_name
@@ -45,44 +45,6 @@ from simulator.isa.assembly import Item, Label, assign_labels
 _CALL = ".call."
 _TOLD = 64  # routines after which progress is told
 _CALL_ENTRY = 32  # bytes that the address of a call takes in the header, at most
-
-
-@dataclass(frozen=True)
-class Order:
-    """What is to be instrumented.
-
-    Attributes
-    ----------
-    recovered, contexts
-        The program.
-    setting
-        The scheme with its options.
-    plan
-        Routine number -> its plan; None where nothing is to be counted.
-    first
-        Routines whose counters come first.
-    discoveries
-        What the graphs rest on beside the program's file.
-    edge_counts, weights
-        Those that guide plans, by routine number (`recipe.Recipe`).
-    foreseen
-        Whether the run to come is one that has been seen, so that it is known where indirect jumps
-        go whose targets the code does not tell. If not, `discoveries` has what other runs have
-        shown, and copies test whether jumps lead elsewhere.
-    calls
-        Those of the program, where they are known already.
-    """
-
-    recovered: RecoveredProgram
-    contexts: ProgramContexts
-    setting: Setting
-    plan: Callable[[int], RoutinePlan | None]
-    first: Sequence[int] = ()
-    discoveries: Discoveries = field(default_factory=Discoveries)
-    edge_counts: Counts = field(default_factory=dict)
-    weights: Counts = field(default_factory=dict)
-    foreseen: bool = True
-    calls: CallPlaces | None = None
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
+from simulator.isa.sparc import O_CREAT, O_TRUNC
 
 R = Register
 
@@ -25,6 +26,10 @@ BASE = R.L2
 """The register that holds the base."""
 SIG_SETMASK, SIGNAL_SET_SIZE = 4, 8
 """Of `rt_sigprocmask`, SPARC's number; bytes of a set of signals."""
+PERMISSIONS = 0o666
+"""Of a file that is made."""
+_O_WRONLY = 1
+_O_LARGEFILE = 0x40000
 _REFERENCE_SIZE = 3
 _FLUSH_WINDOWS = 0x81580000
 _FLUSH_TRAP = 3
@@ -99,6 +104,11 @@ class Width:
         if self.machine is MachineKind.SPARCV8:
             return []
         return [asm.write_state(flags, 0, "%ccr")]
+
+
+def to_write(width: Width) -> int:
+    """Return the flags with which a file is opened that is written anew."""
+    return _O_WRONLY | O_CREAT | O_TRUNC | (0 if width.is64 else _O_LARGEFILE)
 
 
 def flush_windows(machine: MachineKind) -> Instruction:

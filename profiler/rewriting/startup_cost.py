@@ -7,7 +7,8 @@ from itertools import chain
 
 from profiler.rewriting.guest_memory import LONGEST_NAME, Auxiliary, Memory, filled, mapped
 from profiler.rewriting.signals import FATAL, signal_items
-from profiler.rewriting.startup import DEFAULT_NAME, START, VARIABLE, start_items
+from profiler.rewriting.start_name import START
+from profiler.rewriting.startup import DEFAULT_NAME, VARIABLE, start_items
 from profiler.rewriting.walk import steps
 from simulator.binary.program import MachineKind
 from simulator.linux.process import AUXILIARY_KEYS

@@ -21,7 +21,8 @@ from profiler.request.request import GuestOptions, RunRequest
 from profiler.rewriting import qemu
 from profiler.rewriting.alone import content_of
 from profiler.rewriting.counter_file import parse
-from profiler.rewriting.startup import DEFAULT_NAME, TRACE_SUFFIX
+from profiler.rewriting.start_trace import TRACE_SUFFIX
+from profiler.rewriting.startup import DEFAULT_NAME
 from profiler.rewriting.verification import EMULATOR, Run
 from profiler.session.world import open_world
 from simulator.binary import elf

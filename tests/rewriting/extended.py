@@ -9,7 +9,8 @@ from pathlib import Path
 from profiler.rewriting.dump import EXIT, dump_items
 from profiler.rewriting.guest_memory import Memory
 from profiler.rewriting.parts import Width
-from profiler.rewriting.startup import ENTRY, START, original_auxiliary, start_items
+from profiler.rewriting.start_name import START
+from profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
 from profiler.schemes.tracing.flush import flush_routine
 from simulator.binary import elf
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room

@@ -12,7 +12,8 @@ from profiler.rewriting.dump import EXIT, dump_items
 from profiler.rewriting.dump_cost import exit_cost
 from profiler.rewriting.guest_memory import Memory
 from profiler.rewriting.parts import Width
-from profiler.rewriting.startup import ENTRY, START, original_auxiliary, start_items
+from profiler.rewriting.start_name import START
+from profiler.rewriting.startup import ENTRY, original_auxiliary, start_items
 from profiler.rewriting.startup_cost import start_cost
 from simulator.binary import elf
 from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room

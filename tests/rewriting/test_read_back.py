@@ -11,7 +11,8 @@ import pytest
 
 from profiler.request.request import GuestOptions, RunRequest
 from profiler.rewriting.counter_file import load
-from profiler.rewriting.instrument import Order, instrument
+from profiler.rewriting.instrument import instrument
+from profiler.rewriting.orders import Order
 from profiler.rewriting.reading import read_profile
 from profiler.rewriting.traces import read_trace
 from profiler.session.session import run_program
