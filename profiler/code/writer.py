@@ -352,6 +352,8 @@ class Writer:
             before, after, more = self._keep_conditions(self.temporary(number))
             code, extra, open_end = [*before, *code, *after], extra + more, False
         saved = [r for r in dict.fromkeys(self._used()) if not self._is_dead(r)]
+        if not saved:
+            return self._body(code, extra, open_end and not self.lowered)
         in_memory = self.access.registers.count(None)
         wide = tuple(self._is_wide(r) for r in saved)
         slots = save_slots(self.site, self.access.context.abi, wide, in_memory, self.lowered)
@@ -359,13 +361,18 @@ class Writer:
             return None
         pairs = list(zip(saved, slots, strict=True))
         saves, reloads = [self._save(*p) for p in pairs], [self._reload(*p) for p in pairs]
-        code = [*self._lower(-self.lowered), *saves, *code, *reloads, *self._lower(self.lowered)]
+        return self._body([*saves, *code, *reloads], extra, False)
+
+    def _body(self, code: list[Instruction], extra: int, open_end: bool) -> Body:
+        """Return the whole code, %sp lowered around it where it has to be."""
+        if self.lowered:
+            code = [*self._lower(-self.lowered), *code, *self._lower(self.lowered)]
         return Body(
             tuple(code),
             len(code) - self._conditional + extra,
             self.hash_calls,
             self._taken_cost,
-            open_end and not pairs and not self.lowered,
+            open_end,
             self._inside,
         )
 

@@ -22,7 +22,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import groupby
+
+import numpy as np
 
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
@@ -132,8 +133,9 @@ def filled(memory: Memory) -> list[Run]:
 def _runs(address: int, data: bytes) -> Iterator[Run]:
     if address % 4 or len(data) % 4:
         raise ValueError(f"the fill at {address:#x} is not made of words")
-    for word, group in groupby(data[k : k + 4] for k in range(0, len(data), 4)):
-        count = len(list(group))
-        if any(word):
-            yield Run(address, int.from_bytes(word, "big"), count)
-        address += 4 * count
+    stored = np.frombuffer(data, dtype=">u4")
+    starts = np.flatnonzero(np.diff(stored, prepend=stored[:1] + 1))
+    counts = np.diff(starts, append=len(stored))
+    for start, count in zip(starts.tolist(), counts.tolist(), strict=True):
+        if word := int(stored[start]):
+            yield Run(address + 4 * start, word, count)
