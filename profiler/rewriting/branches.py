@@ -32,7 +32,11 @@ def write_branch(
     annulled = bool(word & _ANNUL)
     taken = _taken(draft, block, annulled and kind is TransferKind.BRANCH)
     label = scheme.sent_to(address)
-    if taken.kind is EdgeKind.EXIT:
+    if draft.leaves_both_ways(block.id):
+        # each way makes one jump, to the old place: how often which is taken is not known
+        draft.charge(Cause.LINES, 1, edge=taken.id)
+        label = draft.island("island", taken.id, f"old.{target:x}")
+    elif taken.kind is EdgeKind.EXIT:
         draft.arrive(target, edge=taken.id)
         label = label or _leave(draft, taken, target, is_short(word, kind))
     draft.emit(retargeted(word, kind, label or draft.block_label(taken.target)))

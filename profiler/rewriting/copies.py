@@ -187,6 +187,9 @@ class _Copier:
         if leaves is None or not self._falls_out(block):
             return
         onward = block.end + 4 * self._slot_is_apart(block)
+        if draft.leaves_both_ways(block.id):
+            draft.emit(jump(f"old.{onward:x}"))
+            return
         draft.emit(jump(draft.program.label_of(onward)))
         if block.end - 4 not in draft.program.final:
             draft.charge(Cause.LINES, 1, edge=leaves.id)

@@ -12,6 +12,7 @@ from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause, Charge
 from profiler.rewriting.transfers import ThunkCall, jump
 from simulator.isa.assembly import Item, Label
+from simulator.isa.decode import TransferKind
 
 
 class NotRewritableError(Exception):
@@ -196,6 +197,12 @@ class Draft:
             if edge.kind in kinds:
                 return edge
         return None
+
+    def leaves_both_ways(self, block: int) -> bool:
+        """Whether a branch leaves the routine, taken or not: one edge stands for both ways."""
+        edges = [self.cfg.edges[number] for number in self.cfg.out_edges[block]]
+        is_branch = self.codes[block].kind is TransferKind.BRANCH
+        return is_branch and [edge.kind for edge in edges] == [EdgeKind.EXIT]
 
     def entry_edges(self, block: int) -> list[int]:
         """Return the ENTRY edges of a block: one or none."""

@@ -102,6 +102,53 @@ def test_a_first_block_that_only_makes_a_window(compile_c: Compile, tmp_path: Pa
     check_verified(verified(built, tmp_path))
 
 
+BOTH_WAYS = """
+        .global _start
+        .type _start, #function
+_start: clr %fp
+        sub %sp, 192, %sp
+        mov 9, %l0
+1:      call forking
+         and %l0, 3, %o0
+        call behind
+         mov %l0, %o0
+        call beyond
+         mov %l0, %o0
+        subcc %l0, 1, %l0
+        bne 1b
+         nop
+        clr %o0
+        mov 1, %g1
+        ta 0x6d
+         nop
+        .size _start, .-_start
+        .type forking, #function
+forking: add %o0, %o0, %o1
+        BRANCH
+         add %o1, 1, %o1
+        .size forking, .-forking
+        .type behind, #function
+behind: retl
+         add %o0, %o1, %o0
+        .size behind, .-behind
+        .type beyond, #function
+beyond: retl
+         sub %o0, %o1, %o0
+        .size beyond, .-beyond
+"""
+"""A routine whose last branch leads into another one, taken or not."""
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    "branch", ["brz %o0, beyond", "cmp %o0, 1; ba,pt %xcc, .+8; nop; be beyond"]
+)
+def test_a_branch_that_leaves_both_ways(compile_c: Compile, tmp_path: Path, branch: str) -> None:
+    built = compile_c(BOTH_WAYS.replace("BRANCH", branch), ("-nostdlib",), language="asm")
+    check_verified(verified(built, tmp_path))
+
+
 HEAP = """
 #include <stdio.h>
 #include <stdlib.h>
