@@ -30,7 +30,7 @@ from itertools import chain
 import numpy as np
 
 from profiler.recovery.code_image import CodeImage
-from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
+from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point, starts_leaf
 from profiler.recovery.routines import NO_CODE, NOBODY, RoutineMap
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
@@ -128,6 +128,7 @@ class Exploration:
         self._ending_traps: dict[int, tuple[int, int]] = {}
         self._resolved: dict[int, Resolution] = {}
         self._analysed: dict[int, int] = {}
+        self._leaves: list[int] = []
 
     def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
         """Explore to the fixpoint.
@@ -140,7 +141,10 @@ class Exploration:
         for number, routine in enumerate(self.routine_map.routines):
             self._enter(number, routine.start)
         for index in sorted(self._hints.entries):
-            self._enter_at(index, starts=is_prologue(self.words, index))
+            if not is_prologue(self.words, index) and starts_leaf(self.words, index):
+                self._leaves.append(index)
+            else:
+                self._enter_at(index, starts=is_prologue(self.words, index))
         while True:
             self._drain()
             if self.stale:
@@ -235,12 +239,21 @@ class Exploration:
             self._pass_to(number, index, source, starts=prologue)
 
     def _settle(self) -> bool:
-        """Pass on what left for code that its owner has not reached: a routine starts there."""
+        """Pass on what left for code that its owner has not reached: a routine starts there.
+
+        So does one where a run has entered such code that has no window, if its owner has one.
+        """
+        leaves, self._leaves = self._leaves, []
+        for index in leaves:
+            owner = self.routine_map.owner(index)
+            start = self.routine_map.routines[owner].start if owner >= 0 else -1
+            windowed = is_prologue(self.words, start)
+            self._enter_at(index, starts=windowed and index not in self.leaders[owner])
         waiting, self._unsettled = self._unsettled, []
         for index, number, source in waiting:
             owner = self.routine_map.owner(index)
             self._pass_to(number, index, source, starts=index not in self.leaders[owner])
-        return bool(waiting)
+        return bool(waiting or leaves)
 
     def _pass_to(self, number: int, index: int, source: int, *, starts: bool) -> None:
         other = self._enter_at(index, starts=starts)

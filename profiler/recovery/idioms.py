@@ -8,6 +8,9 @@ from simulator.isa.decode import TransferKind
 
 _K = TransferKind
 _RESTORE = 0x3D
+_RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
+_LEAF = 64
+"""How far `starts_leaf` looks."""
 _SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
 _EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
 _SYSTEM_CALL = {True: 0x6D, False: 0x10}
@@ -23,6 +26,22 @@ def is_restore(word: int) -> bool:
 def is_prologue(words: Sequence[int], index: int) -> bool:
     """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
     return 0 <= index < len(words) and words[index] & 0xFFFFC000 == _SAVE_STACK
+
+
+def starts_leaf(words: Sequence[int], index: int) -> bool:
+    """Whether the straight line from word `index` comes to `retl` before anything else that tells.
+
+    Code in a window of its own closes that before it returns: it is no part of such a routine.
+    """
+    for word in words[index : index + _LEAF]:
+        if word in _RETURNS_FROM_LEAF:
+            return True
+        is_call = word >> 30 == 1
+        moves_window = word >> 30 == 2 and word >> 19 & 0x3F in (0x38, 0x39, 0x3C, 0x3D)
+        goes_away = word >> 30 == 0 and word >> 25 & 15 == 8 and word >> 22 & 7 in (1, 2)
+        if is_call or moves_window or goes_away:
+            return False
+    return False
 
 
 def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int | None:

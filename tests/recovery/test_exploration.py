@@ -104,6 +104,17 @@ def test_an_entry_that_a_run_saw_is_a_leader_of_its_routine() -> None:
     assert explored.places(found.entries[0]) == explored.leaders() == {"f", "inside"}
 
 
+@pytest.mark.parametrize("window", [False, True])
+def test_a_leaf_that_a_run_saw_entered_behind_another_routine_is_one(window: bool) -> None:
+    """Without symbols. In a window of the routine before it, the code would return otherwise."""
+    leave = (asm.arithmetic("restore", R.G0, R.G0, R.G0),) if window else ()
+    body = code(SAVE, asm.ret(), asm.restore(), "leaf", asm.nop(), *leave, *RETURN)
+    explored = Explored({"f": body}, stripped=True, entries=["leaf"])
+    found = explored.run()
+    starts = explored.places(r.start for r in found.routine_map.routines)
+    assert starts == ({"f"} if window else {"f", "leaf"})
+
+
 def test_a_system_call_that_ends_the_process_ends_its_block() -> None:
     explored = Explored({"f": code(*EXIT, "never", *RETURN)})
     found = explored.run()
