@@ -98,7 +98,7 @@ def test_counters_of_another_program_or_mode_are_refused(
 
     for other in (files["loops", "naive"], files["switches", "qpt2"]):
         line = said(out, other)
-        assert line == f"{other} was not written by {out}: it is of another program"
+        assert line == f"{other} was not written by {out}: it is of another program, or mode"
     assert said(own, files["loops", "naive"]).endswith("the mode is naive, not qpt2")
     whole = own.read_bytes()
     for size in (10, 100, len(whole) // 2, len(whole) - 1):

@@ -80,7 +80,7 @@ def test_the_instrumented_program_is_that_of_the_files(run: Observed, tmp_path: 
     assert refused(out).endswith("is a program: name the counter files that it has written, too")
     counters.write_bytes(run.content("qpt2"))
     line = refused(out, counters)
-    assert line == f"{counters} was not written by {out}: it is of another program"
+    assert line == f"{counters} was not written by {out}: it is of another program, or mode"
 
 
 def test_what_is_wrong_with_files_is_said(run: Observed, tmp_path: Path) -> None:
