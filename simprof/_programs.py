@@ -55,6 +55,7 @@ class ProgramOptions(TypedDict, total=False):
     memory_limit: int | str
     stack_size: int | str
     strict: bool
+    no_cache: bool
     self_check: bool
 
 

@@ -44,6 +44,8 @@ WIDTH_FLAGS = {
 }
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus", "v8": "qemu-sparc"}
 INSTALL = "run `tools/install_toolchain.sh`"
+os.environ["SIMPROF_NO_CACHE"] = "1"  # no test depends on what earlier ones have kept
+
 pytest_plugins = ["tests.support.seeds", "tests.support.skips"]
 
 # Whoever starts pytest in the background (`nohup`, `&` in a script) may ignore Ctrl-C on its

@@ -37,6 +37,9 @@ SUBCOMMANDS = MappingProxyType(
             "verify:verify_command",
             "Run instrumented programs, and compare with what is predicted.",
         ),
+        "cache": Subcommand(
+            "cache:cache_command", "List or clear what is known of programs from earlier runs."
+        ),
         "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
         "doctor": Subcommand(
             "doctor:doctor_command", "Say what is installed, what works, what is missing."

@@ -60,6 +60,12 @@ _TABLE = [
         is_flag=True,
         help="End the run at the first refused system call, with the profile so far (status 125).",
     ),
+    click.option(
+        "--no-cache",
+        is_flag=True,
+        envvar="SIMPROF_NO_CACHE",
+        help="Use nothing that earlier runs have shown of the program, and keep nothing.",
+    ),
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
 ]
 
@@ -115,6 +121,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         arguments=tuple(map(os.fsencode, arguments)),
         selection=shared_options.selection(chosen),
         self_check=chosen["self_check"],
+        remember=not chosen["no_cache"],
     )
 
 

@@ -100,7 +100,9 @@ def _check_writer(instrumented: Path | None, path: Path) -> None:
         return
     first, second, _ = path.read_bytes().split(b"\n", 2)
     if first + b"\n" + second + b"\n" not in instrumented.read_bytes():
-        raise UsageError(f"{path} was not written by {instrumented}: it is of another program, or mode")
+        raise UsageError(
+            f"{path} was not written by {instrumented}: it is of another program, or mode"
+        )
 
 
 def _read_trace(file: CounterFile, path: Path, output: Path | None, program: Path | None) -> int:

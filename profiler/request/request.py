@@ -250,6 +250,8 @@ class RunRequest:
         Run every validator there is (docs/SEMANTICS.md, what `--self-check` checks).
     trace
         Where to write the trace of a mode that makes one; None: nowhere.
+    remember
+        Whether to use, and to keep, what is known of the program (`session.memory`).
     """
 
     program: Path
@@ -261,6 +263,7 @@ class RunRequest:
     progress: Callable[[Progress], None] | None = None
     self_check: bool = False
     trace: Path | None = None
+    remember: bool = False
 
     @property
     def setting(self) -> Setting:

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from profiler.recovery.recovery import Discoveries, Known, recover
+from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
 from profiler.schemes.registry import judges
 from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
+from profiler.session.memory import BinaryMemory
 from profiler.session.observation import Invocation, Observation
 from profiler.session.scheme_runs import (
     EdgeCounts,
@@ -27,6 +28,7 @@ from profiler.session.scheme_runs import (
 )
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World
+from simulator.binary.program import Program
 
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""
@@ -48,6 +50,8 @@ class Study:
         The trace that is to be written, if one is.
     progress
         Who is told how far the session is, if anybody.
+    memory
+        What earlier sessions knew of the program.
     known
         What recoveries have found, for the next one to reuse.
     """
@@ -56,7 +60,16 @@ class Study:
     profiles: SavedProfiles
     trace: TraceOrder | None
     progress: ProgressCallback | None
+    memory: BinaryMemory
     known: Known = field(default_factory=Known)
+
+    def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
+        """Return the program's graphs, which may be known already."""
+        recovered = self.memory.graphs(discoveries)
+        if recovered is None:
+            recovered = recover(program, discoveries, self.known)
+            self.memory.keep_graphs(recovered, discoveries)
+        return recovered
 
     def planners(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
@@ -184,7 +197,7 @@ def _play(
 ) -> ProgramExecution:
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
-    recovered = recover(current.world.program, current.discoveries, study.known)
+    recovered = study.recover(current.world.program, current.discoveries)
     schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)

@@ -26,12 +26,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from profiler.profiles.cache_files import binaries
 from profiler.profiles.profile import Measurement
 from profiler.profiles.scratch import scratch_directory
 from profiler.recovery.recovery import Discoveries
 from profiler.request.request import Phase, RunRequest, Setting
 from profiler.schemes.registry import definition, judges
 from profiler.session.discover import late_words
+from profiler.session.memory import BinaryMemory, PastRun, record_digest
 from profiler.session.observation import Comparison, Invocation, Observation
 from profiler.session.results import measure_all
 from profiler.session.rounds import Round, Study, settle, tell, write_trace
@@ -44,7 +46,7 @@ from profiler.session.scheme_runs import (
 )
 from profiler.session.self_check import check_trace
 from profiler.session.traces import TraceOrder
-from profiler.session.world import open_world
+from profiler.session.world import World, open_world
 from simulator.binary import elf
 
 
@@ -97,14 +99,52 @@ def observe(
         request.program, request.arguments, request.selection, guest.max_instructions, guest.timeout
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
+    memory = BinaryMemory(program, binaries() if request.remember else None)
+    study = Study(invocation, SavedProfiles(program.sha256), trace, request.progress, memory)
     with open_world(program, request.arguments, guest) as world:
-        first = Round(world, late_words(world).merged(seen or Discoveries()))
-        study = Study(invocation, SavedProfiles(program.sha256), trace, request.progress)
-        run = _observe_guided if needs_first_run(settings) else settle
-        observation, after = run(study, first, settings)
+        if request.remember and seen is None:
+            observation, after = _remembered(study, request, world, settings)
+        else:
+            observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
         if request.self_check:
             _check_traces(study, after, settings, observation)
     return observation
+
+
+def _remembered(
+    study: Study, request: RunRequest, world: World, settings: Sequence[Setting]
+) -> tuple[Observation, Round]:
+    """Observe a program of which earlier sessions may know something, and keep what this one knows.
+
+    See `memory`: what a run is guessed to discover counts only if it was the same run.
+    """
+    memory, first = study.memory, Round(world, Discoveries())
+    past = memory.run(request)
+    if past is not None and past.is_same:
+        guess = replace(first, discoveries=past.discoveries)
+        observation, after = _settled(study, guess, settings)
+        if after.discoveries == past.discoveries and past.record == record_digest(world.host.log):
+            return observation, after
+        first = replace(after, discoveries=Discoveries())
+    observation, after = _from_file(study, first, settings)
+    if not observation.result.is_cut_short:
+        record = record_digest(world.host.log)
+        is_same = past is None or past.record == record
+        memory.keep_run(request, PastRun(after.discoveries, record, is_same))
+    return observation, after
+
+
+def _from_file(
+    study: Study, first: Round, settings: Sequence[Setting]
+) -> tuple[Observation, Round]:
+    """Observe a program, beginning with what its file and its start-up show."""
+    known = late_words(first.world).merged(first.discoveries)
+    return _settled(study, replace(first, discoveries=known), settings)
+
+
+def _settled(study: Study, first: Round, settings: Sequence[Setting]) -> tuple[Observation, Round]:
+    run = _observe_guided if needs_first_run(settings) else settle
+    return run(study, first, settings)
 
 
 def _observe_guided(

@@ -113,7 +113,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
         "--routine=ma*", "--routine", "f", "--stdin", str(given), "--root", str(tmp_path),
         "--writable", str(tmp_path), "--env", "A=1", "--env=B=x=y", "--argv0=me",
         "--max-instructions=12345", "--timeout=1.5", "--memory-limit=64M", "--stack-size=8M",
-        "--self-check",
+        "--self-check", "--no-cache",
     ]  # fmt: skip
     simprof("run", *options_given, "a.elf", "--", "-x", "--mode=pp", "b c")
     (request,) = session.requests
@@ -131,7 +131,7 @@ def test_every_option_reaches_the_request(session: FakeSession, tmp_path: Path) 
     assert request.guest.timeout == 1.5
     assert request.guest.memory_limit == 64 << 20
     assert request.guest.stack_size == 8 << 20
-    assert request.self_check
+    assert request.self_check and not request.remember
 
 
 def test_options_of_schemes_reach_the_request(session: FakeSession, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from types import TracebackType
 from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
 from profiler.experiments.cells.provenance import Versions, row_key
 from profiler.experiments.cells.settings import parse
-from profiler.experiments.suites.directories import cache_directory
 from profiler.profiles import output
+from profiler.profiles.cache_files import cache_directory
 from profiler.profiles.codec import big_integers, decode, encode
 from simulator.errors import UsageError
 

@@ -7,6 +7,7 @@ import os
 from importlib import resources
 from pathlib import Path
 
+from profiler.profiles.cache_files import cache_directory
 from simulator.errors import UsageError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -37,12 +38,6 @@ def suites_directory() -> Path:
 def _packaged() -> Path:
     """Return where a wheel puts what lies in `fixtures` in a checkout."""
     return Path(str(resources.files("profiler") / "data"))
-
-
-def cache_directory() -> Path:
-    """Return simprof's cache: `simprof` below $XDG_CACHE_HOME, which is ~/.cache by default."""
-    home = os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.home() raises without a home
-    return Path(os.environ.get("XDG_CACHE_HOME") or home) / "simprof"
 
 
 def suite_cache() -> Path:

@@ -1,0 +1,154 @@
+"""What earlier runs of a binary have shown, kept in the user's cache: graphs and discoveries.
+
+Both depend on the program's file and on simprof's code alone, or are checked:
+
+- *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
+  nothing.
+- *Discoveries* are those of an earlier run that was asked for in the same way. They are a guess:
+  the run that begins with them counts only if all that it asked of the outside, and all that it was
+  answered, was the same as then (`record`), so that it was the same run. If not, everything begins
+  again with what the file alone shows, and the next run so asked for guesses nothing. So no result
+  depends on what is in the cache.
+
+`fingerprint` stands for simprof's code: files of another version are not found, and make room when
+they have not been used for long.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from profiler.profiles.cache_files import CacheFiles
+from profiler.recovery.code_image import build_code_image
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
+from profiler.request.request import RunRequest
+from simulator.binary.program import Program
+from simulator.linux.outside import LoggedCall
+
+_SHORT = 16
+_PACKAGES = ("profiler", "simulator")
+
+
+@dataclass(frozen=True)
+class PastRun:
+    """What is kept of a run.
+
+    Attributes
+    ----------
+    discoveries
+        What its graphs rest on.
+    record
+        `record_digest` of what it asked of the outside.
+    is_same
+        Whether the last run so asked for was the same as that before: only then it is guessed.
+    """
+
+    discoveries: Discoveries
+    record: bytes
+    is_same: bool = True
+
+
+class BinaryMemory:
+    """What is known of one program.
+
+    Parameters
+    ----------
+    program
+        The program.
+    files
+        Where it is kept; None: nowhere, nothing is known.
+    """
+
+    def __init__(self, program: Program, files: CacheFiles | None) -> None:
+        self._program, self._files = program, files
+
+    def graphs(self, discoveries: Discoveries) -> RecoveredProgram | None:
+        """Return the graphs that rest on some discoveries, None if they are not known."""
+        recovered = self._load(_graphs_of(discoveries))
+        if not isinstance(recovered, RecoveredProgram):
+            return None
+        code = build_code_image(self._program, discoveries.late_words)
+        recovered.block_at.flags.writeable = False
+        return replace(recovered, program=self._program, code=code)
+
+    def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
+        """Keep graphs that rest on some discoveries, without what the file has."""
+        self._keep(_graphs_of(discoveries), replace(recovered, program=None, code=None))  # type: ignore[arg-type]
+
+    def run(self, request: RunRequest) -> PastRun | None:
+        """Return the last run that was asked for in the same way."""
+        past = self._load(_asked(request))
+        return past if isinstance(past, PastRun) else None
+
+    def keep_run(self, request: RunRequest, run: PastRun) -> None:
+        """Keep a run."""
+        self._keep(_asked(request), run)
+
+    def _name(self, what: str) -> str:
+        program = self._program
+        name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
+        return f"{name}.{program.sha256[:_SHORT]}.{fingerprint()}.{what}"
+
+    def _load(self, what: str) -> object:
+        data = None if self._files is None else self._files.read(self._name(what))
+        if data is None:
+            return None
+        sha256, found = pickle.loads(data)
+        return found if sha256 == self._program.sha256 else None
+
+    def _keep(self, what: str, value: object) -> None:
+        if self._files is not None:
+            data = pickle.dumps((self._program.sha256, value), pickle.HIGHEST_PROTOCOL)
+            self._files.write(self._name(what), data)
+
+
+def record_digest(log: Iterable[LoggedCall]) -> bytes:
+    """Return a digest of what a run asked of the outside, and of the answers."""
+    digest = hashlib.blake2b(digest_size=_SHORT)
+    for call in log:
+        value = call.value if isinstance(call.value, bytes) else repr(call.value).encode()
+        head = f"{call.method} {call.errno} {call.interrupted} {len(value)} ".encode()
+        digest.update(head + call.digest)
+        digest.update(value)
+    return digest.digest()
+
+
+@cache
+def fingerprint() -> str:
+    """Return what changes when simprof's code does, or what reads and writes its values."""
+    digest = hashlib.blake2b(f"{sys.version} {np.__version__}".encode(), digest_size=_SHORT // 4)
+    root = Path(__file__).parents[2]
+    for package in _PACKAGES:
+        for path in sorted((root / package).rglob("*.py")):
+            status = path.stat()
+            digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()
+
+
+def _graphs_of(discoveries: Discoveries) -> str:
+    parts = (
+        discoveries.indirect_targets,
+        discoveries.entries,
+        discoveries.returning_calls,
+        discoveries.late_words,
+    )
+    return f"graphs-{_digest([sorted(part) for part in parts])}"
+
+
+def _asked(request: RunRequest) -> str:
+    """Return the name of a run: of all that decides it but for what is outside."""
+    guest = replace(request.guest, timeout=None, stdout=1, stderr=2)
+    return f"run-{_digest([guest, request.arguments, request.selection])}"
+
+
+def _digest(value: object) -> str:
+    return hashlib.blake2b(repr(value).encode(), digest_size=_SHORT // 2).hexdigest()

@@ -1,0 +1,35 @@
+"""`simprof cache`: what is kept is listed, and removed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from profiler.profiles.cache_files import binaries
+from tests.commands.test_cli import simprof
+
+
+def test_what_is_kept_is_listed_and_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    place = tmp_path / "simprof" / "binaries"
+    assert simprof("cache", "list") == 0
+    assert capsys.readouterr().out == f"{place}: nothing is kept\n"
+    binaries().write("bench.0123456789abcdef.01234567.graphs-00", bytes(12_345_678))
+    binaries().write("bench.0123456789abcdef.01234567.run-00", bytes(84))
+    (place / "other").write_text("?")
+    assert simprof("cache", "list") == 0
+    title, *rows, total = capsys.readouterr().out.splitlines()
+    assert title.split() == ["used", "program", "sha256", "what", "bytes"]
+    found = sorted(" ".join(row.split()[2:]) for row in rows)
+    assert found == [
+        "bench 0123456789abcdef graphs of its routines 12,345,694",
+        "bench 0123456789abcdef what a run has shown 100",
+        "other not simprof's 1",
+    ]
+    assert total == f"{place}: 3 files, 12,345,795 bytes"
+    assert simprof("cache", "clear") == 0
+    assert capsys.readouterr().out == f"removed from {place}: 3 files, 12,345,795 bytes\n"
+    assert list(place.iterdir()) == []

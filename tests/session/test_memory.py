@@ -1,0 +1,127 @@
+"""What is known of a program from earlier runs changes how long a run takes, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.profiles.cache_files import CacheFiles
+from profiler.recovery.recovery import Discoveries, recover
+from profiler.session.memory import BinaryMemory, PastRun, record_digest
+from simulator.binary import elf
+from simulator.linux.outside import LoggedCall
+
+Find = Callable[..., Path]
+Compile = Callable[..., Path]
+
+GOTO = """
+#include <stdio.h>
+#include <unistd.h>
+int main(int argc, char **argv)
+{
+    static const void *const ways[] = {&&one, &&two, &&three};
+    char which = '0';
+    if (read(0, &which, 1) != 1)
+        return 3;
+    printf("%c\\n", which);
+    goto *ways[(which + argc) % 3];
+one:
+    return puts("one") < 0;
+two:
+    return puts("two") < 0;
+three:
+    return puts("three") < 0;
+}
+"""
+"""Where its jump leads, only a run shows; so it is with the one of printf."""
+
+
+def run(program: Path, cache: Path, given: str, *words: str) -> dict[str, Any]:
+    """Run `simprof run` in a process of its own, with a cache; return what it writes as JSON."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(cache), "SIMPROF_NO_CACHE": ""}
+    file = program.parent / "stdin"
+    file.write_text(given)
+    start = [sys.executable, "-c", "from profiler.cli import main; main()", "run", "--mode=tpp"]
+    command = [*start, f"--stdin={file}", "--json=-", *words, str(program)]
+    done = subprocess.run(command, env=environment, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def runs(result: dict[str, Any]) -> tuple[int, int]:
+    """Take out how often the program was emulated."""
+    return result["counts"].pop("runs"), result["counts"].pop("whole_runs")
+
+
+@pytest.mark.toolchain
+def test_a_second_run_of_a_binary_takes_one_emulation(compile_c: Compile, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_bytes(compile_c(GOTO).read_bytes())
+    program.chmod(0o755)
+    cache = tmp_path / "cache"
+    plain = {given: run(program, tmp_path / "none", given, "--no-cache") for given in "01"}
+    assert not (tmp_path / "none").exists()
+    emulated = {given: runs(result) for given, result in plain.items()}
+    assert min(emulated.values())[0] > 1
+
+    def same(given: str) -> tuple[int, int]:
+        found = run(program, cache, given)
+        counted = runs(found)
+        assert found == plain[given]
+        return counted
+
+    assert same("0") == emulated["0"]
+    assert same("0") == (1, 1)
+    other = same("1")  # with the guess of the other input, then without
+    assert other[0] > emulated["1"][0]
+    assert same("1") == emulated["1"]  # so that nothing is guessed
+    assert same("1") == (1, 1)
+    for path in (cache / "simprof" / "binaries").iterdir():
+        path.write_bytes(path.read_bytes()[:-1])
+    assert same("1") == emulated["1"]
+    assert same("1") == (1, 1)
+
+
+def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> None:
+    program = elf.load(fixture_elf("switches_pic", "v9"))
+    memory = BinaryMemory(program, CacheFiles(tmp_path))
+    some = Discoveries(entries=frozenset({program.entry + 16}))
+    for discoveries in (Discoveries(), some):
+        assert memory.graphs(discoveries) is None
+        recovered = recover(program, discoveries)
+        memory.keep_graphs(recovered, discoveries)
+        found = memory.graphs(discoveries)
+        assert found is not None and replace(found, code=recovered.code) == recovered
+        assert (found.code.words == recovered.code.words).all()
+        assert found.program is program
+        for name in ("block_at", "first_block"):
+            assert (getattr(found, name) == getattr(recovered, name)).all()
+        assert not found.block_at.flags.writeable
+    other = elf.load(fixture_elf("switches", "v9"))
+    assert BinaryMemory(other, CacheFiles(tmp_path)).graphs(some) is None
+    assert BinaryMemory(program, None).graphs(some) is None
+
+
+def test_a_record_is_another_if_anything_differs() -> None:
+    calls = [
+        LoggedCall("read", b"asked", b"answer", None),
+        LoggedCall("read", b"asked", b"answers", None),
+        LoggedCall("read", b"asks", b"answer", None),
+        LoggedCall("pread", b"asked", b"answer", None),
+        LoggedCall("read", b"asked", None, 5),
+        LoggedCall("read", b"asked", None, None, interrupted=True),
+    ]
+    digests = {record_digest([call]) for call in calls} | {record_digest([]), record_digest(calls)}
+    assert len(digests) == len(calls) + 2
+    assert PastRun(Discoveries(), record_digest(calls)) == PastRun(
+        Discoveries(), record_digest(calls)
+    )
