@@ -14,6 +14,7 @@ from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import RunRequest
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause
+from profiler.rewriting.divergence import divergence
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, instrument
 from profiler.rewriting.memory import differences
@@ -21,7 +22,7 @@ from profiler.rewriting.orders import order_of
 from profiler.rewriting.prediction import predicted_dump, predicted_rewriting
 from profiler.rewriting.trace_stream import stream_difference, token_stream
 from profiler.rewriting.trials import Place
-from profiler.rewriting.verification import Left, ModeResult, Run
+from profiler.rewriting.verification import EMULATOR, Left, ModeResult, Run
 from profiler.schemes.registry import definition
 from profiler.session.observation import Observation
 from profiler.session.scheme_runs import SchemeRun
@@ -77,7 +78,13 @@ class Modes:
             trial.compare(way, self._original, run, expected)
             if run.counters is not None:
                 rewriting[Cause.DUMP] = trial.dump(run)
-        return trial.finish(rewriting)
+        result = trial.finish(rewriting)
+        executed = result.executed.get(EMULATOR, result.predicted)
+        if result.output_equal and executed == result.predicted:
+            return result
+        ways = divergence(self._place, trial.made, self._observation)
+        lines = (f"{EMULATOR}: {line}" for line in ways)
+        return replace(result, differences=(*result.differences, *lines))
 
     @cached_property
     def _recovered(self) -> RecoveredProgram:
