@@ -113,7 +113,7 @@ def test_every_mode_on_every_fixture(
     check_fixture(fixture_elf, tmp_path, name, width, share_of_settings(number, parts))
 
 
-COMPILED = [*QUICK, *ENDINGS, *LONG][::6]
+COMPILED = [*QUICK, *ENDINGS, *LONG][::8]
 PARTS = 5
 """Each compiled program has a fifth of the settings; five builds in a row have all."""
 
