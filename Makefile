@@ -21,7 +21,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11 p
 COMPILED = $$(command -v sparc64-linux-gnu-gcc-12 >/dev/null && echo gcov-arcs)
 # Tables with what was executed, and real programs that are small enough for it.
 EXECUTED = $(BIN)/simprof table epp1 tpp2 cs6120 rewriting instrumented
-REAL = $(patsubst %,--benchmark %,compress minigzip tinyscheme stones mesh integrals)
+REAL = $(patsubst %,--benchmark %,compress minigzip tinyscheme stones mesh integrals cjpeg mawk)
 REAL_32 = $(patsubst %,--benchmark %,compress integrals)
 PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
