@@ -63,12 +63,13 @@ class CacheFiles:
         except OSError:
             return None
         content = data[_DIGEST:]
+        is_whole = data[:_DIGEST] == _digest(content)
         with suppress(OSError):
-            if data[:_DIGEST] != _digest(content):
-                path.unlink(missing_ok=True)
-                return None
-            os.utime(path)
-        return content
+            if is_whole:
+                os.utime(path)
+            else:
+                path.unlink()
+        return content if is_whole else None
 
     def write(self, name: str, content: bytes) -> None:
         """Keep something under a name."""

@@ -30,6 +30,20 @@ def test_what_is_damaged_is_not_there(tmp_path: Path, damage: str) -> None:
     assert not path.exists()
 
 
+def test_what_is_damaged_and_cannot_be_removed_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files, path = CacheFiles(tmp_path), tmp_path / "one"
+    files.write("one", b"content")
+    path.write_bytes(path.read_bytes()[:-1])
+
+    def refuse(self: Path, missing_ok: bool = False) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    assert files.read("one") is None
+
+
 def test_what_was_used_longest_ago_makes_room(tmp_path: Path) -> None:
     files = CacheFiles(tmp_path, limit=3 * 116)
     for number, name in enumerate("abc"):
