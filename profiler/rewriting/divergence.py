@@ -1,6 +1,6 @@
 """Where an instrumented program went another way than was predicted.
 
-Asked only where the number of instructions or the output differs: the program runs once more, on
+Asked only where the emulator's instructions or output differ: the program runs once more, on
 the emulator, and how often each copied block was executed is compared with how often the original's
 was.
 """
@@ -16,6 +16,7 @@ from profiler.rewriting.instrument import Instrumented
 from profiler.rewriting.trials import Place
 from profiler.session.observation import Observation
 from profiler.session.session import observe
+from simulator.errors import SimulatorError
 
 _SHOWN = 5
 _EDGES = "edges"
@@ -33,7 +34,10 @@ def divergence(place: Place, made: Instrumented, observation: Observation) -> li
     observation
         The run of the original.
     """
-    executed = _executed(place)
+    try:
+        executed = _executed(place)
+    except SimulatorError as error:
+        return [f"where it went another way is not known: {error}"]
     lines = list(_lines(made, observation, executed))
     if not lines:
         return ["each block was executed as often as predicted: what differs is code around them"]

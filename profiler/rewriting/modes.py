@@ -80,10 +80,10 @@ class Modes:
                 rewriting[Cause.DUMP] = trial.dump(run)
         result = trial.finish(rewriting)
         executed = result.executed.get(EMULATOR, result.predicted)
-        if result.output_equal and executed == result.predicted:
+        if EMULATOR not in trial.unlike and executed == result.predicted:
             return result
-        ways = divergence(self._place, trial.made, self._observation)
-        lines = (f"{EMULATOR}: {line}" for line in ways)
+        found = divergence(self._place, trial.made, self._observation)
+        lines = (f"{EMULATOR}: {line}" for line in found)
         return replace(result, differences=(*result.differences, *lines))
 
     @cached_property
@@ -135,6 +135,8 @@ class _Trial:
         By way to run: the instructions.
     found
         What differs, a line each.
+    unlike
+        The ways in which it behaved differently.
     """
 
     observation: Observation
@@ -143,7 +145,7 @@ class _Trial:
     made: Instrumented
     executed: dict[str, int | None] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
-    output_equal: bool = True
+    unlike: list[str] = field(default_factory=list)
     counters_equal: bool | None = None
 
     @cached_property
@@ -224,7 +226,7 @@ class _Trial:
         self.executed[way] = run.instructions
         difference = original.difference(run)
         if difference is not None:
-            self.output_equal = False
+            self.unlike.append(way)
             self.found.append(f"{way}: {difference}")
         if run.counters is None:
             if self.observation.result.reason == "exit":
@@ -256,7 +258,7 @@ class _Trial:
             self._added,
             {cause: count for cause, count in rewriting.items() if count},
             self.executed,
-            self.output_equal,
+            not self.unlike,
             self.counters_equal,
             self.left,
             (),

@@ -17,7 +17,7 @@ from profiler.code.emission import Emission, Piece, PieceKind, emit
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.rewriting import program
-from profiler.rewriting.verification import EMULATOR, ModeResult
+from profiler.rewriting.verification import EMULATOR, QEMU, ModeResult
 from profiler.rewriting.verify import verify
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -101,13 +101,15 @@ class Wrong:
         return ">".join(names[end] for end in ends)
 
 
-def mode_result(machine: MachineKind, mode: str, directory: Path) -> ModeResult:
+def mode_result(
+    machine: MachineKind, mode: str, directory: Path, way: str = EMULATOR
+) -> ModeResult:
     """Verify the program in one mode."""
     path, root = directory / "program", directory / "root"
     path.write_bytes(program_file(machine, items(machine)))
     root.mkdir()
     request = RunRequest(path, GuestOptions(root=root, stdin=path))
-    result = verify(request, [Setting(mode, mode, SchemeOptions())], [EMULATOR])
+    result = verify(request, [Setting(mode, mode, SchemeOptions())], [way])
     (found,) = result.modes
     assert result.passed == (not found.differences)
     return found
@@ -215,3 +217,15 @@ def test_an_error_is_caught(
     assert wrong.changed
     for words in case.said:
         assert any(words in line for line in result.differences), result.differences
+
+
+@pytest.mark.qemu
+def test_where_blocks_differ_is_asked_of_the_emulator_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What went wrong elsewhere need not go wrong there."""
+    monkeypatch.setattr(program, "emit", Wrong(MachineKind.SPARCV9, flags_destroyed))
+    result = mode_result(MachineKind.SPARCV9, "naive", tmp_path, QEMU)
+    assert not result.output_equal
+    assert any(f"the status is 41, not {STATUS}" in line for line in result.differences)
+    assert not any(line.startswith(EMULATOR) for line in result.differences)
