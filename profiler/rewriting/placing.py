@@ -49,10 +49,11 @@ class SchemeCode:
         cfg, context = self._draft.cfg, self._draft.context
         for pieces in self._emission.before_label.values():
             for piece in pieces:
-                edge = cfg.edges[find_place(cfg, piece.number, context).edge]
                 if piece.snippet.block is not None:  # behind the last instruction of that block
                     self._tails[piece.snippet.block].append(piece)
-                elif edge.source == cfg.entry:
+                    continue
+                edge = cfg.edges[find_place(cfg, piece.number, context).edge]
+                if edge.source == cfg.entry:
                     self._heads[edge.id].append(piece)
                 else:
                     self._tails[edge.source].append(piece)

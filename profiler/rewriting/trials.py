@@ -3,8 +3,7 @@
 Every run gets the same directory, with the same files in it at its start: copies of those below
 `--root`. What a run leaves there, its output and how it ends is what must be equal. The program's
 file has the same path, too, because a program may look at it; it is told this path, relative to
-the directory, as its name. Its heap begins where that of instrumented programs does, because
-programs act by addresses: they hash them, or compare words that hold them.
+the directory, as its name.
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ from profiler.rewriting.startup import DEFAULT_NAME
 from profiler.rewriting.verification import EMULATOR, Run
 from profiler.session.world import open_world
 from simulator.binary import elf
-from simulator.binary.elf_writer import heap_start
 
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 
@@ -71,7 +69,6 @@ class Place:
             writable=self._root,
             stdin=None if guest.stdin is None else guest.stdin.resolve(),
             argv0=self._argv0,
-            heap_start=heap_start(elf.load(request.program)),
         )
 
     @property

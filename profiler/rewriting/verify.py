@@ -33,6 +33,7 @@ from profiler.session.observation import Observation
 from profiler.session.results import measure_all
 from profiler.session.session import observe
 from simulator.binary import elf
+from simulator.binary.elf_writer import heap_start
 from simulator.errors import UsageError
 
 __all__ = ["EMULATOR", "QEMU", "WAYS", "ModeResult", "Verification", "verify"]
@@ -75,8 +76,12 @@ class _Verifier:
     """One verification."""
 
     def __init__(self, request: RunRequest, scratch: Path, ways: Sequence[str]) -> None:
-        self._scratch, self._request, self._name = scratch, request, request.program
-        self._machine = elf.load(request.program).machine
+        self._scratch, self._name = scratch, request.program
+        program = elf.load(request.program)
+        self._machine = program.machine
+        # programs act by addresses of their heap: they hash them, or compare words that hold them
+        guest = replace(request.guest, heap_start=heap_start(program))
+        self._request = replace(request, guest=guest)
         missing = {QEMU: qemu.missing(self._machine)} if QEMU in ways else {}
         self.skipped = {way: why for way, why in missing.items() if why is not None}
         self._ways = [way for way in ways if way not in self.skipped]

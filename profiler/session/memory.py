@@ -73,6 +73,8 @@ class BinaryMemory:
 
     def graphs(self, discoveries: Discoveries) -> RecoveredProgram | None:
         """Return the graphs that rest on some discoveries, None if they are not known."""
+        if self._files is None:
+            return None
         recovered = self._load(_graphs_of(discoveries))
         if not isinstance(recovered, RecoveredProgram):
             return None
@@ -82,7 +84,8 @@ class BinaryMemory:
 
     def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
-        self._keep(_graphs_of(discoveries), replace(recovered, program=None, code=None))  # type: ignore[arg-type]
+        if self._files is not None:
+            self._keep(_graphs_of(discoveries), replace(recovered, program=None, code=None))  # type: ignore[arg-type]
 
     def run(self, request: RunRequest) -> PastRun | None:
         """Return the last run that was asked for in the same way."""
