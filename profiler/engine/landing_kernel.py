@@ -218,7 +218,7 @@ else:
             return
         operation = kernels.take(k, successor)
         if operation != 0:
-            kernels.call_part(get(k, kernels.OPERATE_PART), k, operation, kernels.LEFT)
+            kernels.call_part(get(k, kernels.EXECUTE_PART), k, operation, kernels.LEFT)
 
 
 def part() -> int:

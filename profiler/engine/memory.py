@@ -266,7 +266,7 @@ class EngineMemory:
         for node in state.heads[first : first + buckets].tolist():
             while node:
                 at = (node - 1) * kernels.NODE
-                key, count, node = state.nodes[at : at + kernels.NODE].tolist()
+                key, count, node, _ = state.nodes[at : at + kernels.NODE].tolist()
                 counts[self._path_number(key)] = count
         return counts
 
