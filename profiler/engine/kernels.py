@@ -39,41 +39,37 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import numba
-import numba.extending
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
+
+from simulator.cpu import compiled
 
 Array = npt.NDArray[np.int64]
 P = ParamSpec("P")
 T = TypeVar("T")
-_numba: Any = numba  # its own annotations cover a part only
-_types: Any = numba.types
-PLAIN = bool(_numba.config.DISABLE_JIT)
+_types, ir = compiled.types, compiled.ir
+PLAIN = compiled.is_plain()
 _WORD = ir.IntType(64)
 
 
 def jit(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` on first use, cached on disk."""
-    return cast(Callable[P, T], _numba.njit(cache=True, error_model="numpy")(function))
+    return compiled.jit()(function)
 
 
 def inline(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` into each of its callers."""
-    compiled = _numba.njit(cache=True, error_model="numpy", inline="always")(function)
-    return cast(Callable[P, T], compiled)
+    return compiled.inline(function)
 
 
 def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], Any]:
     """Compile a C function."""
-    decorate = _numba.cfunc(result(*arguments), cache=True, error_model="numpy")
-    return cast(Callable[[Any], Any], decorate)
+    return compiled.c_function(result(*arguments), error_model="numpy")
 
 
-_intrinsic: Callable[[Any], Any] = _numba.extending.intrinsic
+_intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
 
 # Clock words; 0..13 and 16 are shared with simulator.cpu.traps.ClockWord (a test compares them).
@@ -883,18 +879,28 @@ if not PLAIN:
     _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
     _block_address = _native("simprof_block_hook", _on_block, (3, 1, 2), [64, 64, 32, 64])
 
-    @jit
+    @c_function(result=_types.int64)
     def operate_address() -> int:
         """Return the address of the part of the hook that executes operations."""
         return _operate_address()  # type: ignore[no-any-return]
 
-    @jit
+    @c_function(result=_types.int64)
     def block_hook_address() -> int:
         """Return the address of `advance` as `void (engine, uint64, uint32, k)`, for uc_hook_add.
 
         Its user data is the address of the clock.
         """
         return _block_address()  # type: ignore[no-any-return]
+
+    @c_function(*_PART, result=_types.int64)
+    def call_execute(k: int, operation: int, address: int) -> int:
+        """`execute`, for Python."""
+        return execute(k, operation, address)
+
+    @c_function(*_PART, result=_types.int64)
+    def find_spilled(k: int, state: int, key: int) -> int:
+        """`spilled`, for Python."""
+        return spilled(k, state, key)
 
     @c_function(*_PART)
     def execute_hook(k: int, operation: int, address: int) -> None:
@@ -910,3 +916,5 @@ if not PLAIN:
         SEARCH_PART: search_hook.address,
         BUDGET_PART: budget_hook.address,
     }
+else:
+    call_execute, find_spilled = execute, spilled
