@@ -15,7 +15,13 @@ from pathlib import Path
 from profiler.profiles.scratch import scratch_directory
 
 VARIABLE = "NUMBA_CACHE_DIR"
-PACKAGES = ("profiler/engine", "profiler/trace", "simulator/cpu", "simulator/linux")
+PACKAGES = (
+    "profiler/recovery",
+    "profiler/engine",
+    "profiler/trace",
+    "simulator/cpu",
+    "simulator/linux",
+)
 """Those with kernels."""
 
 

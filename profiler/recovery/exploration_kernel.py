@@ -1,0 +1,584 @@
+"""The fixpoint of `exploration`, compiled: blocks are followed and routines found to return.
+
+All that is known is in the arrays of a `State`: by word (`at`), by routine (`routine`), and lists
+whose lengths are in `counts`. -1 stands for "none", where nothing else is said.
+
+Steps -> functions: everything that is known to be entered (`begin`), blocks one after the other
+(`follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
+(`follow_jump`), and code that nobody has claimed (`settle`). In between `exploration` resolves
+jumps.
+
+numba compiles this again when this file has changed, not when `idioms` has: after a change there,
+touch this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+
+import numba
+import numba.extending
+import numpy as np
+import numpy.typing as npt
+
+from profiler.recovery import idioms
+
+Numbers = npt.NDArray[np.int64]
+Table = npt.NDArray[np.int32]
+P = ParamSpec("P")
+T = TypeVar("T")
+_numba: Any = numba
+
+
+def _jit(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile `function` on first use, cached on disk; it makes no arrays and keeps none."""
+    decorate = _numba.njit(cache=True, error_model="numpy", _nrt=False)
+    return cast(Callable[P, T], decorate(function))
+
+
+_numba.extending.register_jitable(idioms.writes_integer)
+_is_prologue: Callable[..., bool] = _jit(idioms.is_prologue)
+_is_restore: Callable[..., bool] = _jit(idioms.is_restore)
+_ending_trap: Callable[..., int | None] = _jit(idioms.ending_trap)
+_return_point: Callable[..., int] = _jit(idioms.return_point)
+
+# Rows of `State.at`. In those with (+1), 0 stands for none and 1 for number 0: rows of zeros cost
+# no memory where there is no code.
+OWNER = 0  # see `routines`
+LEADER = 1  # (+1) routine in which a block starts here
+ENTRY = 2  # (+1) routine that is entered here
+FALL = 3  # (+1) with TAKEN and RETURN: `exploration.Flow`, of the word that ends a block
+TAKEN = 4  # (+1)
+RETURN = 5  # (+1)
+FLAGS = 6
+NO_RETURN = 7  # (+1) routine of a call or trap behind which nothing executes
+POINT = 8  # where a call that waits for its callee will go on
+NEXT_CALL = 9  # (+1) the next call that waits for the same callee
+AT_ROWS = 10
+# Bits of FLAGS.
+HAS_SLOT = 1
+SLOT_BLOCK = 2
+LEAVES = 4
+KNOWN = 8  # where control goes from here has been found
+SYMBOL = 16  # a function symbol starts here
+DEFERRED = 32  # late code
+RETURNS = 64  # a run has shown that the call or trap here returns
+REASON = 256  # times why we refuse to follow the transfer: one of `REASONS`
+# Columns of `State.routine`.
+START, COVERED, RETURNING, LEADERS, FIRST_CALL, LAST_CALL, FIRST_CALLER, LAST_CALLER = range(8)
+ROUTINE_COLUMNS = 8
+# Words of `State.counts`.
+WORK, CALLERS, UNSETTLED, JUMPS, TRAPS, LEFT, ROUTINES, STALE, IS64, COUNTS = range(10)
+
+NOBODY = -1
+NO_CODE = -2
+
+# Reasons.
+GOES_NOWHERE = 1
+SLOT_OUTSIDE = 2
+COUPLE = 3
+COMPARES = 4
+
+# Kinds of transfers (`simulator.isa.decode.TransferKind`).
+NONE = 0
+BRANCH = 1
+BRANCH_ALWAYS = 2
+BRANCH_NEVER = 3
+CALL = 4
+INDIRECT_CALL = 5
+JUMP = 6
+RETURN_JUMP = 7
+WINDOW_RETURN = 8
+JUMP_AND_LINK = 9
+TRAP_ALWAYS = 10
+COMPARE_BRANCH = 12
+TRAP_RETURN = 13
+
+
+class State(NamedTuple):
+    """What exploration knows.
+
+    Attributes
+    ----------
+    words, kinds, annulled, targets, next_end
+        The code image: see `code_image.CodeLists`.
+    at
+        By OWNER and what follows, then by word.
+    routine
+        By routine: START and what follows. COVERED and RETURNING are 0 or 1, LEADERS is a number;
+        FIRST_CALL and LAST_CALL are calls that wait, FIRST_CALLER and LAST_CALLER rows of
+        `callers`.
+    work
+        (word, routine): blocks that are still to be followed.
+    callers
+        (routine that passes control for good, the next row): lists, by the routine entered.
+    unsettled
+        (word, routine, source): control passes to a word, but it is unclear whose that is.
+    jumps
+        (indirect jump, routine), as they were met.
+    traps
+        (trap that ends the program, routine, word that shows it).
+    left
+        (word, routine, call): where a call returned outside of its routine.
+    counts
+        The lengths of these lists, then the number of routines, and whether all is `STALE`.
+    """
+
+    words: npt.NDArray[np.uint32]
+    kinds: npt.NDArray[np.uint8]
+    annulled: npt.NDArray[np.bool_]
+    targets: Table
+    next_end: Table
+    at: Table
+    routine: Table
+    work: Table
+    callers: Table
+    unsettled: Table
+    jumps: Table
+    traps: Table
+    left: Table
+    counts: Numbers
+
+
+@_jit
+def _wide(value: Any) -> int:
+    """Widen an element of an array, so that functions are compiled for one kind of integer."""
+    return np.int64(value)  # type: ignore[return-value]
+
+
+@_jit
+def _owner(s: State, index: int) -> int:
+    if index < 0 or index >= len(s.words):
+        return NO_CODE
+    return _wide(s.at[OWNER, index])
+
+
+@_jit
+def _push(s: State, index: int, number: int) -> None:
+    """Follow the block at word `index` later.
+
+    There is room for all that can be pushed (`exploration._ROOM`) unless `STALE` is set: then
+    nothing that is found counts any more.
+    """
+    top = s.counts[WORK]
+    if top == len(s.work):
+        return
+    s.work[top, 0] = index
+    s.work[top, 1] = number
+    s.counts[WORK] = top + 1
+
+
+@_jit
+def _refuse(s: State, index: int, reason: int) -> None:
+    s.at[FLAGS, index] = s.at[FLAGS, index] % REASON + reason * REASON
+
+
+# -- entering code
+
+
+@_jit
+def _enter(s: State, number: int, index: int) -> None:
+    if s.at[ENTRY, index] != number + 1:
+        s.at[ENTRY, index] = number + 1
+        _push(s, index, number)
+
+
+@_jit
+def _enter_at(s: State, index: int, starts: bool) -> int:
+    """Enter whatever owns word `index`; return its number or NO_CODE.
+
+    `starts` says that a routine starts there, if no symbol knows better.
+    """
+    owner = _owner(s, index)
+    if owner == NO_CODE:
+        return NO_CODE
+    inside = owner >= 0 and not s.routine[owner, COVERED] and s.routine[owner, START] != index
+    if owner == NOBODY or (starts and inside):
+        owner = _split(s, index, owner)
+    _enter(s, owner, index)
+    return owner
+
+
+@_jit
+def _split(s: State, index: int, owner: int) -> int:
+    """Start a synthetic routine at word `index`, which `owner` has had; return its number."""
+    number = int(s.counts[ROUTINES])
+    s.counts[ROUTINES] = number + 1
+    s.routine[number, START] = index
+    for column in range(START + 1, ROUTINE_COLUMNS):
+        s.routine[number, column] = 0 if column <= LEADERS else -1
+    end = index
+    while end < len(s.words) and s.at[OWNER, end] == owner:
+        s.at[OWNER, end] = number
+        end += 1
+    if owner >= 0 and _has_reached(s, owner, index, end):
+        s.counts[STALE] = 1
+    return number
+
+
+@_jit
+def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
+    """Whether routine `owner` has reached, or is about to reach, into the words of a new one."""
+    for index in range(start, end):
+        if s.at[LEADER, index] == owner + 1:
+            return True
+    for position in range(s.counts[WORK]):
+        if s.work[position, 1] == owner and start <= s.work[position, 0] < end:
+            return True
+    index = start - 1
+    while index >= 0 and _wide(s.next_end[index]) >= start - 1:
+        if s.at[LEADER, index] == owner + 1 and _wide(s.next_end[index]) + 1 < end:
+            return True
+        index -= 1
+    return False
+
+
+# -- leaving routines
+
+
+@_jit
+def _flow_to(s: State, number: int, index: int, source: int) -> int:
+    """Go to word `index`: return it if it is in the routine, else leave and return -1."""
+    if _owner(s, index) == number:
+        _push(s, index, number)
+        return index
+    s.at[FLAGS, source] |= LEAVES
+    _leave(s, number, index, source)
+    return -1
+
+
+@_jit
+def _leave(s: State, number: int, index: int, source: int) -> None:
+    """Control passes for good to word `index` of another routine, or of none.
+
+    Where no symbol says whose code that is, and its owner has not reached it, it may still.
+    """
+    owner = _owner(s, index)
+    prologue = _is_prologue(s.words, index)
+    if owner < 0 or prologue or s.routine[owner, COVERED] or s.at[LEADER, index] == owner + 1:
+        _pass_to(s, number, index, source, prologue)
+        return
+    last = s.counts[UNSETTLED]
+    if last < len(s.unsettled):
+        s.unsettled[last, 0] = index
+        s.unsettled[last, 1] = number
+        s.unsettled[last, 2] = source
+        s.counts[UNSETTLED] = last + 1
+
+
+@_jit
+def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> None:
+    other = _enter_at(s, index, starts)
+    if other == NO_CODE:
+        target = _wide(s.targets[source])
+        if target < 0 or not s.at[FLAGS, target] & DEFERRED:
+            _refuse(s, source, GOES_NOWHERE)
+        _mark_returning(s, number)
+    elif s.routine[other, RETURNING]:
+        _mark_returning(s, number)
+    else:
+        _add_caller(s, other, number)
+
+
+@_jit
+def _add_caller(s: State, callee: int, caller: int) -> None:
+    """Let `caller` return when `callee` is found to: it has passed control to it for good."""
+    row = s.counts[CALLERS]
+    if 2 * row + 2 > len(s.callers):
+        return
+    s.counts[CALLERS] = row + 1
+    s.callers[row, 0] = caller
+    s.callers[row, 1] = -1
+    last = s.routine[callee, LAST_CALLER]
+    if last < 0:
+        s.routine[callee, FIRST_CALLER] = row
+    else:
+        s.callers[last, 1] = row
+    s.routine[callee, LAST_CALLER] = row
+
+
+@_jit
+def _mark_returning(s: State, number: int) -> None:
+    """Routine `number` returns: so do those that pass control to it, and calls of all these."""
+    first = s.counts[CALLERS]  # the rows behind the lists serve as the stack
+    s.callers[first, 0] = number
+    depth = 1
+    while depth:
+        depth -= 1
+        routine = _wide(s.callers[first + depth, 0])
+        if s.routine[routine, RETURNING]:
+            continue
+        s.routine[routine, RETURNING] = 1
+        call = _wide(s.routine[routine, FIRST_CALL])
+        while call >= 0:
+            _resume(s, s.at[NO_RETURN, call] - 1, call, _wide(s.at[POINT, call]))
+            call = s.at[NEXT_CALL, call] - 1
+        row = _wide(s.routine[routine, FIRST_CALLER])
+        while row >= 0:
+            s.callers[first + depth, 0] = s.callers[row, 0]
+            depth += 1
+            row = _wide(s.callers[row, 1])
+
+
+@_jit
+def _resume(s: State, number: int, call: int, point: int) -> None:
+    """The callee of `call` returns: go on at `point`, unless that is not this routine."""
+    if _owner(s, point) == number:
+        s.at[RETURN, call] = point + 1
+        s.at[NO_RETURN, call] = 0
+        _push(s, point, number)
+    elif s.at[FLAGS, call] & RETURNS:
+        s.at[FLAGS, call] |= LEAVES
+        s.at[NO_RETURN, call] = 0
+        last = s.counts[LEFT]
+        s.left[last, 0] = point
+        s.left[last, 1] = number
+        s.left[last, 2] = call
+        s.counts[LEFT] = last + 1
+
+
+# -- blocks
+
+
+@_jit
+def _visit(s: State, index: int, number: int) -> None:
+    if s.at[LEADER, index] == number + 1:
+        return
+    s.at[LEADER, index] = number + 1
+    s.routine[number, LEADERS] += 1
+    last = _wide(s.next_end[index])
+    owner = _owner(s, index)
+    end = index + 1
+    while end <= last and _owner(s, end) == owner:
+        end += 1
+    if end <= last:
+        _leave(s, number, end, end - 1)
+    elif not s.at[FLAGS, last] & KNOWN:
+        s.at[FLAGS, last] |= KNOWN
+        _transfer(s, last, number)
+
+
+@_jit
+def _has_delay_slot(kind: int) -> bool:
+    return BRANCH <= kind <= JUMP_AND_LINK
+
+
+@_jit
+def _transfer(s: State, at: int, number: int) -> None:
+    """Follow the instruction `at`, which ends a block of routine `number`."""
+    kind = _wide(s.kinds[at])
+    if _has_delay_slot(kind) and not _take_slot(s, at, number):
+        return
+    if BRANCH <= kind <= BRANCH_NEVER:
+        _branch(s, at, number)
+    elif kind in (CALL, INDIRECT_CALL, JUMP_AND_LINK):
+        _call(s, at, number)
+    elif kind == TRAP_ALWAYS:
+        _trap(s, at, number)
+    elif kind == JUMP:
+        last = s.counts[JUMPS]
+        s.jumps[last, 0] = at
+        s.jumps[last, 1] = number
+        s.counts[JUMPS] = last + 1
+    else:
+        s.at[FLAGS, at] |= LEAVES
+        if kind in (WINDOW_RETURN, RETURN_JUMP):
+            _mark_returning(s, number)
+        elif kind == COMPARE_BRANCH:
+            _refuse(s, at, COMPARES)
+
+
+@_jit
+def _take_slot(s: State, at: int, number: int) -> bool:
+    """Note to which block the delay slot belongs; return whether it is one we can follow."""
+    if s.annulled[at] and s.kinds[at] != BRANCH:
+        return True
+    flag = SLOT_BLOCK if s.annulled[at] else HAS_SLOT
+    outside = _owner(s, at + 1) == NO_CODE
+    if not outside:
+        kind = _wide(s.kinds[at + 1])
+        if not (_has_delay_slot(kind) or kind in (COMPARE_BRANCH, TRAP_RETURN)):
+            s.at[FLAGS, at] |= flag
+            return True
+    _refuse(s, at, SLOT_OUTSIDE if outside else COUPLE)
+    s.at[FLAGS, at] |= LEAVES
+    if flag == HAS_SLOT and not outside:
+        s.at[FLAGS, at] |= HAS_SLOT
+    _mark_returning(s, number)
+    return False
+
+
+@_jit
+def _branch(s: State, at: int, number: int) -> None:
+    kind, target = _wide(s.kinds[at]), _wide(s.targets[at])
+    if kind == BRANCH_NEVER:
+        s.at[FALL, at] = _flow_to(s, number, at + 2, at) + 1
+        return
+    if kind == BRANCH and (target != at + 2 or s.at[FLAGS, at] & SLOT_BLOCK):
+        s.at[FALL, at] = _flow_to(s, number, at + 2, at) + 1
+    if target < 0 or _is_tail_call(s, at, number, target):
+        s.at[FLAGS, at] |= LEAVES
+        _leave(s, number, target, at)
+    else:
+        s.at[TAKEN, at] = _flow_to(s, number, target, at) + 1
+
+
+@_jit
+def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
+    """Whether a jump to `target`, which seems to be inside the routine, is a call.
+
+    It is one to the routine's own start after popping the window: a new activation. Where no
+    symbol says how far the routine reaches, another prologue says that it has ended.
+    """
+    if _owner(s, target) != number:
+        return False
+    if s.routine[number, START] == target:
+        return bool(s.at[FLAGS, at] & HAS_SLOT) and _is_restore(s.words[at + 1])
+    return not s.routine[number, COVERED] and _is_prologue(s.words, target)
+
+
+@_jit
+def _call(s: State, at: int, number: int) -> None:
+    kind = _wide(s.kinds[at])
+    target = _wide(s.targets[at]) if kind == CALL else -1
+    if kind == CALL and target == at + 2 and not s.at[FLAGS, target] & SYMBOL:
+        s.at[TAKEN, at] = _flow_to(s, number, target, at) + 1
+        return
+    point = _return_point(s.words, s.kinds[:], at, s.counts[IS64] != 0)
+    if point < 0:
+        s.at[FLAGS, at] |= LEAVES
+        if kind == CALL:
+            _leave(s, number, target, at)
+        else:
+            _mark_returning(s, number)
+        return
+    s.at[NO_RETURN, at] = number + 1
+    callee = _enter_at(s, target, True) if target >= 0 else NO_CODE
+    returns = callee == NO_CODE or (s.at[FLAGS, at] & RETURNS) != 0
+    if returns or s.routine[callee, RETURNING] != 0:
+        _resume(s, number, at, point)
+        return
+    s.at[POINT, at] = point
+    last = s.routine[callee, LAST_CALL]
+    if last < 0:
+        s.routine[callee, FIRST_CALL] = at
+    else:
+        s.at[NEXT_CALL, last] = at + 1
+    s.routine[callee, LAST_CALL] = at
+
+
+# -- traps
+
+
+@_jit
+def _trap(s: State, at: int, number: int) -> None:
+    setter = _ending_trap(s.words, s.kinds[:], at, s.counts[IS64] != 0)
+    if setter is None or s.at[FLAGS, at] & RETURNS:
+        s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
+        return
+    last = s.counts[TRAPS]
+    s.traps[last, 0] = at
+    s.traps[last, 1] = number
+    s.traps[last, 2] = setter
+    s.counts[TRAPS] = last + 1
+    s.at[NO_RETURN, at] = number + 1
+
+
+@_jit
+def _recheck_traps(s: State) -> bool:
+    """A leader between the system call and its number: other numbers are possible."""
+    kept = 0
+    for position in range(s.counts[TRAPS]):
+        at, number = _wide(s.traps[position, 0]), _wide(s.traps[position, 1])
+        setter = _wide(s.traps[position, 2])
+        returns = setter > 0 and _has_delay_slot(_wide(s.kinds[setter - 1]))
+        for index in range(setter + 1, at + 1):
+            returns |= s.at[LEADER, index] == number + 1
+        if returns:
+            s.at[NO_RETURN, at] = 0
+            s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
+        else:
+            for column in range(3):
+                s.traps[kept, column] = s.traps[position, column]
+            kept += 1
+    changed = bool(kept < s.counts[TRAPS])
+    s.counts[TRAPS] = kept
+    return changed
+
+
+# -- what `exploration` calls
+
+
+@_jit
+def begin(s: State, entries: Numbers) -> None:
+    """Enter all routines, then words where a run has entered code."""
+    for number in range(s.counts[ROUTINES]):
+        _enter(s, number, _wide(s.routine[number, START]))
+    for index in entries:
+        _enter_at(s, index, _is_prologue(s.words, index))
+
+
+@_jit
+def follow_blocks(s: State) -> None:
+    """Follow all blocks, until nothing is left but indirect jumps."""
+    while True:
+        while s.counts[WORK] or s.counts[LEFT]:
+            if s.counts[WORK]:
+                top = s.counts[WORK] - 1
+                s.counts[WORK] = top
+                _visit(s, _wide(s.work[top, 0]), _wide(s.work[top, 1]))
+            else:
+                top = s.counts[LEFT] - 1
+                s.counts[LEFT] = top
+                number, source = _wide(s.left[top, 1]), _wide(s.left[top, 2])
+                _leave(s, number, _wide(s.left[top, 0]), source)
+        if s.counts[STALE] or not _recheck_traps(s):
+            return
+
+
+@_jit
+def follow_jump(
+    s: State, jump: int, number: int, returns: bool, leaves: bool, targets: Numbers
+) -> None:
+    """Go where the indirect jump of routine `number` can go.
+
+    Parameters
+    ----------
+    returns, leaves
+        Whether the routine may return by it, and whether the jump may leave the routine.
+    targets
+        Word indices; those that are not within the routine are replaced by -1.
+    """
+    if leaves:
+        s.at[FLAGS, jump] |= LEAVES
+    if returns:
+        _mark_returning(s, number)
+    for position in range(len(targets)):
+        target = targets[position]
+        if _is_tail_call(s, jump, number, target):
+            s.at[FLAGS, jump] |= LEAVES
+            _leave(s, number, target, jump)
+            targets[position] = -1
+        else:
+            targets[position] = _flow_to(s, number, target, jump)
+
+
+@_jit
+def settle(s: State, leaves: Numbers) -> bool:
+    """Pass on what left for code that its owner has not reached: a routine starts there.
+
+    So does one at each of `leaves`, where a run has entered code that has no window, if its owner
+    has one. Returns whether there was anything.
+    """
+    for index in leaves:
+        owner = _owner(s, index)
+        windowed = owner >= 0 and _is_prologue(s.words, _wide(s.routine[owner, START]))
+        _enter_at(s, index, windowed and s.at[LEADER, index] != owner + 1)
+    waiting = s.counts[UNSETTLED]
+    for position in range(waiting):
+        index, source = _wide(s.unsettled[position, 0]), _wide(s.unsettled[position, 2])
+        starts = s.at[LEADER, index] != _owner(s, index) + 1
+        _pass_to(s, _wide(s.unsettled[position, 1]), index, source, starts)
+    s.counts[UNSETTLED] = 0
+    return bool(waiting + len(leaves) > 0)
