@@ -25,17 +25,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from profiler.recovery import exploration_state as k
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.idioms import is_prologue, starts_leaf
 from profiler.recovery.routines import RoutineMap
-
-if TYPE_CHECKING:
-    from profiler.recovery import exploration_kernel
 
 REASONS = (
     "",
@@ -44,7 +41,7 @@ REASONS = (
     "has a control transfer in its delay slot",
     "is a compare-and-branch, which the emulated CPU does not have",
 )
-"""Why a transfer is not followed, by `exploration_kernel.REASON`."""
+"""Why a transfer is not followed, by `exploration_state.REASON`."""
 
 _ROOM = 8
 """Blocks due for each word, at most: it is entered, and two flows and a return lead to it."""
@@ -118,7 +115,7 @@ class Exploration:
         distrusted: frozenset[int],
         is64: bool,
     ) -> None:
-        from profiler.recovery import exploration_kernel  # numba takes its time
+        from profiler.recovery import exploration_kernel  # importing numba takes its time
 
         self._kernel = exploration_kernel
         self.routine_map = routine_map
@@ -130,8 +127,8 @@ class Exploration:
         self.is64 = is64
         self.words, self.kinds, _, self.targets, self.next_end = code.lists
         self.state = self._initial_state(hints)
-        self.leaders = _WordSets(self, exploration_kernel.LEADER)
-        self.entries = _WordSets(self, exploration_kernel.ENTRY)
+        self.leaders = _WordSets(self, k.LEADER)
+        self.entries = _WordSets(self, k.ENTRY)
         self.flows = _Flows(self)
         self._hints = hints
         self._resolved: dict[int, Resolution] = {}
@@ -168,26 +165,26 @@ class Exploration:
     @property
     def stale(self) -> bool:
         """Whether all must start over."""
-        return bool(self.state.counts[self._kernel.STALE])
+        return bool(self.state.counts[k.STALE])
 
     @property
     def returning(self) -> list[bool]:
         """Whether a routine returns, by its number."""
-        count = int(self.state.counts[self._kernel.ROUTINES])
-        column: list[bool] = (self.state.routine[:count, self._kernel.RETURNING] != 0).tolist()
+        count = int(self.state.counts[k.ROUTINES])
+        column: list[bool] = (self.state.routine[:count, k.RETURNING] != 0).tolist()
         return column
 
     @property
     def no_return(self) -> dict[int, int]:
         """Calls and traps behind which nothing executes, with their routine."""
-        numbers = self.state.at[self._kernel.NO_RETURN]
+        numbers = self.state.at[k.NO_RETURN]
         calls = np.flatnonzero(numbers)
         return dict(zip(calls.tolist(), (numbers[calls] - 1).tolist(), strict=True))
 
     @property
     def irregular(self) -> dict[int, str]:
         """What we refuse to follow: word index -> reason."""
-        reasons = self.state.at[self._kernel.FLAGS] // self._kernel.REASON
+        reasons = self.state.at[k.FLAGS] // k.REASON
         found = np.flatnonzero(reasons)
         return {
             at: REASONS[reason]
@@ -196,15 +193,14 @@ class Exploration:
 
     def call_aliases(self) -> list[int]:
         """Words of `call .+8`, which only read the program counter."""
-        k = self._kernel
         taken = np.flatnonzero(self.state.at[k.TAKEN])
         found: list[int] = taken[self.state.kinds[taken] == k.CALL].tolist()
         return found
 
     # -- arrays ----------------------------------------------------------------------------
 
-    def _initial_state(self, hints: Hints) -> exploration_kernel.State:
-        k, code, routines = self._kernel, self.code, self.routine_map.routines
+    def _initial_state(self, hints: Hints) -> k.State:
+        code, routines = self.code, self.routine_map.routines
         n = len(code.words)
         at = np.zeros((k.AT_ROWS, n), dtype=np.int32)
         at[k.OWNER] = self.routine_map.owners()
@@ -226,7 +222,7 @@ class Exploration:
         def rows(length: int, columns: int) -> NDArray[np.int32]:
             return np.empty((length, columns), dtype=np.int32)  # costs what is used of it
 
-        state: exploration_kernel.State = k.State(
+        state: k.State = k.State(
             code.words, code.transfers.kind, code.transfers.annulled, code.targets,
             code.block_ends, at, routine, rows(room, 2), rows(2 * room, 2), rows(room, 3),
             rows(n, 2), rows(n, 3), rows(n, 3), counts,
@@ -235,7 +231,7 @@ class Exploration:
 
     def _note(self) -> None:
         """Take over what the kernel has found: routines, indirect jumps."""
-        k, state = self._kernel, self.state
+        state = self.state
         routines = self.routine_map.routines
         for start in state.routine[len(routines) : state.counts[k.ROUTINES], k.START].tolist():
             self.routine_map.add_synthetic(start)
@@ -251,7 +247,7 @@ class Exploration:
         """Resolve the jumps of routines that have grown; return whether anything changed."""
         changed = False
         for number, jumps in list(self.jumps.items()):
-            size = int(self.state.routine[number, self._kernel.LEADERS]) + len(jumps)
+            size = int(self.state.routine[number, k.LEADERS]) + len(jumps)
             if self._analysed.get(number) == size:
                 continue
             self._analysed[number] = size
@@ -267,7 +263,7 @@ class Exploration:
         before = self._resolved.get(jump)
         if before is not None and before != resolution:
             self.distrusted.add(jump)
-            self.state.counts[self._kernel.STALE] = 1
+            self.state.counts[k.STALE] = 1
             return
         known = self._hints.indirect_targets.get(jump, frozenset())
         returns = leaves = False
@@ -286,7 +282,7 @@ class Exploration:
 
     def _make_room(self, blocks: int) -> None:
         """Make room for more blocks that are due: the same jumps are followed again and again."""
-        state, k = self.state, self._kernel
+        state = self.state
         used = int(state.counts[k.WORK])
         if len(state.work) < used + blocks + _ROOM * len(state.words):
             work = np.empty((2 * (len(state.work) + blocks), 2), dtype=np.int32)
@@ -329,7 +325,7 @@ class _Flows(Mapping[int, Flow]):
         return (
             isinstance(at, int)
             and 0 <= at < len(x.words)
-            and bool(x.state.at[x._kernel.FLAGS, at] & x._kernel.KNOWN)
+            and bool(x.state.at[k.FLAGS, at] & k.KNOWN)
         )
 
     def __len__(self) -> int:
@@ -337,7 +333,7 @@ class _Flows(Mapping[int, Flow]):
 
     def __iter__(self) -> Iterator[int]:
         x = self._exploration
-        return iter(np.flatnonzero(x.state.at[x._kernel.FLAGS] & x._kernel.KNOWN).tolist())
+        return iter(np.flatnonzero(x.state.at[k.FLAGS] & k.KNOWN).tolist())
 
     def __getitem__(self, at: int) -> Flow:
         flow = self._known.get(at)
@@ -348,7 +344,7 @@ class _Flows(Mapping[int, Flow]):
         return flow
 
     def _read(self, at: int) -> Flow:
-        x, k = self._exploration, self._exploration._kernel
+        x = self._exploration
         row = x.state.at[:, at].tolist()
         flags = row[k.FLAGS]
         return Flow(

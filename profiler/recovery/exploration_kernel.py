@@ -1,31 +1,27 @@
 """The fixpoint of `exploration`, compiled: blocks are followed and routines found to return.
 
-All that is known is in the arrays of a `State`: by word (`at`), by routine (`routine`), and lists
-whose lengths are in `counts`. -1 stands for "none", where nothing else is said.
-
 Steps -> functions: everything that is known to be entered (`begin`), blocks one after the other
 (`follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
 (`follow_jump`), and code that nobody has claimed (`settle`). In between `exploration` resolves
 jumps.
 
-numba compiles this again when this file has changed, not when `idioms` has: after a change there,
-touch this one.
+numba compiles this again when this file has changed, not when `idioms` or `exploration_state` has:
+after a change there, touch this one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numba
 import numba.extending
 import numpy as np
-import numpy.typing as npt
 
+from profiler.recovery import exploration_state as k
 from profiler.recovery import idioms
+from profiler.recovery.exploration_state import Numbers, State
 
-Numbers = npt.NDArray[np.int64]
-Table = npt.NDArray[np.int32]
 P = ParamSpec("P")
 T = TypeVar("T")
 _numba: Any = numba
@@ -43,103 +39,6 @@ _is_restore: Callable[..., bool] = _jit(idioms.is_restore)
 _ending_trap: Callable[..., int | None] = _jit(idioms.ending_trap)
 _return_point: Callable[..., int] = _jit(idioms.return_point)
 
-# Rows of `State.at`. In those with (+1), 0 stands for none and 1 for number 0: rows of zeros cost
-# no memory where there is no code.
-OWNER = 0  # see `routines`
-LEADER = 1  # (+1) routine in which a block starts here
-ENTRY = 2  # (+1) routine that is entered here
-FALL = 3  # (+1) with TAKEN and RETURN: `exploration.Flow`, of the word that ends a block
-TAKEN = 4  # (+1)
-RETURN = 5  # (+1)
-FLAGS = 6
-NO_RETURN = 7  # (+1) routine of a call or trap behind which nothing executes
-POINT = 8  # where a call that waits for its callee will go on
-NEXT_CALL = 9  # (+1) the next call that waits for the same callee
-AT_ROWS = 10
-# Bits of FLAGS.
-HAS_SLOT = 1
-SLOT_BLOCK = 2
-LEAVES = 4
-KNOWN = 8  # where control goes from here has been found
-SYMBOL = 16  # a function symbol starts here
-DEFERRED = 32  # late code
-RETURNS = 64  # a run has shown that the call or trap here returns
-REASON = 256  # times why we refuse to follow the transfer: one of `REASONS`
-# Columns of `State.routine`.
-START, COVERED, RETURNING, LEADERS, FIRST_CALL, LAST_CALL, FIRST_CALLER, LAST_CALLER = range(8)
-ROUTINE_COLUMNS = 8
-# Words of `State.counts`.
-WORK, CALLERS, UNSETTLED, JUMPS, TRAPS, LEFT, ROUTINES, STALE, IS64, COUNTS = range(10)
-
-NOBODY = -1
-NO_CODE = -2
-
-# Reasons.
-GOES_NOWHERE = 1
-SLOT_OUTSIDE = 2
-COUPLE = 3
-COMPARES = 4
-
-# Kinds of transfers (`simulator.isa.decode.TransferKind`).
-NONE = 0
-BRANCH = 1
-BRANCH_ALWAYS = 2
-BRANCH_NEVER = 3
-CALL = 4
-INDIRECT_CALL = 5
-JUMP = 6
-RETURN_JUMP = 7
-WINDOW_RETURN = 8
-JUMP_AND_LINK = 9
-TRAP_ALWAYS = 10
-COMPARE_BRANCH = 12
-TRAP_RETURN = 13
-
-
-class State(NamedTuple):
-    """What exploration knows.
-
-    Attributes
-    ----------
-    words, kinds, annulled, targets, next_end
-        The code image: see `code_image.CodeLists`.
-    at
-        By OWNER and what follows, then by word.
-    routine
-        By routine: START and what follows. COVERED and RETURNING are 0 or 1, LEADERS is a number;
-        FIRST_CALL and LAST_CALL are calls that wait, FIRST_CALLER and LAST_CALLER rows of
-        `callers`.
-    work
-        (word, routine): blocks that are still to be followed.
-    callers
-        (routine that passes control for good, the next row): lists, by the routine entered.
-    unsettled
-        (word, routine, source): control passes to a word, but it is unclear whose that is.
-    jumps
-        (indirect jump, routine), as they were met.
-    traps
-        (trap that ends the program, routine, word that shows it).
-    left
-        (word, routine, call): where a call returned outside of its routine.
-    counts
-        The lengths of these lists, then the number of routines, and whether all is `STALE`.
-    """
-
-    words: npt.NDArray[np.uint32]
-    kinds: npt.NDArray[np.uint8]
-    annulled: npt.NDArray[np.bool_]
-    targets: Table
-    next_end: Table
-    at: Table
-    routine: Table
-    work: Table
-    callers: Table
-    unsettled: Table
-    jumps: Table
-    traps: Table
-    left: Table
-    counts: Numbers
-
 
 @_jit
 def _wide(value: Any) -> int:
@@ -150,8 +49,8 @@ def _wide(value: Any) -> int:
 @_jit
 def _owner(s: State, index: int) -> int:
     if index < 0 or index >= len(s.words):
-        return NO_CODE
-    return _wide(s.at[OWNER, index])
+        return k.NO_CODE
+    return _wide(s.at[k.OWNER, index])
 
 
 @_jit
@@ -161,17 +60,17 @@ def _push(s: State, index: int, number: int) -> None:
     There is room for all that can be pushed (`exploration._ROOM`) unless `STALE` is set: then
     nothing that is found counts any more.
     """
-    top = s.counts[WORK]
+    top = s.counts[k.WORK]
     if top == len(s.work):
         return
     s.work[top, 0] = index
     s.work[top, 1] = number
-    s.counts[WORK] = top + 1
+    s.counts[k.WORK] = top + 1
 
 
 @_jit
 def _refuse(s: State, index: int, reason: int) -> None:
-    s.at[FLAGS, index] = s.at[FLAGS, index] % REASON + reason * REASON
+    s.at[k.FLAGS, index] = s.at[k.FLAGS, index] % k.REASON + reason * k.REASON
 
 
 # -- entering code
@@ -179,8 +78,8 @@ def _refuse(s: State, index: int, reason: int) -> None:
 
 @_jit
 def _enter(s: State, number: int, index: int) -> None:
-    if s.at[ENTRY, index] != number + 1:
-        s.at[ENTRY, index] = number + 1
+    if s.at[k.ENTRY, index] != number + 1:
+        s.at[k.ENTRY, index] = number + 1
         _push(s, index, number)
 
 
@@ -191,10 +90,10 @@ def _enter_at(s: State, index: int, starts: bool) -> int:
     `starts` says that a routine starts there, if no symbol knows better.
     """
     owner = _owner(s, index)
-    if owner == NO_CODE:
-        return NO_CODE
-    inside = owner >= 0 and not s.routine[owner, COVERED] and s.routine[owner, START] != index
-    if owner == NOBODY or (starts and inside):
+    if owner == k.NO_CODE:
+        return k.NO_CODE
+    inside = owner >= 0 and not s.routine[owner, k.COVERED] and s.routine[owner, k.START] != index
+    if owner == k.NOBODY or (starts and inside):
         owner = _split(s, index, owner)
     _enter(s, owner, index)
     return owner
@@ -203,17 +102,17 @@ def _enter_at(s: State, index: int, starts: bool) -> int:
 @_jit
 def _split(s: State, index: int, owner: int) -> int:
     """Start a synthetic routine at word `index`, which `owner` has had; return its number."""
-    number = int(s.counts[ROUTINES])
-    s.counts[ROUTINES] = number + 1
-    s.routine[number, START] = index
-    for column in range(START + 1, ROUTINE_COLUMNS):
-        s.routine[number, column] = 0 if column <= LEADERS else -1
+    number = int(s.counts[k.ROUTINES])
+    s.counts[k.ROUTINES] = number + 1
+    s.routine[number, k.START] = index
+    for column in range(k.START + 1, k.ROUTINE_COLUMNS):
+        s.routine[number, column] = 0 if column <= k.LEADERS else -1
     end = index
-    while end < len(s.words) and s.at[OWNER, end] == owner:
-        s.at[OWNER, end] = number
+    while end < len(s.words) and s.at[k.OWNER, end] == owner:
+        s.at[k.OWNER, end] = number
         end += 1
     if owner >= 0 and _has_reached(s, owner, index, end):
-        s.counts[STALE] = 1
+        s.counts[k.STALE] = 1
     return number
 
 
@@ -221,14 +120,14 @@ def _split(s: State, index: int, owner: int) -> int:
 def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
     """Whether routine `owner` has reached, or is about to reach, into the words of a new one."""
     for index in range(start, end):
-        if s.at[LEADER, index] == owner + 1:
+        if s.at[k.LEADER, index] == owner + 1:
             return True
-    for position in range(s.counts[WORK]):
+    for position in range(s.counts[k.WORK]):
         if s.work[position, 1] == owner and start <= s.work[position, 0] < end:
             return True
     index = start - 1
     while index >= 0 and _wide(s.next_end[index]) >= start - 1:
-        if s.at[LEADER, index] == owner + 1 and _wide(s.next_end[index]) + 1 < end:
+        if s.at[k.LEADER, index] == owner + 1 and _wide(s.next_end[index]) + 1 < end:
             return True
         index -= 1
     return False
@@ -243,7 +142,7 @@ def _flow_to(s: State, number: int, index: int, source: int) -> int:
     if _owner(s, index) == number:
         _push(s, index, number)
         return index
-    s.at[FLAGS, source] |= LEAVES
+    s.at[k.FLAGS, source] |= k.LEAVES
     _leave(s, number, index, source)
     return -1
 
@@ -256,26 +155,26 @@ def _leave(s: State, number: int, index: int, source: int) -> None:
     """
     owner = _owner(s, index)
     prologue = _is_prologue(s.words, index)
-    if owner < 0 or prologue or s.routine[owner, COVERED] or s.at[LEADER, index] == owner + 1:
+    if owner < 0 or prologue or s.routine[owner, k.COVERED] or s.at[k.LEADER, index] == owner + 1:
         _pass_to(s, number, index, source, prologue)
         return
-    last = s.counts[UNSETTLED]
+    last = s.counts[k.UNSETTLED]
     if last < len(s.unsettled):
         s.unsettled[last, 0] = index
         s.unsettled[last, 1] = number
         s.unsettled[last, 2] = source
-        s.counts[UNSETTLED] = last + 1
+        s.counts[k.UNSETTLED] = last + 1
 
 
 @_jit
 def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> None:
     other = _enter_at(s, index, starts)
-    if other == NO_CODE:
+    if other == k.NO_CODE:
         target = _wide(s.targets[source])
-        if target < 0 or not s.at[FLAGS, target] & DEFERRED:
-            _refuse(s, source, GOES_NOWHERE)
+        if target < 0 or not s.at[k.FLAGS, target] & k.DEFERRED:
+            _refuse(s, source, k.GOES_NOWHERE)
         _mark_returning(s, number)
-    elif s.routine[other, RETURNING]:
+    elif s.routine[other, k.RETURNING]:
         _mark_returning(s, number)
     else:
         _add_caller(s, other, number)
@@ -284,37 +183,37 @@ def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> No
 @_jit
 def _add_caller(s: State, callee: int, caller: int) -> None:
     """Let `caller` return when `callee` is found to: it has passed control to it for good."""
-    row = s.counts[CALLERS]
+    row = s.counts[k.CALLERS]
     if 2 * row + 2 > len(s.callers):
         return
-    s.counts[CALLERS] = row + 1
+    s.counts[k.CALLERS] = row + 1
     s.callers[row, 0] = caller
     s.callers[row, 1] = -1
-    last = s.routine[callee, LAST_CALLER]
+    last = s.routine[callee, k.LAST_CALLER]
     if last < 0:
-        s.routine[callee, FIRST_CALLER] = row
+        s.routine[callee, k.FIRST_CALLER] = row
     else:
         s.callers[last, 1] = row
-    s.routine[callee, LAST_CALLER] = row
+    s.routine[callee, k.LAST_CALLER] = row
 
 
 @_jit
 def _mark_returning(s: State, number: int) -> None:
     """Routine `number` returns: so do those that pass control to it, and calls of all these."""
-    first = s.counts[CALLERS]  # the rows behind the lists serve as the stack
+    first = s.counts[k.CALLERS]  # the rows behind the lists serve as the stack
     s.callers[first, 0] = number
     depth = 1
     while depth:
         depth -= 1
         routine = _wide(s.callers[first + depth, 0])
-        if s.routine[routine, RETURNING]:
+        if s.routine[routine, k.RETURNING]:
             continue
-        s.routine[routine, RETURNING] = 1
-        call = _wide(s.routine[routine, FIRST_CALL])
+        s.routine[routine, k.RETURNING] = 1
+        call = _wide(s.routine[routine, k.FIRST_CALL])
         while call >= 0:
-            _resume(s, s.at[NO_RETURN, call] - 1, call, _wide(s.at[POINT, call]))
-            call = s.at[NEXT_CALL, call] - 1
-        row = _wide(s.routine[routine, FIRST_CALLER])
+            _resume(s, s.at[k.NO_RETURN, call] - 1, call, _wide(s.at[k.POINT, call]))
+            call = s.at[k.NEXT_CALL, call] - 1
+        row = _wide(s.routine[routine, k.FIRST_CALLER])
         while row >= 0:
             s.callers[first + depth, 0] = s.callers[row, 0]
             depth += 1
@@ -325,17 +224,17 @@ def _mark_returning(s: State, number: int) -> None:
 def _resume(s: State, number: int, call: int, point: int) -> None:
     """The callee of `call` returns: go on at `point`, unless that is not this routine."""
     if _owner(s, point) == number:
-        s.at[RETURN, call] = point + 1
-        s.at[NO_RETURN, call] = 0
+        s.at[k.RETURN, call] = point + 1
+        s.at[k.NO_RETURN, call] = 0
         _push(s, point, number)
-    elif s.at[FLAGS, call] & RETURNS:
-        s.at[FLAGS, call] |= LEAVES
-        s.at[NO_RETURN, call] = 0
-        last = s.counts[LEFT]
+    elif s.at[k.FLAGS, call] & k.RETURNS:
+        s.at[k.FLAGS, call] |= k.LEAVES
+        s.at[k.NO_RETURN, call] = 0
+        last = s.counts[k.LEFT]
         s.left[last, 0] = point
         s.left[last, 1] = number
         s.left[last, 2] = call
-        s.counts[LEFT] = last + 1
+        s.counts[k.LEFT] = last + 1
 
 
 # -- blocks
@@ -343,10 +242,10 @@ def _resume(s: State, number: int, call: int, point: int) -> None:
 
 @_jit
 def _visit(s: State, index: int, number: int) -> None:
-    if s.at[LEADER, index] == number + 1:
+    if s.at[k.LEADER, index] == number + 1:
         return
-    s.at[LEADER, index] = number + 1
-    s.routine[number, LEADERS] += 1
+    s.at[k.LEADER, index] = number + 1
+    s.routine[number, k.LEADERS] += 1
     last = _wide(s.next_end[index])
     owner = _owner(s, index)
     end = index + 1
@@ -354,14 +253,14 @@ def _visit(s: State, index: int, number: int) -> None:
         end += 1
     if end <= last:
         _leave(s, number, end, end - 1)
-    elif not s.at[FLAGS, last] & KNOWN:
-        s.at[FLAGS, last] |= KNOWN
+    elif not s.at[k.FLAGS, last] & k.KNOWN:
+        s.at[k.FLAGS, last] |= k.KNOWN
         _transfer(s, last, number)
 
 
 @_jit
 def _has_delay_slot(kind: int) -> bool:
-    return BRANCH <= kind <= JUMP_AND_LINK
+    return k.BRANCH <= kind <= k.JUMP_AND_LINK
 
 
 @_jit
@@ -370,41 +269,41 @@ def _transfer(s: State, at: int, number: int) -> None:
     kind = _wide(s.kinds[at])
     if _has_delay_slot(kind) and not _take_slot(s, at, number):
         return
-    if BRANCH <= kind <= BRANCH_NEVER:
+    if k.BRANCH <= kind <= k.BRANCH_NEVER:
         _branch(s, at, number)
-    elif kind in (CALL, INDIRECT_CALL, JUMP_AND_LINK):
+    elif kind in (k.CALL, k.INDIRECT_CALL, k.JUMP_AND_LINK):
         _call(s, at, number)
-    elif kind == TRAP_ALWAYS:
+    elif kind == k.TRAP_ALWAYS:
         _trap(s, at, number)
-    elif kind == JUMP:
-        last = s.counts[JUMPS]
+    elif kind == k.JUMP:
+        last = s.counts[k.JUMPS]
         s.jumps[last, 0] = at
         s.jumps[last, 1] = number
-        s.counts[JUMPS] = last + 1
+        s.counts[k.JUMPS] = last + 1
     else:
-        s.at[FLAGS, at] |= LEAVES
-        if kind in (WINDOW_RETURN, RETURN_JUMP):
+        s.at[k.FLAGS, at] |= k.LEAVES
+        if kind in (k.WINDOW_RETURN, k.RETURN_JUMP):
             _mark_returning(s, number)
-        elif kind == COMPARE_BRANCH:
-            _refuse(s, at, COMPARES)
+        elif kind == k.COMPARE_BRANCH:
+            _refuse(s, at, k.COMPARES)
 
 
 @_jit
 def _take_slot(s: State, at: int, number: int) -> bool:
     """Note to which block the delay slot belongs; return whether it is one we can follow."""
-    if s.annulled[at] and s.kinds[at] != BRANCH:
+    if s.annulled[at] and s.kinds[at] != k.BRANCH:
         return True
-    flag = SLOT_BLOCK if s.annulled[at] else HAS_SLOT
-    outside = _owner(s, at + 1) == NO_CODE
+    flag = k.SLOT_BLOCK if s.annulled[at] else k.HAS_SLOT
+    outside = _owner(s, at + 1) == k.NO_CODE
     if not outside:
         kind = _wide(s.kinds[at + 1])
-        if not (_has_delay_slot(kind) or kind in (COMPARE_BRANCH, TRAP_RETURN)):
-            s.at[FLAGS, at] |= flag
+        if not (_has_delay_slot(kind) or kind in (k.COMPARE_BRANCH, k.TRAP_RETURN)):
+            s.at[k.FLAGS, at] |= flag
             return True
-    _refuse(s, at, SLOT_OUTSIDE if outside else COUPLE)
-    s.at[FLAGS, at] |= LEAVES
-    if flag == HAS_SLOT and not outside:
-        s.at[FLAGS, at] |= HAS_SLOT
+    _refuse(s, at, k.SLOT_OUTSIDE if outside else k.COUPLE)
+    s.at[k.FLAGS, at] |= k.LEAVES
+    if flag == k.HAS_SLOT and not outside:
+        s.at[k.FLAGS, at] |= k.HAS_SLOT
     _mark_returning(s, number)
     return False
 
@@ -412,16 +311,16 @@ def _take_slot(s: State, at: int, number: int) -> bool:
 @_jit
 def _branch(s: State, at: int, number: int) -> None:
     kind, target = _wide(s.kinds[at]), _wide(s.targets[at])
-    if kind == BRANCH_NEVER:
-        s.at[FALL, at] = _flow_to(s, number, at + 2, at) + 1
+    if kind == k.BRANCH_NEVER:
+        s.at[k.FALL, at] = _flow_to(s, number, at + 2, at) + 1
         return
-    if kind == BRANCH and (target != at + 2 or s.at[FLAGS, at] & SLOT_BLOCK):
-        s.at[FALL, at] = _flow_to(s, number, at + 2, at) + 1
+    if kind == k.BRANCH and (target != at + 2 or s.at[k.FLAGS, at] & k.SLOT_BLOCK):
+        s.at[k.FALL, at] = _flow_to(s, number, at + 2, at) + 1
     if target < 0 or _is_tail_call(s, at, number, target):
-        s.at[FLAGS, at] |= LEAVES
+        s.at[k.FLAGS, at] |= k.LEAVES
         _leave(s, number, target, at)
     else:
-        s.at[TAKEN, at] = _flow_to(s, number, target, at) + 1
+        s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
 
 
 @_jit
@@ -433,39 +332,39 @@ def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
     """
     if _owner(s, target) != number:
         return False
-    if s.routine[number, START] == target:
-        return bool(s.at[FLAGS, at] & HAS_SLOT) and _is_restore(s.words[at + 1])
-    return not s.routine[number, COVERED] and _is_prologue(s.words, target)
+    if s.routine[number, k.START] == target:
+        return bool(s.at[k.FLAGS, at] & k.HAS_SLOT) and _is_restore(s.words[at + 1])
+    return not s.routine[number, k.COVERED] and _is_prologue(s.words, target)
 
 
 @_jit
 def _call(s: State, at: int, number: int) -> None:
     kind = _wide(s.kinds[at])
-    target = _wide(s.targets[at]) if kind == CALL else -1
-    if kind == CALL and target == at + 2 and not s.at[FLAGS, target] & SYMBOL:
-        s.at[TAKEN, at] = _flow_to(s, number, target, at) + 1
+    target = _wide(s.targets[at]) if kind == k.CALL else -1
+    if kind == k.CALL and target == at + 2 and not s.at[k.FLAGS, target] & k.SYMBOL:
+        s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
         return
-    point = _return_point(s.words, s.kinds[:], at, s.counts[IS64] != 0)
+    point = _return_point(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
     if point < 0:
-        s.at[FLAGS, at] |= LEAVES
-        if kind == CALL:
+        s.at[k.FLAGS, at] |= k.LEAVES
+        if kind == k.CALL:
             _leave(s, number, target, at)
         else:
             _mark_returning(s, number)
         return
-    s.at[NO_RETURN, at] = number + 1
-    callee = _enter_at(s, target, True) if target >= 0 else NO_CODE
-    returns = callee == NO_CODE or (s.at[FLAGS, at] & RETURNS) != 0
-    if returns or s.routine[callee, RETURNING] != 0:
+    s.at[k.NO_RETURN, at] = number + 1
+    callee = _enter_at(s, target, True) if target >= 0 else k.NO_CODE
+    returns = callee == k.NO_CODE or (s.at[k.FLAGS, at] & k.RETURNS) != 0
+    if returns or s.routine[callee, k.RETURNING] != 0:
         _resume(s, number, at, point)
         return
-    s.at[POINT, at] = point
-    last = s.routine[callee, LAST_CALL]
+    s.at[k.POINT, at] = point
+    last = s.routine[callee, k.LAST_CALL]
     if last < 0:
-        s.routine[callee, FIRST_CALL] = at
+        s.routine[callee, k.FIRST_CALL] = at
     else:
-        s.at[NEXT_CALL, last] = at + 1
-    s.routine[callee, LAST_CALL] = at
+        s.at[k.NEXT_CALL, last] = at + 1
+    s.routine[callee, k.LAST_CALL] = at
 
 
 # -- traps
@@ -473,37 +372,37 @@ def _call(s: State, at: int, number: int) -> None:
 
 @_jit
 def _trap(s: State, at: int, number: int) -> None:
-    setter = _ending_trap(s.words, s.kinds[:], at, s.counts[IS64] != 0)
-    if setter is None or s.at[FLAGS, at] & RETURNS:
-        s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
+    setter = _ending_trap(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
+    if setter is None or s.at[k.FLAGS, at] & k.RETURNS:
+        s.at[k.FALL, at] = _flow_to(s, number, at + 1, at) + 1
         return
-    last = s.counts[TRAPS]
+    last = s.counts[k.TRAPS]
     s.traps[last, 0] = at
     s.traps[last, 1] = number
     s.traps[last, 2] = setter
-    s.counts[TRAPS] = last + 1
-    s.at[NO_RETURN, at] = number + 1
+    s.counts[k.TRAPS] = last + 1
+    s.at[k.NO_RETURN, at] = number + 1
 
 
 @_jit
 def _recheck_traps(s: State) -> bool:
     """A leader between the system call and its number: other numbers are possible."""
     kept = 0
-    for position in range(s.counts[TRAPS]):
+    for position in range(s.counts[k.TRAPS]):
         at, number = _wide(s.traps[position, 0]), _wide(s.traps[position, 1])
         setter = _wide(s.traps[position, 2])
         returns = setter > 0 and _has_delay_slot(_wide(s.kinds[setter - 1]))
         for index in range(setter + 1, at + 1):
-            returns |= s.at[LEADER, index] == number + 1
+            returns |= s.at[k.LEADER, index] == number + 1
         if returns:
-            s.at[NO_RETURN, at] = 0
-            s.at[FALL, at] = _flow_to(s, number, at + 1, at) + 1
+            s.at[k.NO_RETURN, at] = 0
+            s.at[k.FALL, at] = _flow_to(s, number, at + 1, at) + 1
         else:
             for column in range(3):
                 s.traps[kept, column] = s.traps[position, column]
             kept += 1
-    changed = bool(kept < s.counts[TRAPS])
-    s.counts[TRAPS] = kept
+    changed = bool(kept < s.counts[k.TRAPS])
+    s.counts[k.TRAPS] = kept
     return changed
 
 
@@ -513,8 +412,8 @@ def _recheck_traps(s: State) -> bool:
 @_jit
 def begin(s: State, entries: Numbers) -> None:
     """Enter all routines, then words where a run has entered code."""
-    for number in range(s.counts[ROUTINES]):
-        _enter(s, number, _wide(s.routine[number, START]))
+    for number in range(s.counts[k.ROUTINES]):
+        _enter(s, number, _wide(s.routine[number, k.START]))
     for index in entries:
         _enter_at(s, index, _is_prologue(s.words, index))
 
@@ -523,17 +422,17 @@ def begin(s: State, entries: Numbers) -> None:
 def follow_blocks(s: State) -> None:
     """Follow all blocks, until nothing is left but indirect jumps."""
     while True:
-        while s.counts[WORK] or s.counts[LEFT]:
-            if s.counts[WORK]:
-                top = s.counts[WORK] - 1
-                s.counts[WORK] = top
+        while s.counts[k.WORK] or s.counts[k.LEFT]:
+            if s.counts[k.WORK]:
+                top = s.counts[k.WORK] - 1
+                s.counts[k.WORK] = top
                 _visit(s, _wide(s.work[top, 0]), _wide(s.work[top, 1]))
             else:
-                top = s.counts[LEFT] - 1
-                s.counts[LEFT] = top
+                top = s.counts[k.LEFT] - 1
+                s.counts[k.LEFT] = top
                 number, source = _wide(s.left[top, 1]), _wide(s.left[top, 2])
                 _leave(s, number, _wide(s.left[top, 0]), source)
-        if s.counts[STALE] or not _recheck_traps(s):
+        if s.counts[k.STALE] or not _recheck_traps(s):
             return
 
 
@@ -551,13 +450,13 @@ def follow_jump(
         Word indices; those that are not within the routine are replaced by -1.
     """
     if leaves:
-        s.at[FLAGS, jump] |= LEAVES
+        s.at[k.FLAGS, jump] |= k.LEAVES
     if returns:
         _mark_returning(s, number)
     for position in range(len(targets)):
         target = targets[position]
         if _is_tail_call(s, jump, number, target):
-            s.at[FLAGS, jump] |= LEAVES
+            s.at[k.FLAGS, jump] |= k.LEAVES
             _leave(s, number, target, jump)
             targets[position] = -1
         else:
@@ -573,12 +472,12 @@ def settle(s: State, leaves: Numbers) -> bool:
     """
     for index in leaves:
         owner = _owner(s, index)
-        windowed = owner >= 0 and _is_prologue(s.words, _wide(s.routine[owner, START]))
-        _enter_at(s, index, windowed and s.at[LEADER, index] != owner + 1)
-    waiting = s.counts[UNSETTLED]
+        windowed = owner >= 0 and _is_prologue(s.words, _wide(s.routine[owner, k.START]))
+        _enter_at(s, index, windowed and s.at[k.LEADER, index] != owner + 1)
+    waiting = s.counts[k.UNSETTLED]
     for position in range(waiting):
         index, source = _wide(s.unsettled[position, 0]), _wide(s.unsettled[position, 2])
-        starts = s.at[LEADER, index] != _owner(s, index) + 1
+        starts = s.at[k.LEADER, index] != _owner(s, index) + 1
         _pass_to(s, _wide(s.unsettled[position, 1]), index, source, starts)
-    s.counts[UNSETTLED] = 0
+    s.counts[k.UNSETTLED] = 0
     return bool(waiting + len(leaves) > 0)

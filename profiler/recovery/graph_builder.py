@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from profiler.graphs.cfg import EdgeKind
 from profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
-from profiler.recovery import exploration_kernel as k
+from profiler.recovery import exploration_state as k
 from profiler.recovery.exploration import Exploration
 from profiler.recovery.routines import Routine
 
