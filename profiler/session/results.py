@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from profiler.code.pricing import Pricer
+from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import Reading
+from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import (
     Ending,
@@ -133,14 +133,7 @@ def _measure_routine(
     counters = observation.counters.of(scheme, number)
     reading = Reading(events.edges) if plan is None else plan.read(counters)
     check_reading(events, scheme.name, reading)
-    price = pricer.price(
-        events.cfg,
-        scheme.plan(number),
-        observation.contexts.of(number),
-        events.edges,
-        events.block_counts,
-        counters.taken,
-    )
+    price = _price(observation, scheme, number, pricer, counters)
     routine = RoutineReading(scheme.definition, plan, events, counters, reading, price)
     return _RoutineResult(
         profile=replace(routine_profile(routine), alias=_alias(observation, events.cfg)),
@@ -149,6 +142,21 @@ def _measure_routine(
         lost={**_lost(routine), **_misjudged(observation, number, routine)},
         wraps=counters.largest >= WRAP,
     )
+
+
+def _price(
+    observation: Observation,
+    scheme: SchemeRun,
+    number: int,
+    pricer: Pricer,
+    counters: RoutineCounters,
+) -> RoutinePrice:
+    plan, events = scheme.plan(number), observation.events[number]
+    if plan is None:
+        return RoutinePrice(None, 0)  # and nothing need be known of its registers
+    context = observation.contexts.of(number)
+    executed = events.edges, events.block_counts, counters.taken
+    return pricer.price(events.cfg, plan, context, *executed)
 
 
 def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:
