@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from profiler.code.pricing import Pricer
+from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import Reading
+from profiler.plan.decoders import Reading, RoutineCounters
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import (
     Ending,
@@ -30,9 +30,11 @@ from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Invocation, Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
 from profiler.session.scheme_runs import SchemeRun
-from profiler.session.self_check import SelfCheck
 from simulator.binary.program import Program, SourceLine
 from simulator.machine.running import Fault, Refusal, RunResult
+
+if TYPE_CHECKING:
+    from profiler.session.self_check import SelfCheck
 
 
 def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
@@ -52,8 +54,11 @@ def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[
     RecoveryError, SelfCheckError
         Structures that are not as they must be: defects of simprof.
     """
-    check = SelfCheck(observation) if self_check else None
-    if check is not None:
+    check = None
+    if self_check:
+        from profiler.session.self_check import SelfCheck  # which reads traces: numba
+
+        check = SelfCheck(observation)
         check.check_graphs()
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
@@ -128,14 +133,7 @@ def _measure_routine(
     counters = observation.counters.of(scheme, number)
     reading = Reading(events.edges) if plan is None else plan.read(counters)
     check_reading(events, scheme.name, reading)
-    price = pricer.price(
-        events.cfg,
-        scheme.plan(number),
-        observation.contexts.of(number),
-        events.edges,
-        events.block_counts,
-        counters.taken,
-    )
+    price = _price(observation, scheme, number, pricer, counters)
     routine = RoutineReading(scheme.definition, plan, events, counters, reading, price)
     return _RoutineResult(
         profile=replace(routine_profile(routine), alias=_alias(observation, events.cfg)),
@@ -144,6 +142,21 @@ def _measure_routine(
         lost={**_lost(routine), **_misjudged(observation, number, routine)},
         wraps=counters.largest >= WRAP,
     )
+
+
+def _price(
+    observation: Observation,
+    scheme: SchemeRun,
+    number: int,
+    pricer: Pricer,
+    counters: RoutineCounters,
+) -> RoutinePrice:
+    plan, events = scheme.plan(number), observation.events[number]
+    if plan is None:
+        return RoutinePrice(None, 0)  # and nothing need be known of its registers
+    context = observation.contexts.of(number)
+    executed = events.edges, events.block_counts, counters.taken
+    return pricer.price(events.cfg, plan, context, *executed)
 
 
 def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:
