@@ -44,8 +44,8 @@ ROWS = (
     command("hello", "qemu-plugin", wall=0.05, instructions=4_700_000),
     command("hello", "run-edges", "cold", wall=1.25, peak=200_000_000, runs=2, whole_runs=1),
     command("hello", "run-edges", "warm", wall=0.5, runs=1, whole_runs=1),
-    command("dash", "qemu-plugin", wall=0.5, instructions=159_000_000, beside=0.25),
-    command("dash", "run-edges", "cold", wall=4.0),
+    command("dash", "qemu-plugin", wall=0.5, cpu=0.45, instructions=159_000_000, beside=0.25),
+    command("dash", "run-edges", "cold", wall=4.0, cpu=3.5),
     command("dash", "run-pp", "cold", wall=100.3, outcome="timeout"),
     command("cppcheck", "run-edges", "cold", wall=14.0, peak=900_000_000),
     command("cppcheck", "compare-all", "cold", outcome="failed", detail="out of memory"),
@@ -211,6 +211,15 @@ def test_a_command_that_fails_says_why(tmp_path: Path) -> None:
     assert told[0].detail.startswith("simprof: ")
 
 
+def test_a_simprof_that_does_not_work_is_not_timed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken.elf").write_bytes(b"\x7fELF")
+    monkeypatch.setattr(commands, "WARMING", tmp_path / "broken.elf")
+    with pytest.raises(UsageError, match=r"run-edges fails on .*broken\.elf: simprof: "):
+        commands.warm_up(300.0)
+
+
 def test_cells() -> None:
     assert [number(each) for each in (0.01234, 0.1234, 1.234, 12.34, 123.4, 12345.6)] == [
         "0.012", "0.12", "1.23", "12.3", "123", "12,346",
@@ -227,20 +236,22 @@ def test_the_page_of_a_benchmark() -> None:
     assert "2026-01-02, commit c0ffee" in conditions
     assert "0.2 cores on average" in conditions  # 0.25
     assert "longer than on a quiet machine" in conditions
-    assert "Importing numba alone takes 0.20 s" in page
-    assert "| dash | 159 | 0.50 | 4.00 | > 100 s | - | - |" in page
-    assert "| cppcheck | - | - | 14.0 | - | - | failed |" in page
+    assert "Importing numba alone takes 0.20 (0.000) s" in page
+    assert "| dash | 159 | 0.50 (0.45) | 4.00 (3.50) | > 100 s | - | - |" in page
+    assert "| cppcheck | - | - | 14.0 (0.000) | - | - | failed |" in page
     assert "| hello, run-edges, cold | 1.25 | 0.000 | 200 | 1 of 2 | - |" in page
     assert "| sieve, edges | 600 | 2.50 | 0.000 | 240 | 1.25 |" in page
     assert "| longjmp | 150 | - | 2.00 |" in page
     sizes = page.index("| hello | 0.50 | - | 0.90 |"), page.index("| dash | 0.70 | - | 1.50 |")
     assert sizes[0] < sizes[1]  # by size
     assert "| work.sh 3 | 2.00 |" in page
+    assert "- command: cppcheck, compare-all, cold: out of memory\n" in page
     headings = [line for line in page.splitlines() if line.startswith("## ")]
     assert headings[:2] == ["## Limits", "## Whole commands, cold"]
     few = performance_page.page(MACHINE, ROWS[9:11], NAMES)
     assert "Whole commands" not in few
     assert "is not known" in few
+    assert "What failed" not in few
 
 
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path: Path) -> None:
