@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from profiler.code.pricing import Pricer
 from profiler.code.sizes import plan_sizes, trace_sizes
@@ -30,9 +30,11 @@ from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Invocation, Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
 from profiler.session.scheme_runs import SchemeRun
-from profiler.session.self_check import SelfCheck
 from simulator.binary.program import Program, SourceLine
 from simulator.machine.running import Fault, Refusal, RunResult
+
+if TYPE_CHECKING:
+    from profiler.session.self_check import SelfCheck
 
 
 def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
@@ -52,8 +54,11 @@ def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[
     RecoveryError, SelfCheckError
         Structures that are not as they must be: defects of simprof.
     """
-    check = SelfCheck(observation) if self_check else None
-    if check is not None:
+    check = None
+    if self_check:
+        from profiler.session.self_check import SelfCheck  # which reads traces: numba
+
+        check = SelfCheck(observation)
         check.check_graphs()
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
