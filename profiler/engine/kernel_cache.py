@@ -34,6 +34,7 @@ PACKAGES = (
 )
 """Those with kernels."""
 MODULES = (
+    "profiler.recovery.exploration_kernel",
     "simulator.cpu.traps",
     "simulator.linux.native_contexts",
     "profiler.engine.kernels",

@@ -148,15 +148,14 @@ class Exploration:
         for index in sorted(self._hints.entries):
             is_leaf = not is_prologue(self.words, index) and starts_leaf(self.words, index)
             (leaves if is_leaf else entered).append(index)
-        self._kernel.begin(self.state, np.array(entered, dtype=np.int64))
+        self._obey(k.BEGIN, entered)
         while True:
-            self._kernel.follow_blocks(self.state)
+            self._obey(k.FOLLOW_BLOCKS)
             self._note()
             if self.stale:
                 return
             if not self._resolve_jumps(resolve):
-                settled = self._kernel.settle(self.state, np.array(leaves, dtype=np.int64))
-                if not settled:
+                if not self._obey(k.SETTLE, leaves):
                     return
                 leaves = []
 
@@ -229,6 +228,9 @@ class Exploration:
         )  # fmt: skip
         return state
 
+    def _obey(self, command: int, words: Sequence[int] = ()) -> bool:
+        return self._kernel.obey(self.state, command, np.array(words, dtype=np.int64))
+
     def _note(self) -> None:
         """Take over what the kernel has found: routines, indirect jumps."""
         state = self.state
@@ -266,17 +268,17 @@ class Exploration:
             self.state.counts[k.STALE] = 1
             return
         known = self._hints.indirect_targets.get(jump, frozenset())
-        returns = leaves = False
+        flags = 0
         if resolution is not None and jump not in self.unresolved:
             self._resolved[jump] = resolution
             known |= resolution.targets
-            returns = leaves = resolution.returns
+            flags = k.JUMP_RETURNS | k.JUMP_LEAVES if resolution.returns else 0
         elif jump not in self.unresolved:
             self.unresolved[jump] = number
-            returns, leaves = True, not known
+            flags = k.JUMP_RETURNS | (0 if known else k.JUMP_LEAVES)
         targets = np.array(sorted(known), dtype=np.int64)
         self._make_room(len(targets))
-        self._kernel.follow_jump(self.state, jump, number, returns, leaves, targets)
+        self._kernel.obey(self.state, k.FOLLOW_JUMP, targets, jump=jump, number=number, flags=flags)
         inside = targets[targets >= 0].tolist()
         self.switch.setdefault(jump, set()).update(inside)
 

@@ -1,39 +1,41 @@
 """The fixpoint of `exploration`, compiled: blocks are followed and routines found to return.
 
-Steps -> functions: everything that is known to be entered (`begin`), blocks one after the other
-(`follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
-(`follow_jump`), and code that nobody has claimed (`settle`). In between `exploration` resolves
+Steps -> functions: everything that is known to be entered (`_begin`), blocks one after the other
+(`_follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
+(`_follow_jump`), and code that nobody has claimed (`_settle`). In between `exploration` resolves
 jumps.
 
 numba compiles this again when this file has changed, not when `idioms` or `exploration_state` has:
-after a change there, touch this one.
+after a change there, remove the compiled files (`*.nbi` in `profiler/recovery/__pycache__`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
-import numba
-import numba.extending
 import numpy as np
 
 from profiler.recovery import exploration_state as k
 from profiler.recovery import idioms
 from profiler.recovery.exploration_state import Numbers, State
+from simulator.cpu import compiled
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_numba: Any = numba
+_types = compiled.types
 
 
 def _jit(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile `function` on first use, cached on disk; it makes no arrays and keeps none."""
-    decorate = _numba.njit(cache=True, error_model="numpy", _nrt=False)
-    return cast(Callable[P, T], decorate(function))
+    """Compile a function that makes no arrays and keeps none."""
+    return compiled.jit(_nrt=False)(function)
 
 
-_numba.extending.register_jitable(idioms.writes_integer)
+if not (compiled.is_plain() or compiled.is_loaded()):
+    from numba.extending import register_jitable
+
+    register_jitable(idioms.writes_integer)
+
 _is_prologue: Callable[..., bool] = _jit(idioms.is_prologue)
 _is_restore: Callable[..., bool] = _jit(idioms.is_restore)
 _ending_trap: Callable[..., int | None] = _jit(idioms.ending_trap)
@@ -406,11 +408,11 @@ def _recheck_traps(s: State) -> bool:
     return changed
 
 
-# -- what `exploration` calls
+# -- commands
 
 
 @_jit
-def begin(s: State, entries: Numbers) -> None:
+def _begin(s: State, entries: Numbers) -> None:
     """Enter all routines, then words where a run has entered code."""
     for number in range(s.counts[k.ROUTINES]):
         _enter(s, number, _wide(s.routine[number, k.START]))
@@ -419,7 +421,7 @@ def begin(s: State, entries: Numbers) -> None:
 
 
 @_jit
-def follow_blocks(s: State) -> None:
+def _follow_blocks(s: State) -> None:
     """Follow all blocks, until nothing is left but indirect jumps."""
     while True:
         while s.counts[k.WORK] or s.counts[k.LEFT]:
@@ -437,7 +439,7 @@ def follow_blocks(s: State) -> None:
 
 
 @_jit
-def follow_jump(
+def _follow_jump(
     s: State, jump: int, number: int, returns: bool, leaves: bool, targets: Numbers
 ) -> None:
     """Go where the indirect jump of routine `number` can go.
@@ -464,7 +466,7 @@ def follow_jump(
 
 
 @_jit
-def settle(s: State, leaves: Numbers) -> bool:
+def _settle(s: State, leaves: Numbers) -> bool:
     """Pass on what left for code that its owner has not reached: a routine starts there.
 
     So does one at each of `leaves`, where a run has entered code that has no window, if its owner
@@ -481,3 +483,113 @@ def settle(s: State, leaves: Numbers) -> bool:
         _pass_to(s, _wide(s.unsettled[position, 1]), index, source, starts)
     s.counts[k.UNSETTLED] = 0
     return bool(waiting + len(leaves) > 0)
+
+
+@_jit
+def _obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
+    if command == k.BEGIN:
+        _begin(s, words)
+    elif command == k.FOLLOW_BLOCKS:
+        _follow_blocks(s)
+    elif command == k.FOLLOW_JUMP:
+        returns, leaves = (flags & k.JUMP_RETURNS) != 0, (flags & k.JUMP_LEAVES) != 0
+        _follow_jump(s, jump, number, returns, leaves, words)
+    elif command == k.SETTLE and _settle(s, words):
+        return 1
+    return 0
+
+
+if not compiled.is_plain():
+
+    def _array_of(kind: Any, dimensions: int = 1) -> Any:
+        """Make a function: (address, lengths) -> the C array there, to which nobody refers.
+
+        numba's own `carray` counts references, which C functions cannot do.
+        """
+        array = _types.Array(kind, dimensions, "C")
+
+        def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            from numba.np import arrayobj
+
+            untyped: Any = arrayobj
+            made = untyped.make_array(array)(context, builder)
+            size = context.get_abi_sizeof(context.get_data_type(kind))
+            address, *shape = arguments
+            strides = [context.get_constant(_types.intp, size)]
+            for length in reversed(shape[1:]):
+                strides.insert(0, builder.mul(strides[0], length))
+            data = builder.inttoptr(address, made.data.type)
+            untyped.populate_array(
+                made, data, shape, strides, context.get_constant(_types.intp, size), None
+            )
+            return made._getvalue()
+
+        word = _types.int64
+        if dimensions == 1:
+
+            @compiled.intrinsic
+            def one(typing_context: Any, address: Any, length: Any) -> Any:
+                return array(word, word), make
+
+            return one
+
+        @compiled.intrinsic
+        def two(typing_context: Any, address: Any, rows: Any, columns: Any) -> Any:
+            return array(word, word, word), make
+
+        return two
+
+    _bytes, _bools = _array_of(_types.uint8), _array_of(_types.boolean)
+    _uint32s, _int32s, _int64s = map(_array_of, (_types.uint32, _types.int32, _types.int64))
+    _table = _array_of(_types.int32, 2)
+
+    @compiled.c_function(_types.int64(*[_types.int64] * 7), error_model="numpy", _nrt=False)
+    def _obey_at(
+        places: int, command: int, jump: int, number: int, flags: int, words: int, count: int
+    ) -> int:
+        """`_obey`; `places` are address and length of the arrays of a state, one by one."""
+        p = _int64s(places, 2 * k.ARRAYS)
+        n = p[1]
+        s = State(
+            _uint32s(p[0], n),
+            _bytes(p[2], n),
+            _bools(p[4], n),
+            _int32s(p[6], n),
+            _int32s(p[8], n),
+            _table(p[10], k.AT_ROWS, n),
+            _table(p[12], p[13], k.ROUTINE_COLUMNS),
+            _table(p[14], p[15], 2),
+            _table(p[16], p[17], 2),
+            _table(p[18], p[19], 3),
+            _table(p[20], p[21], 2),
+            _table(p[22], p[23], 3),
+            _table(p[24], p[25], 3),
+            _int64s(p[26], k.COUNTS),
+        )
+        return _obey(s, command, jump, number, flags, _int64s(words, count))
+
+
+def obey(
+    s: State, command: int, words: Numbers, *, jump: int = -1, number: int = -1, flags: int = 0
+) -> bool:
+    """Do one step of the exploration.
+
+    Parameters
+    ----------
+    command, words
+        `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`; `FOLLOW_JUMP`, with targets,
+        of which those outside of the routine are replaced by -1; or `SETTLE`, with leaf routines
+        (`exploration_state`).
+    jump, number, flags
+        An indirect jump, its routine, and `JUMP_RETURNS` and `JUMP_LEAVES`.
+
+    Returns
+    -------
+    bool
+        Whether there was anything to settle.
+    """
+    if compiled.is_plain():
+        return bool(_obey(s, command, jump, number, flags, words))
+    places = np.array([(each.ctypes.data, len(each)) for each in s], dtype=np.int64)
+    given = (command, jump, number, flags, words.ctypes.data, len(words))
+    return bool(_obey_at(places.ctypes.data, *given))
