@@ -23,16 +23,20 @@ another one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from profiler.recovery import exploration_kernel
 from profiler.recovery import exploration_state as k
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.idioms import is_prologue, starts_leaf
 from profiler.recovery.routines import RoutineMap
+from simulator.cpu import compiled
 
 REASONS = (
     "",
@@ -42,6 +46,9 @@ REASONS = (
     "is a compare-and-branch, which the emulated CPU does not have",
 )
 """Why a transfer is not followed, by `exploration_state.REASON`."""
+
+_SMALL = 1 << 18
+"""Words of code up to which importing numba takes longer than exploring in Python."""
 
 _ROOM = 8
 """Blocks due for each word, at most: it is entered, and two flows and a return lead to it."""
@@ -115,9 +122,7 @@ class Exploration:
         distrusted: frozenset[int],
         is64: bool,
     ) -> None:
-        from profiler.recovery import exploration_kernel  # importing numba takes its time
-
-        self._kernel = exploration_kernel
+        self._obey_kernel = _kernel(int(np.count_nonzero(code.is_code)))
         self.routine_map = routine_map
         self.unresolved: dict[int, int] = {}
         self.jumps: dict[int, set[int]] = {}
@@ -229,7 +234,8 @@ class Exploration:
         return state
 
     def _obey(self, command: int, words: Sequence[int] = ()) -> bool:
-        return self._kernel.obey(self.state, command, np.array(words, dtype=np.int64))
+        given = np.array(words, dtype=np.int64)
+        return bool(self._obey_kernel(self.state, command, -1, -1, 0, given))
 
     def _note(self) -> None:
         """Take over what the kernel has found: routines, indirect jumps."""
@@ -278,7 +284,7 @@ class Exploration:
             flags = k.JUMP_RETURNS | (0 if known else k.JUMP_LEAVES)
         targets = np.array(sorted(known), dtype=np.int64)
         self._make_room(len(targets))
-        self._kernel.obey(self.state, k.FOLLOW_JUMP, targets, jump=jump, number=number, flags=flags)
+        self._obey_kernel(self.state, k.FOLLOW_JUMP, jump, number, flags, targets)
         inside = targets[targets >= 0].tolist()
         self.switch.setdefault(jump, set()).update(inside)
 
@@ -290,6 +296,31 @@ class Exploration:
             work = np.empty((2 * (len(state.work) + blocks), 2), dtype=np.int32)
             work[:used] = state.work[:used]
             self.state = state._replace(work=work)
+
+
+def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
+    """Return the kernel: as machine code, or in Python where that is done sooner.
+
+    Parameters
+    ----------
+    words
+        How much code there is.
+    """
+    at_hand = compiled.is_loaded() or "numba" in sys.modules
+    if compiled.is_plain() or not (at_hand or words > _SMALL):
+        return _in_python
+    from profiler.recovery import exploration_native
+
+    return exploration_native.obey
+
+
+def _in_python(
+    s: k.State, command: int, jump: int, number: int, flags: int, words: k.Numbers
+) -> int:
+    """Do what the kernel does, on views of the arrays: their elements are Python's integers."""
+    views: Any = (each.data for each in s)
+    given: Any = words.data
+    return exploration_kernel.obey(k.State(*views), command, jump, number, flags, given)
 
 
 class _WordSets(Sequence[set[int]]):

@@ -1,61 +1,34 @@
-"""The fixpoint of `exploration`, compiled: blocks are followed and routines found to return.
+"""The fixpoint of `exploration`: blocks are followed and routines found to return.
 
 Steps -> functions: everything that is known to be entered (`_begin`), blocks one after the other
 (`_follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
 (`_follow_jump`), and code that nobody has claimed (`_settle`). In between `exploration` resolves
 jumps.
 
-numba compiles this again when this file has changed, not when `idioms` or `exploration_state` has:
-after a change there, remove the compiled files (`*.nbi` in `profiler/recovery/__pycache__`).
+These functions are Python's, and `exploration_native` compiles them: they use integers and the
+arrays of a `State` only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar
-
-import numpy as np
+from typing import Any
 
 from profiler.recovery import exploration_state as k
-from profiler.recovery import idioms
 from profiler.recovery.exploration_state import Numbers, State
-from simulator.cpu import compiled
-
-P = ParamSpec("P")
-T = TypeVar("T")
-_types = compiled.types
+from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
 
 
-def _jit(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile a function that makes no arrays and keeps none."""
-    return compiled.jit(_nrt=False)(function)
-
-
-if not (compiled.is_plain() or compiled.is_loaded()):
-    from numba.extending import register_jitable
-
-    register_jitable(idioms.writes_integer)
-
-_is_prologue: Callable[..., bool] = _jit(idioms.is_prologue)
-_is_restore: Callable[..., bool] = _jit(idioms.is_restore)
-_ending_trap: Callable[..., int | None] = _jit(idioms.ending_trap)
-_return_point: Callable[..., int] = _jit(idioms.return_point)
-
-
-@_jit
 def _wide(value: Any) -> int:
     """Widen an element of an array, so that functions are compiled for one kind of integer."""
-    return np.int64(value)  # type: ignore[return-value]
+    return int(value) + 0
 
 
-@_jit
 def _owner(s: State, index: int) -> int:
     if index < 0 or index >= len(s.words):
         return k.NO_CODE
     return _wide(s.at[k.OWNER, index])
 
 
-@_jit
 def _push(s: State, index: int, number: int) -> None:
     """Follow the block at word `index` later.
 
@@ -70,7 +43,6 @@ def _push(s: State, index: int, number: int) -> None:
     s.counts[k.WORK] = top + 1
 
 
-@_jit
 def _refuse(s: State, index: int, reason: int) -> None:
     s.at[k.FLAGS, index] = s.at[k.FLAGS, index] % k.REASON + reason * k.REASON
 
@@ -78,14 +50,12 @@ def _refuse(s: State, index: int, reason: int) -> None:
 # -- entering code
 
 
-@_jit
 def _enter(s: State, number: int, index: int) -> None:
     if s.at[k.ENTRY, index] != number + 1:
         s.at[k.ENTRY, index] = number + 1
         _push(s, index, number)
 
 
-@_jit
 def _enter_at(s: State, index: int, starts: bool) -> int:
     """Enter whatever owns word `index`; return its number or NO_CODE.
 
@@ -101,7 +71,6 @@ def _enter_at(s: State, index: int, starts: bool) -> int:
     return owner
 
 
-@_jit
 def _split(s: State, index: int, owner: int) -> int:
     """Start a synthetic routine at word `index`, which `owner` has had; return its number."""
     number = int(s.counts[k.ROUTINES])
@@ -118,7 +87,6 @@ def _split(s: State, index: int, owner: int) -> int:
     return number
 
 
-@_jit
 def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
     """Whether routine `owner` has reached, or is about to reach, into the words of a new one."""
     for index in range(start, end):
@@ -138,7 +106,6 @@ def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
 # -- leaving routines
 
 
-@_jit
 def _flow_to(s: State, number: int, index: int, source: int) -> int:
     """Go to word `index`: return it if it is in the routine, else leave and return -1."""
     if _owner(s, index) == number:
@@ -149,14 +116,13 @@ def _flow_to(s: State, number: int, index: int, source: int) -> int:
     return -1
 
 
-@_jit
 def _leave(s: State, number: int, index: int, source: int) -> None:
     """Control passes for good to word `index` of another routine, or of none.
 
     Where no symbol says whose code that is, and its owner has not reached it, it may still.
     """
     owner = _owner(s, index)
-    prologue = _is_prologue(s.words, index)
+    prologue = is_prologue(s.words, index)
     if owner < 0 or prologue or s.routine[owner, k.COVERED] or s.at[k.LEADER, index] == owner + 1:
         _pass_to(s, number, index, source, prologue)
         return
@@ -168,7 +134,6 @@ def _leave(s: State, number: int, index: int, source: int) -> None:
         s.counts[k.UNSETTLED] = last + 1
 
 
-@_jit
 def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> None:
     other = _enter_at(s, index, starts)
     if other == k.NO_CODE:
@@ -182,7 +147,6 @@ def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> No
         _add_caller(s, other, number)
 
 
-@_jit
 def _add_caller(s: State, callee: int, caller: int) -> None:
     """Let `caller` return when `callee` is found to: it has passed control to it for good."""
     row = s.counts[k.CALLERS]
@@ -199,7 +163,6 @@ def _add_caller(s: State, callee: int, caller: int) -> None:
     s.routine[callee, k.LAST_CALLER] = row
 
 
-@_jit
 def _mark_returning(s: State, number: int) -> None:
     """Routine `number` returns: so do those that pass control to it, and calls of all these."""
     first = s.counts[k.CALLERS]  # the rows behind the lists serve as the stack
@@ -222,7 +185,6 @@ def _mark_returning(s: State, number: int) -> None:
             row = _wide(s.callers[row, 1])
 
 
-@_jit
 def _resume(s: State, number: int, call: int, point: int) -> None:
     """The callee of `call` returns: go on at `point`, unless that is not this routine."""
     if _owner(s, point) == number:
@@ -242,7 +204,6 @@ def _resume(s: State, number: int, call: int, point: int) -> None:
 # -- blocks
 
 
-@_jit
 def _visit(s: State, index: int, number: int) -> None:
     if s.at[k.LEADER, index] == number + 1:
         return
@@ -260,12 +221,10 @@ def _visit(s: State, index: int, number: int) -> None:
         _transfer(s, last, number)
 
 
-@_jit
 def _has_delay_slot(kind: int) -> bool:
     return k.BRANCH <= kind <= k.JUMP_AND_LINK
 
 
-@_jit
 def _transfer(s: State, at: int, number: int) -> None:
     """Follow the instruction `at`, which ends a block of routine `number`."""
     kind = _wide(s.kinds[at])
@@ -290,7 +249,6 @@ def _transfer(s: State, at: int, number: int) -> None:
             _refuse(s, at, k.COMPARES)
 
 
-@_jit
 def _take_slot(s: State, at: int, number: int) -> bool:
     """Note to which block the delay slot belongs; return whether it is one we can follow."""
     if s.annulled[at] and s.kinds[at] != k.BRANCH:
@@ -310,7 +268,6 @@ def _take_slot(s: State, at: int, number: int) -> bool:
     return False
 
 
-@_jit
 def _branch(s: State, at: int, number: int) -> None:
     kind, target = _wide(s.kinds[at]), _wide(s.targets[at])
     if kind == k.BRANCH_NEVER:
@@ -325,7 +282,6 @@ def _branch(s: State, at: int, number: int) -> None:
         s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
 
 
-@_jit
 def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
     """Whether a jump to `target`, which seems to be inside the routine, is a call.
 
@@ -335,18 +291,17 @@ def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
     if _owner(s, target) != number:
         return False
     if s.routine[number, k.START] == target:
-        return bool(s.at[k.FLAGS, at] & k.HAS_SLOT) and _is_restore(s.words[at + 1])
-    return not s.routine[number, k.COVERED] and _is_prologue(s.words, target)
+        return bool(s.at[k.FLAGS, at] & k.HAS_SLOT) and is_restore(s.words[at + 1])
+    return not s.routine[number, k.COVERED] and is_prologue(s.words, target)
 
 
-@_jit
 def _call(s: State, at: int, number: int) -> None:
     kind = _wide(s.kinds[at])
     target = _wide(s.targets[at]) if kind == k.CALL else -1
     if kind == k.CALL and target == at + 2 and not s.at[k.FLAGS, target] & k.SYMBOL:
         s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
         return
-    point = _return_point(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
+    point = return_point(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
     if point < 0:
         s.at[k.FLAGS, at] |= k.LEAVES
         if kind == k.CALL:
@@ -372,9 +327,8 @@ def _call(s: State, at: int, number: int) -> None:
 # -- traps
 
 
-@_jit
 def _trap(s: State, at: int, number: int) -> None:
-    setter = _ending_trap(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
+    setter = ending_trap(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
     if setter is None or s.at[k.FLAGS, at] & k.RETURNS:
         s.at[k.FALL, at] = _flow_to(s, number, at + 1, at) + 1
         return
@@ -386,7 +340,6 @@ def _trap(s: State, at: int, number: int) -> None:
     s.at[k.NO_RETURN, at] = number + 1
 
 
-@_jit
 def _recheck_traps(s: State) -> bool:
     """A leader between the system call and its number: other numbers are possible."""
     kept = 0
@@ -411,16 +364,14 @@ def _recheck_traps(s: State) -> bool:
 # -- commands
 
 
-@_jit
 def _begin(s: State, entries: Numbers) -> None:
     """Enter all routines, then words where a run has entered code."""
     for number in range(s.counts[k.ROUTINES]):
         _enter(s, number, _wide(s.routine[number, k.START]))
     for index in entries:
-        _enter_at(s, index, _is_prologue(s.words, index))
+        _enter_at(s, index, is_prologue(s.words, index))
 
 
-@_jit
 def _follow_blocks(s: State) -> None:
     """Follow all blocks, until nothing is left but indirect jumps."""
     while True:
@@ -438,7 +389,6 @@ def _follow_blocks(s: State) -> None:
             return
 
 
-@_jit
 def _follow_jump(
     s: State, jump: int, number: int, returns: bool, leaves: bool, targets: Numbers
 ) -> None:
@@ -465,7 +415,6 @@ def _follow_jump(
             targets[position] = _flow_to(s, number, target, jump)
 
 
-@_jit
 def _settle(s: State, leaves: Numbers) -> bool:
     """Pass on what left for code that its owner has not reached: a routine starts there.
 
@@ -474,7 +423,7 @@ def _settle(s: State, leaves: Numbers) -> bool:
     """
     for index in leaves:
         owner = _owner(s, index)
-        windowed = owner >= 0 and _is_prologue(s.words, _wide(s.routine[owner, k.START]))
+        windowed = owner >= 0 and is_prologue(s.words, _wide(s.routine[owner, k.START]))
         _enter_at(s, index, windowed and s.at[k.LEADER, index] != owner + 1)
     waiting = s.counts[k.UNSETTLED]
     for position in range(waiting):
@@ -485,93 +434,7 @@ def _settle(s: State, leaves: Numbers) -> bool:
     return bool(waiting + len(leaves) > 0)
 
 
-@_jit
-def _obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
-    if command == k.BEGIN:
-        _begin(s, words)
-    elif command == k.FOLLOW_BLOCKS:
-        _follow_blocks(s)
-    elif command == k.FOLLOW_JUMP:
-        returns, leaves = (flags & k.JUMP_RETURNS) != 0, (flags & k.JUMP_LEAVES) != 0
-        _follow_jump(s, jump, number, returns, leaves, words)
-    elif command == k.SETTLE and _settle(s, words):
-        return 1
-    return 0
-
-
-if not compiled.is_plain():
-
-    def _array_of(kind: Any, dimensions: int = 1) -> Any:
-        """Make a function: (address, lengths) -> the C array there, to which nobody refers.
-
-        numba's own `carray` counts references, which C functions cannot do.
-        """
-        array = _types.Array(kind, dimensions, "C")
-
-        def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            from numba.np import arrayobj
-
-            untyped: Any = arrayobj
-            made = untyped.make_array(array)(context, builder)
-            size = context.get_abi_sizeof(context.get_data_type(kind))
-            address, *shape = arguments
-            strides = [context.get_constant(_types.intp, size)]
-            for length in reversed(shape[1:]):
-                strides.insert(0, builder.mul(strides[0], length))
-            data = builder.inttoptr(address, made.data.type)
-            untyped.populate_array(
-                made, data, shape, strides, context.get_constant(_types.intp, size), None
-            )
-            return made._getvalue()
-
-        word = _types.int64
-        if dimensions == 1:
-
-            @compiled.intrinsic
-            def one(typing_context: Any, address: Any, length: Any) -> Any:
-                return array(word, word), make
-
-            return one
-
-        @compiled.intrinsic
-        def two(typing_context: Any, address: Any, rows: Any, columns: Any) -> Any:
-            return array(word, word, word), make
-
-        return two
-
-    _bytes, _bools = _array_of(_types.uint8), _array_of(_types.boolean)
-    _uint32s, _int32s, _int64s = map(_array_of, (_types.uint32, _types.int32, _types.int64))
-    _table = _array_of(_types.int32, 2)
-
-    @compiled.c_function(_types.int64(*[_types.int64] * 7), error_model="numpy", _nrt=False)
-    def _obey_at(
-        places: int, command: int, jump: int, number: int, flags: int, words: int, count: int
-    ) -> int:
-        """`_obey`; `places` are address and length of the arrays of a state, one by one."""
-        p = _int64s(places, 2 * k.ARRAYS)
-        n = p[1]
-        s = State(
-            _uint32s(p[0], n),
-            _bytes(p[2], n),
-            _bools(p[4], n),
-            _int32s(p[6], n),
-            _int32s(p[8], n),
-            _table(p[10], k.AT_ROWS, n),
-            _table(p[12], p[13], k.ROUTINE_COLUMNS),
-            _table(p[14], p[15], 2),
-            _table(p[16], p[17], 2),
-            _table(p[18], p[19], 3),
-            _table(p[20], p[21], 2),
-            _table(p[22], p[23], 3),
-            _table(p[24], p[25], 3),
-            _int64s(p[26], k.COUNTS),
-        )
-        return _obey(s, command, jump, number, flags, _int64s(words, count))
-
-
-def obey(
-    s: State, command: int, words: Numbers, *, jump: int = -1, number: int = -1, flags: int = 0
-) -> bool:
+def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
     """Do one step of the exploration.
 
     Parameters
@@ -585,11 +448,16 @@ def obey(
 
     Returns
     -------
-    bool
-        Whether there was anything to settle.
+    int
+        Whether there was anything to settle: 1 or 0.
     """
-    if compiled.is_plain():
-        return bool(_obey(s, command, jump, number, flags, words))
-    places = np.array([(each.ctypes.data, len(each)) for each in s], dtype=np.int64)
-    given = (command, jump, number, flags, words.ctypes.data, len(words))
-    return bool(_obey_at(places.ctypes.data, *given))
+    if command == k.BEGIN:
+        _begin(s, words)
+    elif command == k.FOLLOW_BLOCKS:
+        _follow_blocks(s)
+    elif command == k.FOLLOW_JUMP:
+        returns, leaves = (flags & k.JUMP_RETURNS) != 0, (flags & k.JUMP_LEAVES) != 0
+        _follow_jump(s, jump, number, returns, leaves, words)
+    elif command == k.SETTLE and _settle(s, words):
+        return 1
+    return 0
