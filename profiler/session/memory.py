@@ -133,9 +133,15 @@ def _graphs_of(discoveries: Discoveries) -> str:
 
 
 def _asked(request: RunRequest) -> str:
-    """Return the name of a run: of all that decides it but for what is outside."""
-    guest = replace(request.guest, timeout=None, stdout=1, stderr=2)
-    return f"run-{_digest([guest, request.arguments, request.selection])}"
+    """Return the name of a run: of all that decides it but for what is outside.
+
+    Where the directories are that it sees is outside: what it finds there is in the record.
+    """
+    guest = request.guest
+    writes = guest.writable is not None
+    names = guest.argv0 or request.program, guest.file_name or guest.argv0 or request.program
+    same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
+    return f"run-{_digest([same, writes, names, request.arguments, request.selection])}"
 
 
 def _digest(value: object) -> str:
