@@ -88,10 +88,20 @@ class Hints:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where an indirect jump can go: all of `targets`, or back to the caller."""
+    """Where an indirect jump can go: all of `targets`, or back to the caller.
+
+    Where that is not `proven`, the jump may go elsewhere, too.
+    """
 
     targets: frozenset[int]
     returns: bool = False
+    proven: bool = True
+
+    def grows_into(self, later: Resolution | None) -> bool:
+        """Whether what more code has shown is this, or more of the same."""
+        if later is None or not later.proven or later.returns != self.returns:
+            return False
+        return self.targets <= later.targets
 
 
 class Exploration:
@@ -261,23 +271,24 @@ class Exploration:
             self._analysed[number] = size
             resolutions = resolve(number)
             for jump in sorted(jumps):
-                resolution = None if jump in self.distrusted else resolutions.get(jump)
-                self._jump(jump, number, resolution)
+                self._jump(jump, number, resolutions.get(jump))
             changed = True
             self._note()
         return changed
 
     def _jump(self, jump: int, number: int, resolution: Resolution | None) -> None:
         before = self._resolved.get(jump)
-        if before is not None and before != resolution:
+        if before is not None and not before.grows_into(resolution):
             self.distrusted.add(jump)
             self.state.counts[k.STALE] = 1
             return
         known = self._hints.indirect_targets.get(jump, frozenset())
         flags = 0
-        if resolution is not None and jump not in self.unresolved:
-            self._resolved[jump] = resolution
+        if resolution is not None:
             known |= resolution.targets
+        proven = resolution is not None and resolution.proven and jump not in self.distrusted
+        if resolution is not None and proven and jump not in self.unresolved:
+            self._resolved[jump] = resolution
             flags = k.JUMP_RETURNS | k.JUMP_LEAVES if resolution.returns else 0
         elif jump not in self.unresolved:
             self.unresolved[jump] = number

@@ -45,15 +45,28 @@ class Interpreter:
     escapes
         (frame register, lowest offset whose address the routine takes): slots at or above it
         may be written through pointers. A register that is absent has none.
+    tables
+        Is told where the tables begin that are loaded from.
+    keep_elements
+        Whether a frame slot may hold an element of a table.
     """
 
     def __init__(
-        self, words: Sequence[int], base: int, memory: ReadOnlyMemory, escapes: dict[int, int]
+        self,
+        words: Sequence[int],
+        base: int,
+        memory: ReadOnlyMemory,
+        escapes: dict[int, int],
+        tables: set[int] | None = None,
+        *,
+        keep_elements: bool = False,
     ) -> None:
         self._words = words
         self._base = base
         self._memory = memory
         self._escapes = escapes
+        self._keep_elements = keep_elements
+        self._tables = set() if tables is None else tables
         self._created: set[int] = set()
         self._derived: dict[tuple[str, Affine | Entry, int], int] = {}
         self._roots: dict[int, int] = {}
@@ -221,7 +234,7 @@ class Interpreter:
         limit = mask // unit
         if limit & (limit + 1):
             return None
-        if isinstance(left, Entry):
+        if isinstance(left, Entry) and not left.shift:
             left = self._element(left)
         if not isinstance(left, Affine):
             return Affine(0, self.fresh(state, index, 32, (0, limit)), unit)
@@ -231,14 +244,12 @@ class Interpreter:
             return left
         return Affine(0, self.derived("and", left, mask, (0, limit)), unit)
 
-    def _element(self, entry: Entry) -> Affine | None:
+    def _element(self, entry: Entry) -> Affine:
         """What a table holds, as a number: it may be the index into another table."""
-        if entry.shift:
-            return None
         small = entry.size < 4 and not entry.signed
         bounds = (0, (1 << 8 * entry.size) - 1) if small else UNBOUNDED
-        atom = self.derived("element", entry._replace(addend=0), 0, bounds)
-        return Affine(entry.addend, atom, 1)
+        atom = self.derived("element", entry._replace(addend=0, shift=0), 0, bounds)
+        return Affine(entry.addend, atom, 1 << entry.shift)
 
     def _compare(self, state: SymbolicState, index: int, word: int, op3: int) -> None:
         """Remember `cmp value, constant` and `tst value`."""
@@ -246,8 +257,8 @@ class Interpreter:
         left_register, right = (word >> 14) & 31, self.operand(state, word)
         if op3 == 0x14 and isinstance(right, int):
             left = self.value(state, left_register, index)
-            if isinstance(left, Entry) and right != 0:  # a code address is compared with 0 only
-                left = self._element(left) or left
+            if isinstance(left, Entry) and not left.shift and right != 0:  # as no code address is
+                left = self._element(left)
                 state[left_register] = left
         elif op3 == 0x12 and left_register == 0 and not word & 0x2000:
             left, right = self.value(state, word & 31, index), 0
@@ -273,8 +284,10 @@ class Interpreter:
                 value = signed64(value)
             return value >> count & MASK64
         if count == 0:
+            if isinstance(value, Entry) and op3 == 0x27 and not wide:
+                return _sign_extended(value)
             return value
-        if isinstance(value, Entry):
+        if not isinstance(value, Affine):
             return None
         return self._shift_right(state, value, count, wide, op3 == 0x27)
 
@@ -366,7 +379,10 @@ class Interpreter:
         if isinstance(address, int):
             constant = self._memory.read(address, size, signed)
             return None if constant is None else constant & MASK64
+        if isinstance(address, Entry):
+            address = self._element(address)
         if isinstance(address, Affine) and self._is_table(state, address):
+            self._tables.add(address.base & self._memory.mask)
             return Entry(0, 0, address, size, signed)
         if size < 4 and not signed:
             return Affine(0, self.fresh(state, index, 34, (0, (1 << 8 * size) - 1)), 1)
@@ -414,7 +430,7 @@ class Interpreter:
                 del state[register, near]
         if integer:
             value = self.value(state, rd, index)
-            if not isinstance(value, Entry):
+            if self._keep_elements or not isinstance(value, Entry):
                 state[slot] = (size, value)
 
     def clobber_memory(self, state: SymbolicState) -> None:
@@ -440,6 +456,12 @@ _LOADS = {
     0x00: (4, False), 0x01: (1, False), 0x02: (2, False), 0x03: (4, False),
     0x08: (4, True), 0x09: (1, True), 0x0A: (2, True), 0x0B: (8, False),
 }  # fmt: skip
+
+
+def _sign_extended(entry: Entry) -> Entry:
+    """An element after `sra %rX, 0, %rX`; only one of 32 bits that was read as unsigned changes."""
+    is_plain = entry.size == 4 and entry.addend == entry.shift == 0
+    return entry._replace(signed=True) if is_plain else entry
 
 
 def _is_integer_vis(word: int) -> bool:
