@@ -15,6 +15,7 @@ from click.core import ParameterSource
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.profiles import cache_files
 from profiler.request.request import GuestOptions, RunRequest
 from simulator.errors import UsageError
 
@@ -85,7 +86,7 @@ _RUN = [
     click.option(
         "--no-cache",
         is_flag=True,
-        envvar="SIMPROF_NO_CACHE",
+        envvar=cache_files.VARIABLE,
         help="Use nothing that earlier runs have shown of the program, and keep nothing.",
     ),
 ]
@@ -204,6 +205,7 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     kernel_cache.ensure()
     with progress_bar(wanted(progress, request.guest.stdout)) as callback:
         yield replace(request, progress=callback)
+    kernel_cache.keep()
 
 
 def write_json(text: Callable[[], str], file: Path | None) -> None:

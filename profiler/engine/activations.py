@@ -132,6 +132,11 @@ class Activations:
         self.on_end: Callable[[EarlyEnd], None] | None = None
         self.on_end_at: Callable[[int, EarlyEnd], None] | None = None
 
+    def retire(self) -> None:
+        """Let go of the automaton and of native code, when the run is over."""
+        del self._cross, self._reached, self._on_missing
+        self.on_end = None
+
     # Reading frames
 
     @property
@@ -155,7 +160,7 @@ class Activations:
         return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._stack_mask
 
     def _stack_pointer(self) -> int:
-        return kernels.stack_pointer(self._memory.address) & self._stack_mask
+        return kernels.read_stack_pointer(self._memory.address) & self._stack_mask
 
     def _waiting_block(self, frame: int) -> int:
         """Block in which the caller of the activation at `frame` waits, or did when it ended."""
@@ -219,7 +224,7 @@ class Activations:
         frame = self.current
         returned = self._return_address(frame) == address and self._returns(address, frame)
         if returned:
-            pointer = kernels.stack_pointer(self._memory.address)
+            pointer = kernels.read_stack_pointer(self._memory.address)
             self._memory.state.frames[frame + kernels.FRAME_STACK] = pointer
         return returned
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,6 +42,7 @@ from profiler.engine.walk import (
     WalkContext,
     Walker,
 )
+from profiler.engine.window_moves import WindowMoves
 from simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
@@ -93,7 +94,8 @@ class Automaton:
         self._lowering = lowering
         self._states = States(Walker(index), self.memory)
         self._transitions: list[Transition] = []
-        self._known_operations: dict[tuple[Step, ...], int] = {(): 0}
+        self._known_operations: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
+        self._window_moves = WindowMoves(index.recovered.code)
         self._landings: dict[int, Land] = {}
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._arrival: Callable[[int], None] | None = None
@@ -110,9 +112,10 @@ class Automaton:
             self._note_missing,
         )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback = callback_type(self._guarded)
-        callback = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.clock[kernels.SLOW_CALLBACK] = callback or 0
+        self._callback: Any = callback_type(self._guarded)
+        # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
+        address = ctypes.c_void_p.from_buffer(self._callback).value
+        self.clock[kernels.SLOW_CALLBACK] = address or 0
 
     @property
     def counts(self) -> RunCounts:
@@ -123,6 +126,18 @@ class Automaton:
     def clock(self) -> Array:
         """The words shared with the machine and its traps."""
         return self.memory.clock
+
+    def retire(self) -> None:
+        """Let go of what only a run needs, when it is over; `counts` and `lost` remain.
+
+        The callback and the activations refer back to the automaton: it would otherwise stay in
+        memory, with all that it knows, until Python looks for such cycles.
+        """
+        self.clock[kernels.SLOW_CALLBACK] = 0
+        self._callback = None
+        self._activations.retire()
+        self._natives = self._arrival = None
+        self._on_missing = _ignore
 
     # Transitions
 
@@ -140,7 +155,9 @@ class Automaton:
         self, source: int, target: int, inside: Sequence[Step], boundary: Sequence[Step], key: int
     ) -> None:
         """Add a transition and take it."""
-        operation = self._operation((*inside, *boundary))
+        block = self._states[target]
+        move = self._window_moves.ahead(block.address, block.end)
+        operation = self._operation((*inside, *boundary), move)
         place = self.memory.insert(source, (key, 1, target, operation))
         self._transitions.append(Transition(source, target, tuple(boundary), place, key))
         self.clock[kernels.STATE] = target
@@ -150,17 +167,17 @@ class Automaton:
         if operation:
             self._settle(self.memory.execute(operation, address), address)
 
-    def _operation(self, steps: tuple[Step, ...]) -> int:
+    def _operation(self, steps: tuple[Step, ...], then: tuple[Operation, ...] = ()) -> int:
         """Return the number of the first operation that the kernel executes for `steps`.
 
-        0 where there is nothing to do.
+        After them it executes `then`. 0 where there is nothing to do.
         """
-        known = self._known_operations.get(steps)
+        known = self._known_operations.get((steps, then))
         if known is not None:
             return known
-        operations = fuse(self._lower(steps))
+        operations = fuse((*self._lower(steps), *then))
         first = self.memory.add_operations(operations) if operations else 0
-        self._known_operations[steps] = first
+        self._known_operations[steps, then] = first
         for number, (code, place, _) in enumerate(operations, first):
             if code == kernels.SLOW:
                 landing = steps[place]
@@ -537,3 +554,7 @@ class Automaton:
 def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
     place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
     return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))
+
+
+def _ignore(step: Missing) -> None:
+    """Tell nobody."""

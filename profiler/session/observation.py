@@ -110,15 +110,21 @@ class Observation:
         """The names of all routines."""
         return RoutineNames(self.program)
 
+    def forget(self, routine: int) -> None:
+        """Let go of what measuring a routine took: its plans, and what is known of its code."""
+        for scheme in (*self.schemes, *self.judges.values()):
+            scheme.forget(routine)
+        self.contexts.forget(routine)
+
     @property
     def edge_counts(self) -> EdgeCounts:
         """Graph -> the counts of its edges in this run.
 
         None for a graph whose routine was not entered, or is not among those of the run.
         """
-        numbers = {
-            (cfg.address, cfg.name): number for number, cfg in enumerate(self.recovered.routines)
-        }
+        graphs = self.recovered.arrays
+        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
+        numbers = {name: number for number, name in enumerate(names)}
 
         def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
             events = self.events.get(numbers.get((cfg.address, cfg.name), -1))

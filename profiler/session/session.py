@@ -47,7 +47,6 @@ from profiler.session.scheme_runs import (
     SchemeRun,
     needs_first_run,
 )
-from profiler.session.self_check import check_trace
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World, open_world
 from profiler.trace.recording_format import Recording
@@ -65,15 +64,23 @@ def run_program(request: RunRequest) -> Measurement:
     return compare_program(request, (request.setting,)).measurements[0]
 
 
-def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Comparison:
+def compare_program(
+    request: RunRequest, settings: Sequence[Setting], *, brief: bool = False
+) -> Comparison:
     """Measure several schemes, all in one emulation, or two (see `Comparison`).
 
-    `request.mode` and `request.scheme` are not read. Raises what `run_program` does.
+    `request.mode` and `request.scheme` are not read; `brief`: see `measure_all`. Raises what
+    `run_program` does.
     """
     observation = observe(request, settings)
     limit = request.guest.max_instructions
     tell(request.progress, Phase.EXPANDING, limit, observation.result.instructions)
-    measurements = measure_all(observation, self_check=request.self_check)
+    measurements = measure_all(
+        observation,
+        self_check=request.self_check,
+        brief=brief and not request.self_check,
+        keep_plans=False,
+    )
     return Comparison(measurements, observation.runs, observation.whole_runs)
 
 
@@ -196,6 +203,8 @@ def _check_traces(
     That is the trace which the user wanted, where it is in a file. Otherwise the program runs
     once more, the same way, and the trace goes to a temporary file.
     """
+    from profiler.session.self_check import check_trace  # which reads traces: numba
+
     for position, setting in enumerate(settings):
         if not definition(setting.mode).writes_trace:
             continue
@@ -225,7 +234,7 @@ def _replayed(
         scheme = known.get(setting)
         if scheme is None:
             slot = first + len(schemes)
-            scheme = SchemeRun(setting, graphs, planner.make, slot)
+            scheme = SchemeRun(setting, graphs, planner.make, slot, planner.forget)
             if not guide.counters.replay(scheme, slot):
                 return None
         schemes.append(scheme)
