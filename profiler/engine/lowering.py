@@ -120,6 +120,7 @@ class Lowering:
         self._lowered: set[int] = set()
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
         self._tables: dict[tuple[int, int], int] = {}
+        self._hashing: set[int] = set()
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
@@ -135,6 +136,10 @@ class Lowering:
         """Return what the hashing routine did for a routine's table of a scheme."""
         table = self._tables.get((routine, slot), -1)
         return HashWork(0, 0) if table < 0 else self.memory.hash_work(table)
+
+    def hashes_paths(self, routine: int) -> bool:
+        """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
+        return routine in self._hashing
 
     def hashed_counts(self, routine: int, slot: int) -> dict[int, int] | None:
         """Return path number -> count in a routine's hash table; None if the scheme has none."""
@@ -172,6 +177,8 @@ class Lowering:
     def _player(self, routine: int, slot: int, plan: InstrumentationPlan) -> Player:
         table = self.memory.add_table(plan.key_words) if plan.table is Table.HASH else -1
         self._tables[routine, slot] = table
+        if table >= 0:
+            self._hashing.add(routine)
         return Player(self._graphs[routine], plan, table)
 
 
