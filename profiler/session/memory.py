@@ -75,13 +75,14 @@ class BinaryMemory:
         if not isinstance(recovered, RecoveredProgram):
             return None
         code = build_code_image(self._program, discoveries.late_words)
-        recovered.block_at.flags.writeable = False
-        return replace(recovered, program=self._program, code=code)
+        block_at = recovered.arrays.block_index(code.base, len(code.words))
+        return replace(recovered, program=self._program, code=code, block_at=block_at)
 
     def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
         if self._files is not None:
-            self._keep(_graphs_of(discoveries), replace(recovered, program=None, code=None))  # type: ignore[arg-type]
+            graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
+            self._keep(_graphs_of(discoveries), graphs)
 
     def run(self, request: RunRequest) -> PastRun | None:
         """Return the last run that was asked for in the same way."""
