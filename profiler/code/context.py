@@ -274,6 +274,10 @@ class ProgramContexts:
             self._known[routine] = context_of(cfg, self.facts, program.machine, has_caller=called)
         return self._known[routine]
 
+    def forget(self, routine: int) -> None:
+        """Let go of the context of routine number `routine`, which is large."""
+        self._known.pop(routine, None)
+
 
 def context_of(
     cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind, *, has_caller: bool = True

@@ -83,7 +83,7 @@ def compare_command(
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import compare_program
 
-        comparison = compare_program(watched, wanted)
+        comparison = compare_program(watched, wanted, brief=True)
     from profiler.reports import compare_json, compare_text
 
     names = tuple(setting.name for setting in wanted)

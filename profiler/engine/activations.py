@@ -129,6 +129,11 @@ class Activations:
         self._signals: list[SignalRecord] = []
         self.on_end: Callable[[EarlyEnd], None] | None = None
 
+    def retire(self) -> None:
+        """Let go of the automaton and of native code, when the run is over."""
+        del self._cross, self._reached, self._on_missing
+        self.on_end = None
+
     # Reading frames
 
     @property

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,9 +110,10 @@ class Automaton:
             self._note_missing,
         )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback = callback_type(self._guarded)
-        callback = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.clock[kernels.SLOW_CALLBACK] = callback or 0
+        self._callback: Any = callback_type(self._guarded)
+        # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
+        address = ctypes.c_void_p.from_buffer(self._callback).value
+        self.clock[kernels.SLOW_CALLBACK] = address or 0
 
     @property
     def counts(self) -> RunCounts:
@@ -123,6 +124,18 @@ class Automaton:
     def clock(self) -> Array:
         """The words shared with the machine and its traps."""
         return self.memory.clock
+
+    def retire(self) -> None:
+        """Let go of what only a run needs, when it is over; `counts` and `lost` remain.
+
+        The callback and the activations refer back to the automaton: it would otherwise stay in
+        memory, with all that it knows, until Python looks for such cycles.
+        """
+        self.clock[kernels.SLOW_CALLBACK] = 0
+        self._callback = None
+        self._activations.retire()
+        self._natives = self._arrival = None
+        self._on_missing = _ignore
 
     # Transitions
 
@@ -525,3 +538,7 @@ class Automaton:
 def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
     place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
     return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))
+
+
+def _ignore(step: Missing) -> None:
+    """Tell nobody."""

@@ -52,7 +52,7 @@ class Block(NamedTuple):
         return self.start + 4 * self.instructions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VertexName:
     """The name of a vertex.
 

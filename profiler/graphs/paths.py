@@ -19,6 +19,7 @@ from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.flow import solve_tree
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import find_cut_edges
+from profiler.graphs.recent import remembers_recent
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 
@@ -84,6 +85,7 @@ def truncated_dag(
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
+@remembers_recent
 def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
     """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
 

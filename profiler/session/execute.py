@@ -122,6 +122,8 @@ def execute(
     result = machine.run()
     _finish(automaton, result)
     discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
+    automaton.retire()
+    machine.close()
     return ProgramExecution(
         recovered, schemes, index, lowering, automaton, result, giving_up.given_up, discoveries
     )

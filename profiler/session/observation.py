@@ -110,6 +110,12 @@ class Observation:
         """The names of all routines."""
         return RoutineNames(self.program)
 
+    def forget(self, routine: int) -> None:
+        """Let go of what measuring a routine took: its plans, and what is known of its code."""
+        for scheme in (*self.schemes, *self.judges.values()):
+            scheme.forget(routine)
+        self.contexts.forget(routine)
+
     @property
     def edge_counts(self) -> EdgeCounts:
         """Graph -> the counts of its edges in this run.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
-from profiler.schemes.registry import judges
+from profiler.schemes.registry import judges, needs_edge_profile
 from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.memory import BinaryMemory
@@ -62,6 +62,7 @@ class Study:
     progress: ProgressCallback | None
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
+    _planners: dict[Setting, Planner] = field(default_factory=dict)
 
     def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
         """Return the program's graphs, which may be known already."""
@@ -74,9 +75,22 @@ class Study:
     def planners(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
     ) -> list[Planner]:
-        """Return a planner for each of `settings`, and for those that judge them (TPP 5)."""
-        wanted = [*settings, *judges(settings)]
-        return [Planner(setting, self.profiles, edge_counts) for setting in wanted]
+        """Return a planner for each of `settings`, and for those that judge them (TPP 5).
+
+        Those that `edge_counts` do not guide keep their plans for later rounds: most graphs are
+        the same then.
+        """
+        return [
+            Planner(setting, self.profiles, edge_counts)
+            if needs_edge_profile(setting.mode)
+            else self._planner(setting)
+            for setting in (*settings, *judges(settings))
+        ]
+
+    def _planner(self, setting: Setting) -> Planner:
+        if setting not in self._planners:
+            self._planners[setting] = Planner(setting, self.profiles)
+        return self._planners[setting]
 
 
 @dataclass(frozen=True)

@@ -60,15 +60,23 @@ def run_program(request: RunRequest) -> Measurement:
     return compare_program(request, (request.setting,)).measurements[0]
 
 
-def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Comparison:
+def compare_program(
+    request: RunRequest, settings: Sequence[Setting], *, brief: bool = False
+) -> Comparison:
     """Measure several schemes, all in one emulation, or two (see `Comparison`).
 
-    `request.mode` and `request.scheme` are not read. Raises what `run_program` does.
+    `request.mode` and `request.scheme` are not read; `brief`: see `measure_all`. Raises what
+    `run_program` does.
     """
     observation = observe(request, settings)
     limit = request.guest.max_instructions
     tell(request.progress, Phase.EXPANDING, limit, observation.result.instructions)
-    measurements = measure_all(observation, self_check=request.self_check)
+    measurements = measure_all(
+        observation,
+        self_check=request.self_check,
+        brief=brief and not request.self_check,
+        keep_plans=False,
+    )
     return Comparison(measurements, observation.runs, observation.whole_runs)
 
 
@@ -203,7 +211,7 @@ def _replayed(
         scheme = known.get(setting)
         if scheme is None:
             slot = first + len(schemes)
-            scheme = SchemeRun(setting, graphs, planner.make, slot)
+            scheme = SchemeRun(setting, graphs, planner.make, slot, planner.forget)
             if not guide.counters.replay(scheme, slot):
                 return None
         schemes.append(scheme)
