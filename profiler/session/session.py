@@ -115,7 +115,7 @@ def observe(
             observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
         if request.self_check:
             _check_traces(study, after, settings, observation)
-    return observation
+    return replace(observation, memory=memory)
 
 
 def _remembered(

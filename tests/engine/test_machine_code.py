@@ -27,17 +27,17 @@ if sys.argv[2] == "numba":
     compiled.compile_here()
 from profiler.cli import run
 status = run(sys.argv[3:])
-print(json.dumps({"status": status, "numba": "numba" in sys.modules}), file=sys.stderr)
+print(json.dumps({"status": status, "compiled": not compiled.is_loaded()}), file=sys.stderr)
 """
 
 
 def run(directory: Path, how: str, *words: str, status: int = 0) -> tuple[Any, bool]:
-    """Run simprof with machine code in a directory; return its JSON, and if it loaded numba."""
+    """Run simprof with machine code in a directory; return its JSON, and if it had to compile."""
     command = [sys.executable, "-c", PROGRAM, str(directory), how, *words]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     told = json.loads(done.stderr.splitlines()[-1])
     assert told["status"] == status, done.stderr
-    return json.loads(done.stdout), told["numba"]
+    return json.loads(done.stdout), told["compiled"]
 
 
 PROGRAMS = ["v9/calls.elf", "v8plus/calls.elf", "v9/nonlocal.elf", "v8plus/nonlocal.elf"]
