@@ -974,7 +974,7 @@ if not PLAIN:
         return spilled(k, state, key)
 
     @c_function(_types.int64, result=_types.int64)
-    def find_stack_pointer(k: int) -> int:
+    def read_stack_pointer(k: int) -> int:
         """`stack_pointer`, for Python."""
         return stack_pointer(k)
 
@@ -994,4 +994,4 @@ if not PLAIN:
         BUDGET_PART: budget_hook.address,
     }
 else:
-    call_execute, find_spilled, find_stack_pointer = execute, spilled, stack_pointer
+    call_execute, find_spilled, read_stack_pointer = execute, spilled, stack_pointer

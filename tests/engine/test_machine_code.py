@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -109,35 +108,6 @@ def test_all_modules_with_c_functions_are_kept() -> None:
             if any("c_function" in ast.unparse(each) for each in decorators):
                 found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
     assert found == set(kernel_cache.MODULES)
-
-
-def test_python_calls_c_functions_only() -> None:
-    """Whatever else native code has cannot be called where machine code is loaded."""
-    parts: dict[str, set[str]] = {}
-    for module in (*kernel_cache.MODULES, "simulator.cpu.windows", "simulator.cpu.native"):
-        path = ROOT / (module.replace(".", "/") + ".py")
-        parts[module.rpartition(".")[2]] = {
-            node.name
-            for node in ast.walk(ast.parse(path.read_text()))
-            if isinstance(node, ast.FunctionDef)
-            and any(
-                re.search(r"\b(jit|inline|native|_?intrinsic)\b", ast.unparse(each))
-                for each in node.decorator_list
-            )
-        }
-    assert "stack_pointer" in parts["kernels"]
-    native = {*kernel_cache.MODULES, "simulator.cpu.windows", "simulator.cpu.native"}
-    for package in ("profiler", "simulator"):
-        for path in ROOT.glob(f"{package}/**/*.py"):
-            if ".".join(path.relative_to(ROOT).with_suffix("").parts) in native:
-                continue
-            for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                    assert node.attr not in parts.get(node.value.id, ()), (path, node.lineno)
-                if isinstance(node, ast.ImportFrom):
-                    names = {alias.name for alias in node.names}
-                    own = parts.get((node.module or "").rpartition(".")[2], set())
-                    assert not names & own, (path, node.lineno)
 
 
 def test_parts_of_machine_code_cannot_be_called(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ import pytest
 from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.pricing import KnownCosts, Pricer, RoutineCost
 from profiler.profiles.cache_files import CacheFiles
-from profiler.profiles.profile import Measurement
 from profiler.recovery.recovery import Discoveries, recover
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes import registry
@@ -171,38 +170,28 @@ def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
         assert known.has_grown is (numbers != everything)
 
 
-def test_what_a_name_decides_is_not_guessed(
-    compile_c: Compile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two names of one program go different ways without asking anything else of the outside."""
-    source = """
-    int main(int argc, char **argv)
-    {
-        static const void *const ways[] = {&&one, &&two};
-        volatile int which = argv[0][__builtin_strlen(argv[0]) - 1] == 'b';
-        if (which)
-            return 0;
-        goto *ways[which + argc - 1];
-    one:
-        return which;
-    two:
-        return !which;
-    }
-    """
-    made = compile_c(source).read_bytes()
-    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-
-    def measured(name: str, remember: bool) -> Measurement:
-        program = tmp_path / name
-        program.write_bytes(made)
-        guest = GuestOptions(root=tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
-        return run_program(RunRequest(program, guest, remember=remember))
-
-    first = measured("a", remember=True)
-    assert first.routines == measured("a", remember=True).routines
-    assert measured("b", remember=True).routines == measured("b", remember=False).routines
-    os.close(nowhere)
+def test_a_run_is_known_by_what_the_program_sees(fixture_elf: Find, tmp_path: Path) -> None:
+    """Its name for itself is part of that; where the directories are that it sees is not."""
+    program = elf.load(fixture_elf("switches", "v9"))
+    memory = BinaryMemory(program, CacheFiles(tmp_path))
+    guest = GuestOptions(root=tmp_path)
+    request, past = RunRequest(Path("a"), guest), PastRun(Discoveries(), b"record")
+    memory.keep_run(request, past)
+    for same in (
+        replace(guest, root=Path("elsewhere")),
+        replace(guest, timeout=5.0),
+        replace(guest, stdout=7, stderr=8),
+    ):
+        assert memory.run(replace(request, guest=same)) == past
+    for other in (
+        replace(guest, argv0=b"b"),
+        replace(guest, writable=tmp_path),
+        replace(guest, stdin=Path("b")),
+        replace(guest, heap_start=1 << 20),
+    ):
+        assert memory.run(replace(request, guest=other)) is None
+    assert memory.run(replace(request, program=Path("b"))) is None
+    assert memory.run(replace(request, arguments=(b"b",))) is None
 
 
 def test_a_record_is_another_if_anything_differs() -> None:
