@@ -125,7 +125,7 @@ def observe(
             _check_traces(study, after, settings, observation)
     if recording is not None:
         recording.finish(observation)
-    return observation
+    return replace(observation, memory=memory)
 
 
 def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Observation:
@@ -138,7 +138,8 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
     memory = BinaryMemory(program, binaries() if request.remember else None)
     profiles = SavedProfiles(program.sha256)
     study = Study(invocation, profiles, None, None, request.progress, memory)
-    return observe_recorded(study, program, recording, path, settings)
+    observation = observe_recorded(study, program, recording, path, settings)
+    return replace(observation, memory=memory)
 
 
 def _remembered(
