@@ -28,6 +28,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
+from simulator.cpu import compiled
+
 ROOT = Path(__file__).resolve().parent.parent
 FIXTURES = ROOT / "fixtures"
 COMPILERS = {
@@ -45,6 +47,7 @@ WIDTH_FLAGS = {
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus", "v8": "qemu-sparc"}
 INSTALL = "run `tools/install_toolchain.sh`"
 os.environ["SIMPROF_NO_CACHE"] = "1"  # no test depends on what earlier ones have kept
+compiled.compile_here()  # tests call kernels that are parts of C functions
 
 pytest_plugins = ["tests.support.seeds", "tests.support.skips"]
 

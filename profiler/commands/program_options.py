@@ -134,6 +134,7 @@ def watched(request: RunRequest, progress: bool | None) -> Iterator[RunRequest]:
     kernel_cache.ensure()
     with progress_bar(wanted(progress, request.guest.stdout)) as callback:
         yield replace(request, progress=callback)
+    kernel_cache.keep()
 
 
 def write_json(text: Callable[[], str], file: Path | None) -> None:

@@ -39,41 +39,37 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-import numba
-import numba.extending
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
+
+from simulator.cpu import compiled
 
 Array = npt.NDArray[np.int64]
 P = ParamSpec("P")
 T = TypeVar("T")
-_numba: Any = numba  # its own annotations cover a part only
-_types: Any = numba.types
-PLAIN = bool(_numba.config.DISABLE_JIT)
+_types, ir = compiled.types, compiled.ir
+PLAIN = compiled.is_plain()
 _WORD = ir.IntType(64)
 
 
 def jit(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` on first use, cached on disk."""
-    return cast(Callable[P, T], _numba.njit(cache=True, error_model="numpy")(function))
+    return compiled.jit()(function)
 
 
 def inline(function: Callable[P, T]) -> Callable[P, T]:
     """Compile `function` into each of its callers."""
-    compiled = _numba.njit(cache=True, error_model="numpy", inline="always")(function)
-    return cast(Callable[P, T], compiled)
+    return compiled.inline(function)
 
 
 def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], Any]:
     """Compile a C function."""
-    decorate = _numba.cfunc(result(*arguments), cache=True, error_model="numpy")
-    return cast(Callable[[Any], Any], decorate)
+    return compiled.c_function(result(*arguments), error_model="numpy")
 
 
-_intrinsic: Callable[[Any], Any] = _numba.extending.intrinsic
+_intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
 
 # Clock words; 0..13 and 16 are shared with simulator.cpu.traps.ClockWord (a test compares them).
@@ -135,7 +131,7 @@ NOTHING = 0
 BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
 SEGMENT = 3  # segment r + a ends; r = b
-HASH = 4  # hashed count of a; the first of a segment's list has the list's length in b
+HASH = 4  # hashed count of a; b: length of its list (of the first), its node << NODE_SHIFT
 CALL = 8  # push a frame: return address a
 RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp
 SLOW = 10  # Python decides; b of either: number of the landing, 0 where there was none
@@ -158,15 +154,15 @@ SIGNAL_BIT = 2  # the frame is a signal handler's; the rest is the number of a s
 
 # Hash table header words (one row of `tables` a table).
 TABLE_HEADS = 0  # offset of its bucket heads in `heads`
-TABLE_REMEMBERED_KEY = 1
-TABLE_REMEMBERED_NODE = 2  # node + 1, 0 if none
-TABLE_CALLS = 3  # calls that searched
-TABLE_INSTRUCTIONS = 4  # executed by the run-time routine in these
-TABLE_REMEMBERED = 5  # calls that found their path remembered
-TABLE_COSTS = 6  # offset of its cost words in `costs`
+TABLE_REMEMBERED_NODE = 1  # node + 1, 0 if none
+TABLE_CALLS = 2  # calls that searched
+TABLE_INSTRUCTIONS = 3  # executed by the run-time routine in these
+TABLE_REMEMBERED = 4  # calls that found their path remembered
+TABLE_COSTS = 5  # offset of its cost words in `costs`
 TABLE_WORDS = 8
-# Node words: key, count, next node + 1.
-NODE = 3
+# Node words: key, count, next node + 1, nodes before it in its bucket.
+NODE = 4
+NODE_SHIFT = 32  # in b of a HASH operation: node + 1 of its key, 0 before it was counted first
 # Cost words of the hashing routine (see `hash_routine`), instructions a call.
 COST_REMEMBERED = 0
 COST_HIT = 1
@@ -315,46 +311,102 @@ def spilled(k: int, state: int, key: int) -> int:
         slot = (slot + 1) & mask
 
 
+@inline
+def count_known(k: int, at: int) -> bool:
+    """Count for the HASH operation at address `at`; False, nothing done, if its node is unknown.
+
+    What the routine executes follows from the node, without a search.
+    """
+    known = get(at, 2) >> NODE_SHIFT
+    if known == 0:
+        return False
+    word = get(at, 0)
+    node = get(k, NODES_POINTER) + 8 * NODE * (known - 1)
+    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (word >> TABLE_SHIFT)
+    put(node, 1, get(node, 1) + 1)
+    cost = COST_HIT
+    if word & HASH_BACK_EDGE != 0:
+        if get(header, TABLE_REMEMBERED_NODE) == known:
+            put(header, TABLE_REMEMBERED, get(header, TABLE_REMEMBERED) + 1)
+            return True
+        put(header, TABLE_REMEMBERED_NODE, known)
+        cost = COST_BACK_HIT
+    costs = get(k, COSTS_POINTER) + 8 * get(header, TABLE_COSTS)
+    spent = get(costs, cost) + get(node, 3) * get(costs, COST_STEP)
+    put(header, TABLE_CALLS, get(header, TABLE_CALLS) + 1)
+    put(header, TABLE_INSTRUCTIONS, get(header, TABLE_INSTRUCTIONS) + spent)
+    return True
+
+
 @jit
-def hashed_count(k: int, key: int, at: int) -> None:
-    """Do what the hashing run-time routine does, for the operation at address `at`.
+def find_node(k: int, at: int) -> int:
+    """Return the node of the HASH operation at address `at`, from 1 on; 0 if there is none."""
+    key = get(at, 1)
+    nodes = get(k, NODES_POINTER)
+    node = get(bucket_of(k, at), 0)
+    while node != 0 and get(nodes, (node - 1) * NODE) != key:
+        node = get(nodes, (node - 1) * NODE + 2)
+    return node
+
+
+@jit
+def bucket_of(k: int, at: int) -> int:
+    """Address of the head of the bucket of the HASH operation at address `at`."""
+    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (get(at, 0) >> TABLE_SHIFT)
+    costs = get(k, COSTS_POINTER) + 8 * get(header, TABLE_COSTS)
+    product = get(at, 1) * get(costs, HASH_MULTIPLIER)
+    bucket = (product >> get(costs, HASH_SHIFT)) & get(costs, BUCKET_MASK)
+    return get(k, HEADS_POINTER) + 8 * (get(header, TABLE_HEADS) + bucket)
+
+
+@jit
+def add_node(k: int, at: int) -> int:
+    """Insert a node for the HASH operation at address `at`, in front of its bucket; return it.
+
+    Add what inserting costs.
+    """
+    head = bucket_of(k, at)
+    nodes = get(k, NODES_POINTER)
+    following = get(head, 0)
+    node = get(k, NODES) + 1
+    put(k, NODES, node)
+    put(nodes, (node - 1) * NODE, get(at, 1))
+    put(nodes, (node - 1) * NODE + 1, 0)
+    put(nodes, (node - 1) * NODE + 2, following)
+    put(nodes, (node - 1) * NODE + 3, 0)
+    put(head, 0, node)
+    steps = 0
+    while following != 0:
+        bump(nodes, (following - 1) * NODE + 3, 1)
+        following = get(nodes, (following - 1) * NODE + 2)
+        steps += 1
+    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (get(at, 0) >> TABLE_SHIFT)
+    costs = get(k, COSTS_POINTER) + 8 * get(header, TABLE_COSTS)
+    cost = COST_INSERT
+    if get(at, 0) & HASH_BACK_EDGE != 0:
+        cost = COST_BACK_INSERT
+        put(header, TABLE_REMEMBERED_NODE, node)
+    bump(nodes, (node - 1) * NODE + 1, 1)
+    bump(header, TABLE_CALLS, 1)
+    bump(header, TABLE_INSTRUCTIONS, get(costs, cost) + steps * get(costs, COST_STEP))
+    return node
+
+
+@jit
+def hashed_count(k: int, at: int) -> None:
+    """Do what the hashing run-time routine does, for the HASH operation at address `at`.
 
     There must be room for a node.
     """
-    on_back_edge = get(at, 0) & HASH_BACK_EDGE != 0
-    nodes = get(k, NODES_POINTER)
-    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (get(at, 0) >> TABLE_SHIFT)
-    if on_back_edge:
-        remembered = get(header, TABLE_REMEMBERED_NODE)
-        if remembered != 0 and get(header, TABLE_REMEMBERED_KEY) == key:
-            bump(nodes, (remembered - 1) * NODE + 1, 1)
-            bump(header, TABLE_REMEMBERED, 1)
-            return
-    bump(header, TABLE_CALLS, 1)
-    costs = get(k, COSTS_POINTER) + 8 * get(header, TABLE_COSTS)
-    product = key * get(costs, HASH_MULTIPLIER)
-    bucket = (product >> get(costs, HASH_SHIFT)) & get(costs, BUCKET_MASK)
-    heads = get(k, HEADS_POINTER)
-    at = get(header, TABLE_HEADS) + bucket
-    node = get(heads, at)
-    steps = 0
-    while node != 0 and get(nodes, (node - 1) * NODE) != key:
-        node = get(nodes, (node - 1) * NODE + 2)
-        steps += 1
-    cost = COST_BACK_HIT if on_back_edge else COST_HIT
+    if count_known(k, at):
+        return
+    node = find_node(k, at)
     if node == 0:
-        cost = COST_BACK_INSERT if on_back_edge else COST_INSERT
-        node = get(k, NODES) + 1
-        put(k, NODES, node)
-        put(nodes, (node - 1) * NODE, key)
-        put(nodes, (node - 1) * NODE + 1, 0)
-        put(nodes, (node - 1) * NODE + 2, get(heads, at))
-        put(heads, at, node)
-    bump(nodes, (node - 1) * NODE + 1, 1)
-    bump(header, TABLE_INSTRUCTIONS, get(costs, cost) + steps * get(costs, COST_STEP))
-    if on_back_edge:
-        put(header, TABLE_REMEMBERED_KEY, key)
-        put(header, TABLE_REMEMBERED_NODE, node)
+        node = add_node(k, at)
+        put(at, 2, get(at, 2) | node << NODE_SHIFT)
+        return
+    put(at, 2, get(at, 2) | node << NODE_SHIFT)
+    count_known(k, at)
 
 
 PLAIN_PARTS: dict[int, Callable[[int, int, int], int]] = {}
@@ -401,14 +453,14 @@ else:
         return -1 if part == 0 else _call_land(part, k, operation, address)
 
     @c_function(*_PART)
-    def hash_hook(k: int, key: int, at: int) -> None:
+    def hash_hook(k: int, at: int, unused: int) -> None:
         """`hashed_count` out of line."""
-        hashed_count(k, key, at)
+        hashed_count(k, at)
 
     @inline
-    def count_in_table(k: int, key: int, at: int) -> None:
+    def count_in_table(k: int, at: int) -> None:
         """`hashed_count` through a pointer, so that `execute` need not make room for it."""
-        call_part(get(k, HASH_PART), k, key, at)
+        call_part(get(k, HASH_PART), k, at, 0)
 
 
 @inline
@@ -448,10 +500,10 @@ def returns(k: int, frame: int, address: int) -> bool:
 def count_hashed(k: int, operation: int) -> bool:
     """Execute a list of hashed counts; False, with nothing done, where room for nodes lacks."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
-    if get(k, NODES) + get(at, 2) > get(k, NODE_LIMIT):
+    if get(k, NODES) + (get(at, 2) & 0xFFFFFFFF) > get(k, NODE_LIMIT):
         return False
     while True:
-        count_in_table(k, get(at, 1), at)
+        count_in_table(k, at)
         if get(at, 0) & LAST:
             return True
         at += 8 * OPERATION
@@ -552,7 +604,7 @@ def execute(k: int, operation: int, address: int) -> int:
         elif code >= CROSS:
             status = write_trace(k, at)
         elif get(k, NODES) < get(k, NODE_LIMIT):
-            count_in_table(k, get(at, 1), at)
+            count_in_table(k, at)
         else:
             status = NO_NODES
         if MISMATCH <= status <= DECIDE:
@@ -626,19 +678,17 @@ def single(k: int, operation: int) -> bool:
 
 
 @inline
-def remembered(k: int, action: int) -> bool:
-    """Execute a segment's list of hashed counts if it is one that finds its path remembered."""
+def counted_known(k: int, action: int) -> bool:
+    """Execute a segment's list of hashed counts if their nodes are known, else nothing.
+
+    Those of a list become known together.
+    """
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * action
-    word = get(at, 0)
-    if word & (0xFF | LAST | HASH_BACK_EDGE) != HASH | LAST | HASH_BACK_EDGE:
+    if not count_known(k, at):
         return False
-    header = get(k, TABLES_POINTER) + 8 * TABLE_WORDS * (word >> TABLE_SHIFT)
-    node = get(header, TABLE_REMEMBERED_NODE)
-    if node == 0 or get(header, TABLE_REMEMBERED_KEY) != get(at, 1):
-        return False
-    count_at = get(k, NODES_POINTER) + 8 * ((node - 1) * NODE + 1)
-    put(count_at, 0, get(count_at, 0) + 1)
-    put(header, TABLE_REMEMBERED, get(header, TABLE_REMEMBERED) + 1)
+    while get(at, 0) & LAST == 0:
+        at += 8 * OPERATION
+        count_known(k, at)
     return True
 
 
@@ -659,7 +709,7 @@ def quick(k: int, operation: int, address: int) -> int:
             if get(successor, KEY) != key:
                 return operation
             action = get(successor, ACTION)
-            if action != 0 and not remembered(k, action):
+            if action != 0 and not counted_known(k, action):
                 return operation
             put(successor, COUNT_OF, get(successor, COUNT_OF) + 1)
             put(frame, FRAME_SEGMENTS, get(successor, NEXT))
@@ -678,7 +728,7 @@ def quick(k: int, operation: int, address: int) -> int:
             put(frame, FRAME_SEGMENTS, get(at, 2))
         elif code == ADD:
             put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
-        else:
+        elif code != HASH or not count_known(k, at):
             return operation
         if word & LAST:
             return 0
@@ -800,9 +850,10 @@ if not PLAIN:
 
         return address
 
-    def _on_operations(k: int, operation: int, address: int) -> None:
-        """`execute`, for `block_hook`."""
+    def _on_operations(k: int, operation: int, unused: int) -> None:
+        """`execute`, for `block_hook`, which need not keep the event's address for it."""
         _inline_me()
+        address = get(k, BLOCK_ADDRESS)
         rest = quick(k, operation, address)
         if rest != 0:
             call_part(get(k, EXECUTE_PART), k, rest, address)
@@ -823,23 +874,33 @@ if not PLAIN:
             return
         operation = take(k, successor)
         if operation != 0 and not single(k, operation):
-            call_part(get(k, OPERATE_PART), k, operation, address)
+            call_part(get(k, OPERATE_PART), k, operation, 0)
 
     _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
     _block_address = _native("simprof_block_hook", _on_block, (3, 1, 2), [64, 64, 32, 64])
 
-    @jit
+    @c_function(result=_types.int64)
     def operate_address() -> int:
         """Return the address of the part of the hook that executes operations."""
         return _operate_address()  # type: ignore[no-any-return]
 
-    @jit
+    @c_function(result=_types.int64)
     def block_hook_address() -> int:
         """Return the address of `advance` as `void (engine, uint64, uint32, k)`, for uc_hook_add.
 
         Its user data is the address of the clock.
         """
         return _block_address()  # type: ignore[no-any-return]
+
+    @c_function(*_PART, result=_types.int64)
+    def call_execute(k: int, operation: int, address: int) -> int:
+        """`execute`, for Python."""
+        return execute(k, operation, address)
+
+    @c_function(*_PART, result=_types.int64)
+    def find_spilled(k: int, state: int, key: int) -> int:
+        """`spilled`, for Python."""
+        return spilled(k, state, key)
 
     @c_function(*_PART)
     def execute_hook(k: int, operation: int, address: int) -> None:
@@ -855,3 +916,5 @@ if not PLAIN:
         SEARCH_PART: search_hook.address,
         BUDGET_PART: budget_hook.address,
     }
+else:
+    call_execute, find_spilled = execute, spilled

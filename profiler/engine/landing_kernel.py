@@ -19,14 +19,9 @@ early end
 
 from __future__ import annotations
 
-from typing import Any
-
-import numba
-
 from profiler.engine import kernels
 from profiler.engine.kernels import ENDED_BIT, SIGNAL_BIT, STRIDE, get, put
-
-_types: Any = numba.types
+from simulator.cpu.compiled import types
 
 # Words of a landing.
 RETURNED = 0  # 1 if control left by a return: that activation is complete
@@ -204,12 +199,12 @@ if kernels.PLAIN:
     kernels.PLAIN_PARTS[kernels.LAND_PART] = land
 else:
 
-    @kernels.c_function(*[_types.int64] * 3, result=_types.int64)
+    @kernels.c_function(*[types.int64] * 3, result=types.int64)
     def land_hook(k: int, operation: int, address: int) -> int:
         """`land`, for the kernel to call."""
         return land(k, operation, address)
 
-    @kernels.c_function(_types.int64)
+    @kernels.c_function(types.int64)
     def context_hook(k: int) -> None:
         """Note that the program has set a context: an event of its own, at address `LEFT`."""
         found, successor = kernels.follow(k, kernels.LEFT, 0)
@@ -218,7 +213,7 @@ else:
             return
         operation = kernels.take(k, successor)
         if operation != 0:
-            kernels.call_part(get(k, kernels.OPERATE_PART), k, operation, kernels.LEFT)
+            kernels.call_part(get(k, kernels.EXECUTE_PART), k, operation, kernels.LEFT)
 
 
 def part() -> int:

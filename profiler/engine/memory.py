@@ -108,7 +108,8 @@ class EngineMemory:
 
     def execute(self, operation: int, address: int) -> int:
         """Execute operations from number `operation`; return the kernel's status."""
-        return kernels.execute(self.address, operation, address)
+        status: int = kernels.call_execute(self.address, operation, address)
+        return status
 
     def new_state(self) -> int:
         """Return the number of a new state, which has a row."""
@@ -136,7 +137,7 @@ class EngineMemory:
         self._spill(state, successor)
 
     def _spill(self, state: int, successor: Successor) -> None:
-        kernels.spilled(self.address, state, successor[kernels.KEY])  # finds the place
+        kernels.find_spilled(self.address, state, successor[kernels.KEY])  # finds the place
         at = int(self.clock[kernels.MISS_SLOT]) * kernels.SPILL
         self.state.spill[at : at + kernels.SPILL] = *successor, state
 
@@ -266,7 +267,7 @@ class EngineMemory:
         for node in state.heads[first : first + buckets].tolist():
             while node:
                 at = (node - 1) * kernels.NODE
-                key, count, node = state.nodes[at : at + kernels.NODE].tolist()
+                key, count, node, _ = state.nodes[at : at + kernels.NODE].tolist()
                 counts[self._path_number(key)] = count
         return counts
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, TypeVar, overload
 
 import numpy as np
 
@@ -22,6 +24,7 @@ from simulator.errors import UnsupportedError
 from simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
 
 UNKNOWN = -1
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -123,53 +126,119 @@ class WalkContext:
 BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
+class ByBlock(Generic[T]):
+    """A mapping by block that knows of a routine once somebody asks for one of its blocks.
+
+    Parameters
+    ----------
+    learn
+        Puts what concerns the routine of a block into `known`; called before each look.
+    learn_all
+        The same for all routines.
+    """
+
+    def __init__(self, learn: Callable[[int], None], learn_all: Callable[[], None]) -> None:
+        self._learn, self._learn_all = learn, learn_all
+        self.known: dict[int, T] = {}
+
+    def __getitem__(self, block: int) -> T:
+        """Return what is known of a block."""
+        self._learn(block)
+        return self.known[block]
+
+    def __contains__(self, block: int) -> bool:
+        """Whether something is known of a block."""
+        self._learn(block)
+        return block in self.known
+
+    @overload
+    def get(self, block: int) -> T | None: ...
+
+    @overload
+    def get(self, block: int, default: T) -> T: ...
+
+    def get(self, block: int, default: T | None = None) -> T | None:
+        """Return what is known of a block."""
+        self._learn(block)
+        return self.known.get(block, default)
+
+    def all(self) -> dict[int, T]:
+        """Return what is known of all blocks."""
+        self._learn_all()
+        return self.known
+
+
 class GraphIndex:
-    """Edges and blocks of all routines under program-wide numbers."""
+    """Edges and blocks of all routines under program-wide numbers.
+
+    Most programs enter few of their routines: each is indexed when it is first asked for.
+    """
 
     def __init__(self, recovered: RecoveredProgram) -> None:
         self.recovered = recovered
         routines = recovered.routines
-        sizes = np.array([len(cfg.edges) for cfg in routines], np.int64)
-        self.first_edge = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        edges = np.fromiter((len(cfg.edges) for cfg in routines), np.int64, len(routines))
+        blocks = np.fromiter((len(cfg.blocks) for cfg in routines), np.int64, len(routines))
+        self.first_edge = np.concatenate([[0], np.cumsum(edges)]).astype(np.int64)
         self.first_block = np.asarray(recovered.first_block, np.int64)
         self.edge_count = int(self.first_edge[-1])
-        self.block_count = sum(len(cfg.blocks) for cfg in routines)
-        self.routine_of_block = np.repeat(
-            np.arange(len(routines)), [len(cfg.blocks) for cfg in routines]
-        )
-        self.edges: dict[tuple[int, int], dict[EdgeKind, int]] = {}
-        self.exit_edge: dict[int, int] = {}
-        self.entry_edge: dict[int, int] = {}
-        self.slot_edge: dict[int, tuple[int, int]] = {}
-        self.return_point: dict[int, int] = {}
-        self.return_edges: dict[int, list[tuple[int, int]]] = {}
-        self.call_blocks: dict[int, int] = {}
-        self._block_at: list[int] = np.asarray(recovered.block_at).tolist()
-        for number in range(len(routines)):
-            self._index_routine(number)
+        self.block_count = int(blocks.sum())
+        self.routine_of_block = np.repeat(np.arange(len(routines)), blocks)
+        self._is_indexed = bytearray(self.block_count)
+        self._pairs: dict[tuple[int, int], dict[EdgeKind, int]] = {}
+        self.exit_edge: ByBlock[int] = self._by_block()
+        self.entry_edge: ByBlock[int] = self._by_block()
+        self.slot_edge: ByBlock[tuple[int, int]] = self._by_block()
+        self.return_point: ByBlock[int] = self._by_block()
+        self.return_edges: ByBlock[list[tuple[int, int]]] = self._by_block()
+        self._block_at = np.ascontiguousarray(recovered.block_at).data
+
+    def _by_block(self) -> ByBlock[Any]:
+        return ByBlock(self._learn, self._learn_all)
+
+    def _learn(self, block: int) -> None:
+        if block >= 0 and not self._is_indexed[block]:
+            self._index_routine(int(self.routine_of_block[block]))
+
+    def _learn_all(self) -> None:
+        for number, first in enumerate(self.first_block.tolist()):
+            if first < self.block_count and not self._is_indexed[first]:
+                self._index_routine(number)
 
     def _index_routine(self, number: int) -> None:
         cfg = self.recovered.routines[number]
         base, edge_base = int(self.first_block[number]), int(self.first_edge[number])
-        code = self.recovered.code
-        for block in cfg.blocks:
-            last = block.end - 8
-            if block.start <= last and IS_CALL[code.transfers.kind[(last - code.base) >> 2]]:
-                self.call_blocks[block.end] = base + block.id
-        for edge in cfg.edges:
-            name = edge_base + edge.id
+        self._is_indexed[base : base + len(cfg.blocks)] = b"\1" * len(cfg.blocks)
+        for name, edge in enumerate(cfg.edges, edge_base):
             source, target = base + edge.source, base + edge.target
             if edge.kind is EdgeKind.ENTRY:
-                self.entry_edge[target] = name
+                self.entry_edge.known[target] = name
             elif edge.kind is EdgeKind.EXIT:
-                self.exit_edge[source] = name
+                self.exit_edge.known[source] = name
             else:
-                self.edges.setdefault((source, target), {})[edge.kind] = name
+                self._pairs.setdefault((source, target), {})[edge.kind] = name
             if edge.kind is EdgeKind.SLOT:
-                self.slot_edge[source] = (name, target)
+                self.slot_edge.known[source] = (name, target)
             elif edge.kind is EdgeKind.CALL_RETURN:
-                self.return_point[source] = cfg.blocks[edge.target].start
-                self.return_edges.setdefault(target, []).append((source, name))
+                self.return_point.known[source] = cfg.blocks[edge.target].start
+                self.return_edges.known.setdefault(target, []).append((source, name))
+
+    @cached_property
+    def call_blocks(self) -> dict[int, int]:
+        """Return address of each call -> its block, for those that lie where their block ends."""
+        found, code = {}, self.recovered.code
+        is_call = np.ascontiguousarray(IS_CALL[code.transfers.kind]).data
+        for base, cfg in zip(self.first_block.tolist(), self.recovered.routines, strict=True):
+            for block in cfg.blocks:
+                last = block.end - 8
+                if block.start <= last and is_call[(last - code.base) >> 2]:
+                    found[block.end] = base + block.id
+        return found
+
+    def between(self, source: int, target: int) -> dict[EdgeKind, int]:
+        """Return the edges from `source` to `target`, by kind."""
+        self._learn(source)
+        return self._pairs.get((source, target), {})
 
     def routine(self, block: int) -> int:
         """Return the number of the routine that `block` belongs to."""
@@ -197,10 +266,8 @@ class GraphIndex:
 
     def find(self, source: int, target: int, kind: EdgeKind) -> int | None:
         """Edge from `source` to `target`, of `kind` where there are several."""
-        kinds = self.edges.get((source, target))
-        if kinds is None:
-            return None
-        return kinds.get(kind, next(iter(kinds.values())))
+        kinds = self.between(source, target)
+        return kinds.get(kind, next(iter(kinds.values()))) if kinds else None
 
     def block_at(self, address: int) -> int:
         """Return the block that starts at `address`, or UNKNOWN."""
@@ -214,8 +281,8 @@ class GraphIndex:
 
     def return_edge_to(self, address: int) -> tuple[int, int] | None:
         """(call block, call-return edge) of the call that returns to `address`, or None."""
-        candidates = self.return_edges.get(self.block_at(address), ())
-        for source, edge in candidates:
+        candidates = self.return_edges.get(self.block_at(address))
+        for source, edge in candidates or ():
             if address - self.block_end(source) in (0, 4):
                 return source, edge
         return None
@@ -233,7 +300,8 @@ class Walker:
         self.index = index
         code = index.recovered.code
         self._base = code.base
-        self._kinds, self._annulled = code.lists.kinds, code.lists.annulled
+        self._kinds = np.ascontiguousarray(code.transfers.kind).data
+        self._annulled = np.ascontiguousarray(code.transfers.annulled).data
         self._targets = code.transfers.target
         self._block_at = index.block_at
 

@@ -19,15 +19,12 @@ from __future__ import annotations
 import hashlib
 import pickle
 import re
-import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from profiler.profiles.cache_files import CacheFiles
+from profiler.profiles.fingerprint import fingerprint
 from profiler.recovery.code_image import build_code_image
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import RunRequest
@@ -35,7 +32,6 @@ from simulator.binary.program import Program
 from simulator.linux.outside import LoggedCall
 
 _SHORT = 16
-_PACKAGES = ("profiler", "simulator")
 
 
 @dataclass(frozen=True)
@@ -123,18 +119,6 @@ def record_digest(log: Iterable[LoggedCall]) -> bytes:
         digest.update(head + call.digest)
         digest.update(value)
     return digest.digest()
-
-
-@cache
-def fingerprint() -> str:
-    """Return what changes when simprof's code does, or what reads and writes its values."""
-    digest = hashlib.blake2b(f"{sys.version} {np.__version__}".encode(), digest_size=_SHORT // 4)
-    root = Path(__file__).parents[2]
-    for package in _PACKAGES:
-        for path in sorted((root / package).rglob("*.py")):
-            status = path.stat()
-            digest.update(f"{path} {status.st_size} {status.st_mtime_ns}\n".encode())
-    return digest.hexdigest()
 
 
 def _graphs_of(discoveries: Discoveries) -> str:

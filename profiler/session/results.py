@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from profiler.code.pricing import Pricer
 from profiler.code.sizes import plan_sizes, trace_sizes
@@ -20,7 +20,9 @@ from profiler.session.observation import Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
 from profiler.session.run_facts import ending, lines, options, program_info, warnings
 from profiler.session.scheme_runs import SchemeRun
-from profiler.session.self_check import SelfCheck
+
+if TYPE_CHECKING:
+    from profiler.session.self_check import SelfCheck
 
 
 def measure_all(
@@ -53,8 +55,11 @@ def measure_all(
     RecoveryError, SelfCheckError
         Structures that are not as they must be: defects of simprof.
     """
-    check = SelfCheck(observation) if self_check else None
-    if check is not None:
+    check = None
+    if self_check:
+        from profiler.session.self_check import SelfCheck  # which reads traces: numba
+
+        check = SelfCheck(observation)
         check.check_graphs()
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)

@@ -44,7 +44,6 @@ from profiler.session.scheme_runs import (
     SchemeRun,
     needs_first_run,
 )
-from profiler.session.self_check import check_trace
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World, open_world
 from simulator.binary import elf
@@ -181,6 +180,8 @@ def _check_traces(
     That is the trace which the user wanted, where it is in a file. Otherwise the program runs
     once more, the same way, and the trace goes to a temporary file.
     """
+    from profiler.session.self_check import check_trace  # which reads traces: numba
+
     for position, setting in enumerate(settings):
         if not definition(setting.mode).writes_trace:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.engine.memory import EngineMemory
 from profiler.engine.walk import GraphIndex
@@ -11,9 +12,10 @@ from profiler.recovery.recovery import Discoveries
 from profiler.schemes import registry
 from profiler.session.observation import Invocation
 from profiler.session.scheme_runs import SchemeRun
-from profiler.trace.format import TraceFile, TraceHeader
-from profiler.trace.recorder import TraceRecorder
 from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.trace.recorder import TraceRecorder
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,9 @@ class TraceOrder:
             If the mode writes no trace, not all routines are profiled, or the file cannot be
             written.
         """
+        from profiler.trace.format import TraceFile, TraceHeader
+        from profiler.trace.recorder import TraceRecorder
+
         definition = scheme.definition
         if not definition.writes_trace:
             modes = " or ".join(registry.trace_modes())

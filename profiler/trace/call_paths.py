@@ -232,7 +232,7 @@ class CallPaths:
         index = GraphIndex(recovered)
         self._names = tuple(cfg.name for cfg in recovered.routines)
         self._routines = np.asarray(index.routine_of_block).astype(np.int64)
-        self._starts = frozenset(index.entry_edge)
+        self._starts = frozenset(index.entry_edge.all())
         self._return_point: dict[int, int] = {}
         special = np.zeros(len(self._routines), np.bool_)
         for number, cfg in enumerate(recovered.routines):

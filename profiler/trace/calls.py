@@ -40,7 +40,7 @@ class Callees:
         self._index = index
         self._code = index.recovered.code
         self._no_return = index.recovered.no_return_calls
-        self.source = {edge: block for block, edge in index.exit_edge.items()}
+        self.source = {edge: block for block, edge in index.exit_edge.all().items()}
         self.callee = cache(self._callee)
         self.exit = cache(self._exit)
 
@@ -103,7 +103,8 @@ class Callees:
         cfg = self._index.recovered.routines[number]
         first = int(self._index.first_block[number])
         ends = [(block, first + cfg.edges[e].target) for e in cfg.out_edges[block - first]]
-        return [(pair, self._index.edges[pair]) for pair in ends if pair in self._index.edges]
+        between = [(pair, self._index.between(*pair)) for pair in ends]
+        return [(pair, edges) for pair, edges in between if edges]
 
     def _block(self, block: int) -> Block:
         number = self._index.routine(block)

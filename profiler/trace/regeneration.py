@@ -285,9 +285,9 @@ def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Toke
         block_at=np.asarray(recovered.block_at).astype(np.int64),
         base=np.array([recovered.code.base], np.int64),
     )
-    for block, edge in index.entry_edge.items():
+    for block, edge in index.entry_edge.all().items():
         tables.entry[block] = edge
-    for block in index.return_edges:
+    for block in index.return_edges.all():
         tables.returns[block] = not index.starts_routine(block)
     choices: list[tuple[int, int, int]] = []  # (block, value, edge)
     for number, tokens in routines.items():

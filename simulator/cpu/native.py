@@ -1,7 +1,7 @@
 """What native hooks are made of: access to memory and calls by address, the region table.
 
-Hooks are compiled by numba and cached on disk, so they hold no addresses: they find everything
-through arrays of words whose address they are given. Indices and addresses are unsigned
+Hooks are compiled by numba and kept on disk (`compiled`), so they hold no addresses: they find
+everything through arrays of words whose address they are given. Indices and addresses are unsigned
 throughout.
 
 numba compiles a hook again when the hook's own file has changed, not when this one has: after a
@@ -13,16 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
+
+from simulator.cpu.compiled import intrinsic, ir, jit, types
 
 # -- memory access and calls by address
-
-untyped_intrinsic: Callable[[Any], Any] = intrinsic
-"""numba's `intrinsic`, which has no type that can be checked."""
 
 
 def _pointer(builder: Any, address: Any, bits: int) -> Any:
@@ -30,7 +25,7 @@ def _pointer(builder: Any, address: Any, bits: int) -> Any:
 
 
 def _make_load(bits: int, result: Any) -> Any:
-    @untyped_intrinsic
+    @intrinsic
     def load(typing_context: Any, address: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             return builder.load(_pointer(builder, arguments[0], bits), align=1)
@@ -41,7 +36,7 @@ def _make_load(bits: int, result: Any) -> Any:
 
 
 def _make_store(bits: int, value_type: Any) -> Any:
-    @untyped_intrinsic
+    @intrinsic
     def store(typing_context: Any, address: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             builder.store(arguments[1], _pointer(builder, arguments[0], bits), align=1)
@@ -60,7 +55,7 @@ store32 = _make_store(32, types.uint32)
 store64 = _make_store(64, types.uint64)
 
 
-@untyped_intrinsic
+@intrinsic
 def swap32(typing_context: Any, value: Any) -> Any:
     """Reverse the bytes of a word of 32 bits."""
 
@@ -70,7 +65,7 @@ def swap32(typing_context: Any, value: Any) -> Any:
     return types.uint32(types.uint32), generate
 
 
-@untyped_intrinsic
+@intrinsic
 def swap64(typing_context: Any, value: Any) -> Any:
     """Reverse the bytes of a word of 64 bits."""
 
@@ -80,7 +75,7 @@ def swap64(typing_context: Any, value: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@untyped_intrinsic
+@intrinsic
 def pointer_value(typing_context: Any, pointer: Any) -> Any:
     """A pointer as a number."""
 
@@ -90,7 +85,7 @@ def pointer_value(typing_context: Any, pointer: Any) -> Any:
     return types.uint64(types.voidptr), generate
 
 
-@untyped_intrinsic
+@intrinsic
 def call1(typing_context: Any, function: Any, argument: Any) -> Any:
     """Call void(uint64) at an address."""
 
@@ -102,7 +97,7 @@ def call1(typing_context: Any, function: Any, argument: Any) -> Any:
     return types.void(types.uint64, types.uint64), generate
 
 
-@untyped_intrinsic
+@intrinsic
 def call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
     """Call void(uint64, uint64) at an address."""
 
@@ -116,7 +111,7 @@ def call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
     return types.void(types.uint64, types.uint64, types.uint64), generate
 
 
-@untyped_intrinsic
+@intrinsic
 def call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> Any:
     """Call int(void *, int, ...) at an address."""
 
@@ -132,9 +127,7 @@ def call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> 
 
 def native(signature: Any) -> Callable[[Callable[..., Any]], Any]:
     """Compile a function for other native code, cached on disk."""
-    return numba.njit(  # type: ignore[no-any-return]
-        signature, cache=True, error_model="numpy", boundscheck=False, inline="never"
-    )
+    return jit(signature, boundscheck=False, inline="never")
 
 
 def _word_at(base: int, index: int) -> int:

@@ -27,11 +27,10 @@ from enum import IntEnum
 from typing import Any, Final
 
 import numpy as np
-from llvmlite import ir
-from numba import cfunc, types
 from numpy.typing import NDArray
 
 from simulator.cpu.address_space import CHANGED, EXECUTED
+from simulator.cpu.compiled import c_function, intrinsic, ir, types
 from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, SYSTEM_PAGE, CpuState
 from simulator.cpu.guest import Protection
 from simulator.cpu.native import (
@@ -50,7 +49,6 @@ from simulator.cpu.native import (
     store32,
     store64,
     swap32,
-    untyped_intrinsic,
 )
 from simulator.cpu.windows import (
     CAN_RESTORE,
@@ -173,7 +171,7 @@ _ACCESS_FETCH: Final = 18
 # -- blocks
 
 
-@cfunc(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr), cache=True)
+@c_function(types.void(types.voidptr, types.uint64, types.uint32, types.voidptr))
 def count_block(engine: Any, address: Any, size: Any, user_data: Any) -> None:
     """Count a block's instructions; stop before it where the limit would be passed."""
     clock = pointer_value(user_data)
@@ -214,10 +212,7 @@ def _count_fill(state: Any) -> None:
         )
 
 
-@cfunc(
-    types.boolean(types.voidptr, types.uint64, types.int32, types.voidptr, types.voidptr),
-    cache=True,
-)
+@c_function(types.boolean(types.voidptr, types.uint64, types.int32, types.voidptr, types.voidptr))
 def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_data: Any) -> Any:
     """Grant a page's rights, or refuse.
 
@@ -277,7 +272,7 @@ def _is_unchanged(regions: Any, address: Any) -> Any:
     return False
 
 
-@cfunc(types.void(types.voidptr, types.voidptr, types.voidptr, types.voidptr), cache=True)
+@c_function(types.void(types.voidptr, types.voidptr, types.voidptr, types.voidptr))
 def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
     """Pass code of the program that cannot have changed; give the rest to Python."""
     state = pointer_value(user_data)
@@ -341,6 +336,12 @@ def jumps_to(regions: Any, pc: Any, target: Any) -> Any:
     else:
         return False
     return np.uint32(displacement) & bits == word & bits
+
+
+@c_function(types.int64(types.uint64, types.uint64, types.uint64))
+def may_jump(regions: Any, pc: Any, target: Any) -> Any:
+    """`jumps_to`, for Python."""
+    return np.int64(jumps_to(regions, pc, target))
 
 
 @native(types.uint64(types.uint64, types.uint64, types.uint64, types.boolean))
@@ -417,7 +418,7 @@ def _saves_context(state: Any, number: Any) -> Any:
     return either and get_word(state, TrapWord.IS64) != np.uint64(0)
 
 
-@cfunc(types.void(types.voidptr, types.uint32, types.voidptr), cache=True)
+@c_function(types.void(types.voidptr, types.uint32, types.voidptr))
 def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
     """Answer window traps; give every other trap, and what fails, to Python."""
     state = pointer_value(user_data)
@@ -444,7 +445,7 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
 # -- Ctrl-C
 
 
-@untyped_intrinsic
+@intrinsic
 def _kept_word(typing_context: Any, store: Any, value: Any) -> Any:
     """One 64-bit word that lives in the compiled module: set it, or read it."""
 
@@ -463,7 +464,7 @@ def _kept_word(typing_context: Any, store: Any, value: Any) -> Any:
     return types.uint64(types.boolean, types.uint64), generate
 
 
-@cfunc(types.void(types.int32, types.uint64), cache=True)
+@c_function(types.void(types.int32, types.uint64))
 def _on_signal(number: Any, argument: Any) -> None:
     """C signal handler. Called with number -1 by us: remember the clock at `argument`."""
     clock = _kept_word(number == np.int32(-1), argument)

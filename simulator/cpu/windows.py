@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import types
 
+from simulator.cpu.compiled import types
 from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CpuState
 from simulator.cpu.native import load32, load64, native, store32, store64, swap32, swap64
 

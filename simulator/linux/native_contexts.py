@@ -14,9 +14,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 import numpy as np
-from numba import cfunc, types
 
 from simulator.cpu.address_space import EXECUTED
+from simulator.cpu.compiled import c_function, types
 from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, CcOp, CpuState
 from simulator.cpu.guest import Protection
 from simulator.cpu.native import (
@@ -139,6 +139,12 @@ def flush(state: Any) -> Any:
         store32(can_restore, np.uint32(saved))
         store32(can_save, np.uint32(load32(can_save) + np.uint32(1)))
     return _save(state, current)
+
+
+@c_function(types.int64(types.uint64))
+def flush_windows(state: Any) -> Any:
+    """`flush`, for Python."""
+    return np.int64(flush(state))
 
 
 # -- condition codes (see `cpu_state.condition_codes`)
@@ -333,7 +339,7 @@ def _replace_context(state: Any) -> Any:
     return True
 
 
-@cfunc(types.void(types.uint64, types.uint64), cache=True)
+@c_function(types.void(types.uint64, types.uint64))
 def handle_context(state: Any, number: Any) -> None:
     """Answer the traps of `traps.ContextTrap`; give to Python what is special.
 

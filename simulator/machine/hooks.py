@@ -96,8 +96,8 @@ class Hooks:
             self.trap[TrapWord.OBSERVER] = observer.user_data
         self.trap[TrapWord.CONTEXTS] = traps.address_of(native_contexts.handle_context)
 
-        state = np.uint64(self.trap.ctypes.data)
-        return lambda: bool(native_contexts.flush(state))
+        state = self.trap.ctypes.data
+        return lambda: bool(native_contexts.flush_windows(state))
 
     @property
     def answers_contexts(self) -> bool:

@@ -136,8 +136,4 @@ class Position:
         return may[0]
 
     def _may_lead_to(self, pc: int, target: int) -> bool:
-        return bool(
-            traps.jumps_to(
-                np.uint64(self._space.table.ctypes.data), np.uint64(pc), np.uint64(target)
-            )
-        )
+        return bool(traps.may_jump(self._space.table.ctypes.data, pc, target))

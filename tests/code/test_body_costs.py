@@ -142,7 +142,7 @@ def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) ->
         written.append(action)
         writer.increment(writer.layout.edge_counter(action.counter))
 
-    own = {CountEdge: Generator(write, shape=same)}
+    own: Generators = {CountEdge: Generator(write, shape=same)}
     cost = routine_cost(cfg, plan, RoutineContext.free(), CounterLayout(), own)
     assert cost.count == len(cfg.edges) > 3
     assert len(written) == 1
@@ -158,7 +158,7 @@ def test_a_shape_that_tells_too_little_is_found_when_code_is_made() -> None:
         for _ in range(action.counter + 1):
             writer.increment(writer.layout.edge_counter(0))
 
-    own = {CountEdge: Generator(write, shape=same)}
+    own: Generators = {CountEdge: Generator(write, shape=same)}
     with pytest.raises(AssemblyError, match="CountEdge"):
         generate(cfg, plan, RoutineContext.free(), CounterLayout(), own)
 

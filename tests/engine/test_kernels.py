@@ -1,5 +1,6 @@
 """The native core: operations, successor cache, hashing; jitted and as plain Python."""
 
+import itertools
 import json
 import os
 import random
@@ -187,14 +188,18 @@ def test_hashing_is_exactly_the_models(machine: MachineKind) -> None:
     kinds = [kernels.HASH_BACK_EDGE, 0]
     for _ in range(20):
         keys = [source.randrange(1 << source.choice([4, 10, 20, 31])) for _ in range(40)]
-        state = make_state(tables=2, machine=machine)
+        choices = list(itertools.product(range(2), kinds, keys))
+        operations = [
+            (kernels.HASH | back | table << kernels.TABLE_SHIFT | kernels.LAST, key, 1)
+            for table, back, key in choices
+        ]
+        state = make_state(operations, tables=2, machine=machine)
         models = [HashTableModel(hash_costs(machine)) for _ in range(2)]
         spent = [0, 0]
-        for _ in range(400):
-            table, back, key = source.randrange(2), source.choice(kinds), source.choice(keys)
-            code = kernels.HASH | back | table << kernels.TABLE_SHIFT
-            state.operations[:] = [code | kernels.LAST, key, 1]
-            assert kernels.execute(state.address, 0, 0) == kernels.OK
+        for _ in range(1200):
+            pick = source.randrange(len(choices))
+            table, back, key = choices[pick]
+            assert kernels.execute(state.address, 1 + pick, 0) == kernels.OK
             spent[table] += models[table].count(key, bool(back))
             header = state.tables[table * kernels.TABLE_WORDS :][: kernels.TABLE_WORDS]
             remembered = header[kernels.TABLE_REMEMBERED] * state.costs[kernels.COST_REMEMBERED]
@@ -210,7 +215,9 @@ def chains(state: kernels.KernelState, table: int) -> list[list[int]]:
     for node in state.heads[first : first + BUCKETS].tolist():
         chain = []
         while node:
-            key, _, node = state.nodes[(node - 1) * kernels.NODE :][: kernels.NODE].tolist()
+            words = state.nodes[(node - 1) * kernels.NODE :][: kernels.NODE].tolist()
+            key, _, node, before = words
+            assert before == len(chain)
             chain.append(key)
         found.append(chain)
     return found
@@ -223,7 +230,7 @@ def counts(state: kernels.KernelState, table: int) -> dict[int, int]:
     first = int(state.tables[table * kernels.TABLE_WORDS])
     for node in state.heads[first : first + BUCKETS].tolist():
         while node:
-            key, count, node = used[node - 1].tolist()
+            key, count, node, _ = used[node - 1].tolist()
             mine[key] = count
     assert set(mine) == keys
     return mine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -28,8 +29,13 @@ def imported(path: Path) -> set[str]:
 
 @pytest.mark.parametrize("kernel", ["engine/kernels.py", "trace/regeneration_kernel.py"])
 def test_kernels_import_numpy_and_numba_only(kernel: str) -> None:
-    outside = imported(ROOT / "profiler" / kernel) - set(sys.stdlib_module_names)
-    assert outside <= {"numpy", "numba", "llvmlite"}
+    path = ROOT / "profiler" / kernel
+    outside = imported(path) - set(sys.stdlib_module_names)
+    assert outside <= {"numpy", "numba", "llvmlite", "simulator"}
+    assert set(re.findall(r"from (simulator\S*) import (.*)", path.read_text())) <= {
+        ("simulator.cpu", "compiled"),
+        ("simulator.cpu.compiled", "types"),
+    }
 
 
 @pytest.mark.parametrize(

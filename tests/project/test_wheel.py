@@ -123,7 +123,9 @@ def test_commands_of_the_wheel(simprof: Path, empty: Path, tmp_path: Path) -> No
 
     assert output("--help").startswith("Usage: simprof ")
     lines = output("suite", "list").splitlines()
-    assert [line.split()[0] for line in lines] == ["suite", "micro", "wcet", "spec-like"]
+    assert [line.split()[0] for line in lines] == [
+        "suite", "micro", "wcet", "spec-like", "real",
+    ]  # fmt: skip
     assert "m88ksim" in output("suite", "list", "spec-like")
     kernels = output("table", "epp1", "--suite", "wcet")
     assert "crc           5,221,664" in kernels

@@ -357,6 +357,7 @@ def execute_commands(job: BuildJob, tree: Path, copy: Path, log: Path) -> Path:
     counting = toolchain.COUNTER_FLAGS[job.counters] + tuple(counters_placed(job.counters, work))
     words = {
         "cc": " ".join([toolchain.COMPILERS["c"], *width]),
+        "cxx": " ".join([toolchain.COMPILERS["c++"], *width]),
         "fc": " ".join([toolchain.COMPILERS["fortran"], *width]),
         "flags": " ".join(["-O2", "-g", *recipe.flags, *mapped(copy), *counting]),
         "host": "sparc64-linux-gnu",

@@ -148,7 +148,7 @@ class Recipe:
     sources, exclude
         Glob patterns of the files to compile, and of those among them that are left out.
     language
-        Which compiler: "c" or "fortran".
+        Which compiler: "c", "c++" or "fortran".
     flags
         More arguments of the compiler.
     constant_clock
@@ -168,7 +168,7 @@ class Recipe:
     commands: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
-    language: Literal["c", "fortran"] = "c"
+    language: Literal["c", "c++", "fortran"] = "c"
     flags: tuple[str, ...] = ()
     constant_clock: bool = False
     product: str | None = None

@@ -43,7 +43,7 @@ from simulator.errors import UsageError
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_.+-]*")
 SHA256 = re.compile(r"[0-9a-f]{64}")
-LANGUAGES = ("c", "fortran")
+LANGUAGES = ("c", "c++", "fortran")
 
 
 class Fields:

@@ -18,9 +18,15 @@ from profiler.profiles.scratch import if_killed
 from simulator.errors import SimulatorError
 
 COMPILERS: Mapping[str, str] = MappingProxyType(
-    {"c": "sparc64-linux-gnu-gcc-12", "fortran": "sparc64-linux-gnu-gfortran-12"}
+    {
+        "c": "sparc64-linux-gnu-gcc-12",
+        "c++": "sparc64-linux-gnu-g++-12",
+        "fortran": "sparc64-linux-gnu-gfortran-12",
+    }
 )
-LIBRARIES: Mapping[str, str] = MappingProxyType({"c": "libc.a", "fortran": "libgfortran.a"})
+LIBRARIES: Mapping[str, str] = MappingProxyType(
+    {"c": "libc.a", "c++": "libstdc++.a", "fortran": "libgfortran.a"}
+)
 WIDTH_FLAGS: Mapping[Width, tuple[str, ...]] = MappingProxyType(
     {64: ("-m64",), 32: ("-m32", "-mcpu=v9")}
 )

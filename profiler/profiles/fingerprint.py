@@ -1,0 +1,56 @@
+"""What stands for simprof's code: a digest that changes when a source or a library does."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+_PACKAGES = ("profiler", "simulator")
+_LIBRARIES = ("numpy", "numba", "llvmlite", "unicorn")
+"""Those that read, write or make something that is kept."""
+_DIGEST = 4
+
+
+@cache
+def fingerprint() -> str:
+    """Return what changes when simprof's code does, or what reads and writes its values.
+
+    Files count by path, size and time of the last change.
+    """
+    digest = hashlib.blake2b(sys.version.encode(), digest_size=_DIGEST)
+    root = Path(__file__).parents[2]
+    for package in _PACKAGES:
+        for line in sorted(_sources(str(root / package))):
+            digest.update(line.encode())
+    for library in _LIBRARIES:
+        digest.update(_library(library).encode())
+    return digest.hexdigest()
+
+
+def _sources(directory: str) -> Iterator[str]:
+    """Yield a line on each source file of a package."""
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            if entry.name.endswith(".py"):
+                yield _line(entry.path, entry.stat())
+            elif entry.is_dir() and not entry.name.startswith((".", "__")):
+                yield from _sources(entry.path)
+
+
+def _library(name: str) -> str:
+    """Return a line on a library, without importing it: its version is in files beside this one."""
+    found = importlib.util.find_spec(name)
+    if found is None or found.origin is None:
+        return f"no {name}\n"
+    path = Path(found.origin)
+    beside = sorted(path.parent.glob("*version*.py"))
+    return "".join(_line(str(each), each.stat()) for each in (path, *beside))
+
+
+def _line(path: str, status: os.stat_result) -> str:
+    return f"{path} {status.st_size} {status.st_mtime_ns}\n"

@@ -1,0 +1,245 @@
+"""Native functions: compiled by numba, or taken as the machine code that an earlier process had.
+
+Importing numba and having it find what it has compiled takes a quarter of a second, more than a
+small program runs. So what numba has made of all C functions can be had as one object file (`dump`)
+and be given to a later process (`load`), which needs llvmlite alone to link it.
+
+Modules of native code take everything from here: `types`, `ir`, `intrinsic`, `jit`, `inline` and
+`c_function`. Where machine code has been loaded, `types` and `ir` stand for nothing, bodies are not
+read, and only C functions can be called: Python must call nothing else.
+
+Terms
+-----
+C function
+    One that has an address: for hooks, for pointers in arrays, and for Python.
+machine code
+    An object file with all of them, and the symbol of each.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import struct
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, ParamSpec, TypeVar, cast
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_HEAD = struct.Struct("<Q")
+"""Bytes of the JSON in front of the object file."""
+_PYTHON = ("Py", "_Py")
+"""How the names of functions begin that Python itself has."""
+
+
+class Nothing:
+    """Stands for numba's types and llvmlite's where machine code is loaded: nobody looks at it."""
+
+    def __getattr__(self, name: str) -> Nothing:
+        """Return nothing."""
+        return self
+
+    def __call__(self, *arguments: object, **options: object) -> Nothing:
+        """Return nothing."""
+        return self
+
+    def __mul__(self, times: int) -> tuple[()]:
+        """Return nothing."""
+        return ()
+
+
+class CFunction:
+    """A native function with an address.
+
+    Python may call one that takes and returns words of 64 bits only.
+
+    Attributes
+    ----------
+    address
+        Of its code.
+    """
+
+    def __init__(self, address: int, arguments: int) -> None:
+        self.address, self._arguments = address, arguments
+
+    @cached_property
+    def _function(self) -> Callable[..., int]:
+        words = [ctypes.c_int64] * (self._arguments + 1)
+        return ctypes.PYFUNCTYPE(*words)(self.address)
+
+    def __call__(self, *arguments: int) -> int:
+        """Call it."""
+        return self._function(*arguments)
+
+
+class _State:
+    """What this process has: machine code that was loaded, or what numba has made."""
+
+    addresses: dict[str, int] | None = None
+    engine: Any = None
+    made: dict[str, Any] = {}  # noqa: RUF012 - one for the process
+    may_load = True
+
+
+def is_loaded() -> bool:
+    """Whether native functions are machine code that was loaded."""
+    return _State.addresses is not None
+
+
+def compile_here() -> None:
+    """Have this process compile all native functions, so that Python can call each of them."""
+    _State.may_load = False
+
+
+def may_load() -> bool:
+    """Whether `load` can be of use: nothing is loaded, and numba has made nothing."""
+    return _State.may_load and not is_plain() and not is_loaded() and not _State.made
+
+
+def may_dump() -> bool:
+    """Whether numba has compiled something here that could be had as machine code."""
+    return bool(_State.made) and not is_plain() and not is_loaded()
+
+
+def is_plain() -> bool:
+    """Whether numba is switched off (NUMBA_DISABLE_JIT=1)."""
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+
+
+def host() -> str:
+    """Return for what processor code is compiled here: machine code for another may not run."""
+    from llvmlite import binding
+
+    features = binding.get_host_cpu_features().flatten()
+    return f"{binding.get_process_triple()} {binding.get_host_cpu_name()} {features}"
+
+
+def load(code: bytes) -> None:
+    """Take all C functions from machine code, before any module of native code is imported."""
+    from llvmlite import binding
+
+    end = _HEAD.size + _HEAD.unpack_from(code)[0]
+    head = json.loads(code[_HEAD.size : end])
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    abort = ctypes.cast(ctypes.CDLL(None).abort, ctypes.c_void_p).value
+    for name in head["missing"]:  # numba's own, for errors that these functions do not make
+        binding.add_symbol(name, abort)
+    target = binding.Target.from_default_triple()
+    machine = target.create_target_machine(codemodel="jitdefault", jit=True)
+    engine = binding.create_mcjit_compiler(binding.parse_assembly(""), machine)
+    engine.add_object_file(binding.ObjectFileRef.from_data(code[end:]))
+    engine.finalize_object()
+    symbols = head["symbols"].items()
+    _State.engine = engine
+    _State.addresses = {name: engine.get_function_address(symbol) for name, symbol in symbols}
+
+
+def dump() -> bytes:
+    """Return the machine code of all C functions that numba has made in this process."""
+    libraries = [function._library for function in _State.made.values()]
+    symbols = {name: function.native_name for name, function in _State.made.items()}
+    whole = None
+    for symbol, library in zip(symbols.values(), libraries, strict=True):
+        module = library._get_module_for_linking().clone()
+        module.get_function(symbol).linkage = "external"
+        if whole is None:
+            whole = module
+        else:
+            whole.link_in(module)
+    if whole is None:
+        raise ValueError("numba has compiled nothing")
+    known = [each for each in (*whole.functions, *whole.global_variables) if each.is_declaration]
+    missing = [each.name for each in known if not each.name.startswith((*_PYTHON, "llvm."))]
+    head = json.dumps({"symbols": symbols, "missing": missing}).encode()
+    code: bytes = libraries[0].codegen._tm.emit_object(whole)
+    return _HEAD.pack(len(head)) + head + code
+
+
+def jit(signature: Any = None, **options: Any) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """Compile a function for other native code, cached on disk.
+
+    Parameters
+    ----------
+    signature
+        Its types; None: those of the call.
+    **options
+        Those of `numba.njit`.
+    """
+
+    def decorate(function: Callable[P, T]) -> Callable[P, T]:
+        if is_loaded():
+            return _uncalled(function)
+        import numba
+
+        make: Any = numba.njit
+        given = () if signature is None else (signature,)
+        settings = {"cache": True, "error_model": "numpy", **options}
+        return cast(Callable[P, T], make(*given, **settings)(function))
+
+    return decorate
+
+
+def inline(function: Callable[P, T]) -> Callable[P, T]:
+    """Compile a function into each of its callers."""
+    return jit(inline="always")(function)
+
+
+def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]], CFunction]:
+    """Compile a C function, cached on disk.
+
+    Parameters
+    ----------
+    signature
+        Its types.
+    **options
+        Those of `numba.cfunc`.
+    """
+
+    def decorate(function: Callable[..., Any]) -> CFunction:
+        name = f"{function.__module__}.{function.__name__}"
+        arguments = function.__code__.co_argcount
+        if _State.addresses is not None:
+            return CFunction(_State.addresses[name], arguments)
+        import numba
+
+        make: Any = numba.cfunc
+        made = make(signature, cache=True, **options)(function)
+        _State.made[name] = made
+        return CFunction(made.address, arguments)
+
+    return decorate
+
+
+def intrinsic(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Make a function that writes its own LLVM code (numba's `intrinsic`, which has no type)."""
+    if is_loaded():
+        return _uncalled(function)
+    from numba.extending import intrinsic as make
+
+    untyped: Any = make
+    return untyped(function)  # type: ignore[no-any-return]
+
+
+def _uncalled(function: Callable[P, T]) -> Callable[P, T]:
+    def call(*arguments: P.args, **options: P.kwargs) -> T:
+        raise RuntimeError(f"{function.__name__} is part of machine code: it cannot be called")
+
+    return call
+
+
+def __getattr__(name: str) -> Any:
+    """Return numba's `types` or llvmlite's `ir`, imported only where they are used."""
+    if name not in ("types", "ir"):
+        raise AttributeError(name)
+    if is_loaded():
+        return Nothing()
+    if name == "types":
+        from numba import types
+
+        return types
+    from llvmlite import ir
+
+    return ir

@@ -1,0 +1,121 @@
+"""Machine code that is kept stands for numba: the same answers, without numba."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.engine import kernel_cache
+from simulator.cpu import compiled
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = """
+import json, sys
+from pathlib import Path
+from profiler.engine import kernel_cache
+from profiler.profiles.cache_files import CacheFiles
+from simulator.cpu import compiled
+kernel_cache._machine_code = lambda: [CacheFiles(Path(sys.argv[1]))]
+if sys.argv[2] == "numba":
+    compiled.compile_here()
+from profiler.cli import run
+status = run(sys.argv[3:])
+print(json.dumps({"status": status, "numba": "numba" in sys.modules}), file=sys.stderr)
+"""
+
+
+def run(directory: Path, how: str, *words: str) -> tuple[Any, bool]:
+    """Run simprof with machine code in a directory; return its JSON, and if it loaded numba."""
+    command = [sys.executable, "-c", PROGRAM, str(directory), how, *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    told = json.loads(done.stderr.splitlines()[-1])
+    assert told["status"] == 0
+    return json.loads(done.stdout), told["numba"]
+
+
+PROGRAMS = ["v9/calls.elf", "v8plus/calls.elf", "v9/nonlocal.elf", "v8plus/nonlocal.elf"]
+"""Windows, and contexts of both widths."""
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a directory with machine code that one run has kept."""
+    found = tmp_path_factory.mktemp("code")
+    _, loaded = run(found, "kept", "run", "--json=-", f"fixtures/bin/{PROGRAMS[0]}")
+    assert loaded
+    (file,) = found.iterdir()
+    assert file.stat().st_size > 10_000
+    return found
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_machine_code_counts_what_numba_counts(program: str, directory: Path) -> None:
+    words = ("compare", "--json=-", f"fixtures/bin/{program}")
+    assert run(directory, "kept", *words) == (run(directory, "numba", *words)[0], False)
+
+
+def test_traces_are_checked_with_machine_code(directory: Path) -> None:
+    words = ("run", "--mode=witness", "--self-check", "--json=-", f"fixtures/bin/{PROGRAMS[0]}")
+    kept, _ = run(directory, "kept", *words)
+    assert kept == run(directory, "numba", *words)[0]
+
+
+def test_damaged_machine_code_is_made_again(tmp_path: Path, directory: Path) -> None:
+    (file,) = directory.iterdir()
+    damaged = tmp_path / file.name
+    damaged.write_bytes(file.read_bytes()[:-1])
+    words = ("run", "--json=-", f"fixtures/bin/{PROGRAMS[0]}")
+    assert run(tmp_path, "kept", *words)[1]
+    assert damaged.stat().st_size == file.stat().st_size
+    assert not run(tmp_path, "kept", *words)[1]
+
+
+def test_where_no_file_can_be_kept_numba_compiles(tmp_path: Path) -> None:
+    place = tmp_path / "file"
+    place.write_text("")
+    words = ("run", "--json=-", f"fixtures/bin/{PROGRAMS[0]}")
+    assert run(place, "kept", *words)[1]
+
+
+def test_the_name_of_the_file_tells_what_it_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = kernel_cache._name()
+    monkeypatch.setenv("NUMBA_OPT", "1")
+    assert kernel_cache._name() != name
+    monkeypatch.delenv("NUMBA_OPT")
+    assert kernel_cache._name() == name
+    monkeypatch.setattr(compiled, "host", lambda: "another")
+    assert kernel_cache._name() != name
+
+
+def test_all_modules_with_c_functions_are_kept() -> None:
+    found = set()
+    for package in ("profiler", "simulator"):
+        for path in ROOT.glob(f"{package}/**/*.py"):
+            decorators = [
+                decorator
+                for node in ast.walk(ast.parse(path.read_text()))
+                if isinstance(node, ast.FunctionDef)
+                for decorator in node.decorator_list
+            ]
+            if any("c_function" in ast.unparse(each) for each in decorators):
+                found.add(".".join(path.relative_to(ROOT).with_suffix("").parts))
+    assert found == set(kernel_cache.MODULES)
+
+
+def test_parts_of_machine_code_cannot_be_called(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compiled._State, "addresses", {})
+
+    @compiled.jit()
+    def part() -> int:
+        return 1
+
+    with pytest.raises(RuntimeError, match="part of machine code"):
+        part()
+    assert not compiled.may_load()
+    assert not compiled.may_dump()
