@@ -10,10 +10,10 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from profiler.engine.automaton import Automaton
-from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
 from profiler.engine.trace_sink import TraceSink
@@ -48,12 +48,15 @@ class ExecutionOptions:
         were crossed most often.
     start_trace
         What begins a trace of the run; None: none is written.
+    known
+        What earlier runs under the same schemes know of routines; this one adds to it.
     """
 
     persistent: bool = False
     replayable: bool = False
     edge_counts: EdgeCounts | None = None
     start_trace: TraceStart | None = None
+    known: KnownProducts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -144,6 +147,7 @@ def _lowering(
         (1 << (64 if program.is64 else 32)) - 1,
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,
+        known=options.known,
     )
 
 

@@ -103,7 +103,7 @@ def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> 
 @pytest.mark.parametrize("machine", MachineKind)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
-    kinds = set()
+    kinds: set[type] = set()
     for actions, access, site in cases(machine, seed):
         expected = outcome(snippet_body, actions, access, site)
         assert outcome(body_cost, actions, access, site) == expected, (actions, access, site)
