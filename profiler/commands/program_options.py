@@ -14,6 +14,7 @@ import click
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.profiles import cache_files
 from profiler.request.request import GuestOptions, RunRequest
 from simulator.errors import UsageError
 
@@ -63,7 +64,7 @@ _TABLE = [
     click.option(
         "--no-cache",
         is_flag=True,
-        envvar="SIMPROF_NO_CACHE",
+        envvar=cache_files.VARIABLE,
         help="Use nothing that earlier runs have shown of the program, and keep nothing.",
     ),
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),

@@ -42,6 +42,7 @@ from profiler.engine.walk import (
     WalkContext,
     Walker,
 )
+from profiler.engine.window_moves import WindowMoves
 from simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Automaton:
         self._lowering = lowering
         self._states = States(Walker(index), self.memory)
         self._transitions: list[Transition] = []
-        self._known_operations: dict[tuple[Step, ...], int] = {(): 0}
+        self._known_operations: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
+        self._window_moves = WindowMoves(index.recovered.code)
         self._landings: dict[int, Land] = {}
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._arrival: Callable[[int], None] | None = None
@@ -151,7 +153,9 @@ class Automaton:
         self, source: int, target: int, inside: Sequence[Step], boundary: Sequence[Step], key: int
     ) -> None:
         """Add a transition and take it."""
-        operation = self._operation((*inside, *boundary))
+        block = self._states[target]
+        move = self._window_moves.ahead(block.address, block.end)
+        operation = self._operation((*inside, *boundary), move)
         place = self.memory.insert(source, (key, 1, target, operation))
         self._transitions.append(Transition(source, target, tuple(boundary), place, key))
         self.clock[kernels.STATE] = target
@@ -161,17 +165,17 @@ class Automaton:
         if operation:
             self._settle(self.memory.execute(operation, address), address)
 
-    def _operation(self, steps: tuple[Step, ...]) -> int:
+    def _operation(self, steps: tuple[Step, ...], then: tuple[Operation, ...] = ()) -> int:
         """Return the number of the first operation that the kernel executes for `steps`.
 
-        0 where there is nothing to do.
+        After them it executes `then`. 0 where there is nothing to do.
         """
-        known = self._known_operations.get(steps)
+        known = self._known_operations.get((steps, then))
         if known is not None:
             return known
-        operations = fuse(self._lower(steps))
+        operations = fuse((*self._lower(steps), *then))
         first = self.memory.add_operations(operations) if operations else 0
-        self._known_operations[steps] = first
+        self._known_operations[steps, then] = first
         for number, (code, place, _) in enumerate(operations, first):
             if code == kernels.SLOW:
                 landing = steps[place]

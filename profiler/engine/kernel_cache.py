@@ -25,7 +25,13 @@ from profiler.profiles.scratch import scratch_directory
 from simulator.cpu import compiled
 
 VARIABLE = "NUMBA_CACHE_DIR"
-PACKAGES = ("profiler/engine", "profiler/trace", "simulator/cpu", "simulator/linux")
+PACKAGES = (
+    "profiler/recovery",
+    "profiler/engine",
+    "profiler/trace",
+    "simulator/cpu",
+    "simulator/linux",
+)
 """Those with kernels."""
 MODULES = (
     "simulator.cpu.traps",

@@ -259,6 +259,8 @@ def _join(first: Operation, second: Operation) -> Operation | None:
     match code, next_code:
         case ((kernels.ADD | kernels.BEGIN), kernels.ADD):
             return code, a + c, b
+        case kernels.CALL, kernels.WINDOW if b == 0:
+            return code, a, c
         case kernels.SEGMENT, kernels.ADD:
             return code, a, b + c
         case kernels.ADD, kernels.SEGMENT:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Sequence
 
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.exploration import Exploration, Flow
@@ -243,7 +244,7 @@ _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
 """BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
 
 
-def _thunk(words: list[int], target: int) -> tuple[int, bool] | None:
+def _thunk(words: Sequence[int], target: int) -> tuple[int, bool] | None:
     """`retl; add %o7, %rX, %rX` or `retl; mov %o7, %rX`: (register, whether it adds)."""
     if target < 0 or target + 1 >= len(words) or words[target] != _RETL:
         return None

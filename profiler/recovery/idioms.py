@@ -1,4 +1,7 @@
-"""Short instruction sequences that tell how code calls, returns and ends."""
+"""Short instruction sequences that tell how code calls, returns and ends.
+
+Most of these functions are also compiled into `exploration_kernel`: they use plain integers only.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +15,8 @@ _RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
 _LEAF = 64
 """How far `starts_leaf` looks."""
 _SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
-_EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
-_SYSTEM_CALL = {True: 0x6D, False: 0x10}
+_EXIT_CALLS = (1, 188, 101, 216)  # exit, exit_group, rt_sigreturn, sigreturn
+_SYSTEM_CALL_32, _SYSTEM_CALL_64 = 0x10, 0x6D
 _SET_CONTEXT = 0x6F
 _BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
 
@@ -52,7 +55,7 @@ def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool)
     trap = word & 0x7F
     if trap == _BAD_TRAP or (trap == _SET_CONTEXT and is64):
         return at
-    if trap != _SYSTEM_CALL[is64]:
+    if trap != (_SYSTEM_CALL_64 if is64 else _SYSTEM_CALL_32):
         return None
     for index in range(at - 1, max(-1, at - 32), -1):
         word = words[index]

@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profiler.recovery.code_image import CodeImage
 from simulator.binary.program import Binding, Program, Symbol
@@ -78,6 +79,16 @@ class RoutineMap:
         start = self._points[after - 1]
         end = self._points[after] if after < len(self._points) else start
         return start, end, self._owners[start]
+
+    def owners(self) -> NDArray[np.int32]:
+        """Owner of each word, shape (n,)."""
+        points = [*self._points, len(self._code.words)]
+        owners = np.array([self._owners[point] for point in self._points], dtype=np.int32)
+        return np.repeat(owners, np.diff(points))
+
+    def symbol_starts(self) -> list[int]:
+        """Words at which function symbols start, in no order."""
+        return list(self._symbol_starts)
 
     def is_symbol_start(self, index: int) -> bool:
         """Whether a function symbol starts at word `index`."""

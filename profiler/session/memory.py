@@ -75,13 +75,14 @@ class BinaryMemory:
         if not isinstance(recovered, RecoveredProgram):
             return None
         code = build_code_image(self._program, discoveries.late_words)
-        recovered.block_at.flags.writeable = False
-        return replace(recovered, program=self._program, code=code)
+        block_at = recovered.arrays.block_index(code.base, len(code.words))
+        return replace(recovered, program=self._program, code=code, block_at=block_at)
 
     def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
         if self._files is not None:
-            self._keep(_graphs_of(discoveries), replace(recovered, program=None, code=None))  # type: ignore[arg-type]
+            graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
+            self._keep(_graphs_of(discoveries), graphs)
 
     def run(self, request: RunRequest) -> PastRun | None:
         """Return the last run that was asked for in the same way."""
@@ -132,9 +133,15 @@ def _graphs_of(discoveries: Discoveries) -> str:
 
 
 def _asked(request: RunRequest) -> str:
-    """Return the name of a run: of all that decides it but for what is outside."""
-    guest = replace(request.guest, timeout=None, stdout=1, stderr=2)
-    return f"run-{_digest([guest, request.arguments, request.selection])}"
+    """Return the name of a run: of all that decides it but for what is outside.
+
+    Where the directories are that it sees is outside: what it finds there is in the record.
+    """
+    guest = request.guest
+    writes = guest.writable is not None
+    names = guest.argv0 or request.program, guest.file_name or guest.argv0 or request.program
+    same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
+    return f"run-{_digest([same, writes, names, request.arguments, request.selection])}"
 
 
 def _digest(value: object) -> str:

@@ -122,9 +122,9 @@ class Observation:
 
         None for a graph whose routine was not entered, or is not among those of the run.
         """
-        numbers = {
-            (cfg.address, cfg.name): number for number, cfg in enumerate(self.recovered.routines)
-        }
+        graphs = self.recovered.arrays
+        names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
+        numbers = {name: number for number, name in enumerate(names)}
 
         def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
             events = self.events.get(numbers.get((cfg.address, cfg.name), -1))

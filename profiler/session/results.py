@@ -7,11 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from profiler.code.pricing import Pricer
+from profiler.code.pricing import Pricer, RoutinePrice
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import Reading
+from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import Measurement, RefusedCalls, RoutineProfile
 from profiler.schemes import registry
@@ -134,14 +134,7 @@ class _Measuring:
         counters = observation.counters.of(scheme, number)
         reading = Reading(events.edges) if plan is None else plan.read(counters)
         check_reading(events, scheme.name, reading)
-        price = self._pricer.price(
-            events.cfg,
-            None if plan is None else plan.plan,
-            observation.contexts.of(number),
-            events.edges,
-            events.block_counts,
-            counters.taken,
-        )
+        price = self._price(number, plan, counters)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price)
         return _RoutineResult(
             profile=routine_profile(
@@ -152,6 +145,15 @@ class _Measuring:
             lost={**_lost(routine), **_misjudged(observation, number, routine)},
             wraps=counters.largest >= WRAP,
         )
+
+    def _price(
+        self, number: int, plan: RoutinePlan | None, counters: RoutineCounters
+    ) -> RoutinePrice:
+        if plan is None:
+            return RoutinePrice(None, 0)  # and nothing need be known of its registers
+        events, context = self._observation.events[number], self._observation.contexts.of(number)
+        executed = events.edges, events.block_counts, counters.taken
+        return self._pricer.price(events.cfg, plan.plan, context, *executed)
 
     def measurement(self) -> Measurement:
         """Return what the scheme measured in all routines together."""

@@ -383,7 +383,7 @@ def test_graphs_are_checked_against_the_code(observation: Observation) -> None:
     taken = next(edge for edge in cfg.edges if edge.kind is EdgeKind.TAKEN)
     other = (taken.target + 1) % len(cfg.blocks)
     edges = changed(cfg.edges, taken.id, taken._replace(target=other))
-    routines = changed(recovered.routines, number, replace(cfg, edges=edges))
+    routines = changed(tuple(recovered.routines), number, replace(cfg, edges=edges))
     broken = replace(observation, recovered=replace(recovered, routines=routines))
     measure_all(broken)
     with pytest.raises(RecoveryError, match=rf"^main: recovered graph: .* at 0x.*{DEFECT}$"):
