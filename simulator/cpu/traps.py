@@ -446,7 +446,7 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
         call1(get_word(state, TrapWord.PYTHON), np.uint64(number))
 
 
-@cfunc(types.void(types.uint64, types.uint64, types.uint64), cache=True)
+@c_function(types.void(types.uint64, types.uint64, types.uint64))
 def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
     """Spill or fill a window before the instruction executes that would trap for it.
 

@@ -149,7 +149,7 @@ def test_a_full_disk_only_takes_time(expected: Any, tmp_path: Path) -> None:
     for name in ("runs", "whole_runs"):
         result["counts"].pop(name)
     assert result == expected
-    kept = [path for path in (tmp_path / "simprof" / "binaries").iterdir()]
+    kept = list((tmp_path / "simprof" / "binaries").iterdir())
     assert all(path.stat().st_size <= limit[0] for path in kept)
 
 
