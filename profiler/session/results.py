@@ -151,7 +151,8 @@ class _Measuring:
     ) -> RoutinePrice:
         if plan is None:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
-        events, context = self._observation.events[number], self._observation.contexts.of(number)
+        events = self._observation.events[number]
+        context = self._observation.contexts.of(number)
         executed = events.edges, events.block_counts, counters.taken
         return self._pricer.price(events.cfg, plan.plan, context, *executed)
 

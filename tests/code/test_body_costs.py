@@ -103,7 +103,7 @@ def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> 
 @pytest.mark.parametrize("machine", MachineKind)
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
-    kinds: set[type] = set()
+    kinds: set[type[Action]] = set()
     for actions, access, site in cases(machine, seed):
         expected = outcome(snippet_body, actions, access, site)
         assert outcome(body_cost, actions, access, site) == expected, (actions, access, site)
@@ -142,7 +142,7 @@ def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) ->
         written.append(action)
         writer.increment(writer.layout.edge_counter(action.counter))
 
-    own: Generators = {CountEdge: Generator(write, shape=same)}
+    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
     cost = routine_cost(cfg, plan, RoutineContext.free(), CounterLayout(), own)
     assert cost.count == len(cfg.edges) > 3
     assert len(written) == 1
@@ -158,7 +158,7 @@ def test_a_shape_that_tells_too_little_is_found_when_code_is_made() -> None:
         for _ in range(action.counter + 1):
             writer.increment(writer.layout.edge_counter(0))
 
-    own: Generators = {CountEdge: Generator(write, shape=same)}
+    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
     with pytest.raises(AssemblyError, match="CountEdge"):
         generate(cfg, plan, RoutineContext.free(), CounterLayout(), own)
 
