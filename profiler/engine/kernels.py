@@ -973,6 +973,11 @@ if not PLAIN:
         """`spilled`, for Python."""
         return spilled(k, state, key)
 
+    @c_function(_types.int64, result=_types.int64)
+    def find_stack_pointer(k: int) -> int:
+        """`stack_pointer`, for Python."""
+        return stack_pointer(k)
+
     @c_function(*_PART)
     def execute_hook(k: int, operation: int, address: int) -> None:
         """`execute`, out of line."""
@@ -989,4 +994,4 @@ if not PLAIN:
         BUDGET_PART: budget_hook.address,
     }
 else:
-    call_execute, find_spilled = execute, spilled
+    call_execute, find_spilled, find_stack_pointer = execute, spilled, stack_pointer
