@@ -10,10 +10,10 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from profiler.engine.automaton import Automaton
-from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
 from profiler.engine.recording import RecordingLowering
@@ -54,6 +54,8 @@ class ExecutionOptions:
         What begins a trace of the run; None: none is written.
     record
         What begins a recording of the run, which then has no schemes; None: none is made.
+    known
+        What earlier runs under the same schemes know of routines; this one adds to it.
     """
 
     persistent: bool = False
@@ -61,6 +63,7 @@ class ExecutionOptions:
     edge_counts: EdgeCounts | None = None
     start_trace: TraceStart | None = None
     record: RecordingStart | None = None
+    known: KnownProducts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,7 @@ def _lowering(
         stack_mask,
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,
+        known=options.known,
     )
 
 
