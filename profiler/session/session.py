@@ -115,7 +115,16 @@ def observe(
             observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
         if request.self_check:
             _check_traces(study, after, settings, observation)
+    if len(settings) == 1:
+        _keep_plans(memory, observation)
     return replace(observation, memory=memory)
+
+
+def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
+    (scheme,) = observation.schemes
+    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
+    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+    memory.keep_plans(observation.discoveries, scheme.setting, plans)
 
 
 def _remembered(
