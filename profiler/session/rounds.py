@@ -216,6 +216,8 @@ def _play(
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
     recovered = study.recover(current.world.program, current.discoveries)
+    for planner in planners:
+        planner.remember(study.memory.plans(current.discoveries, planner.setting))
     schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)

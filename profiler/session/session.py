@@ -125,6 +125,8 @@ def observe(
             _check_traces(study, after, settings, observation)
     if recording is not None:
         recording.finish(observation)
+    if len(settings) == 1:
+        _keep_plans(memory, observation)
     return replace(observation, memory=memory)
 
 
@@ -140,6 +142,13 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
     study = Study(invocation, profiles, None, None, request.progress, memory)
     observation = observe_recorded(study, program, recording, path, settings)
     return replace(observation, memory=memory)
+
+
+def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
+    (scheme,) = observation.schemes
+    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
+    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+    memory.keep_plans(observation.discoveries, scheme.setting, plans)
 
 
 def _remembered(
