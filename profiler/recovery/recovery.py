@@ -211,11 +211,11 @@ def _explore(
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(code, discoveries)
     resolver = JumpResolver(program, code, known)
-    routine_map = RoutineMap(program, code)
-    starts = {code.index(program.entry), *function_pointers(program, code, routine_map)} - {-1}
+    named = RoutineMap(program, code)
+    starts = {code.index(program.entry), *function_pointers(program, code, named)} - {-1}
     distrusted: frozenset[int] = frozenset()
     while True:
-        routine_map = RoutineMap(program, code, starts)
+        routine_map = named.with_synthetic(starts)
         exploration = Exploration(code, routine_map, hints, distrusted, program.is64)
         exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
         if not exploration.stale:

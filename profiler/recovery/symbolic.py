@@ -47,6 +47,12 @@ class Entry(NamedTuple):
     signed: bool
 
 
+class Choice(NamedTuple):
+    """One of several addresses of code, each of which some path leads with."""
+
+    addresses: frozenset[int]
+
+
 class ComparedValues(NamedTuple):
     """`value` was compared with the constant `against` (sign-extended)."""
 
@@ -54,7 +60,7 @@ class ComparedValues(NamedTuple):
     against: int
 
 
-SymbolicValue: TypeAlias = "int | Affine | Entry"
+SymbolicValue: TypeAlias = "int | Affine | Entry | Choice"
 Bounds: TypeAlias = tuple[int | None, int | None]
 UNBOUNDED: Bounds = (None, None)
 SymbolicState: TypeAlias = dict[Hashable, Any]
@@ -81,6 +87,8 @@ def add(left: SymbolicValue | None, right: SymbolicValue | None) -> SymbolicValu
         return (left + right) & MASK64
     if isinstance(left, Affine):
         return left._replace(base=(left.base + right) & MASK64)
+    if isinstance(left, Choice):
+        return left if right == 0 else None
     return left._replace(addend=(left.addend + right) & MASK64)
 
 
@@ -166,7 +174,7 @@ def shift_left(value: SymbolicValue, count: int) -> SymbolicValue | None:
         return value << count & MASK64
     if isinstance(value, Affine):
         return Affine(value.base << count & MASK64, value.atom, value.factor << count)
-    if value.addend == 0 and value.shift + count < 8:
+    if isinstance(value, Entry) and value.addend == 0 and value.shift + count < 8:
         return value._replace(shift=value.shift + count)
     return None
 

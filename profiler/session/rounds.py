@@ -19,6 +19,7 @@ from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.memory import BinaryMemory
 from profiler.session.observation import Invocation, Observation
+from profiler.session.recordings import RecordingOrder
 from profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -48,6 +49,8 @@ class Study:
         Where saved profiles come from.
     trace
         The trace that is to be written, if one is.
+    recording
+        The recording that is to be made, if one is.
     progress
         Who is told how far the session is, if anybody.
     memory
@@ -59,6 +62,7 @@ class Study:
     invocation: Invocation
     profiles: SavedProfiles
     trace: TraceOrder | None
+    recording: RecordingOrder | None
     progress: ProgressCallback | None
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
@@ -218,6 +222,9 @@ def _play(
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)
         options = replace(options, start_trace=begin)
+    if study.recording is not None:
+        record = partial(study.recording.begin, current.discoveries)
+        options = replace(options, record=record)
     phase = Phase.RERUNNING if current.runs else Phase.RUNNING
     tell(study.progress, phase, current.max_instructions)
     return execute(current.world, recovered, schemes, options)
