@@ -76,7 +76,7 @@ def run(k: int, words: Array) -> int:
             put(frame, kernels.FRAME_PATH, get(at, 1))
             put(frame, kernels.FRAME_SEGMENTS, get(at, 2))
         elif get(k, kernels.NODES) < get(k, kernels.NODE_LIMIT):
-            kernels.count_in_table(k, get(at, 1), at)
+            kernels.count_in_table(k, at)
         else:
             words[NEXT] = operation
             return NO_NODES

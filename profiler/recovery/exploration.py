@@ -150,6 +150,14 @@ class Exploration:
         self._analysed: dict[int, int] = {}
         self._jumps_seen = 0
 
+    def close(self) -> None:
+        """Let go of everything, when nobody asks for it any more.
+
+        What reads the arrays refers to the exploration, and it to that: they would stay in memory
+        until Python looks for such cycles.
+        """
+        vars(self).clear()
+
     def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
         """Explore to the fixpoint.
 

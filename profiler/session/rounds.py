@@ -173,6 +173,7 @@ def settle(
         before, current = current, current.after(execution)
         if not left or current.discoveries == before.discoveries:
             break
+        execution.index.close()
         del execution  # its counters are large, and the next run makes its own
     current = replace(current, whole_runs=current.whole_runs + 1)
     observation = collect(
@@ -182,6 +183,7 @@ def settle(
         runs=current.runs,
         whole_runs=current.whole_runs,
     )
+    execution.index.close()
     return replace(observation, discoveries=current.discoveries), current
 
 
