@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
@@ -19,7 +20,6 @@ from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.memory import BinaryMemory
 from profiler.session.observation import Invocation, Observation
-from profiler.session.recordings import RecordingOrder
 from profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -30,6 +30,9 @@ from profiler.session.scheme_runs import (
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World
 from simulator.binary.program import Program
+
+if TYPE_CHECKING:
+    from profiler.session.recordings import RecordingOrder
 
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""
