@@ -47,6 +47,7 @@ from simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
     from profiler.engine.landings import Landings
+    from profiler.engine.recording import RecordingLowering
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
@@ -80,7 +81,7 @@ class Automaton:
     def __init__(
         self,
         index: GraphIndex,
-        lowering: Lowering,
+        lowering: Lowering | RecordingLowering,
         on_missing: Callable[[Missing], None] = lambda _: None,
     ) -> None:
         self.tally = Tally()
@@ -99,6 +100,7 @@ class Automaton:
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._arrival: Callable[[int], None] | None = None
         self._natives: Landings | None = None
+        self._recording: RecordingLowering | None = None
         self._landed = 0  # landings that Python has handled
         self._activations = Activations(
             self.memory,
@@ -299,10 +301,11 @@ class Automaton:
     def _native_landings(self) -> Landings | None:
         """Count a landing; return what native code knows of them, None as long as that is nothing.
 
-        Where a trace is written, it lists all landings.
+        Where a trace is written, it lists all landings; a recording has all early ends.
         """
         self._landed += 1
-        if self._natives is None and self.trace is None and self._landed > PYTHON_LANDINGS:
+        watched = self.trace is not None or self._recording is not None
+        if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
             from profiler.engine.landings import Landings  # most programs never need it
 
             self._natives = Landings(
@@ -371,6 +374,17 @@ class Automaton:
     def reached(self, address: int) -> bool:
         """Whether the instruction at `address` was part of a block that ran."""
         return self._states.covers(address)
+
+    def record(self, recording: RecordingLowering) -> None:
+        """Tell what records the run of all that the kernel does not note by itself."""
+        self._recording = recording
+        self._activations.on_end_at = recording.ended_early
+        recording.watch(
+            self.guard,
+            lambda address: self._states.entered_block(
+                self._activations.interrupted_state(address)
+            ),
+        )
 
     # What the machine reports
 
@@ -510,6 +524,8 @@ class Automaton:
         self._activations.end_callers_early()
         if self.trace is not None:
             self.trace.end()
+        if self._recording is not None:
+            self._recording.drain()
         if self._natives is not None:
             self._natives.collect()
 

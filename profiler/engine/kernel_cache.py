@@ -34,10 +34,13 @@ PACKAGES = (
 )
 """Those with kernels."""
 MODULES = (
+    "profiler.recovery.exploration_native",
     "simulator.cpu.traps",
     "simulator.linux.native_contexts",
     "profiler.engine.kernels",
     "profiler.engine.landing_kernel",
+    "profiler.engine.recording_kernel",
+    "profiler.engine.replay_kernel",
 )
 """Those with C functions: their machine code is kept."""
 _FOLDER = "machine-code"

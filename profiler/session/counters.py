@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from profiler.engine.lowering import Lowering
 from profiler.engine.products import CountedSegment, Totals
@@ -21,6 +21,9 @@ from profiler.plan.plan import InstrumentationPlan
 from profiler.request.errors import CountError
 from profiler.session.events import RoutineEvents, UnfinishedSegment
 from profiler.session.scheme_runs import SchemeRun
+
+if TYPE_CHECKING:
+    from profiler.engine.recording import RecordingLowering
 
 WRAP = 1 << 32
 """The papers' counters have 32 bits."""
@@ -65,7 +68,9 @@ class Counters:
         By routine number.
     """
 
-    def __init__(self, lowering: Lowering, events: Mapping[int, RoutineEvents]) -> None:
+    def __init__(
+        self, lowering: Lowering | RecordingLowering, events: Mapping[int, RoutineEvents]
+    ) -> None:
         self._lowering = lowering
         self._events = events
         self._paths = {

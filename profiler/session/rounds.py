@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
@@ -30,6 +31,9 @@ from profiler.session.traces import TraceOrder
 from profiler.session.world import World
 from simulator.binary.program import Program
 
+if TYPE_CHECKING:
+    from profiler.session.recordings import RecordingOrder
+
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""
 
@@ -48,6 +52,8 @@ class Study:
         Where saved profiles come from.
     trace
         The trace that is to be written, if one is.
+    recording
+        The recording that is to be made, if one is.
     progress
         Who is told how far the session is, if anybody.
     memory
@@ -59,6 +65,7 @@ class Study:
     invocation: Invocation
     profiles: SavedProfiles
     trace: TraceOrder | None
+    recording: RecordingOrder | None
     progress: ProgressCallback | None
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
@@ -169,6 +176,7 @@ def settle(
         before, current = current, current.after(execution)
         if not left or current.discoveries == before.discoveries:
             break
+        execution.index.close()
         del execution  # its counters are large, and the next run makes its own
     current = replace(current, whole_runs=current.whole_runs + 1)
     observation = collect(
@@ -178,6 +186,7 @@ def settle(
         runs=current.runs,
         whole_runs=current.whole_runs,
     )
+    execution.index.close()
     return replace(observation, discoveries=current.discoveries), current
 
 
@@ -212,10 +221,15 @@ def _play(
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
     recovered = study.recover(current.world.program, current.discoveries)
+    for planner in planners:
+        planner.remember(study.memory.plans(current.discoveries, planner.setting))
     schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)
         options = replace(options, start_trace=begin)
+    if study.recording is not None:
+        record = partial(study.recording.begin, current.discoveries)
+        options = replace(options, record=record)
     phase = Phase.RERUNNING if current.runs else Phase.RUNNING
     tell(study.progress, phase, current.max_instructions)
     return execute(current.world, recovered, schemes, options)

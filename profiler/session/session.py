@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from profiler.profiles.cache_files import binaries
 from profiler.profiles.profile import Measurement
@@ -99,6 +100,8 @@ def observe(
     SimulatorError
         See `run_program`.
     """
+    if request.replay is not None:
+        return _replay(request, request.replay, settings)
     guest = request.guest
     tell(request.progress, Phase.LOADING, guest.max_instructions)
     program = elf.load(request.program)
@@ -107,7 +110,13 @@ def observe(
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     memory = BinaryMemory(program, binaries() if request.remember else None)
-    study = Study(invocation, SavedProfiles(program.sha256), trace, request.progress, memory)
+    profiles = SavedProfiles(program.sha256)
+    recording = None
+    if request.recording is not None:
+        from profiler.session.recordings import RecordingOrder  # which needs numba
+
+        recording = RecordingOrder(request.recording, invocation)
+    study = Study(invocation, profiles, trace, recording, request.progress, memory)
     with open_world(program, request.arguments, guest) as world:
         if request.remember and seen is None:
             observation, after = _remembered(study, request, world, settings)
@@ -115,7 +124,35 @@ def observe(
             observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
         if request.self_check:
             _check_traces(study, after, settings, observation)
-    return observation
+    if recording is not None:
+        recording.finish(observation)
+    if len(settings) == 1:
+        _keep_plans(memory, observation)
+    return replace(observation, memory=memory)
+
+
+def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Observation:
+    """Observe a recorded run."""
+    from profiler.session.replay import check_program, invocation_of, observe_recorded
+    from profiler.trace.recording_format import Recording
+
+    recording = Recording(path)
+    tell(request.progress, Phase.LOADING, None)
+    program = elf.load(request.program)
+    check_program(recording, path, program)
+    invocation = invocation_of(recording, request.program, request.selection)
+    memory = BinaryMemory(program, binaries() if request.remember else None)
+    profiles = SavedProfiles(program.sha256)
+    study = Study(invocation, profiles, None, None, request.progress, memory)
+    observation = observe_recorded(study, program, recording, path, settings)
+    return replace(observation, memory=memory)
+
+
+def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
+    (scheme,) = observation.schemes
+    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
+    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+    memory.keep_plans(observation.discoveries, scheme.setting, plans)
 
 
 def _remembered(

@@ -1,0 +1,457 @@
+"""Native code that notes, while a program runs, which stretches of edges its activations cross.
+
+Imports the kernel only. `note_hook` stands where the kernel calls its hashing
+routine; the operations that lead there carry a *note* instead of a path number. Notes become
+tokens in a buffer, in the order of the run. When the buffer is full, Python takes it
+(`recording`), with `tokens_to_stretches` and `pack` doing the work.
+
+Terms
+-----
+token
+    What the hook appends: a segment has ended (its number is the note's), or one of three that are
+    told by `SPECIAL`. Bit `FRESH` says that it is the first one of its activation.
+pause
+    An activation of a routine waits in the middle of a segment while another of the same routine
+    begins. What the two count in one hash table must keep its order, so the place is noted: the
+    routine, what the segment register held, and where the call returns to.
+drop
+    An activation is forgotten whose end nobody saw: code that no graph has took its frame.
+stretch
+    Edges that one activation crosses from one token to the next. Each routine has a stream of
+    them; whichever activation of the routine is the innermost alive goes on with each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from profiler.engine import kernels
+from profiler.engine.kernels import STRIDE, get, put
+from simulator.cpu import compiled
+
+_types: Any = compiled.types
+_intrinsic: Callable[[Any], Any] = compiled.intrinsic
+_ir: Any = compiled.ir
+
+# Notes, the keys of the kernel's operations.
+BEGUN = 0  # an activation of a routine has begun
+ENDED_SEGMENT = 1
+LEFT = 2  # a segment has ended, and its activation with it
+NOTE_BITS = 2
+ROUTINE_SHIFT = 34  # the token is between
+
+# Words at the start of the recorder's array, which the kernel's clock has as COSTS_POINTER.
+COUNT = 0  # words in the buffer
+CAPACITY = 1
+FULL_CALLBACK = 2  # void()
+BUFFER = 3  # addresses of the arrays
+TOPS = 4  # routine -> frame number + 1 of its innermost activation, 0 if none is alive
+LINKS = 5  # frame number -> two words: the routine's next one below as in TOPS; OWNER
+WORDS = 8
+
+OWNER = 1  # (routine + 1) << 1 | whether the activation has a token; 0 if none is alive there
+LINK = 2
+
+# Words of the buffer.
+FRESH = 1 << 40
+SPECIAL = 1 << 41
+PAUSE = 1 << 42  # the routine; behind it the register and the return address
+DROP = 1 << 43  # the routine
+EARLY = 1 << 44  # a token of an activation that ends early
+NUMBER = (1 << 32) - 1
+_SLACK = 8
+
+
+@kernels.inline
+def _append(base: int, word: int) -> None:
+    count = get(base, COUNT)
+    put(get(base, BUFFER), count, word)
+    put(base, COUNT, count + 1)
+
+
+if kernels.PLAIN:
+
+    def get_byte(base: int, index: int) -> int:
+        """Byte `index` of those at `base`."""
+        raise NotImplementedError("nothing is recorded without numba")
+
+    def put_byte(base: int, index: int, value: int) -> None:
+        """Set byte `index` of those at `base`."""
+        raise NotImplementedError("nothing is recorded without numba")
+
+    def _call_back(function: int) -> None:
+        raise NotImplementedError("nothing is recorded without numba")
+
+else:
+
+    @_intrinsic
+    def get_byte(context: Any, base: Any, index: Any) -> Any:
+        """Byte `index` of those at `base`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _ir.IntType(8).as_pointer())
+            byte = builder.load(builder.gep(pointer, [arguments[1]]))
+            return builder.zext(byte, _ir.IntType(64))
+
+        return _types.int64(_types.int64, _types.int64), generate
+
+    @_intrinsic
+    def put_byte(context: Any, base: Any, index: Any, value: Any) -> Any:
+        """Set byte `index` of those at `base`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _ir.IntType(8).as_pointer())
+            byte = builder.trunc(arguments[2], _ir.IntType(8))
+            builder.store(byte, builder.gep(pointer, [arguments[1]]))
+            return context.get_dummy_value()
+
+        return _types.void(_types.int64, _types.int64, _types.int64), generate
+
+    @_intrinsic
+    def _call_back(context: Any, function: Any) -> Any:
+        """Call void function() by its address."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = _ir.FunctionType(_ir.VoidType(), [])
+            builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [])
+            return context.get_dummy_value()
+
+        return _types.void(_types.int64), generate
+
+
+@kernels.jit
+def _make_room(base: int) -> None:
+    """Have Python empty the buffer where it is nearly full."""
+    if get(base, COUNT) + _SLACK > get(base, CAPACITY):
+        _call_back(get(base, FULL_CALLBACK))
+
+
+@kernels.jit
+def _forget(base: int, routine: int, lowest: int) -> int:
+    """Forget the routine's activations in frames from number `lowest` on; return its top."""
+    top = get(get(base, TOPS), routine)
+    while top > lowest:
+        link = get(base, LINKS) + 8 * LINK * (top - 1)
+        if get(link, OWNER) & 1:
+            _make_room(base)
+            _append(base, SPECIAL | DROP | routine)
+        top = get(link, 0)
+        put(link, OWNER, 0)
+    put(get(base, TOPS), routine, top)
+    return top
+
+
+@kernels.jit
+def note_begin(k: int, base: int, routine: int) -> None:
+    """Note that the current frame has begun an activation of `routine`."""
+    frame = get(k, kernels.FRAME) // STRIDE
+    link = get(base, LINKS) + 8 * LINK * frame
+    if get(link, OWNER) != 0:
+        _forget(base, (get(link, OWNER) >> 1) - 1, frame)
+    top = get(get(base, TOPS), routine)
+    if top > frame:
+        top = _forget(base, routine, frame)
+    if top != 0:
+        _make_room(base)
+        frames = get(k, kernels.FRAMES_POINTER) + 8 * STRIDE * (top - 1)
+        below = get(base, LINKS) + 8 * LINK * (top - 1)
+        is_fresh = get(below, OWNER) & 1 == 0
+        _append(base, SPECIAL | PAUSE | routine | (FRESH if is_fresh else 0))
+        _append(base, get(frames, kernels.FRAME_PATH))
+        _append(base, get(frames, STRIDE + kernels.FRAME_RETURN))
+        put(below, OWNER, get(below, OWNER) | 1)
+    put(link, 0, top)
+    put(link, OWNER, (routine + 1) << 1)
+    put(get(base, TOPS), routine, frame + 1)
+
+
+@kernels.jit
+def note_token(base: int, frame: int, routine: int, token: int, ends: int) -> None:
+    """Append a token of the activation of `routine` in frame number `frame`, if one is known."""
+    link = get(base, LINKS) + 8 * LINK * frame
+    owner = get(link, OWNER)
+    if owner >> 1 != routine + 1:
+        return
+    if get(get(base, TOPS), routine) != frame + 1:
+        _forget(base, routine, frame + 1)
+    _make_room(base)
+    _append(base, token | (0 if owner & 1 else FRESH))
+    if ends:
+        put(get(base, TOPS), routine, get(link, 0))
+        put(link, OWNER, 0)
+    else:
+        put(link, OWNER, owner | 1)
+
+
+@kernels.jit
+def note(k: int, key: int) -> None:
+    """Do what an operation with this note asks for."""
+    base = get(k, kernels.COSTS_POINTER)
+    kind, routine = key & (1 << NOTE_BITS) - 1, key >> ROUTINE_SHIFT
+    if kind == BEGUN:
+        note_begin(k, base, routine)
+        return
+    frame = get(k, kernels.FRAME) // STRIDE
+    token = (key >> NOTE_BITS) & NUMBER
+    note_token(base, frame, routine, token, 1 if kind == LEFT else 0)
+
+
+# From tokens to stretches. A table of three words a key finds numbers: keys are
+# (routine, register, return address, -1) of pauses and (progress, token, 0, -2) of stretches.
+
+KEY_WORDS = 4
+ROW = KEY_WORDS + 1  # with the number behind it, + 1; 0 where the row is free
+
+# Words of what turns tokens into stretches: what is kept from one buffer to the next, and the
+# addresses of its arrays.
+POSITION = 0  # of the next word in the buffer
+TOKENS = 1  # words in the buffer
+FOUND = 2  # stretches put out
+NEXT_NODE = 3  # the first free node of the stacks, from 1 on; 0 if there is none
+MISSING = 4  # the words of a key that the table lacks
+TABLE = 8  # keys -> tokens of pauses, and stretches
+TABLE_ROWS = 9
+INPUT = 10  # the buffer
+ROUTINE_OF = 11  # token -> its routine
+SIMPLE = 12  # two a token, the second where it is its activation's first: the stretch that it
+# is where nothing went before it in the segment, -1 where that is not known
+DOES = 13  # stretch -> what else it does
+INNERMOST = 14  # routine -> node of its innermost activation, 0 if there is none
+NODES = 15  # node -> progress, next node; progress is 1 + the token of the pause to which the
+# activation has come, 0 at the start of a segment
+OUTPUT = 16  # receives routines and stretches
+LOCAL = 17  # stretch -> its number in its routine, from 1 on; 0 is the drop
+FIRST = 18  # scratch of `pack`: two words a routine and one more, one word a stretch
+ORDERED = 19
+ROUTINES = 20  # receives which routines have a stream
+STREAM_ENDS = 21  # and where the bytes of each end
+DATA = 22  # receives the bytes
+ROUTINE_COUNT = 23
+PASS_WORDS = 24
+
+# What `stretches` came to.
+DONE = 0
+NEW_PAUSE = 1
+NEW_STRETCH = 2
+NO_NODES = 3
+
+# What a stretch does besides crossing edges.
+BEGINS = 1  # an activation begins with it
+ENDS = 2  # and with it one ends, which is no longer there
+ENDS_EARLY = 4  # that activation ends early
+SKIPPED = 8  # it does nothing at all
+
+
+@kernels.jit
+def find_row(p: int, a: int, b: int, c: int, d: int) -> int:
+    """Number of a key's row in the table, or of the free row where it belongs."""
+    mask = get(p, TABLE_ROWS) - 1
+    mixed = (a * 0x9E3779B1) ^ (b * 0x85EBCA6B) ^ (c * 0x27D4EB2F) ^ (d * 0x165667B1)
+    row = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & mask
+    while True:
+        at = get(p, TABLE) + 8 * ROW * row
+        if get(at, KEY_WORDS) == 0:
+            return row
+        if get(at, 0) == a and get(at, 1) == b and get(at, 2) == c and get(at, 3) == d:
+            return row
+        row = (row + 1) & mask
+
+
+@kernels.jit
+def _known(p: int, a: int, b: int, c: int, d: int) -> int:
+    """The number that the table has for a key, -1 where it has none."""
+    row = find_row(p, a, b, c, d)
+    return get(get(p, TABLE), ROW * row + KEY_WORDS) - 1
+
+
+@kernels.jit
+def _miss(p: int, a: int, b: int, c: int, d: int) -> None:
+    put(p, MISSING, a)
+    put(p, MISSING + 1, b)
+    put(p, MISSING + 2, c)
+    put(p, MISSING + 3, d)
+
+
+@kernels.jit
+def _put_out(p: int, routine: int, stretch: int) -> None:
+    found = get(p, FOUND)
+    put(get(p, OUTPUT), 2 * found, routine)
+    put(get(p, OUTPUT), 2 * found + 1, stretch)
+    put(p, FOUND, found + 1)
+
+
+@kernels.jit
+def _pop(p: int, routine: int) -> None:
+    """Take the innermost activation of a routine from its stack, if there is one."""
+    node = get(get(p, INNERMOST), routine)
+    if node == 0:
+        return
+    words = get(p, NODES) + 16 * (node - 1)
+    put(get(p, INNERMOST), routine, get(words, 1))
+    put(words, 1, get(p, NEXT_NODE))
+    put(p, NEXT_NODE, node)
+
+
+@kernels.jit
+def _push(p: int, routine: int) -> int:
+    """Put an activation of a routine on its stack; False where there is no room."""
+    node = get(p, NEXT_NODE)
+    if node == 0:
+        return 0
+    words = get(p, NODES) + 16 * (node - 1)
+    put(p, NEXT_NODE, get(words, 1))
+    put(words, 1, get(get(p, INNERMOST), routine))
+    put(get(p, INNERMOST), routine, node)
+    return 1
+
+
+@kernels.jit
+def stretches(p: int) -> int:
+    """Turn the words of the buffer into stretches, from `POSITION` on; say why that stopped."""
+    buffer = get(p, INPUT)
+    while get(p, POSITION) < get(p, TOKENS):
+        at = buffer + 8 * get(p, POSITION)
+        word = get(at, 0)
+        size = 1
+        fresh = 1 if word & FRESH else 0
+        token = word & NUMBER
+        after = 0
+        if word & DROP:
+            _pop(p, token)
+            _put_out(p, token, -1)
+            put(p, POSITION, get(p, POSITION) + 1)
+            continue
+        if word & PAUSE:
+            routine, register, returns = token, get(at, 1), get(at, 2)
+            token = _known(p, routine, register, returns, -1)
+            if token < 0:
+                _miss(p, routine, register, returns, -1)
+                return NEW_PAUSE
+            after = token + 1
+            size = 3
+        routine = get(get(p, ROUTINE_OF), token)
+        node = get(get(p, INNERMOST), routine)
+        progress = 0
+        if fresh == 0 and node != 0:
+            progress = get(get(p, NODES), 2 * (node - 1))
+        if progress == 0:
+            stretch = get(get(p, SIMPLE), 2 * token + fresh)
+        else:
+            stretch = _known(p, progress, token, 0, -2)
+        if stretch < 0:
+            _miss(p, progress, token, fresh, -2)
+            return NEW_STRETCH
+        does = get(get(p, DOES), stretch)
+        if does & ENDS == 0:
+            if does & BEGINS and _push(p, routine) == 0:
+                return NO_NODES
+            node = get(get(p, INNERMOST), routine)
+            if node != 0:
+                put(get(p, NODES), 2 * (node - 1), after)
+        elif does & BEGINS == 0:
+            _pop(p, routine)
+        if does & SKIPPED == 0:
+            _put_out(p, routine, stretch)
+        put(p, POSITION, get(p, POSITION) + size)
+    return DONE
+
+
+@kernels.jit
+def _number_bytes(data: int, at: int, value: int) -> int:
+    """Write a number, seven bits a byte, the lowest first; return the place behind it."""
+    while value >= 128:
+        put_byte(data, at, (value & 127) | 128)
+        at += 1
+        value >>= 7
+    put_byte(data, at, value)
+    return at + 1
+
+
+@kernels.jit
+def _sort(p: int) -> None:
+    """Bring the stretches of each routine together, in their order, by their numbers there."""
+    output, count, routines = get(p, OUTPUT), get(p, FOUND), get(p, ROUTINE_COUNT)
+    first, ordered = get(p, FIRST), get(p, ORDERED)
+    place = first + 8 * (routines + 1)
+    for routine in range(routines + 1):
+        put(first, routine, 0)
+    for i in range(count):
+        routine = get(output, 2 * i) + 1
+        put(first, routine, get(first, routine) + 1)
+    for routine in range(routines):
+        put(place, routine, get(first, routine))
+        put(first, routine + 1, get(first, routine + 1) + get(first, routine))
+    for i in range(count):
+        routine, stretch = get(output, 2 * i), get(output, 2 * i + 1)
+        at = get(place, routine)
+        put(ordered, at, 0 if stretch < 0 else get(get(p, LOCAL), stretch))
+        put(place, routine, at + 1)
+
+
+@kernels.jit
+def pack(p: int) -> int:
+    """Write the stretches of each routine, in their order, as bytes; return how many routines.
+
+    A stretch that comes once is written as twice its number in its routine; one that comes n
+    times as that + 1 and then n.
+    """
+    _sort(p)
+    first, ordered, data = get(p, FIRST), get(p, ORDERED), get(p, DATA)
+    at = 0
+    found = 0
+    for routine in range(get(p, ROUTINE_COUNT)):
+        i, end = get(first, routine), get(first, routine + 1)
+        if i == end:
+            continue
+        while i < end:
+            stretch = get(ordered, i)
+            last = i + 1
+            while last < end and get(ordered, last) == stretch:
+                last += 1
+            repeated = last - i
+            if repeated > 1:
+                at = _number_bytes(data, at, 2 * stretch + 1)
+                at = _number_bytes(data, at, repeated)
+            else:
+                at = _number_bytes(data, at, 2 * stretch)
+            i = last
+        put(get(p, ROUTINES), found, routine)
+        put(get(p, STREAM_ENDS), found, at)
+        found += 1
+    return found
+
+
+if not kernels.PLAIN:
+    _WORD = _types.int64
+
+    @kernels.c_function(_WORD, _WORD, _WORD)
+    def note_hook(k: int, at: int, unused: int) -> None:
+        """`note`, where the kernel calls its hashing routine."""
+        note(k, get(at, 1))
+
+    @kernels.c_function(_WORD, _WORD, _WORD, _WORD, _WORD, result=_WORD)
+    def call_note_token(base: int, frame: int, routine: int, token: int, ends: int) -> int:
+        """`note_token`, for Python."""
+        note_token(base, frame, routine, token, ends)
+        return 0
+
+    @kernels.c_function(_WORD, result=_WORD)
+    def call_stretches(p: int) -> int:
+        """`stretches`, for Python."""
+        return stretches(p)
+
+    @kernels.c_function(_WORD, result=_WORD)
+    def call_pack(p: int) -> int:
+        """`pack`, for Python."""
+        return pack(p)
+
+    @kernels.c_function(_WORD, _WORD, _WORD, _WORD, _WORD, result=_WORD)
+    def call_find_row(p: int, a: int, b: int, c: int, d: int) -> int:
+        """`find_row`, for Python."""
+        return find_row(p, a, b, c, d)
+
+
+def part() -> int:
+    """Return the address of `note_hook`, for the clock's HASH_PART."""
+    return 1 if kernels.PLAIN else int(note_hook.address)

@@ -1,0 +1,197 @@
+"""Native code that crosses recorded stretches of edges, for whatever schemes count along them.
+
+Imports the kernels only. A recording has a stream of stretches for each routine
+(`recording_kernel`). Each stretch has become a list of the kernel's operations, as its edges have
+them in a run under these schemes; activations are frames, those of one routine at a time. So a
+stretch does here what the events of an emulated run would have had the kernel do.
+
+A stretch that comes n times in a row is executed once, and counted n times, where nothing depends
+on the order: an activation that begins and ends with it, or one whose segment state is the same
+behind it. Hash tables are kept call by call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from profiler.engine import kernels
+from profiler.engine.kernels import OPERATION, STRIDE, get, put
+from profiler.engine.recording_kernel import BEGINS, ENDS, ENDS_EARLY, get_byte
+from simulator.cpu import compiled
+
+_types: Any = compiled.types
+
+# Words of what is kept from one stop to the next, and of what is replayed.
+POSITION = 0  # of the next byte
+STRETCH = 1  # the one that is executed, by its number in the routine
+LEFT = 2  # how often it is still to be executed
+NEXT = 3  # the next operation of its list, 0 if none is under way
+WEIGHT = 4  # how often the list that is under way counts
+SAME_STATE = 5  # the frame before the list that is under way
+SAME_REGISTER = 6
+HASHED = 7  # whether the routine has a hash table
+DATA = 8  # address of the bytes (`recording_kernel.pack`)
+END = 9  # of the routine's bytes there
+LISTS = 10  # stretch, by its number in the routine -> number of the first operation of its list,
+# 0 if it has none, `UNKNOWN` where that is not known yet
+DOES = 11  # stretch -> what else it does
+STRETCHES = 12
+WORDS = 13
+
+# What `replay` came to.
+DONE = 0
+NEW_STRETCH = 1  # it has no list of operations yet
+NEW_SEGMENT = 2
+NO_NODES = 3
+EARLY = 4  # an activation ends early: the frame is there, WEIGHT says how often
+DAMAGED = 5  # what comes next cannot be
+
+UNKNOWN = -1  # of a stretch that has no list of operations yet
+
+
+@kernels.jit
+def run(k: int, w: int) -> int:
+    """Execute the list of operations that is under way; return a status."""
+    operation, weight = get(w, NEXT), get(w, WEIGHT)
+    at = get(k, kernels.OPERATIONS_POINTER) + 8 * OPERATION * operation
+    frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
+    while True:
+        word = get(at, 0)
+        code = word & 0xFF
+        if code == kernels.SEGMENT:
+            state = get(frame, kernels.FRAME_SEGMENTS)
+            key = get(frame, kernels.FRAME_PATH) + get(at, 1)
+            successor = kernels.segment_place(k, state, key)
+            if get(successor, kernels.KEY) != key:
+                successor = kernels.spilled(k, state, key)
+                if successor == 0:
+                    put(w, NEXT, operation)
+                    return NEW_SEGMENT
+            action = get(successor, kernels.ACTION)
+            if action != 0 and not kernels.count_hashed(k, action):
+                put(w, NEXT, operation)
+                return NO_NODES
+            count = get(successor, kernels.COUNT_OF)
+            put(successor, kernels.COUNT_OF, count + weight)
+            put(frame, kernels.FRAME_SEGMENTS, get(successor, kernels.NEXT))
+            put(frame, kernels.FRAME_PATH, get(at, 2))
+        elif code == kernels.ADD:
+            put(frame, kernels.FRAME_PATH, get(frame, kernels.FRAME_PATH) + get(at, 1))
+        elif code == kernels.BEGIN:
+            put(frame, kernels.FRAME_PATH, get(at, 1))
+            put(frame, kernels.FRAME_SEGMENTS, get(at, 2))
+        elif get(k, kernels.NODES) < get(k, kernels.NODE_LIMIT):
+            kernels.count_in_table(k, at)
+        else:
+            put(w, NEXT, operation)
+            return NO_NODES
+        if word & kernels.LAST:
+            put(w, NEXT, 0)
+            return DONE
+        at += 8 * OPERATION
+        operation += 1
+
+
+@kernels.jit
+def _number(w: int) -> int:
+    """Read the next number, -1 where its bytes are not all there."""
+    data, at, end = get(w, DATA), get(w, POSITION), get(w, END)
+    value = 0
+    shift = 0
+    while at < end and shift < 63:
+        byte = get_byte(data, at)
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            put(w, POSITION, at)
+            return value
+        shift += 7
+    return -1
+
+
+@kernels.jit
+def _next_stretch(w: int) -> int:
+    """Read which stretch comes next, and how often; DAMAGED where that cannot be."""
+    value = _number(w)
+    times = 1
+    if value >= 0 and value & 1:
+        times = _number(w)
+    if value < 0 or times < 1 or value >> 1 >= get(w, STRETCHES):
+        return DAMAGED
+    put(w, STRETCH, value >> 1)
+    put(w, LEFT, times)
+    put(w, SAME_STATE, -1)
+    return DONE
+
+
+@kernels.jit
+def _weight(w: int, does: int, here: int) -> int:
+    """How many times the stretch that comes next can be counted at once; `here` is the frame."""
+    left = get(w, LEFT)
+    if left == 1 or get(w, HASHED) != 0:
+        return 1
+    if does == BEGINS | ENDS:
+        return left
+    if does != 0:
+        return 1
+    state = get(here, kernels.FRAME_SEGMENTS)
+    register = get(here, kernels.FRAME_PATH)
+    if get(w, SAME_STATE) == state and get(w, SAME_REGISTER) == register:
+        return left
+    put(w, SAME_STATE, state)
+    put(w, SAME_REGISTER, register)
+    return 1
+
+
+@kernels.jit
+def replay(k: int, w: int) -> int:
+    """Execute the stretches of one routine, from `POSITION` to `END`; say why that stopped."""
+    frames = get(k, kernels.FRAMES_POINTER)
+    while True:
+        if get(w, NEXT) != 0:
+            status = run(k, w)
+            if status != DONE:
+                return status
+            put(w, LEFT, get(w, LEFT) - get(w, WEIGHT))
+            does = get(get(w, DOES), get(w, STRETCH))
+            if does & ENDS_EARLY:
+                return EARLY
+            if does & ENDS:
+                put(k, kernels.FRAME, get(k, kernels.FRAME) - STRIDE)
+        if get(w, LEFT) == 0:
+            if get(w, POSITION) >= get(w, END):
+                return DONE
+            if _next_stretch(w) != DONE:
+                return DAMAGED
+        stretch = get(w, STRETCH)
+        first = get(get(w, LISTS), stretch)
+        if first == UNKNOWN:
+            return NEW_STRETCH
+        does = get(get(w, DOES), stretch)
+        frame = get(k, kernels.FRAME)
+        weight = _weight(w, does, frames + 8 * frame)
+        if does & BEGINS:
+            if frame + 2 * STRIDE > get(k, kernels.FRAME_LIMIT):
+                return DAMAGED
+            frame += STRIDE
+            put(k, kernels.FRAME, frame)
+            put(frames + 8 * frame, kernels.FRAME_SEGMENTS, 0)
+            put(frames + 8 * frame, kernels.FRAME_PATH, 0)
+        if frame == 0:
+            return DAMAGED
+        put(w, WEIGHT, weight)
+        put(w, NEXT, first)
+        if first == 0:
+            put(w, LEFT, get(w, LEFT) - weight)
+            if does & ENDS_EARLY:
+                return EARLY
+            if does & ENDS:
+                put(k, kernels.FRAME, frame - STRIDE)
+
+
+if not kernels.PLAIN:
+
+    @kernels.c_function(_types.int64, _types.int64, result=_types.int64)
+    def call_replay(k: int, w: int) -> int:
+        """`replay`, for Python."""
+        return replay(k, w)
