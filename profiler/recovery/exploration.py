@@ -30,7 +30,15 @@ from itertools import chain
 import numpy as np
 
 from profiler.recovery.code_image import CodeImage
-from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point, starts_leaf
+from profiler.recovery.idioms import (
+    ending_trap,
+    gets_context,
+    is_prologue,
+    is_restore,
+    return_point,
+    saves_context,
+    starts_leaf,
+)
 from profiler.recovery.routines import NO_CODE, NOBODY, RoutineMap
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind
 
@@ -139,6 +147,7 @@ class Exploration:
         self._resolved: dict[int, Resolution] = {}
         self._analysed: dict[int, int] = {}
         self._leaves: list[int] = []
+        self._savers: dict[int, bool] = {}
 
     def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
         """Explore to the fixpoint.
@@ -390,6 +399,8 @@ class Exploration:
         """The callee of `call` returns: go on at `point`, unless that is not this routine."""
         flow = self.flows[call]
         if self.routine_map.owner(point) == number:
+            if flow.kind == _K.CALL and self._saves_context(self.targets[call]):
+                self._enter(number, point)
             flow.call_return = point
             del self.no_return[call]
             self._work.append((point, number))
@@ -397,6 +408,14 @@ class Exploration:
             flow.leaves = True
             del self.no_return[call]
             self._leave(number, point, call)
+
+    def _saves_context(self, callee: int) -> bool:
+        """Whether a routine is like `setjmp`: what lands behind its call enters the caller anew."""
+        known = self._savers.get(callee)
+        if known is None:
+            known = saves_context(self.words, self.kinds, self.targets, callee, self.is64)
+            self._savers[callee] = known
+        return known
 
     # -- traps -----------------------------------------------------------------------------
 
@@ -408,6 +427,8 @@ class Exploration:
         ):
             ends = True
             self._ending_traps[at] = (number, setter)
+        if gets_context(self.words[at], self.is64) and self.routine_map.owner(at + 1) == number:
+            self._enter(number, at + 1)
         if ends:
             self.no_return[at] = number
         else:

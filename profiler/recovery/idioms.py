@@ -9,12 +9,17 @@ from simulator.isa.decode import TransferKind
 _K = TransferKind
 _RESTORE = 0x3D
 _RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
+_SP, _O0, _O7 = 14, 8, 15
+_STW, _STX = 0x04, 0x0E
+_ANNUL = 1 << 29
 _LEAF = 64
 """How far `starts_leaf` looks."""
 _SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
 _EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
 _SYSTEM_CALL = {True: 0x6D, False: 0x10}
-_SET_CONTEXT = 0x6F
+_GET_CONTEXT, _SET_CONTEXT = 0x6E, 0x6F
+_SAVES_CONTEXT = 48
+"""How many instructions `saves_context` looks at."""
 _BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
 
 
@@ -42,6 +47,56 @@ def starts_leaf(words: Sequence[int], index: int) -> bool:
         if is_call or moves_window or goes_away:
             return False
     return False
+
+
+def gets_context(word: int, is64: bool) -> bool:
+    """Whether `word` is the trap behind which `longjmp` lands in 64-bit programs."""
+    return is64 and word >> 19 == 0x91D00000 >> 19 and word & 0x207F == 0x2000 | _GET_CONTEXT
+
+
+def saves_context(
+    words: Sequence[int], kinds: Sequence[int], targets: Sequence[int], index: int, is64: bool
+) -> bool:
+    """Whether the routine at word `index` returns again later, as `setjmp` does.
+
+    It stores both the stack pointer and the return address, perhaps encrypted, where its first
+    argument points, and has no window of its own; or it has the kernel do so.
+    """
+    holding = {_SP: {_SP}, _O7: {_O7}}
+    stored: set[int] = set()
+    slot_of = -1  # where the branch leads whose delay slot this is
+    for _ in range(_SAVES_CONTEXT):
+        if not 0 <= index < len(words):
+            return False
+        word, kind = words[index], kinds[index]
+        if gets_context(word, is64):
+            return True
+        if kind == _K.BRANCH_ALWAYS and not word & _ANNUL and slot_of < 0:
+            slot_of, index = targets[index], index + 1
+            continue
+        if kind not in (_K.NONE, _K.TRAP_ALWAYS) or is_prologue(words, index):
+            return False
+        _hold(word, holding, stored)
+        if len(stored) == len(holding):
+            return True
+        index, slot_of = (index + 1, -1) if slot_of < 0 else (slot_of, -1)
+    return False
+
+
+def _hold(word: int, holding: dict[int, set[int]], stored: set[int]) -> None:
+    """Follow values into the registers that hold them, and to where the first argument points."""
+    op, op3, rd, first = word >> 30, (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+    sources = {first} if word & 0x2000 else {first, word & 31}
+    for value, registers in holding.items():
+        if op == 3:
+            is_near = first == _O0 and (word & 0x2000 or not word & 31)
+            if op3 in (_STW, _STX) and is_near and rd in registers:
+                stored.add(value)
+        elif op == 2 and op3 < 0x10:
+            if sources & registers:
+                registers.add(rd)
+            elif rd != value:
+                registers.discard(rd)
 
 
 def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int | None:

@@ -32,6 +32,7 @@ from profiler.recovery.graph_builder import Built, build_graph
 from profiler.recovery.jump_tables import Answers, JumpResolver
 from profiler.recovery.pointers import function_pointers
 from profiler.recovery.routines import RoutineMap
+from simulator.binary.landing_pads import landing_pads
 from simulator.binary.program import Program
 from simulator.isa.decode import TransferKind
 
@@ -213,7 +214,7 @@ def _explore(
     program: Program, code: CodeImage, discoveries: Discoveries, known: Answers
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
-    hints = _hints(code, discoveries)
+    hints = _hints(program, code, discoveries)
     resolver = JumpResolver(program, code, known)
     routine_map = RoutineMap(program, code)
     starts = {code.index(program.entry), *function_pointers(program, code, routine_map)} - {-1}
@@ -228,14 +229,15 @@ def _explore(
         distrusted |= exploration.distrusted
 
 
-def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:
+def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints:
+    pads = landing_pads(program.unwinding, program.segments, program.is64)
     targets: dict[int, set[int]] = {}
     for jump, target in discoveries.indirect_targets:
         if code.index(target) >= 0:
             targets.setdefault(code.index(jump), set()).add(code.index(target))
     return Hints(
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
-        frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
+        frozenset(i for a in discoveries.entries | pads if (i := code.index(a)) >= 0),
         frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
     )
 
