@@ -140,12 +140,12 @@ def _read_common(reader: _Reader) -> _Common:
     addresses, areas = 0, _OMITTED
     if letters.startswith("z"):
         reader.leb128()
-        for letter in letters[1:]:
-            if letter == "R":
+        for meaning in letters[1:]:
+            if meaning == "R":
                 addresses = reader.number(1)
-            elif letter == "L":
+            elif meaning == "L":
                 areas = reader.number(1)
-            elif letter == "P":
+            elif meaning == "P":
                 reader.encoded(reader.number(1))
     return _Common(addresses, areas, letters.startswith("z"))
 
