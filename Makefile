@@ -4,7 +4,8 @@
 # make long   all tests, the long ones too
 # make ci     check, then all tests, where nothing that tests need may be missing (.ci/run)
 # make mutants  break the code on purpose, hundreds of times, and see whether the tests notice
-# make bench  speed, as a table
+# make bench  speed, as tables: the engine, whole commands on real programs, beside limits
+# make performance  measure it again for docs/performance.md
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
 #               docs/results-wcet.md: the same on the suite wcet, the programs of KITER
 # make executed  docs/results-executed*.md: predicted and executed costs side by side
@@ -30,7 +31,7 @@ SUITE ?= spec-like
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long ci mutants bench results executed structure baselines golden format fixtures clean
+.PHONY: run test check long ci mutants bench performance results executed structure baselines golden format fixtures clean
 .PHONY: toolchain
 
 run: $(VENV)/.installed
@@ -79,6 +80,10 @@ structure: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py
+
+performance: $(VENV)/.installed-dev toolchain
+	$(BIN)/python tools/bench.py --json docs/performance.json --resume
+	$(BIN)/python tools/performance_page.py
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format $(SOURCES)

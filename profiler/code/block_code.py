@@ -15,11 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
 from profiler.code.context import RoutineContext
-from profiler.code.frames import FrameState
-from profiler.code.generators import needs, snippet_body
-from profiler.code.sites import Place, Where
-from profiler.code.snippet_parts import Body, CounterAccess
+from profiler.code.sites import Place, Site, Where
+from profiler.code.snippet_parts import CounterAccess
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.actions import Action
 from profiler.plan.plan import InstrumentationPlan
@@ -27,14 +26,15 @@ from profiler.plan.plan import InstrumentationPlan
 Actions = Mapping[int, tuple[Action, ...]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BlockPlace:
-    """Code before instruction `position` of block `block`."""
+    """Code before instruction `position` of block `block`, at `site`."""
 
     block: int
     position: int
-    body: Body
+    site: Site
     actions: tuple[Action, ...]
+    cost: BodyCost
 
 
 def fold_slot_blocks(
@@ -80,7 +80,8 @@ def place_blocks(
             start = tops[block].position if places is ends and block in tops else 0
             start = max(start, first.get(block, 0))
             end = _last_position(access.context, block)
-            if needs(actions, access.table, access.machine, access.generators).at_transfer:
+            needed = needs_of(actions, access.table, access.machine, access.generators)
+            if needed.at_transfer:
                 start = max(start, end)
             elif block in last:
                 end = min(end, last[block])
@@ -100,22 +101,14 @@ def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
 ) -> BlockPlace:
     """Return the first place where the code is cheapest."""
-    least = _least_cost(actions, access)
-    known: set[tuple[int, FrameState]] = set()
+    kind = known_kind(actions, access)
+    least = cost_at(access.context.free_site, actions, access, kind).cost
     best: BlockPlace | None = None
     for position, site in zip(positions, access.context.sites(block, positions), strict=True):
-        if (site.live, site.frame) in known:
-            continue
-        known.add((site.live, site.frame))
-        body = snippet_body(actions, access, site)
-        if best is None or body.cost < best.body.cost:
-            best = BlockPlace(block, position, body, actions)
-        if body.cost <= least:
+        cost = cost_at(site, actions, access, kind)
+        if best is None or cost.cost < best.cost.cost:
+            best = BlockPlace(block, position, site, actions, cost)
+        if cost.cost <= least:
             break
     assert best is not None
     return best
-
-
-def _least_cost(actions: tuple[Action, ...], access: CounterAccess) -> int:
-    """Return the cost where every register is free."""
-    return snippet_body(actions, access, access.context.free_site).cost

@@ -248,10 +248,10 @@ class ProgramContexts:
         calls = set(targets[kinds == TransferKind.CALL].tolist())
         branches = np.isin(kinds, (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS))
         others = set(targets[branches].tolist()) - calls
-        for cfg in self._recovered.routines:
-            saves = is_prologue(code.lists.words, code.index(cfg.address))
-            if cfg.address in others and not saves:
-                yield cfg
+        for number, address in enumerate(self._recovered.arrays.addresses.tolist()):
+            saves = is_prologue(code.lists.words, code.index(address))
+            if address in others and not saves:
+                yield self._recovered.routines[number]
 
     def _conventional_entries(self) -> frozenset[int]:
         """Return the entries of routines that a symbol names or a call enters.
@@ -263,7 +263,7 @@ class ProgramContexts:
         calls = code.transfers.target[code.transfers.kind == TransferKind.CALL]
         sure = {symbol.address for symbol in program.symbols if symbol.is_function}
         sure.update(calls.tolist())
-        return frozenset(cfg.address for cfg in self._recovered.routines if cfg.address in sure)
+        return frozenset(sure.intersection(self._recovered.arrays.addresses.tolist()))
 
     def of(self, routine: int) -> RoutineContext:
         """Return the context of routine number `routine`."""
@@ -273,6 +273,10 @@ class ProgramContexts:
             called = cfg.address != program.entry
             self._known[routine] = context_of(cfg, self.facts, program.machine, has_caller=called)
         return self._known[routine]
+
+    def forget(self, routine: int) -> None:
+        """Let go of the context of routine number `routine`, which is large."""
+        self._known.pop(routine, None)
 
 
 def context_of(

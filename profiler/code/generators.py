@@ -69,9 +69,7 @@ def snippet_body(actions: Iterable[Action], access: CounterAccess, site: Site) -
     """
     actions, generators = tuple(actions), access.generators
     needed = needs(actions, access.table, access.machine, generators)
-    clobbers = needed.clobbers
-    if needed.conditions and site.keeps_conditions and access.machine is MachineKind.SPARCV8:
-        clobbers = tuple(dict.fromkeys((*HASH_REGISTERS[:2], *clobbers, Register.O7)))
+    clobbers = effective_clobbers(needed, access.machine, site)
     for lowered in (0, temporary_frame(access.context.abi)):
         writer = Writer(access, site, clobbers, needed.conditions, lowered)
         for action in actions:
@@ -80,3 +78,10 @@ def snippet_body(actions: Iterable[Action], access: CounterAccess, site: Site) -
         if body is not None:
             return body
     raise AssemblyError("a snippet saves more registers than its stack frame holds")
+
+
+def effective_clobbers(needed: Needs, machine: MachineKind, site: Site) -> tuple[Register, ...]:
+    """Return the registers that calls destroy, those included that keep V8's condition codes."""
+    if needed.conditions and site.keeps_conditions and machine is MachineKind.SPARCV8:
+        return tuple(dict.fromkeys((*HASH_REGISTERS[:2], *needed.clobbers, Register.O7)))
+    return needed.clobbers

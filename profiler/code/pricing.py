@@ -2,19 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple, TypeVar
 
-from profiler.code.codegen import RoutineCode, WordsNeededError, generate
+from profiler.code.arrangement import WordsNeededError, arrange, jump_of_stub
+from profiler.code.body_costs import BodyCost, body_cost
+from profiler.code.codegen import RoutineCode, generate
 from profiler.code.context import RoutineContext
-from profiler.code.layout import CounterSpace
+from profiler.code.layout import CounterLayout, CounterSpace
 from profiler.code.snippet_parts import Generators
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan
 from profiler.request.request import RegisterUse
 
+Made = TypeVar("Made")
+_Make = Callable[
+    [ControlFlowGraph, InstrumentationPlan, RoutineContext, CounterLayout, Generators], Made
+]
 
-@dataclass(frozen=True)
+
+class SnippetCost(NamedTuple):
+    """What `codegen.Snippet` costs: see there; `size` is its number of instructions."""
+
+    size: int
+    cost: int
+    taken_cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class RoutineCost:
+    """What `codegen.RoutineCode` costs, without its instructions: attributes as there."""
+
+    snippets: Mapping[int, SnippetCost]
+    block_snippets: Mapping[int, SnippetCost]
+    block_end_snippets: Mapping[int, SnippetCost]
+    path_register: str | None
+
+    @property
+    def count(self) -> int:
+        """Number of snippets."""
+        return len(self.snippets) + len(self.block_snippets) + len(self.block_end_snippets)
+
+    @property
+    def code_bytes(self) -> int:
+        """Size of all snippets."""
+        groups = (self.snippets, self.block_snippets, self.block_end_snippets)
+        return 4 * sum(cost.size for group in groups for cost in group.values())
+
+
+@dataclass(frozen=True, slots=True)
 class RoutinePrice:
     """The code of one routine and what it executed.
 
@@ -22,13 +59,56 @@ class RoutinePrice:
     events, are counted by the kernel and not among them.
     """
 
-    code: RoutineCode | None
+    code: RoutineCost | None
     added: int
 
     @property
     def path_register(self) -> str | None:
         """Where the path number lives: a register, "stack", or None."""
         return None if self.code is None else self.code.path_register
+
+
+class KnownCost(NamedTuple):
+    """What the code of a routine costs where its counters are in a certain place.
+
+    Attributes
+    ----------
+    layout
+        That place, without words of path registers beyond those that its plan tells of.
+    words
+        How many words there are then (`CounterLayout.words`); None: as many as its plan tells of.
+    cost
+        What it costs.
+    """
+
+    layout: CounterLayout
+    words: int | None
+    cost: RoutineCost
+
+
+class KnownCosts:
+    """What the code of a program's routines costs under one scheme, as far as it is known.
+
+    Parameters
+    ----------
+    known
+        By address of the routine. All else that decides a cost is the same whenever this is used:
+        graphs, plans, generators.
+    """
+
+    def __init__(self, known: dict[int, KnownCost] | None = None) -> None:
+        self.known = {} if known is None else known
+        self.has_grown = False
+
+    def find(self, address: int, layout: CounterLayout) -> KnownCost | None:
+        """Return what the code of the routine at an address costs with counters in a place."""
+        found = self.known.get(address)
+        return found if found is not None and found.layout == layout else None
+
+    def add(self, address: int, cost: KnownCost) -> None:
+        """Note a cost."""
+        self.known[address] = cost
+        self.has_grown = True
 
 
 class Pricer:
@@ -63,12 +143,56 @@ class Pricer:
         AssemblyError
             There is no code for an action, or it needs more registers than there are.
         """
-        layout, context = self._space.place(plan), context.using(self._use)
+        return self._with_layout(generate, cfg, plan, context)
+
+    def cost(
+        self, cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext
+    ) -> RoutineCost:
+        """Lay out the counters of a routine's plan, and say what `code` would cost."""
+        return self._with_layout(routine_cost, cfg, plan, context)
+
+    def cost_once(
+        self,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        context: Callable[[], RoutineContext],
+        costs: KnownCosts,
+    ) -> RoutineCost:
+        """Return what `cost` does, taken from `costs` where it is known; else it is noted there."""
+        layout = self._space.place(plan)
+        found = costs.find(cfg.address, layout)
+        if found is None:
+            words, cost = self._with_words(routine_cost, cfg, plan, context(), layout)
+            found = KnownCost(layout, words, cost)
+            costs.add(cfg.address, found)
+        elif found.words is not None:
+            self._space.with_words(layout, found.words)
+        return found.cost
+
+    def _with_layout(
+        self,
+        make: _Make[Made],
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        context: RoutineContext,
+    ) -> Made:
+        return self._with_words(make, cfg, plan, context, self._space.place(plan))[1]
+
+    def _with_words(
+        self,
+        make: _Make[Made],
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        context: RoutineContext,
+        layout: CounterLayout,
+    ) -> tuple[int | None, Made]:
+        """Make something with a layout; return how many words it needed beyond, and the thing."""
+        context = context.using(self._use)
         try:
-            return generate(cfg, plan, context, layout, self._generators)
+            return None, make(cfg, plan, context, layout, self._generators)
         except WordsNeededError as needed:
             layout = self._space.with_words(layout, needed.count)
-            return generate(cfg, plan, context, layout, self._generators)
+            return needed.count, make(cfg, plan, context, layout, self._generators)
 
     def price(
         self,
@@ -94,12 +218,41 @@ class Pricer:
         """
         if plan is None:
             return RoutinePrice(None, 0)
-        code = self.code(cfg, plan, context)
+        code = self.cost(cfg, plan, context)
         return RoutinePrice(code, added(code, edges, executions, taken))
 
 
+def routine_cost(
+    cfg: ControlFlowGraph,
+    plan: InstrumentationPlan,
+    context: RoutineContext,
+    layout: CounterLayout,
+    generators: Generators,
+) -> RoutineCost:
+    """Return what the code of `plan` costs; parameters and errors as of `codegen.generate`."""
+    arranged = arrange(cfg, plan, context, layout, generators)
+    snippets = {}
+    for edge, place in arranged.places.items():
+        body = body_cost(arranged.actions[edge], arranged.access, place.site)
+        size, cost = body.size, body.cost
+        if arranged.jumps(edge):
+            jump = jump_of_stub(body)
+            size, cost = size + jump, cost + jump
+        snippets[edge] = SnippetCost(size, cost, body.taken_cost)
+    return RoutineCost(
+        snippets,
+        {block: _block_cost(place.cost) for block, place in arranged.tops.items()},
+        {block: _block_cost(place.cost) for block, place in arranged.ends.items()},
+        arranged.path_register,
+    )
+
+
+def _block_cost(body: BodyCost) -> SnippetCost:
+    return SnippetCost(body.size, body.cost, body.taken_cost)
+
+
 def added(
-    code: RoutineCode,
+    code: RoutineCode | RoutineCost,
     edges: Sequence[int],
     executions: Sequence[int],
     taken: Mapping[int, int] | None = None,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from profiler.code.codegen import RoutineCode
 from profiler.code.layout import COUNTER_SIZE, PAIR_SIZE
+from profiler.code.pricing import RoutineCost
 from profiler.code.runtime.hash_routine import NODE_SIZE, POOL
 from profiler.plan.decoders import TraceWriter
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -25,7 +26,7 @@ def counter_bytes(plan: InstrumentationPlan, executed_paths: int) -> int:
 
 
 def plan_sizes(
-    plan: InstrumentationPlan, code: RoutineCode | None, executed_paths: int
+    plan: InstrumentationPlan, code: RoutineCode | RoutineCost | None, executed_paths: int
 ) -> dict[str, int]:
     """Return by name how much one routine's counters and code take.
 

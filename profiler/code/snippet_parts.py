@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from profiler.code.context import RoutineContext
 from profiler.code.layout import COUNTER_SIZE, STACK_REGISTERS, CounterLayout
+from profiler.code.registers import mask
 from profiler.plan.plan import Addressing, Table
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Instruction, Register
@@ -59,10 +61,17 @@ class Generator:
     needs
         What that code needs: a value, or a function of the action, the kind of table and the
         machine.
+    shape
+        What of an action, reached as a `CounterAccess` says, decides how many instructions its
+        code has: a hashable value, as a function of both. Actions of one kind with the same shape
+        need the same, and have code of the same cost wherever the same number of registers is
+        free. None: any property may matter, or the place's own code, and each place is generated
+        to know its cost.
     """
 
     write: Callable[[Any, Any], None]
     needs: Needs | Callable[[Any, Table, MachineKind], Needs] = NOTHING
+    shape: Callable[[Any, Any], Hashable] | None = None
 
     def needed(self, action: object, table: Table, machine: MachineKind) -> Needs:
         """Return the needs of `action`."""
@@ -71,6 +80,10 @@ class Generator:
 
 Generators = Mapping[type, Generator]
 """Kind of action -> its code."""
+
+
+_KNOWN_COSTS: dict[Hashable, tuple[Generators, dict[Hashable, Any]]] = {}
+# The generators are among the values, so that no others can get their identity.
 
 
 @dataclass(frozen=True)
@@ -107,29 +120,50 @@ class CounterAccess:
     mixed: bool = False
     argument_words: int = STACK_REGISTERS
 
-    @property
+    @cached_property
     def registers(self) -> tuple[PathRegister, ...]:
         """All path registers."""
         return (self.register, *self.others)
 
-    @property
+    @cached_property
     def machine(self) -> MachineKind:
         """What the code is for."""
         return self.context.machine
 
-    @property
+    @cached_property
+    def path_mask(self) -> int:
+        """The set of path registers that are registers."""
+        return mask(*(register for register in self.registers if register is not None))
+
+    @cached_property
+    def known_costs(self) -> dict[Hashable, Any]:
+        """What `body_costs` knows of code that reaches its counters in the same way."""
+        key = (
+            id(self.generators),
+            self.machine,
+            self.table,
+            self.addressing,
+            tuple(register is None for register in self.registers),
+            self.mixed,
+            self.argument_words,
+        )
+        if key not in _KNOWN_COSTS:
+            _KNOWN_COSTS[key] = self.generators, {}
+        return _KNOWN_COSTS[key][1]
+
+    @cached_property
     def scale(self) -> int:
         """By how much path numbers are multiplied in a path register."""
         by_address = self.table is Table.ARRAY and self.addressing is Addressing.ADDRESS
         return COUNTER_SIZE if by_address else 1
 
-    @property
+    @cached_property
     def offset(self) -> int:
         """What a path register holds for path number 0."""
         return self.layout.path_base if self.scale != 1 else 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Body:
     """Code of a place without its jump.
 
@@ -155,3 +189,9 @@ class Body:
     taken_cost: int = 0
     open_end: bool = False
     elsewhere: int = 0
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether the last instruction cannot move: it is a transfer or in a delay slot."""
+        code = self.instructions
+        return bool(code) and (code[-1].is_transfer or (len(code) > 1 and code[-2].is_transfer))

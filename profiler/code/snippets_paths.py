@@ -20,9 +20,18 @@ V8+. On V8 it changes icc; where icc is live there, `conditions` keeps it.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+from profiler.code import shapes
 from profiler.code.layout import COUNTER_SIZE
 from profiler.code.runtime.hash_routine import routine_name
-from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
+from profiler.code.snippet_parts import (
+    HASH_REGISTERS,
+    CounterAccess,
+    Generator,
+    Generators,
+    Needs,
+)
 from profiler.code.writer import Writer
 from profiler.plan.actions import (
     Action,
@@ -114,10 +123,30 @@ def call_hash(writer: Writer, on_back_edge: bool) -> None:
     writer.hash_calls += 1
 
 
+def _set_shape(action: SetRegister, access: CounterAccess) -> Hashable:
+    return shapes.constant(access.offset + access.scale * action.constant, access)
+
+
+def _add_shape(action: AddRegister, access: CounterAccess) -> Hashable:
+    return shapes.constant(access.scale * action.constant, access)
+
+
+def _count_shape(action: CountPath, access: CounterAccess) -> Hashable:
+    if access.table is Table.HASH:
+        return shapes.constant(action.constant, access), shapes.table(access)
+    return access.scale == 1 or shapes.constant(COUNTER_SIZE * action.constant, access)
+
+
+def _constant_shape(action: CountConstantPath, access: CounterAccess) -> Hashable:
+    if access.table is Table.HASH:
+        return shapes.constant(action.constant, access), shapes.table(access)
+    return None
+
+
 GENERATORS: Generators = {
-    SetRegister: Generator(set_register, Needs(path=True)),
-    AddRegister: Generator(add_register, Needs(path=True)),
-    CountPath: Generator(count_path, count_needs),
-    CountConstantPath: Generator(count_constant, count_needs),
-    CountEdge: Generator(count_edge),
+    SetRegister: Generator(set_register, Needs(path=True), _set_shape),
+    AddRegister: Generator(add_register, Needs(path=True), _add_shape),
+    CountPath: Generator(count_path, count_needs, _count_shape),
+    CountConstantPath: Generator(count_constant, count_needs, _constant_shape),
+    CountEdge: Generator(count_edge, shape=shapes.same),
 }

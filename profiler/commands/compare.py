@@ -63,7 +63,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
 def compare_command(
-    elf: str,
+    elf: str | None,
     arguments: tuple[str, ...],
     modes: tuple[str, ...] | None,
     settings: tuple[tuple[float, float], ...],
@@ -78,12 +78,13 @@ def compare_command(
     """
     scheme = collect(chosen, weights)
     wanted = tuple(make_settings(modes or all_modes(), settings, scheme))
+    elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import compare_program
 
-        comparison = compare_program(watched, wanted)
+        comparison = compare_program(watched, wanted, brief=True)
     from profiler.reports import compare_json, compare_text
 
     names = tuple(setting.name for setting in wanted)

@@ -25,6 +25,9 @@ SUBCOMMANDS = MappingProxyType(
         "compare": Subcommand(
             "compare:compare_command", "Run a program under many schemes and show them in a table."
         ),
+        "record": Subcommand(
+            "record:record_command", "Run a program once, for schemes to be measured by later."
+        ),
         "regenerate": Subcommand(
             "regenerate:regenerate_command", "Rebuild an execution from its trace."
         ),

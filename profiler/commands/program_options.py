@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.profiles import cache_files
 from profiler.request.request import GuestOptions, RunRequest
 from simulator.errors import UsageError
 
@@ -22,14 +24,33 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def program_options(command: F) -> F:
     """Add the program, its arguments and the options of a run to a command."""
-    for option in reversed(_TABLE):
+    return _with(command, [*_PROGRAM_OR_REPLAY, *_RESULTS, *_RUN, *_CHECKS])
+
+
+def recorded_options(command: F) -> F:
+    """Add the program, its arguments and the options of a run that nothing is reported of."""
+    return _with(command, [*_PROGRAM, *_RUN])
+
+
+def _with(command: F, table: list[Any]) -> F:
+    for option in reversed(table):
         command = option(command)
     return command
 
 
-_TABLE = [
-    click.argument("elf", type=options.PROGRAM),
-    click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]"),
+_ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+_PROGRAM = [click.argument("elf", type=options.PROGRAM), _ARGUMENTS]
+_PROGRAM_OR_REPLAY = [
+    click.argument("elf", type=options.PROGRAM, required=False),
+    _ARGUMENTS,
+    click.option(
+        "--replay",
+        type=options.PATH,
+        metavar="RUN",
+        help="Measure the run that `simprof record` has kept there; the program is not run.",
+    ),
+]
+_RESULTS = [
     shared_options.selection_options("Profile"),
     shared_options.json_option(
         "Write the result as JSON; - is stdout (the program's stdout then goes to stderr)."
@@ -37,6 +58,8 @@ _TABLE = [
     click.option(
         "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
     ),
+]
+_RUN = [
     shared_options.stdin_option("The program's input."),
     click.option(
         "--root",
@@ -63,11 +86,57 @@ _TABLE = [
     click.option(
         "--no-cache",
         is_flag=True,
-        envvar="SIMPROF_NO_CACHE",
+        envvar=cache_files.VARIABLE,
         help="Use nothing that earlier runs have shown of the program, and keep nothing.",
     ),
+]
+_OF_RUNS = (
+    ("stdin_file", "--stdin"),
+    ("root", "--root"),
+    ("writable", "--writable"),
+    ("environment", "--env"),
+    ("argv0", "--argv0"),
+    ("max_instructions", "--max-instructions"),
+    ("timeout", "--timeout"),
+    ("memory_limit", "--memory-limit"),
+    ("stack_size", "--stack-size"),
+    ("strict", "--strict"),
+)
+"""Options that say how a program is run: parameter, option."""
+
+_CHECKS = [
     click.option("--self-check", is_flag=True, help="Check every intermediate result; slower."),
 ]
+
+
+def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> str:
+    """Return the program: as it was named, or else the one whose recorded run is replayed.
+
+    Raises
+    ------
+    UsageError
+        If there is neither, if the recording cannot be read, or if options say how to run a
+        program that is not run.
+    """
+    replay = chosen["replay"]
+    if replay is None:
+        if elf is None:
+            raise click.UsageError("Missing argument 'ELF'.")
+        return elf
+    context = click.get_current_context()
+    given = [
+        option
+        for name, option in _OF_RUNS
+        if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+    ]
+    if arguments or given:
+        what = given[0] if given else f"the argument {arguments[0]}"
+        raise UsageError(f"{what} beside --replay: the recorded run had its own; leave it out")
+    if elf is not None:
+        return elf
+    from profiler.trace.recording_format import Recording
+
+    return Recording(replay).header.file
 
 
 def check_files(
@@ -86,7 +155,8 @@ def check_files(
         Naming the first that cannot be.
     """
     given, report = chosen["stdin_file"], chosen["report"]
-    options.check_outputs(chosen["json_file"], report, *outputs, inputs=(Path(elf), given, *inputs))
+    read = (Path(elf), given, chosen.get("replay"), *inputs)
+    options.check_outputs(chosen["json_file"], report, *outputs, inputs=read)
     if STANDARD_STREAM in (report, *outputs):
         raise UsageError("only --json can write to stdout (-): name a file")
     if given is not None and not os.access(given, os.R_OK):
@@ -122,6 +192,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         selection=shared_options.selection(chosen),
         self_check=chosen["self_check"],
         remember=not chosen["no_cache"],
+        replay=chosen.get("replay"),
     )
 
 

@@ -148,13 +148,14 @@ def make_limits(
 def _check(
     baseline: Path, limits: Limits, weights: Weights | Path | None, chosen: dict[str, Any]
 ) -> Check:
-    from profiler.commands.progress import progress_bar, wanted
     from profiler.engine import kernel_cache
+
+    kernel_cache.ensure()
+    from profiler.commands.progress import progress_bar, wanted
     from profiler.experiments.regress.file import load
     from profiler.experiments.regress.regress import CheckOptions, check
 
     old = load(baseline)
-    kernel_cache.ensure()
     how = CheckOptions(limits, weights, chosen["timeout"])
     with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
         return check(old, baseline, how, show, watch(chosen["progress"]))

@@ -198,11 +198,12 @@ def _targets(
 def _record(
     targets: Sequence[Target], settings: Sequence[Setting], output: Path, chosen: dict[str, Any]
 ) -> Recording:
-    from profiler.commands.progress import progress_bar, wanted
     from profiler.engine import kernel_cache
-    from profiler.experiments.regress.regress import record
 
     kernel_cache.ensure()
+    from profiler.commands.progress import progress_bar, wanted
+    from profiler.experiments.regress.regress import record
+
     with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
         return record(targets, settings, output.resolve().parent, show, chosen["timeout"])
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     "`simprof regenerate`.",
 )
 def run_command(
-    elf: str,
+    elf: str | None,
     arguments: tuple[str, ...],
     mode: str,
     weights: Weights | Path,
@@ -72,10 +72,13 @@ def run_command(
     its number. Options of the scheme that name a mode do nothing in the others.
     """
     scheme = collect(chosen, weights)
+    elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, output, trace, inputs=options.profiles(scheme))
     if not registry.definition(mode).writes_trace and trace is not None:
         tracing = " or ".join(registry.trace_modes())
         raise UsageError(f"--trace {trace}: {mode} writes no trace: use --mode {tracing}")
+    if trace is not None and chosen["replay"] is not None:
+        raise UsageError("--trace beside --replay: a recording has no trace; run the program")
     request = program_options.make_request(elf, arguments, chosen)
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import run_program

@@ -99,11 +99,13 @@ def verify_command(
     taken, omitted = _modes(modes, selection)
     settings = tuple(compare.make_settings(taken, (), scheme))
     from profiler.engine import kernel_cache
+
+    kernel_cache.ensure()
+    from profiler.profiles.cache_files import is_wanted
     from profiler.profiles.scratch import scratch_directory
     from profiler.reports import verify_report
     from profiler.rewriting.verify import verify
 
-    kernel_cache.ensure()
     with scratch_directory("simprof-verify-root-") as empty:
         root = (
             empty if chosen["root"] is None else options.check_directory(chosen["root"], "--root")
@@ -121,6 +123,7 @@ def verify_command(
             guest=guest,
             arguments=tuple(map(os.fsencode, arguments)),
             selection=selection,
+            remember=is_wanted(),
         )
         with progress_bar(wanted(chosen["progress"] is not False, streams.STDOUT)) as progress:
             watched = replace(request, progress=progress)

@@ -107,6 +107,8 @@ class Activations:
     ----------
     on_end
         Told of every activation that ends early; None: nobody.
+    on_end_at
+        The same, but told of its frame, too.
     """
 
     def __init__(
@@ -128,6 +130,12 @@ class Activations:
         self._on_missing = on_missing
         self._signals: list[SignalRecord] = []
         self.on_end: Callable[[EarlyEnd], None] | None = None
+        self.on_end_at: Callable[[int, EarlyEnd], None] | None = None
+
+    def retire(self) -> None:
+        """Let go of the automaton and of native code, when the run is over."""
+        del self._cross, self._reached, self._on_missing
+        self.on_end = None
 
     # Reading frames
 
@@ -152,7 +160,7 @@ class Activations:
         return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._stack_mask
 
     def _stack_pointer(self) -> int:
-        return kernels.stack_pointer(self._memory.address) & self._stack_mask
+        return kernels.read_stack_pointer(self._memory.address) & self._stack_mask
 
     def _waiting_block(self, frame: int) -> int:
         """Block in which the caller of the activation at `frame` waits, or did when it ended."""
@@ -185,6 +193,8 @@ class Activations:
         self._tally.early[end] += 1
         if self.on_end is not None:
             self.on_end(end)
+        if self.on_end_at is not None:
+            self.on_end_at(frame, end)
 
     def _end_caller_early(self, frame: int) -> None:
         """End the caller of the activation at `frame` in the block where it waits."""
@@ -214,7 +224,7 @@ class Activations:
         frame = self.current
         returned = self._return_address(frame) == address and self._returns(address, frame)
         if returned:
-            pointer = kernels.stack_pointer(self._memory.address)
+            pointer = kernels.read_stack_pointer(self._memory.address)
             self._memory.state.frames[frame + kernels.FRAME_STACK] = pointer
         return returned
 
@@ -332,6 +342,10 @@ class Activations:
         frames[frame + kernels.FRAME_SEGMENTS] = 0
         self.current = frame
         self.enter(address)
+
+    def interrupted_state(self, return_address: int) -> int:
+        """Return the state that was interrupted by the handler whose frame has this address."""
+        return self._signals[return_address >> 2].state
 
     def leave_handler(self) -> SignalRecord | None:
         """Drop the frames down to the innermost handler's; return what it had interrupted."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -42,10 +42,12 @@ from profiler.engine.walk import (
     WalkContext,
     Walker,
 )
+from profiler.engine.window_moves import WindowMoves
 from simulator.errors import SimulatorError
 
 if TYPE_CHECKING:
     from profiler.engine.landings import Landings
+    from profiler.engine.recording import RecordingLowering
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
@@ -79,7 +81,7 @@ class Automaton:
     def __init__(
         self,
         index: GraphIndex,
-        lowering: Lowering,
+        lowering: Lowering | RecordingLowering,
         on_missing: Callable[[Missing], None] = lambda _: None,
     ) -> None:
         self.tally = Tally()
@@ -92,11 +94,13 @@ class Automaton:
         self._lowering = lowering
         self._states = States(Walker(index), self.memory)
         self._transitions: list[Transition] = []
-        self._known_operations: dict[tuple[Step, ...], int] = {(): 0}
+        self._known_operations: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
+        self._window_moves = WindowMoves(index.recovered.code)
         self._landings: dict[int, Land] = {}
         self._after_pop: dict[int, tuple[int, ...]] = {}
         self._arrival: Callable[[int], None] | None = None
         self._natives: Landings | None = None
+        self._recording: RecordingLowering | None = None
         self._landed = 0  # landings that Python has handled
         self._activations = Activations(
             self.memory,
@@ -108,9 +112,10 @@ class Automaton:
             self._note_missing,
         )
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
-        self._callback = callback_type(self._guarded)
-        callback = ctypes.cast(self._callback, ctypes.c_void_p).value
-        self.clock[kernels.SLOW_CALLBACK] = callback or 0
+        self._callback: Any = callback_type(self._guarded)
+        # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
+        address = ctypes.c_void_p.from_buffer(self._callback).value
+        self.clock[kernels.SLOW_CALLBACK] = address or 0
 
     @property
     def counts(self) -> RunCounts:
@@ -121,6 +126,18 @@ class Automaton:
     def clock(self) -> Array:
         """The words shared with the machine and its traps."""
         return self.memory.clock
+
+    def retire(self) -> None:
+        """Let go of what only a run needs, when it is over; `counts` and `lost` remain.
+
+        The callback and the activations refer back to the automaton: it would otherwise stay in
+        memory, with all that it knows, until Python looks for such cycles.
+        """
+        self.clock[kernels.SLOW_CALLBACK] = 0
+        self._callback = None
+        self._activations.retire()
+        self._natives = self._arrival = None
+        self._on_missing = _ignore
 
     # Transitions
 
@@ -138,7 +155,9 @@ class Automaton:
         self, source: int, target: int, inside: Sequence[Step], boundary: Sequence[Step], key: int
     ) -> None:
         """Add a transition and take it."""
-        operation = self._operation((*inside, *boundary))
+        block = self._states[target]
+        move = self._window_moves.ahead(block.address, block.end)
+        operation = self._operation((*inside, *boundary), move)
         place = self.memory.insert(source, (key, 1, target, operation))
         self._transitions.append(Transition(source, target, tuple(boundary), place, key))
         self.clock[kernels.STATE] = target
@@ -148,17 +167,17 @@ class Automaton:
         if operation:
             self._settle(self.memory.execute(operation, address), address)
 
-    def _operation(self, steps: tuple[Step, ...]) -> int:
+    def _operation(self, steps: tuple[Step, ...], then: tuple[Operation, ...] = ()) -> int:
         """Return the number of the first operation that the kernel executes for `steps`.
 
-        0 where there is nothing to do.
+        After them it executes `then`. 0 where there is nothing to do.
         """
-        known = self._known_operations.get(steps)
+        known = self._known_operations.get((steps, then))
         if known is not None:
             return known
-        operations = fuse(self._lower(steps))
+        operations = fuse((*self._lower(steps), *then))
         first = self.memory.add_operations(operations) if operations else 0
-        self._known_operations[steps] = first
+        self._known_operations[steps, then] = first
         for number, (code, place, _) in enumerate(operations, first):
             if code == kernels.SLOW:
                 landing = steps[place]
@@ -282,10 +301,11 @@ class Automaton:
     def _native_landings(self) -> Landings | None:
         """Count a landing; return what native code knows of them, None as long as that is nothing.
 
-        Where a trace is written, it lists all landings.
+        Where a trace is written, it lists all landings; a recording has all early ends.
         """
         self._landed += 1
-        if self._natives is None and self.trace is None and self._landed > PYTHON_LANDINGS:
+        watched = self.trace is not None or self._recording is not None
+        if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
             from profiler.engine.landings import Landings  # most programs never need it
 
             self._natives = Landings(
@@ -354,6 +374,17 @@ class Automaton:
     def reached(self, address: int) -> bool:
         """Whether the instruction at `address` was part of a block that ran."""
         return self._states.covers(address)
+
+    def record(self, recording: RecordingLowering) -> None:
+        """Tell what records the run of all that the kernel does not note by itself."""
+        self._recording = recording
+        self._activations.on_end_at = recording.ended_early
+        recording.watch(
+            self.guard,
+            lambda address: self._states.entered_block(
+                self._activations.interrupted_state(address)
+            ),
+        )
 
     # What the machine reports
 
@@ -493,6 +524,8 @@ class Automaton:
         self._activations.end_callers_early()
         if self.trace is not None:
             self.trace.end()
+        if self._recording is not None:
+            self._recording.drain()
         if self._natives is not None:
             self._natives.collect()
 
@@ -521,3 +554,7 @@ class Automaton:
 def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
     place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
     return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))
+
+
+def _ignore(step: Missing) -> None:
+    """Tell nobody."""

@@ -25,9 +25,16 @@ from profiler.profiles.scratch import scratch_directory
 from simulator.cpu import compiled
 
 VARIABLE = "NUMBA_CACHE_DIR"
-PACKAGES = ("profiler/engine", "profiler/trace", "simulator/cpu", "simulator/linux")
+PACKAGES = (
+    "profiler/recovery",
+    "profiler/engine",
+    "profiler/trace",
+    "simulator/cpu",
+    "simulator/linux",
+)
 """Those with kernels."""
 MODULES = (
+    "profiler.recovery.exploration_native",
     "simulator.cpu.traps",
     "simulator.linux.native_contexts",
     "profiler.engine.kernels",

@@ -72,7 +72,8 @@ def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], An
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
 
-# Clock words; 0..13 and 16 are shared with simulator.cpu.traps.ClockWord (a test compares them).
+# Clock words; 0..13, 16..18, 29 and 30 are shared with simulator.cpu.traps.ClockWord (a test
+# compares them).
 INSTRUCTIONS = 0
 LIMIT = 1
 BLOCK_ADDRESS = 2
@@ -90,6 +91,10 @@ INTERRUPTED = 13
 REDIRECTED = 16
 FRAME = 14  # offset of the current frame in `frames`
 FRAME_LIMIT = 15  # no frame may start at or beyond this offset
+CAN_SAVE = 17
+CAN_RESTORE = 18
+WINDOW_MOVER = 29
+TRAP_WORDS = 30
 SPILL_MASK = 19
 MISS_SLOT = 20  # where a missing spilled successor belongs
 NODES = 21  # hash nodes in use
@@ -132,7 +137,8 @@ BEGIN = 1  # r = a; the segment state is b
 ADD = 2  # r += a
 SEGMENT = 3  # segment r + a ends; r = b
 HASH = 4  # hashed count of a; b: length of its list (of the first), its node << NODE_SHIFT
-CALL = 8  # push a frame: return address a
+WINDOW = 5  # clock word a is CAN_SAVE: spill a window if none is free; CAN_RESTORE: fill one
+CALL = 8  # push a frame: return address a; then do what WINDOW does with b, if that is not 0
 RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp
 SLOW = 10  # Python decides; b of either: number of the landing, 0 where there was none
 CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
@@ -216,6 +222,7 @@ LAND_PART = 48  # `landing_kernel`: 0 until a program lands anywhere
 LANDINGS_POINTER = 49
 WAITS_POINTER = 50
 ENDS_POINTER = 51
+QUICK_PART = 52
 CLOCK_WORDS = 56
 
 
@@ -415,6 +422,11 @@ PLAIN_PARTS: dict[int, Callable[[int, int, int], int]] = {}
 if PLAIN:
     count_in_table = hashed_count
 
+    def call_part(function: int, a: int, b: int, c: int) -> None:
+        """Call void function(int64, int64, int64) by its address."""
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        kind(function)(a, b, c)
+
     def land(k: int, operation: int, address: int) -> int:
         """`landing_kernel.land`; -1, nothing done, before that is loaded."""
         return PLAIN_PARTS[LAND_PART](k, operation, address) if get(k, LAND_PART) else -1
@@ -572,6 +584,19 @@ def write_trace(k: int, at: int) -> int:
     return OK
 
 
+@inline
+def window_lacks(k: int, place: int) -> bool:
+    """Whether a window must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
+    return get(get(k, place), 0) & 0xFFFFFFFF == 0
+
+
+@inline
+def move_window(k: int, place: int) -> None:
+    """Move a window if one must be moved; `place` is CAN_SAVE or CAN_RESTORE."""
+    if window_lacks(k, place):
+        call_part(get(k, WINDOW_MOVER), get(k, TRAP_WORDS), place == CAN_RESTORE, 0)
+
+
 @jit
 def execute(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` until one is the last; return a status."""
@@ -591,6 +616,8 @@ def execute(k: int, operation: int, address: int) -> int:
         elif code == CALL:
             if push(k, get(at, 1)):
                 frame += 8 * STRIDE
+                if get(at, 2) != 0:
+                    move_window(k, get(at, 2))
             else:
                 status = TOO_DEEP
         elif code == RETURN:
@@ -599,6 +626,8 @@ def execute(k: int, operation: int, address: int) -> int:
                 frame -= 8 * STRIDE
             else:
                 status = MISMATCH
+        elif code == WINDOW:
+            move_window(k, get(at, 1))
         elif code == SLOW:
             status = DECIDE
         elif code >= CROSS:
@@ -693,6 +722,33 @@ def counted_known(k: int, action: int) -> bool:
 
 
 @inline
+def pushed(k: int, at: int) -> bool:
+    """Execute the CALL operation at address `at`, unless a window must be moved."""
+    place = get(at, 2)
+    if place != 0 and window_lacks(k, place):
+        return False
+    return push(k, get(at, 1))
+
+
+@inline
+def short(k: int, operation: int) -> bool:
+    """Execute operation number `operation` if it stands alone and takes no call of anything."""
+    at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
+    word = get(at, 0)
+    if word & LAST == 0:
+        return False
+    if word == CALL | LAST:
+        return pushed(k, at)
+    if word == RETURN | LAST:
+        frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+        if not returns(k, frame, get(k, BLOCK_ADDRESS)):
+            return False
+        put(k, FRAME, get(k, FRAME) - STRIDE)
+        return True
+    return word == WINDOW | LAST and not window_lacks(k, get(at, 1))
+
+
+@inline
 def quick(k: int, operation: int, address: int) -> int:
     """Execute operations from number `operation` as long as they take no call of anything.
 
@@ -715,7 +771,7 @@ def quick(k: int, operation: int, address: int) -> int:
             put(frame, FRAME_SEGMENTS, get(successor, NEXT))
             put(frame, FRAME_PATH, get(at, 2))
         elif code == CALL:
-            if not push(k, get(at, 1)):
+            if not pushed(k, at):
                 return operation
             frame += 8 * STRIDE
         elif code == RETURN:
@@ -728,6 +784,9 @@ def quick(k: int, operation: int, address: int) -> int:
             put(frame, FRAME_SEGMENTS, get(at, 2))
         elif code == ADD:
             put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
+        elif code == WINDOW:
+            if window_lacks(k, get(at, 1)):
+                return operation
         elif code != HASH or not count_known(k, at):
             return operation
         if word & LAST:
@@ -853,6 +912,12 @@ if not PLAIN:
     def _on_operations(k: int, operation: int, unused: int) -> None:
         """`execute`, for `block_hook`, which need not keep the event's address for it."""
         _inline_me()
+        if not short(k, operation):
+            call_part(get(k, QUICK_PART), k, operation, 0)
+
+    def _on_list(k: int, operation: int, unused: int) -> None:
+        """`execute`, for what `_on_operations` leaves."""
+        _inline_me()
         address = get(k, BLOCK_ADDRESS)
         rest = quick(k, operation, address)
         if rest != 0:
@@ -877,12 +942,18 @@ if not PLAIN:
             call_part(get(k, OPERATE_PART), k, operation, 0)
 
     _operate_address = _native("simprof_operate", _on_operations, (0, 1, 2), [64, 64, 64])
+    _list_address = _native("simprof_list", _on_list, (0, 1, 2), [64, 64, 64])
     _block_address = _native("simprof_block_hook", _on_block, (3, 1, 2), [64, 64, 32, 64])
 
     @c_function(result=_types.int64)
     def operate_address() -> int:
         """Return the address of the part of the hook that executes operations."""
         return _operate_address()  # type: ignore[no-any-return]
+
+    @c_function(result=_types.int64)
+    def list_address() -> int:
+        """Return the address of the part of the hook that executes lists of operations."""
+        return _list_address()  # type: ignore[no-any-return]
 
     @c_function(result=_types.int64)
     def block_hook_address() -> int:
@@ -902,6 +973,11 @@ if not PLAIN:
         """`spilled`, for Python."""
         return spilled(k, state, key)
 
+    @c_function(_types.int64, result=_types.int64)
+    def read_stack_pointer(k: int) -> int:
+        """`stack_pointer`, for Python."""
+        return stack_pointer(k)
+
     @c_function(*_PART)
     def execute_hook(k: int, operation: int, address: int) -> None:
         """`execute`, out of line."""
@@ -912,9 +988,10 @@ if not PLAIN:
     PARTS |= {
         HASH_PART: hash_hook.address,
         OPERATE_PART: operate_address(),
+        QUICK_PART: list_address(),
         EXECUTE_PART: execute_hook.address,
         SEARCH_PART: search_hook.address,
         BUDGET_PART: budget_hook.address,
     }
 else:
-    call_execute, find_spilled = execute, spilled
+    call_execute, find_spilled, read_stack_pointer = execute, spilled, stack_pointer

@@ -6,6 +6,8 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -57,9 +59,17 @@ class EngineMemory:
         Cost words of the hashing routine (`lowering.HashModel.words`).
     depth
         Activations that can be live at once.
+    parts
+        Clock word -> address of what stands for a part of the kernel (`recording_kernel`).
     """
 
-    def __init__(self, costs: Array, depth: int = MAXIMUM_DEPTH) -> None:
+    def __init__(
+        self,
+        costs: Array,
+        depth: int = MAXIMUM_DEPTH,
+        parts: Mapping[int, int] = MappingProxyType({}),
+    ) -> None:
+        self._parts = parts
         clock = np.zeros(kernels.CLOCK_WORDS, np.int64)
         clock[kernels.FRAME_LIMIT] = kernels.STRIDE * depth
         clock[kernels.SPILL_MASK] = _SPILL - 1
@@ -76,7 +86,7 @@ class EngineMemory:
             nodes=np.zeros(1, np.int64),
             costs=costs,
         )
-        self.state.publish()
+        self._publish()
         self._spilled = 0
         self._states = 1  # START
         self._used_segments = _NO_SEGMENTS
@@ -97,7 +107,12 @@ class EngineMemory:
 
     def _replace(self, **arrays: Array) -> None:
         self.state = self.state._replace(**arrays)
+        self._publish()
+
+    def _publish(self) -> None:
         self.state.publish()
+        for word, address in self._parts.items():
+            self.clock[word] = address
 
     def start_trace(self, words: int, next_checkpoint: int) -> None:
         """Give the trace a buffer of so many 64-bit words."""

@@ -60,18 +60,13 @@ class RunCounts:
 
     def attributed_instructions(self) -> int:
         """Instructions executed in blocks of the graphs, derived from the edge counts alone."""
-        counts = self.edge_counts
-        total = -self._tally.unexecuted
-        for number, cfg in enumerate(self._index.recovered.routines):
-            first = int(self._index.first_edge[number])
-            crossings = counts[first : first + len(cfg.edges)].tolist()
-            if any(crossings):
-                total += sum(
-                    count * cfg.blocks[edge.target].instructions
-                    for edge, count in zip(cfg.edges, crossings, strict=True)
-                    if edge.target != cfg.exit
-                )
-        return total
+        graphs = self._index.recovered.arrays
+        crossed = np.flatnonzero(self.edge_counts)
+        routine = np.searchsorted(graphs.first_edge, crossed, side="right") - 1
+        target = graphs.first_block[routine] + graphs.edge_target[crossed]
+        enters = target < graphs.first_block[routine + 1]  # it is a block, not EXIT
+        executed = self.edge_counts[crossed[enters]] * graphs.block_length[target[enters]]
+        return int(executed.sum()) - self._tally.unexecuted
 
     @cached_property
     def edge_counts(self) -> Array:

@@ -176,14 +176,12 @@ class GraphIndex:
 
     def __init__(self, recovered: RecoveredProgram) -> None:
         self.recovered = recovered
-        routines = recovered.routines
-        edges = np.fromiter((len(cfg.edges) for cfg in routines), np.int64, len(routines))
-        blocks = np.fromiter((len(cfg.blocks) for cfg in routines), np.int64, len(routines))
-        self.first_edge = np.concatenate([[0], np.cumsum(edges)]).astype(np.int64)
+        graphs = recovered.arrays
+        self.first_edge = graphs.first_edge
         self.first_block = np.asarray(recovered.first_block, np.int64)
         self.edge_count = int(self.first_edge[-1])
-        self.block_count = int(blocks.sum())
-        self.routine_of_block = np.repeat(np.arange(len(routines)), blocks)
+        self.block_count = graphs.block_count
+        self.routine_of_block = np.repeat(np.arange(len(graphs)), np.diff(graphs.first_block))
         self._is_indexed = bytearray(self.block_count)
         self._pairs: dict[tuple[int, int], dict[EdgeKind, int]] = {}
         self.exit_edge: ByBlock[int] = self._by_block()
@@ -226,14 +224,11 @@ class GraphIndex:
     @cached_property
     def call_blocks(self) -> dict[int, int]:
         """Return address of each call -> its block, for those that lie where their block ends."""
-        found, code = {}, self.recovered.code
-        is_call = np.ascontiguousarray(IS_CALL[code.transfers.kind]).data
-        for base, cfg in zip(self.first_block.tolist(), self.recovered.routines, strict=True):
-            for block in cfg.blocks:
-                last = block.end - 8
-                if block.start <= last and is_call[(last - code.base) >> 2]:
-                    found[block.end] = base + block.id
-        return found
+        graphs, code = self.recovered.arrays, self.recovered.code
+        blocks = np.flatnonzero(graphs.block_length >= 2)
+        ends = graphs.block_start[blocks] + 4 * graphs.block_length[blocks]
+        is_call = IS_CALL[code.transfers.kind[(ends - 8 - code.base) >> 2]]
+        return dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
 
     def between(self, source: int, target: int) -> dict[EdgeKind, int]:
         """Return the edges from `source` to `target`, by kind."""
@@ -246,15 +241,13 @@ class GraphIndex:
 
     def starts_routine(self, block: int) -> bool:
         """Whether `block` is where its routine starts."""
-        number = self.routine(block)
-        cfg = self.recovered.routines[number]
-        return cfg.blocks[block - int(self.first_block[number])].start == cfg.address
+        graphs = self.recovered.arrays
+        return bool(graphs.block_start[block] == graphs.addresses[self.routine(block)])
 
     def block_end(self, block: int) -> int:
         """Address after the last instruction of `block`."""
-        number = self.routine(block)
-        cfg = self.recovered.routines[number]
-        return cfg.blocks[block - int(self.first_block[number])].end
+        graphs = self.recovered.arrays
+        return int(graphs.block_start[block]) + 4 * int(graphs.block_length[block])
 
     def enter(self, address: int, cross: Callable[[Sequence[Step]], None]) -> bool:
         """Cross the ENTRY edge to the block at `address`; False where there is none."""

@@ -52,7 +52,7 @@ class Block(NamedTuple):
         return self.start + 4 * self.instructions
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VertexName:
     """The name of a vertex.
 
@@ -123,17 +123,17 @@ class ControlFlowGraph:
     edges: tuple[Edge, ...]
     indirect: frozenset[int] = frozenset()
 
-    @property
+    @cached_property
     def entry(self) -> int:
         """Vertex id of ENTRY."""
         return len(self.blocks)
 
-    @property
+    @cached_property
     def exit(self) -> int:
         """Vertex id of EXIT."""
         return len(self.blocks) + 1
 
-    @property
+    @cached_property
     def vertex_count(self) -> int:
         """Blocks, ENTRY and EXIT."""
         return len(self.blocks) + 2

@@ -25,6 +25,7 @@ from typing import NamedTuple
 
 from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
 from profiler.graphs.loops import DepthFirst
+from profiler.graphs.recent import remembers_recent
 
 
 class DagEdge(NamedTuple):
@@ -155,10 +156,16 @@ def make_dag(
         Ids of edges from ENTRY, edges to EXIT and self-loops to remove as well: a dummy edge at
         their target, at their source, or at both stands for them too (TPP 4.2.1).
     """
-    cuts = frozenset(cut_edges)
+    return _make_dag(cfg, dfs, frozenset(cut_edges), frozenset(merged))
+
+
+@remembers_recent
+def _make_dag(
+    cfg: ControlFlowGraph, dfs: DepthFirst, cuts: frozenset[int], joined: frozenset[int]
+) -> Dag:
+    """Make the graph; that without cuts, which most schemes begin with, is remembered."""
     if cuts & dfs.back_edges or any(cfg.edges[edge].target == cfg.exit for edge in cuts):
         raise ValueError(f"back edges and edges to EXIT cannot be cut ({cfg.name})")
-    joined = frozenset(merged)
     removed = tuple(sorted((dfs.back_edges - dfs.self_loops) | cuts | joined))
     edges: list[DagEdge] = []
     gone = frozenset(removed) | dfs.self_loops

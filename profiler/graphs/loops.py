@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.recent import remembers_recent
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Loop:
     exits: tuple[int, ...]
 
 
+@remembers_recent
 def depth_first(cfg: ControlFlowGraph) -> DepthFirst:
     """Search `cfg` from ENTRY, successors in the order of `cfg.out_edges`.
 
@@ -96,12 +98,14 @@ def depth_first(cfg: ControlFlowGraph) -> DepthFirst:
     return DepthFirst(tuple(preorder), tuple(postorder), frozenset(back), frozenset(loops))
 
 
+@remembers_recent
 def live_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
     """Ids of the edges whose source can be reached from ENTRY."""
     reached = dfs.reached
     return frozenset(edge.id for edge in cfg.edges if edge.source in reached)
 
 
+@remembers_recent
 def natural_loops(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[Loop, ...]:
     """Return the natural loops, in topological order of their entries.
 
@@ -182,6 +186,7 @@ def _meet(dominator: dict[int, int], number: dict[int, int], left: int, right: i
     return left
 
 
+@remembers_recent
 def proper_back_edges(cfg: ControlFlowGraph, dfs: DepthFirst) -> frozenset[int]:
     """Back edges whose target dominates their source."""
     if dfs.back_edges == dfs.self_loops:

@@ -21,6 +21,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from profiler.graphs.dag import Dag
+from profiler.graphs.recent import remembers_recent
 
 PATH_LIMIT = 100_000_000
 """Paths of a routine beyond which edges are cut. EPP 5.3 has this number for a vertex."""
@@ -152,6 +153,7 @@ class PathNumbering:
             )
 
 
+@remembers_recent
 def number(dag: Dag) -> PathNumbering:
     """Give the paths of `dag` their numbers (EPP figure 5).
 
@@ -173,6 +175,7 @@ def number(dag: Dag) -> PathNumbering:
     return PathNumbering(dag, tuple(num_paths), tuple(values), tuple(order))
 
 
+@remembers_recent
 def find_cut_edges(
     dag: Dag, path_limit: int | None = PATH_LIMIT, total_limit: int | None = TOTAL_LIMIT
 ) -> tuple[int, ...]:
@@ -205,6 +208,8 @@ def find_cut_edges(
     if path_limit < 1:
         raise ValueError(f"path limit {path_limit} is less than 1")
     limit = path_limit if total_limit is None else min(path_limit, total_limit)
+    if max(number(dag).num_paths) <= limit:  # nearly always, and the numbers are wanted anyway
+        return ()
     best = within = truncate(dag, limit)
     beyond = limit  # a threshold that leaves too many
     while within.paths > limit and within.threshold > 1:

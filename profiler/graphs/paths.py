@@ -19,6 +19,7 @@ from profiler.graphs.dag import Dag, make_dag
 from profiler.graphs.flow import solve_tree
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.numbering import find_cut_edges
+from profiler.graphs.recent import remembers_recent
 from profiler.graphs.spanning import SpanningTree, maximum_spanning_tree
 
 
@@ -75,6 +76,7 @@ class PathRecord:
         return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
+@remembers_recent
 def truncated_dag(
     cfg: ControlFlowGraph, dfs: DepthFirst, path_limit: int | None, total_limit: int | None
 ) -> Dag:
@@ -84,6 +86,7 @@ def truncated_dag(
     return make_dag(cfg, dfs, cuts) if cuts else dag
 
 
+@remembers_recent
 def dag_tree(dag: Dag, weights: Sequence[float]) -> SpanningTree:
     """Return a spanning tree of `dag` that keeps increments off its busy edges (EPP 3.3).
 

@@ -12,11 +12,13 @@ from collections.abc import Sequence
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import DepthFirst, live_edges, natural_loops
+from profiler.graphs.recent import remembers_recent
 
 LOOP_MULTIPLIER = 10
 """How often each loop is taken to iterate (BL94, section 5)."""
 
 
+@remembers_recent
 def heuristic(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
     """Return BL94's structural weighting (section 5, rules 1-3), by edge.
 
@@ -76,6 +78,7 @@ def _share_rest(
         assigned[edge] = weight / len(rest)
 
 
+@remembers_recent
 def postorder(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[int, ...]:
     """Return Goldberg's weighting, by edge: post-order numbers of the edges' sources.
 
@@ -101,6 +104,7 @@ def postorder(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[int, ...]:
     )
 
 
+@remembers_recent
 def uniform(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[float, ...]:
     """Weight 1 for every edge that can execute, 0 for the others."""
     live = live_edges(cfg, dfs)

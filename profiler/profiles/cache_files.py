@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,18 @@ from profiler.profiles.output import replace
 LIMIT = 512 << 20
 """Bytes of a cache's files."""
 _DIGEST = 16
+_STALE = 3600.0
+"""Seconds after which nobody writes a file any more that has no name yet but a passing one."""
+
+
+VARIABLE = "SIMPROF_NO_CACHE"
+"""Environment variable that has simprof neither use nor keep what is learnt of binaries."""
+_FALSE = frozenset({"", "0", "false", "f", "no", "n", "off"})
+
+
+def is_wanted() -> bool:
+    """Whether the environment lets what is learnt of binaries be used and kept."""
+    return os.environ.get(VARIABLE, "").strip().lower() in _FALSE
 
 
 def cache_directory() -> Path:
@@ -95,10 +108,11 @@ class CacheFiles:
         return found
 
     def _make_room(self) -> None:
-        total, surplus = 0, []
+        """Remove what was used longest ago, and passing names that a kill has left."""
+        total, surplus, stale = 0, [], time.time() - _STALE
         for entry in self.entries():
             total += entry.size
-            if total > self._limit:
+            if total > self._limit or (entry.name.startswith(".") and entry.used < stale):
                 surplus.append(entry)
         self._remove(surplus)
 

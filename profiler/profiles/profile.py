@@ -26,7 +26,7 @@ BUDGET_STATUS = 124
 REFUSED_STATUS = SimulatorError.exit_status
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class EdgeCount:
     """How often one edge was crossed. `instrumented`: a counter of the scheme sat on it."""
 
@@ -42,7 +42,7 @@ class EdgeCount:
         return (self.source, self.target, self.kind)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PathCount:
     """How often one path was executed.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,9 @@ from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode
 
 MAX_SPAN = 256 << 20
 """Largest distance from a program's first to its last instruction, in bytes."""
+
+_GAP = 1 << 12
+"""Words without code that are decoded with what is around them: zeros are illegal instructions."""
 
 _ENDS_BLOCK = HAS_DELAY_SLOT.copy()
 _ENDS_BLOCK[
@@ -29,17 +32,17 @@ _ENDS_BLOCK[
 
 
 class CodeLists(NamedTuple):
-    """The arrays of a code image as lists, which Python reads faster, one element a word.
+    """The arrays of a code image, one element a word, as views whose elements are Python's own.
 
     `targets` are word indices, -1 where there is none within the image; `next_end` is
     `CodeImage.next_block_ends`.
     """
 
-    words: list[int]
-    kinds: list[int]
-    annulled: list[bool]
-    targets: list[int]
-    next_end: list[int]
+    words: Sequence[int]
+    kinds: Sequence[int]
+    annulled: Sequence[bool]
+    targets: Sequence[int]
+    next_end: Sequence[int]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,16 +91,31 @@ class CodeImage:
         return self.base + 4 * index
 
     @cached_property
+    def targets(self) -> NDArray[np.int32]:
+        """Word indices of `transfers.target`, -1 where there is none within the image."""
+        target = self.transfers.target
+        inside = (target >= self.base) & (target < self.end)
+        found = np.full(len(target), -1, dtype=np.int32)
+        found[inside] = (target[inside] - self.base) >> 2
+        found.flags.writeable = False
+        return found
+
+    @cached_property
+    def block_ends(self) -> NDArray[np.int32]:
+        """`next_block_ends`."""
+        ends = self.next_block_ends().astype(np.int32)
+        ends.flags.writeable = False
+        return ends
+
+    @cached_property
     def lists(self) -> CodeLists:
-        """Words and transfers as lists."""
-        decoded = self.transfers
-        outside = (decoded.target < self.base) | (decoded.target >= self.end)
+        """Words and transfers as sequences that Python reads faster than arrays."""
         return CodeLists(
-            self.words.tolist(),
-            decoded.kind.tolist(),
-            decoded.annulled.tolist(),
-            np.where(outside, -1, (decoded.target - self.base) >> 2).tolist(),
-            self.next_block_ends().tolist(),
+            self.words.data,
+            self.transfers.kind.data,
+            cast(Sequence[bool], self.transfers.annulled.data),
+            self.targets.data,
+            self.block_ends.data,
         )
 
     def next_block_ends(self) -> NDArray[np.int64]:
@@ -106,9 +124,9 @@ class CodeImage:
         Shape (n,); n where there is none. Words that are no code end blocks too.
         """
         count = len(self.words)
-        ends = _ENDS_BLOCK[self.transfers.kind] | ~self.is_code
-        position = np.where(ends, np.arange(count, dtype=np.int64), count)
-        return np.minimum.accumulate(position[::-1])[::-1]
+        ends = np.flatnonzero(_ENDS_BLOCK[self.transfers.kind] | ~self.is_code)
+        after = np.append(ends, count)
+        return np.repeat(after, np.diff(np.concatenate([[-1], ends, [count - 1]])))
 
 
 def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = ()) -> CodeImage:
@@ -147,7 +165,7 @@ def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = (
         if any(address in span for span in deferred):
             words[(address - base) >> 2] = word
             is_code[(address - base) >> 2] = True
-    transfers = decode_transfers(words, base, 64 if program.is64 else 32)
+    transfers = _decode(words, is_code, base, 64 if program.is64 else 32)
     return CodeImage(base, words, is_code, transfers, deferred)
 
 
@@ -175,3 +193,22 @@ def _copy_words(
             where = slice((start - base) >> 2, (end - base) >> 2)
             words[where] = np.frombuffer(data, dtype=">u4")
             is_code[where] = True
+
+
+def _decode(
+    words: NDArray[np.uint32], is_code: NDArray[np.bool_], base: int, address_bits: int
+) -> Transfers:
+    """Decode what is code. Between that and late code lie all of the program's data."""
+    count = len(words)
+    kind = np.full(count, TransferKind.ILLEGAL, dtype=np.uint8)
+    target = np.full(count, -1, dtype=np.int64)
+    annulled = np.zeros(count, dtype=np.bool_)
+    code = np.flatnonzero(is_code)
+    gaps = np.flatnonzero(np.diff(code) > _GAP)
+    starts = code[np.concatenate([[0], gaps + 1])] if len(code) else code
+    ends = code[np.append(gaps, len(code) - 1)] + 1 if len(code) else code
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        part = decode_transfers(words[start:end], base + 4 * start, address_bits)
+        kind[start:end], target[start:end] = part.kind, part.target
+        annulled[start:end] = part.annulled
+    return Transfers(kind, target, annulled)

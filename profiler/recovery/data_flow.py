@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.exploration import Exploration, Flow
@@ -93,6 +93,7 @@ class DataFlow:
         self._joins: dict[int, set[int]] = {}
         self._growth: Counter[int] = Counter()
         self._widened: dict[int, bool] = {}
+        self._region_ends: dict[int, int] = {}
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self._jumps: dict[int, tuple[SymbolicValue | None, Bounds]] = {}
@@ -132,11 +133,13 @@ class DataFlow:
         of the join (`Interpreter.joined`), confined to the interval around them.
         """
         changed = False
+        facts = []
         for location, value in list(known.items()):
-            if isinstance(location, tuple) and location[0] == "fact":
-                continue
             other = state.get(location)
             if other is value or other == value:
+                continue
+            if type(location) is tuple and location[0] == "fact":
+                facts.append(location)
                 continue
             joined = self._chosen(location, known, state)
             if joined is None:
@@ -148,8 +151,23 @@ class DataFlow:
                 else:
                     known[location] = joined
         changed |= self._widened.pop(index, False)
-        for location in [k for k in known if isinstance(k, tuple) and k[0] == "fact"]:
-            if location[1] in self._joins.get(index, ()):
+        return self._meet_facts(index, facts, known, state) or changed
+
+    def _meet_facts(
+        self,
+        index: int,
+        facts: list[tuple[str, int]],
+        known: SymbolicState,
+        state: SymbolicState,
+    ) -> bool:
+        """Keep in `known` what `state` agrees with of some facts; return whether any changed.
+
+        Facts about atoms of this join are about what comes from all paths already.
+        """
+        changed = False
+        own = self._joins.get(index, ())
+        for location in facts:
+            if location[1] in own or location not in known:
                 continue
             old = known[location]
             new = wider(old, self._step.bounds(state, location[1]))
@@ -207,24 +225,31 @@ class DataFlow:
             return None
         atom = index * 128 + 64 + location
         key = ("fact", atom)
-        if atom in self._joins.get(index, ()):
-            before = known.get(key, UNBOUNDED)
+        fact = known.get(key)
+        joins = self._joins.setdefault(index, set())
+        if atom in joins:
+            before = UNBOUNDED if fact is None else fact
         else:
             before = self._step.interval(known, known[location])
-        bounds = wider(before, self._step.interval(state, state.get(location)))
+        bounds = before
+        if None not in before:
+            bounds = wider(before, self._step.interval(state, state.get(location)))
         if None in bounds or self._growth[atom] > MAX_GROWTH:
             known.pop(key, None)
             return None
-        if bounds != known.get(key):
+        if bounds != fact:
             self._growth[atom] += 1
             self._widened[index] = True
             known[key] = bounds
-        self._joins.setdefault(index, set()).add(atom)
+        joins.add(atom)
         return Affine(0, atom, 1)
 
     def _block(self, leader: int, state: SymbolicState) -> None:
         last = self._x.next_end[leader]
-        _, end, _ = self._x.routine_map.region(leader)
+        end = self._region_ends.get(leader, -1)
+        if end < 0:
+            _, end, _ = self._x.routine_map.region(leader)
+            self._region_ends[leader] = end
         index = leader
         stop = min(last, end)
         while index < stop:
@@ -312,7 +337,7 @@ _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
 """BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
 
 
-def _thunk(words: list[int], target: int) -> tuple[int, bool] | None:
+def _thunk(words: Sequence[int], target: int) -> tuple[int, bool] | None:
     """`retl; add %o7, %rX, %rX` or `retl; mov %o7, %rX`: (register, whether it adds)."""
     if target < 0 or target + 1 >= len(words) or words[target] != _RETL:
         return None

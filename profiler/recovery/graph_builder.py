@@ -1,143 +1,284 @@
-"""The finished exploration as control-flow graphs.
+"""The finished exploration as control-flow graphs of all routines, in arrays.
 
 Blocks are ordered by address, a slot block after an ordinary block of the same start. Edges:
 those of ENTRY first (by address), then by block: fall-through, taken (or slot), call-return,
 switch targets by address, exit.
+
+Steps -> functions: where each ordinary block ends, and where control goes from there (`_extents`);
+the blocks, sorted (`_blocks`); the edges, sorted (`_edges`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-from profiler.recovery.exploration import Exploration, Flow
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.graphs.cfg import EdgeKind
+from profiler.graphs.packed import NUMBER_OF_KIND, PackedGraphs
+from profiler.recovery import exploration_state as k
+from profiler.recovery.exploration import Exploration
 from profiler.recovery.routines import Routine
-from simulator.isa.decode import TransferKind
 
-_FALLS_OUT = Flow(TransferKind.NONE, leaves=True)
+Integers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
 
-Extent = tuple[int, int, Flow]
-"""(first word, last word without delay slot, flow) of an ordinary block."""
-
-
-class Built(NamedTuple):
-    """A graph and all that it was made from."""
-
-    routine: Routine
-    entries: set[int]
-    extents: list[Extent]
-    graph: ControlFlowGraph
+_INDIRECT = (k.INDIRECT_CALL, k.JUMP_AND_LINK)
+_ORDER = 8
+"""Edges of an ordinary block and of its slot block: fewer kinds than this, in order."""
 
 
-def build_graph(
-    exploration: Exploration, number: int, known: dict[int, Built] | None = None
-) -> ControlFlowGraph:
-    """Build the graph of routine `number`, which has at least one leader.
+class Extents(NamedTuple):
+    """The ordinary blocks, by routine and address; word indices, -1 for none.
 
-    Parameters
-    ----------
-    known
-        Graphs of earlier explorations of the same program by the word where their routine starts,
-        extended here. A routine that has not changed keeps its graph.
+    `routine` is a position among the graphs, `last` the last word without delay slot. The others
+    are those of `exploration.Flow` at that word, but where another block or the end of the
+    routine comes first.
     """
-    routine, entries = exploration.routine_map.routines[number], exploration.entries[number]
-    extents = _extents(exploration, number)
-    known = {} if known is None else known
-    before = known.get(routine.start)
-    if before is not None and before[:3] == (routine, entries, extents):
-        return before.graph
-    graph = _build(exploration, number, extents)
-    known[routine.start] = Built(routine, entries, extents, graph)
-    return graph
+
+    routine: Integers
+    leader: Integers
+    last: Integers
+    kind: Integers
+    fall: Integers
+    taken: Integers
+    call_return: Integers
+    has_slot: Flags
+    slot_block: Flags
+    exits: Flags
 
 
-def _build(exploration: Exploration, number: int, extents: list[Extent]) -> ControlFlowGraph:
-    routine = exploration.routine_map.routines[number]
-    address = exploration.code.address
-    lengths = {}
-    for leader, last, flow in extents:
-        lengths[2 * leader] = last - leader + 1 + flow.has_slot
-        if flow.slot_block:
-            lengths[2 * (last + 1) + 1] = 1
-    names = sorted(lengths)
-    ids = {name: block for block, name in enumerate(names)}
-    blocks = tuple(
-        Block(block, address(name >> 1), lengths[name], bool(name & 1))
-        for block, name in enumerate(names)
+class Blocks(NamedTuple):
+    """All blocks, sorted. `ordinary` and `slots` are positions here, by extent (of slot blocks)."""
+
+    routine: Integers
+    start: Integers
+    length: Integers
+    is_slot: Flags
+    ordinary: Integers
+    slots: Integers
+
+
+class Edges(NamedTuple):
+    """Edges whose ends are positions among the blocks; `order` sorts them."""
+
+    order: Integers
+    routine: Integers
+    source: Integers
+    target: Integers
+    kind: NDArray[np.uint8]
+
+
+def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int32]]:
+    """Build the graphs of all routines that have a leader, by address.
+
+    Returns
+    -------
+    PackedGraphs, int32 array
+        The graphs; and, by word, the number of the ordinary block that starts there, or -1.
+    """
+    numbers = _routines(exploration)
+    extents = _extents(exploration, numbers)
+    switches = _switches(exploration, extents)
+    extents = extents._replace(exits=_exits(extents, switches[0]))
+    blocks = _blocks(extents)
+    block_at = np.full(len(exploration.code.words), -1, dtype=np.int32)
+    block_at[extents.leader] = blocks.ordinary
+    block_at.flags.writeable = False
+    first_block = np.searchsorted(blocks.routine, np.arange(len(numbers) + 1))
+    edges = _edges(exploration, numbers, extents, blocks, block_at, switches)
+    edges = _sorted(edges, first_block)
+    routines = [exploration.routine_map.routines[number] for number in numbers.tolist()]
+    graphs = PackedGraphs(
+        names=tuple(routine.name for routine in routines),
+        addresses=np.array([exploration.code.address(each.start) for each in routines], np.int64),
+        sizes=_sizes(routines, blocks, first_block),
+        first_block=first_block,
+        first_edge=np.searchsorted(edges.routine, np.arange(len(first_block))),
+        block_start=exploration.code.base + 4 * blocks.start,
+        block_length=blocks.length.astype(np.int32),
+        block_is_slot=blocks.is_slot,
+        block_is_indirect=_are_indirect(extents, blocks),
+        edge_source=edges.source.astype(np.int32),
+        edge_target=edges.target.astype(np.int32),
+        edge_kind=edges.kind,
     )
-    edges = _edges(exploration, number, extents, ids)
-    end = max(block.end for block in blocks)
-    size = routine.size or max(4, end - address(routine.start))
-    indirect = frozenset(ids[2 * leader] for leader, _, flow in extents if _is_indirect(flow))
-    start = address(routine.start)
-    return ControlFlowGraph(routine.name, start, size, blocks, tuple(edges), indirect)
+    return graphs, block_at
 
 
-def _extents(exploration: Exploration, number: int) -> list[Extent]:
-    """The ordinary blocks, by address."""
-    leaders = sorted(exploration.leaders[number])
-    following = [*leaders[1:], 1 << 62]
-    extents = []
-    for leader, after in zip(leaders, following, strict=True):
-        last = exploration.next_end[leader]
-        _, end, _ = exploration.routine_map.region(leader)
-        if after <= last and after < end:
-            extents.append((leader, after - 1, Flow(TransferKind.NONE, fall=after)))
-        elif last >= end:
-            extents.append((leader, end - 1, _FALLS_OUT))
-        else:
-            extents.append((leader, last, exploration.flows[last]))
-    return extents
+def _sizes(routines: list[Routine], blocks: Blocks, first_block: Integers) -> Integers:
+    """Sizes in bytes: the symbols', or up to the end of what was reached."""
+    sizes = np.array([routine.size for routine in routines], dtype=np.int64)
+    unknown = np.flatnonzero(sizes == 0).tolist()
+    for position in unknown:
+        own = slice(first_block[position], first_block[position + 1])
+        end = int((blocks.start[own] + blocks.length[own]).max())
+        sizes[position] = 4 * max(1, end - routines[position].start)
+    return sizes
+
+
+def _are_indirect(extents: Extents, blocks: Blocks) -> Flags:
+    """Of each block, whether control may go to a routine that the code does not name."""
+    indirect = np.isin(extents.kind, _INDIRECT) | ((extents.kind == k.JUMP) & extents.exits)
+    are_indirect = np.zeros(len(blocks.start), dtype=np.bool_)
+    are_indirect[blocks.ordinary[indirect]] = True
+    return are_indirect
+
+
+def _routines(exploration: Exploration) -> Integers:
+    """Numbers of the routines that have blocks, by address."""
+    rows = exploration.state.routine[: exploration.state.counts[k.ROUTINES]]
+    numbers = np.flatnonzero(rows[:, k.LEADERS] > 0)
+    return numbers[np.argsort(rows[numbers, k.START], kind="stable")]
+
+
+def _extents(exploration: Exploration, numbers: Integers) -> Extents:
+    """The ordinary blocks; `exits` is whether their flow leaves the routine."""
+    at, next_end = exploration.state.at, exploration.state.next_end
+    position = np.zeros(int(exploration.state.counts[k.ROUTINES]), dtype=np.int64)
+    position[numbers] = np.arange(len(numbers))
+    leader = np.flatnonzero(at[k.LEADER])
+    borders = np.append(np.flatnonzero(np.diff(at[k.OWNER])) + 1, len(next_end))
+    end = borders[np.searchsorted(borders, leader, side="right")]  # of the leader's region
+    after = np.append(leader[1:], len(next_end))
+    last = next_end[leader].astype(np.int64)
+    is_cut = (after <= last) & (after < end)
+    runs_out = ~is_cut & (last >= end)
+    last = np.where(is_cut, after - 1, np.where(runs_out, end - 1, last))
+    ends_in_flow = ~(is_cut | runs_out)
+    flow = np.where(ends_in_flow, at[k.FALL : k.FLAGS + 1, last], 0)
+    fall, taken, call_return, flags = flow.astype(np.int64)
+    extents = Extents(
+        routine=position[at[k.LEADER, leader] - 1],
+        leader=leader,
+        last=last,
+        kind=np.where(ends_in_flow, exploration.state.kinds[last], k.NONE),
+        fall=np.where(is_cut, after, fall - 1),
+        taken=taken - 1,
+        call_return=call_return - 1,
+        has_slot=(flags & k.HAS_SLOT) != 0,
+        slot_block=(flags & k.SLOT_BLOCK) != 0,
+        exits=runs_out | ((flags & k.LEAVES) != 0),
+    )
+    order = np.argsort(extents.routine, kind="stable")
+    columns: Any = (column[order] for column in extents)
+    return Extents(*columns)
+
+
+def _switches(exploration: Exploration, extents: Extents) -> tuple[Integers, Integers]:
+    """(extent that ends in an indirect jump, its target), by extent and target."""
+    jumps = {jump: targets for jump, targets in exploration.switch.items() if targets}
+    found = np.flatnonzero(extents.kind == k.JUMP).tolist()
+    pairs = [
+        (extent, target)
+        for extent, jump in zip(found, extents.last[found].tolist(), strict=True)
+        for target in sorted(jumps.get(jump, ()))
+    ]
+    table = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+    return table[:, 0], table[:, 1]
+
+
+def _exits(extents: Extents, switch_extent: Integers) -> Flags:
+    """Of each block, whether it has an exit edge itself; its slot block may have another."""
+    goes_on = (extents.fall >= 0) | (extents.taken >= 0) | (extents.call_return >= 0)
+    goes_on[switch_extent] = True
+    exits: Flags = np.where(extents.slot_block, extents.fall < 0, extents.exits | ~goes_on)
+    return exits
+
+
+def _blocks(extents: Extents) -> Blocks:
+    with_slot = np.flatnonzero(extents.slot_block)
+    routine = np.concatenate([extents.routine, extents.routine[with_slot]])
+    name = np.concatenate([2 * extents.leader, 2 * (extents.last[with_slot] + 1) + 1])
+    length = extents.last - extents.leader + 1 + extents.has_slot
+    length = np.concatenate([length, np.ones(len(with_slot), dtype=np.int64)])
+    order = np.lexsort((name, routine))
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    count = len(extents.leader)
+    slots = np.full(count, -1, dtype=np.int64)
+    slots[with_slot] = place[count:]
+    name = name[order]
+    return Blocks(routine[order], name >> 1, length[order], (name & 1) != 0, place[:count], slots)
 
 
 def _edges(
     exploration: Exploration,
-    number: int,
-    extents: list[Extent],
-    ids: dict[int, int],
-) -> list[Edge]:
-    """The edges; `ids` are the blocks' by twice their first word, plus 1 for slot blocks."""
-    entry, leave = len(ids), len(ids) + 1
-    edges: list[Edge] = []
+    numbers: Integers,
+    extents: Extents,
+    blocks: Blocks,
+    block_at: NDArray[np.int32],
+    switches: tuple[Integers, Integers],
+) -> Edges:
+    """All edges; the source ENTRY and the target EXIT are -1."""
+    here, slots = blocks.ordinary, blocks.slots
+    nothing = np.full(len(here), -1, dtype=np.int64)
+    parts: list[Edges] = [_entries(exploration, numbers, extents, block_at)]
 
-    def connect(source: int, target: int, kind: EdgeKind) -> None:
-        edges.append(Edge(len(edges), source, target, kind))
+    def add(
+        rank: int, where: Flags, source: Integers, words: Integers | None, kind: EdgeKind
+    ) -> None:
+        extent = np.flatnonzero(where)
+        target = nothing[extent] if words is None else block_at[words[extent]].astype(np.int64)
+        parts.append(_part(extents, extent, rank, source[extent], target, kind))
 
-    start = exploration.routine_map.routines[number].start
-    for index in sorted(exploration.entries[number], key=lambda i: (i != start, i)):
-        connect(entry, ids[2 * index], EdgeKind.ENTRY)
-    for leader, last, flow in extents:
-        block = ids[2 * leader]
-        if flow.fall >= 0:
-            connect(block, ids[2 * flow.fall], EdgeKind.FALL_THROUGH)
-        if flow.slot_block:
-            slot = ids[2 * (last + 1) + 1]
-            connect(block, slot, EdgeKind.SLOT)
-            if flow.taken >= 0:
-                connect(slot, ids[2 * flow.taken], EdgeKind.TAKEN)
-            else:
-                connect(slot, leave, EdgeKind.EXIT)
-        elif flow.taken >= 0:
-            connect(block, ids[2 * flow.taken], EdgeKind.TAKEN)
-        if flow.call_return >= 0:
-            connect(block, ids[2 * flow.call_return], EdgeKind.CALL_RETURN)
-        for target in sorted(flow.switch):
-            connect(block, ids[2 * target], EdgeKind.SWITCH)
-        if _leaves(flow):
-            connect(block, leave, EdgeKind.EXIT)
-    return edges
+    slot_block, taken = extents.slot_block, extents.taken >= 0
+    add(0, extents.fall >= 0, here, extents.fall, EdgeKind.FALL_THROUGH)
+    extent = np.flatnonzero(slot_block)
+    parts.append(_part(extents, extent, 1, here[extent], slots[extent], EdgeKind.SLOT))
+    add(2, slot_block & taken, slots, extents.taken, EdgeKind.TAKEN)
+    add(2, slot_block & ~taken, slots, None, EdgeKind.EXIT)
+    add(3, ~slot_block & taken, here, extents.taken, EdgeKind.TAKEN)
+    add(4, extents.call_return >= 0, here, extents.call_return, EdgeKind.CALL_RETURN)
+    extent, target = switches
+    to = block_at[target].astype(np.int64)
+    parts.append(_part(extents, extent, 5, here[extent], to, EdgeKind.SWITCH))
+    add(6, extents.exits, here, None, EdgeKind.EXIT)
+    return Edges(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
-def _leaves(flow: Flow) -> bool:
-    """Whether the block itself has an exit edge."""
-    if flow.slot_block:  # the taken side leaves from the slot block
-        return flow.fall < 0
-    goes_on = flow.fall >= 0 or flow.taken >= 0 or flow.call_return >= 0 or bool(flow.switch)
-    return flow.leaves or not goes_on
+def _part(
+    extents: Extents,
+    extent: Integers,
+    rank: int,
+    source: Integers,
+    target: Integers,
+    kind: EdgeKind,
+) -> Edges:
+    kinds = np.full(len(extent), NUMBER_OF_KIND[kind], dtype=np.uint8)
+    return Edges(_ORDER * (extent + 1) + rank, extents.routine[extent], source, target, kinds)
 
 
-def _is_indirect(flow: Flow) -> bool:
-    """Whether control may go to a routine that the code does not name."""
-    if flow.kind == TransferKind.JUMP:
-        return _leaves(flow)
-    return flow.kind in (TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
+def _entries(
+    exploration: Exploration, numbers: Integers, extents: Extents, block_at: NDArray[np.int32]
+) -> Edges:
+    """Entry edges: that to the routine's start first, then by address."""
+    at = exploration.state.at
+    words = np.flatnonzero(at[k.ENTRY])
+    position = np.empty(int(exploration.state.counts[k.ROUTINES]), dtype=np.int64)
+    position[numbers] = np.arange(len(numbers))
+    owner = at[k.ENTRY, words] - 1
+    routine = position[owner]
+    is_start = exploration.state.routine[owner, k.START] == words
+    order = np.lexsort((words, ~is_start, routine))
+    words, routine = words[order], routine[order]
+    before = np.searchsorted(extents.routine, routine)  # its first extent
+    kinds = np.full(len(words), NUMBER_OF_KIND[EdgeKind.ENTRY], dtype=np.uint8)
+    source = np.full(len(words), -1, dtype=np.int64)
+    target = block_at[words].astype(np.int64)
+    return Edges(_ORDER * (before + 1) - 1, routine, source, target, kinds)
+
+
+def _sorted(edges: Edges, first_block: Integers) -> Edges:
+    """The edges in their order, with vertices of their routines as ends."""
+    order = np.argsort(edges.order, kind="stable")
+    routine, source, target = (c[order] for c in (edges.routine, edges.source, edges.target))
+    base, blocks = first_block[routine], np.diff(first_block)[routine]
+    return Edges(
+        edges.order[order],
+        routine,
+        np.where(source < 0, blocks, source - base),
+        np.where(target < 0, blocks + 1, target - base),
+        edges.kind[order],
+    )

@@ -1,25 +1,28 @@
-"""Short instruction sequences that tell how code calls, returns and ends."""
+"""Short instruction sequences that tell how code calls, returns and ends.
+
+Most of these functions are also compiled (`exploration_native`): they use plain integers only.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from simulator.isa.decode import TransferKind
+
+Integers: TypeAlias = "Sequence[int] | npt.NDArray[Any]"
 
 _K = TransferKind
 _RESTORE = 0x3D
 _RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
-_SP, _O0, _O7 = 14, 8, 15
-_STW, _STX = 0x04, 0x0E
-_ANNUL = 1 << 29
 _LEAF = 64
 """How far `starts_leaf` looks."""
 _SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
-_EXIT_CALLS = frozenset({1, 188, 101, 216})  # exit, exit_group, rt_sigreturn, sigreturn
-_SYSTEM_CALL = {True: 0x6D, False: 0x10}
-_GET_CONTEXT, _SET_CONTEXT = 0x6E, 0x6F
-_SAVES_CONTEXT = 48
-"""How many instructions `saves_context` looks at."""
+_EXIT_CALLS = (1, 188, 101, 216)  # exit, exit_group, rt_sigreturn, sigreturn
+_SYSTEM_CALL_32, _SYSTEM_CALL_64 = 0x10, 0x6D
+_SET_CONTEXT = 0x6F
 _BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
 
 
@@ -28,12 +31,12 @@ def is_restore(word: int) -> bool:
     return word >> 30 == 2 and (word >> 19) & 0x3F == _RESTORE
 
 
-def is_prologue(words: Sequence[int], index: int) -> bool:
+def is_prologue(words: Integers, index: int) -> bool:
     """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
     return 0 <= index < len(words) and words[index] & 0xFFFFC000 == _SAVE_STACK
 
 
-def starts_leaf(words: Sequence[int], index: int) -> bool:
+def starts_leaf(words: Integers, index: int) -> bool:
     """Whether the straight line from word `index` comes to `retl` before anything else that tells.
 
     Code in a window of its own closes that before it returns: it is no part of such a routine.
@@ -49,57 +52,7 @@ def starts_leaf(words: Sequence[int], index: int) -> bool:
     return False
 
 
-def gets_context(word: int, is64: bool) -> bool:
-    """Whether `word` is the trap behind which `longjmp` lands in 64-bit programs."""
-    return is64 and word >> 19 == 0x91D00000 >> 19 and word & 0x207F == 0x2000 | _GET_CONTEXT
-
-
-def saves_context(
-    words: Sequence[int], kinds: Sequence[int], targets: Sequence[int], index: int, is64: bool
-) -> bool:
-    """Whether the routine at word `index` returns again later, as `setjmp` does.
-
-    It stores both the stack pointer and the return address, perhaps encrypted, where its first
-    argument points, and has no window of its own; or it has the kernel do so.
-    """
-    holding = {_SP: {_SP}, _O7: {_O7}}
-    stored: set[int] = set()
-    slot_of = -1  # where the branch leads whose delay slot this is
-    for _ in range(_SAVES_CONTEXT):
-        if not 0 <= index < len(words):
-            return False
-        word, kind = words[index], kinds[index]
-        if gets_context(word, is64):
-            return True
-        if kind == _K.BRANCH_ALWAYS and not word & _ANNUL and slot_of < 0:
-            slot_of, index = targets[index], index + 1
-            continue
-        if kind not in (_K.NONE, _K.TRAP_ALWAYS) or is_prologue(words, index):
-            return False
-        _hold(word, holding, stored)
-        if len(stored) == len(holding):
-            return True
-        index, slot_of = (index + 1, -1) if slot_of < 0 else (slot_of, -1)
-    return False
-
-
-def _hold(word: int, holding: dict[int, set[int]], stored: set[int]) -> None:
-    """Follow values into the registers that hold them, and to where the first argument points."""
-    op, op3, rd, first = word >> 30, (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
-    sources = {first} if word & 0x2000 else {first, word & 31}
-    for value, registers in holding.items():
-        if op == 3:
-            is_near = first == _O0 and (word & 0x2000 or not word & 31)
-            if op3 in (_STW, _STX) and is_near and rd in registers:
-                stored.add(value)
-        elif op == 2 and op3 < 0x10:
-            if sources & registers:
-                registers.add(rd)
-            elif rd != value:
-                registers.discard(rd)
-
-
-def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int | None:
+def ending_trap(words: Integers, kinds: Integers, at: int, is64: bool) -> int | None:
     """First word of the straight line that shows that the trap at `at` does not return."""
     word = words[at]
     if (word >> 14) & 31 or not word & 0x2000:
@@ -107,7 +60,7 @@ def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool)
     trap = word & 0x7F
     if trap == _BAD_TRAP or (trap == _SET_CONTEXT and is64):
         return at
-    if trap != _SYSTEM_CALL[is64]:
+    if trap != (_SYSTEM_CALL_64 if is64 else _SYSTEM_CALL_32):
         return None
     for index in range(at - 1, max(-1, at - 32), -1):
         word = words[index]
@@ -121,7 +74,7 @@ def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool)
     return None
 
 
-def return_point(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int:
+def return_point(words: Integers, kinds: Integers, at: int, is64: bool) -> int:
     """Word at which a call's callee returns, or -1 if it returns to somebody else."""
     slot = words[at + 1]
     op, op3, rd = slot >> 30, (slot >> 19) & 0x3F, (slot >> 25) & 31

@@ -89,14 +89,23 @@ class Interpreter:
 
     def drop_dead_facts(self, state: SymbolicState) -> None:
         """Drop facts about atoms that nothing is made of any more."""
-        facts = [k for k in state if isinstance(k, tuple) and k[0] == "fact"]
+        facts = [k for k in state if type(k) is tuple and k[0] == "fact"]
         if len(facts) < _MANY_FACTS:
             return
-        dead = set(facts)
-        live = {atom_of(None, v) for k, v in state.items() if k not in dead}
-        live |= {self._roots.get(atom, atom) for atom in live if atom is not None}
+        roots, live = self._roots, set()
+        for location, value in state.items():
+            kind = type(value)
+            if kind is Affine:  # by far the most frequent
+                atom = value.atom
+            elif kind is int or (type(location) is tuple and location[0] == "fact"):
+                continue
+            else:
+                atom = atom_of(None, value)
+            live.add(atom)
+            live.add(roots.get(atom, atom))
+        live.discard(None)
         for key in facts:
-            if key[1] not in live and self._roots.get(key[1]) not in live:
+            if key[1] not in live and roots.get(key[1]) not in live:
                 del state[key]
 
     def _forget(self, state: SymbolicState, root: int) -> None:
@@ -104,9 +113,10 @@ class Interpreter:
         roots = self._roots
         stale = []
         for location, value in state.items():
-            if type(value) is int:
+            kind = type(value)
+            if kind is int:
                 continue
-            atom = atom_of(location, value)
+            atom = value.atom if kind is Affine else atom_of(location, value)
             if atom is not None and (atom == root or roots.get(atom) == root):
                 stale.append(location)
         for location in stale:
@@ -441,10 +451,16 @@ class Interpreter:
             self.clobber_memory(state)
             return
         register, offset = slot
-        for near in range(offset - 15, offset + size):
-            known = state.get((register, near))
-            if known is not None and near + known[0] > offset:
-                del state[register, near]
+        overlapping = [
+            k
+            for k in state
+            if type(k) is tuple
+            and k[0] == register
+            and k[1] < offset + size
+            and k[1] + state[k][0] > offset
+        ]
+        for location in overlapping:
+            del state[location]
         if integer:
             value = self.value(state, rd, index)
             if self._keep_elements or not isinstance(value, Entry):

@@ -19,22 +19,23 @@ of a relocated stub) comes in as `Discoveries`; recovery is then done again.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.packed import PackedGraphs
 from profiler.recovery.code_image import CodeImage, build_code_image
 from profiler.recovery.exploration import Exploration, Hints
-from profiler.recovery.graph_builder import Built, build_graph
+from profiler.recovery.graph_builder import build_graphs
 from profiler.recovery.jump_tables import Answers, JumpResolver
+from profiler.recovery.landing_points import landing_points
 from profiler.recovery.pointers import function_pointers
 from profiler.recovery.routines import RoutineMap
-from simulator.binary.landing_pads import landing_pads
 from simulator.binary.program import Program
-from simulator.isa.decode import TransferKind
 
 UNKNOWN_BLOCK = -1
 
@@ -79,7 +80,7 @@ class RecoveredProgram:
     Attributes
     ----------
     routines
-        By address.
+        By address. Each is made when it is first asked for (`PackedGraphs`).
     code
         The code image; `block_at` has one entry for each of its words.
     block_at
@@ -99,7 +100,7 @@ class RecoveredProgram:
     """
 
     program: Program
-    routines: tuple[ControlFlowGraph, ...]
+    routines: Sequence[ControlFlowGraph]
     code: CodeImage
     block_at: NDArray[np.int32] = field(repr=False, compare=False)
     first_block: NDArray[np.int64] = field(repr=False, compare=False)
@@ -120,10 +121,16 @@ class RecoveredProgram:
         """Whether the words of all late code are known."""
         return all(self.code.is_code[(s.start - self.code.base) >> 2] for s in self.code.deferred)
 
+    @cached_property
+    def arrays(self) -> PackedGraphs:
+        """`routines` as arrays. Nothing else may look at all of them: most are never needed."""
+        routines = self.routines
+        return routines if isinstance(routines, PackedGraphs) else PackedGraphs.of(routines)
+
     @property
     def block_count(self) -> int:
         """Number of blocks of all routines."""
-        return sum(len(routine.blocks) for routine in self.routines)
+        return self.arrays.block_count
 
     def routine_of_block(self, block: int) -> int:
         """Return the routine's position in `routines` of global block number `block`."""
@@ -139,26 +146,23 @@ class RecoveredProgram:
 
         Where extents overlap, the routine that starts last.
         """
-        starts = [routine.address for routine in self.routines]
-        position = bisect_right(starts, address) - 1
-        while position >= 0:
-            routine = self.routines[position]
-            if address < routine.address + routine.size:
-                return position
-            position -= 1
-        return -1
+        starts, sizes = self.arrays.addresses, self.arrays.sizes
+        before = int(np.searchsorted(starts, address, side="right"))
+        holding = np.flatnonzero(address < starts[:before] + sizes[:before])
+        return int(holding[-1]) if len(holding) else -1
 
 
 @dataclass(frozen=True)
 class Known:
     """What recoveries of one program found, for the next one to reuse where nothing changed.
 
-    `jumps` is explained at `JumpResolver`, `graphs` at `build_graph`; `code` is by late words.
+    `jumps` is explained at `JumpResolver`, `graphs` at `PackedGraphs.reusing`; `code` is by late
+    words.
     """
 
     code: dict[frozenset[tuple[int, int]], CodeImage] = field(default_factory=dict)
     jumps: Answers = field(default_factory=dict)
-    graphs: dict[int, Built] = field(default_factory=dict)
+    graphs: dict[int, ControlFlowGraph] = field(default_factory=dict)
 
 
 def recover(
@@ -188,24 +192,16 @@ def recover(
         known.code[late_words] = build_code_image(program, late_words)
     code = known.code[late_words]
     exploration = _explore(program, code, discoveries, known.jumps)
-    numbers = [n for n, leaders in enumerate(exploration.leaders) if leaders]
-    numbers.sort(key=lambda n: exploration.routine_map.routines[n].start)
-    routines = tuple(build_graph(exploration, number, known.graphs) for number in numbers)
-    counts = np.array([len(routine.blocks) for routine in routines], dtype=np.int64)
-    first_block = np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(counts)])[:-1]
+    routines, block_at = build_graphs(exploration)
     return RecoveredProgram(
         program=program,
-        routines=routines,
+        routines=routines.reusing(known.graphs),
         code=code,
-        block_at=_block_index(code, routines, first_block),
-        first_block=first_block,
+        block_at=block_at,
+        first_block=routines.first_block[:-1],
         unresolved_jumps=tuple(sorted(map(code.address, exploration.unresolved))),
         no_return_calls=frozenset(map(code.address, exploration.no_return)),
-        call_aliases=frozenset(
-            code.address(at)
-            for at, flow in exploration.flows.items()
-            if flow.kind == TransferKind.CALL and flow.taken >= 0
-        ),
+        call_aliases=frozenset(map(code.address, exploration.call_aliases())),
         irregular=tuple(sorted((code.address(i), why) for i, why in exploration.irregular.items())),
     )
 
@@ -216,11 +212,11 @@ def _explore(
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(program, code, discoveries)
     resolver = JumpResolver(program, code, known)
-    routine_map = RoutineMap(program, code)
-    starts = {code.index(program.entry), *function_pointers(program, code, routine_map)} - {-1}
+    named = RoutineMap(program, code)
+    starts = {code.index(program.entry), *function_pointers(program, code, named)} - {-1}
     distrusted: frozenset[int] = frozenset()
     while True:
-        routine_map = RoutineMap(program, code, starts)
+        routine_map = named.with_synthetic(starts)
         exploration = Exploration(code, routine_map, hints, distrusted, program.is64)
         exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
         if not exploration.stale:
@@ -230,25 +226,13 @@ def _explore(
 
 
 def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints:
-    pads = landing_pads(program.unwinding, program.segments, program.is64)
     targets: dict[int, set[int]] = {}
     for jump, target in discoveries.indirect_targets:
         if code.index(target) >= 0:
             targets.setdefault(code.index(jump), set()).add(code.index(target))
     return Hints(
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
-        frozenset(i for a in discoveries.entries | pads if (i := code.index(a)) >= 0),
+        frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
         frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
+        landing_points(program, code),
     )
-
-
-def _block_index(
-    code: CodeImage, routines: tuple[ControlFlowGraph, ...], first_block: NDArray[np.int64]
-) -> NDArray[np.int32]:
-    block_at = np.full(len(code.words), UNKNOWN_BLOCK, dtype=np.int32)
-    for base, routine in zip(first_block.tolist(), routines, strict=True):
-        for block in routine.blocks:
-            if not block.is_slot:
-                block_at[(block.start - code.base) >> 2] = base + block.id
-    block_at.flags.writeable = False
-    return block_at

@@ -18,9 +18,11 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right, insort
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profiler.recovery.code_image import CodeImage
 from simulator.binary.program import Binding, Program, Symbol
@@ -66,6 +68,15 @@ class RoutineMap:
         for start in sorted(starts):
             self.add_synthetic(start)
 
+    def with_synthetic(self, starts: Iterable[int]) -> RoutineMap:
+        """Return these routines with synthetic ones at word indices `starts`."""
+        other = copy(self)
+        other.routines, other._points = self.routines.copy(), self._points.copy()
+        other._owners = self._owners.copy()
+        for start in sorted(starts):
+            other.add_synthetic(start)
+        return other
+
     def owner(self, index: int) -> int:
         """Owner of word `index`: a routine number, NOBODY or NO_CODE."""
         if index < 0:
@@ -78,6 +89,16 @@ class RoutineMap:
         start = self._points[after - 1]
         end = self._points[after] if after < len(self._points) else start
         return start, end, self._owners[start]
+
+    def owners(self) -> NDArray[np.int32]:
+        """Owner of each word, shape (n,)."""
+        points = [*self._points, len(self._code.words)]
+        owners = np.array([self._owners[point] for point in self._points], dtype=np.int32)
+        return np.repeat(owners, np.diff(points))
+
+    def symbol_starts(self) -> list[int]:
+        """Words at which function symbols start, in no order."""
+        return list(self._symbol_starts)
 
     def is_symbol_start(self, index: int) -> bool:
         """Whether a function symbol starts at word `index`."""

@@ -6,17 +6,15 @@ import json
 from collections.abc import Sequence
 
 from profiler.profiles.codec import big_integers
-from profiler.profiles.profile import Measurement
 from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.run_json import (
     ending_object,
     program_object,
     refused_call_objects,
-    to_object,
+    summary_object,
 )
 
 SCHEMA = "simprof/compare/2"
-LEFT_OUT = ("edges", "paths", "blocks")
 
 
 def render(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> str:
@@ -47,10 +45,5 @@ def to_compare_object(
         "emulations": emulations,
         "whole_emulations": whole,
         "refused_calls": refused_call_objects(first),
-        "modes": {name: _mode(measurement) for name, measurement in rows},
+        "modes": {name: summary_object(measurement) for name, measurement in rows},
     }
-
-
-def _mode(measurement: Measurement) -> dict[str, object]:
-    run_object = to_object(measurement)
-    return {key: value for key, value in run_object.items() if key not in LEFT_OUT}

@@ -38,6 +38,33 @@ def to_object(measurement: Measurement) -> dict[str, object]:
     `paths` and `blocks` are there only where the scheme collects them, `attribution` only where
     an exact path profile of the same run judges this one.
     """
+    result = summary_object(measurement)
+    result["edges"] = [
+        edge_object(routine.name, edge)
+        for routine in measurement.routines
+        for edge in routine.edge_counts
+    ]
+    for name in LAST_OF_SUMMARY:  # behind the edges, where they have always been
+        if name in result:
+            result[name] = result.pop(name)
+    if mode_facts.counts_blocks(measurement):
+        result["blocks"] = [
+            {"routine": routine.name, "block": block.as_json(), "count": count}
+            for routine in measurement.routines
+            for block, count in mode_facts.named_block_counts(routine).items()
+        ]
+    if mode_facts.collects_paths(measurement):
+        result["paths"] = [
+            path for routine in measurement.routines for path in path_objects(routine)
+        ]
+    return result
+
+
+LAST_OF_SUMMARY = ("runs", "attribution")
+
+
+def summary_object(measurement: Measurement) -> dict[str, object]:
+    """Return the run object without the counts of edges, blocks and paths."""
     result: dict[str, object] = {
         "schema": RUN_SCHEMA,
         "program": program_object(measurement.program),
@@ -53,11 +80,6 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         "lost": dict(measurement.lost),
         "refused_calls": refused_call_objects(measurement),
         "routines": [routine_object(routine) for routine in measurement.routines],
-        "edges": [
-            edge_object(routine.name, edge)
-            for routine in measurement.routines
-            for edge in routine.edge_counts
-        ],
     }
     if measurement.runs != 1:
         result["runs"] = measurement.runs
@@ -68,16 +90,6 @@ def to_object(measurement: Measurement) -> dict[str, object]:
             "overcount": float(judged.overcount),
             "undercount": float(judged.undercount),
         }
-    if mode_facts.counts_blocks(measurement):
-        result["blocks"] = [
-            {"routine": routine.name, "block": block.as_json(), "count": count}
-            for routine in measurement.routines
-            for block, count in mode_facts.named_block_counts(routine).items()
-        ]
-    if mode_facts.collects_paths(measurement):
-        result["paths"] = [
-            path for routine in measurement.routines for path in path_objects(routine)
-        ]
     return result
 
 

@@ -47,6 +47,7 @@ class Phase(StrEnum):
     RECOVERING = "recovering graphs"
     PLANNING = "placing instrumentation"
     RUNNING = "running"
+    REPLAYING = "replaying"
     RERUNNING = "running again"  # the first run found transfers that the graphs lacked
     EXPANDING = "computing the profile"
     GENERATING = "generating code"
@@ -250,6 +251,10 @@ class RunRequest:
         Run every validator there is (docs/SEMANTICS.md, what `--self-check` checks).
     trace
         Where to write the trace of a mode that makes one; None: nowhere.
+    recording
+        Where to record the run, for schemes to be measured by later; None: nowhere.
+    replay
+        A recording that stands for the run; None: the program is run.
     remember
         Whether to use, and to keep, what is known of the program (`session.memory`).
     """
@@ -263,6 +268,8 @@ class RunRequest:
     progress: Callable[[Progress], None] | None = None
     self_check: bool = False
     trace: Path | None = None
+    recording: Path | None = None
+    replay: Path | None = None
     remember: bool = False
 
     @property

@@ -113,7 +113,7 @@ class OldProgram:
     def words(self, block: Block) -> list[int]:
         """Return the instructions of a block."""
         first = (block.start - self.code.base) >> 2
-        return self.code.lists.words[first : first + block.instructions]
+        return list(self.code.lists.words[first : first + block.instructions])
 
 
 class Draft:

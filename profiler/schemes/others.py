@@ -6,11 +6,12 @@ Whatever such a scheme does wrong becomes one line that names its distribution.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from importlib.metadata import EntryPoint
-from typing import ParamSpec, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from profiler.request.request import SchemeOptions
 from profiler.schemes.definition import (
@@ -21,6 +22,9 @@ from profiler.schemes.definition import (
     SchemeOption,
 )
 from simulator.errors import SimulatorError, UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -47,6 +51,30 @@ class BrokenScheme:
 
     mode: str
     reason: str
+
+
+def may_be_brought(group: str) -> bool:
+    """Whether a distribution may have entry points of a group.
+
+    Python's own module for that takes long to import; this looks into the same files first. What
+    lies in archives or is found by other finders than Python's own is not looked into: it may.
+    """
+    own = {"BuiltinImporter", "FrozenImporter", "PathFinder"}
+    if any(
+        hasattr(finder, "find_distributions") and getattr(finder, "__name__", "") not in own
+        for finder in sys.meta_path
+    ):
+        return True
+    for place in map(Path, dict.fromkeys(sys.path)):
+        if place.is_file():
+            return True
+        for file in place.glob("*.*-info/entry_points.txt"):
+            try:
+                if group.encode() in file.read_bytes():
+                    return True
+            except OSError:
+                return True
+    return False
 
 
 def distribution_of(entry: EntryPoint) -> str:

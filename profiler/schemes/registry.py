@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,13 @@ from profiler.schemes.bittrace import BITTRACE
 from profiler.schemes.cs6120 import CALLS, CALLS_OPTIMAL, NAIVE
 from profiler.schemes.definition import PlanOrder, SchemeDefinition, SchemeOption
 from profiler.schemes.kiter import KITER
-from profiler.schemes.others import BrokenScheme, distribution_of, load, try_out
+from profiler.schemes.others import (
+    BrokenScheme,
+    distribution_of,
+    load,
+    may_be_brought,
+    try_out,
+)
 from profiler.schemes.pp import PP
 from profiler.schemes.qpt import QPT, QPT2
 from profiler.schemes.tpp import TPP
@@ -26,6 +31,8 @@ from profiler.schemes.tracing import BITS, WITNESS
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from profiler.code.snippet_parts import Generators
     from profiler.graphs.cfg import ControlFlowGraph
     from profiler.plan.decoders import RoutinePlan
@@ -64,6 +71,10 @@ def schemes() -> Mapping[str, SchemeDefinition | BrokenScheme]:
 
 
 def _entries() -> list[EntryPoint]:
+    if not may_be_brought(GROUP):
+        return []
+    from importlib.metadata import entry_points
+
     return sorted(entry_points(group=GROUP), key=lambda entry: (entry.name, entry.value))
 
 

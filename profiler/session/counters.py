@@ -14,6 +14,7 @@ from typing import Protocol
 
 from profiler.engine.lowering import Lowering
 from profiler.engine.products import CountedSegment, Totals
+from profiler.engine.recording import RecordingLowering
 from profiler.engine.segment_replay import SegmentReplay
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
@@ -65,7 +66,9 @@ class Counters:
         By routine number.
     """
 
-    def __init__(self, lowering: Lowering, events: Mapping[int, RoutineEvents]) -> None:
+    def __init__(
+        self, lowering: Lowering | RecordingLowering, events: Mapping[int, RoutineEvents]
+    ) -> None:
         self._lowering = lowering
         self._events = events
         self._paths = {

@@ -32,6 +32,7 @@ def late_words(world: World) -> Discoveries:
     machine = world.machine(on_late_code=on_late_code)
     machine.stop_soon(START_UP)
     machine.run()
+    machine.close()
     return Discoveries(late_words=words)
 
 

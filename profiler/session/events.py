@@ -103,9 +103,11 @@ def collect_events(
         block = end.block - int(index.first_block[routine])
         unfinished = UnfinishedSegment(block, end.register, end.segments, count)
         ends.setdefault(routine, []).append(unfinished)
-    touched = np.unique(np.searchsorted(index.first_edge, np.flatnonzero(edge_counts), "right") - 1)
+    crossed = np.flatnonzero(edge_counts)
+    touched = np.searchsorted(index.first_edge, crossed, "right") - 1  # ascending
+    entered = touched[np.diff(touched, prepend=-1) > 0].tolist()
     events = {}
-    for routine in sorted({*touched.tolist(), *ends}):
+    for routine in sorted({*entered, *ends}):
         first, last = index.first_edge[routine], index.first_edge[routine + 1]
         events[routine] = RoutineEvents(
             index.recovered.routines[routine],

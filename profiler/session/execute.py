@@ -10,12 +10,13 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from profiler.engine.automaton import Automaton
-from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
+from profiler.engine.recording import RecordingLowering
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import GraphIndex, Missing
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
@@ -31,6 +32,9 @@ time it may show what else they lack, which saves further runs."""
 
 TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
 """Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory."""
+
+RecordingStart = Callable[[GraphIndex, int], RecordingLowering]
+"""Begins to record a run on these graphs; the number is all ones of a register's width."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,18 @@ class ExecutionOptions:
         were crossed most often.
     start_trace
         What begins a trace of the run; None: none is written.
+    record
+        What begins a recording of the run, which then has no schemes; None: none is made.
+    known
+        What earlier runs under the same schemes know of routines; this one adds to it.
     """
 
     persistent: bool = False
     replayable: bool = False
     edge_counts: EdgeCounts | None = None
     start_trace: TraceStart | None = None
+    record: RecordingStart | None = None
+    known: KnownProducts = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,7 @@ class ProgramExecution:
     recovered: RecoveredProgram
     schemes: Sequence[SchemeRun]
     index: GraphIndex
-    lowering: Lowering
+    lowering: Lowering | RecordingLowering
     automaton: Automaton
     result: RunResult
     given_up: bool
@@ -117,11 +127,15 @@ def execute(
     giving_up = _GivingUp(options.persistent)
     automaton = Automaton(index, lowering, giving_up)
     machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
+    if isinstance(lowering, RecordingLowering):
+        automaton.record(lowering)
     if options.start_trace is not None:
         automaton.trace = options.start_trace(index, lowering.memory)
     result = machine.run()
     _finish(automaton, result)
     discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
+    automaton.retire()
+    machine.close()
     return ProgramExecution(
         recovered, schemes, index, lowering, automaton, result, giving_up.given_up, discoveries
     )
@@ -132,16 +146,20 @@ def _lowering(
     index: GraphIndex,
     schemes: Sequence[SchemeRun],
     options: ExecutionOptions,
-) -> Lowering:
+) -> Lowering | RecordingLowering:
     program, edge_counts = recovered.program, options.edge_counts
+    stack_mask = (1 << (64 if program.is64 else 32)) - 1
+    if options.record is not None:
+        return options.record(index, stack_mask)
     return Lowering(
         [scheme.plan for scheme in schemes if scheme.slot is not None],
         recovered.routines,
         index.first_edge,
         hash_model(program.machine),
-        (1 << (64 if program.is64 else 32)) - 1,
+        stack_mask,
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,
+        known=options.known,
     )
 
 

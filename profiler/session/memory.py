@@ -1,9 +1,11 @@
-"""What earlier runs of a binary have shown, kept in the user's cache: graphs and discoveries.
+"""What earlier runs of a binary have shown, kept in the user's cache.
 
-Both depend on the program's file and on simprof's code alone, or are checked:
+All of it depends on the program's file and on simprof's code alone, or is checked:
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
+- *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
+  are, which is kept with each. Plans are not kept: making them takes no longer than reading them.
 - *Discoveries* are those of an earlier run that was asked for in the same way. They are a guess:
   the run that begins with them counts only if all that it asked of the outside, and all that it was
   answered, was the same as then (`record`), so that it was the same run. If not, everything begins
@@ -23,11 +25,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from profiler.code.pricing import KnownCosts
 from profiler.profiles.cache_files import CacheFiles
 from profiler.profiles.fingerprint import fingerprint
 from profiler.recovery.code_image import build_code_image
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import RunRequest
+from profiler.request.request import RunRequest, Setting, Weights
+from profiler.schemes import registry
 from simulator.binary.program import Program
 from simulator.linux.outside import LoggedCall
 
@@ -75,13 +79,26 @@ class BinaryMemory:
         if not isinstance(recovered, RecoveredProgram):
             return None
         code = build_code_image(self._program, discoveries.late_words)
-        recovered.block_at.flags.writeable = False
-        return replace(recovered, program=self._program, code=code)
+        block_at = recovered.arrays.block_index(code.base, len(code.words))
+        return replace(recovered, program=self._program, code=code, block_at=block_at)
 
     def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
         if self._files is not None:
-            self._keep(_graphs_of(discoveries), replace(recovered, program=None, code=None))  # type: ignore[arg-type]
+            graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
+            self._keep(_graphs_of(discoveries), graphs)
+
+    def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
+        """Return what the code of routines costs under a setting, as far as that is known."""
+        if not _decides(setting):
+            return KnownCosts()
+        found = self._load(_costs_of(discoveries, setting))
+        return KnownCosts(found) if isinstance(found, dict) else KnownCosts()
+
+    def keep_costs(self, discoveries: Discoveries, setting: Setting, costs: KnownCosts) -> None:
+        """Keep what the code of routines costs under a setting."""
+        if costs.has_grown and _decides(setting):
+            self._keep(_costs_of(discoveries, setting), costs.known)
 
     def run(self, request: RunRequest) -> PastRun | None:
         """Return the last run that was asked for in the same way."""
@@ -131,10 +148,31 @@ def _graphs_of(discoveries: Discoveries) -> str:
     return f"graphs-{_digest([sorted(part) for part in parts])}"
 
 
+def _decides(setting: Setting) -> bool:
+    """Whether the graphs and a setting decide what code there is.
+
+    Saved profiles decide, too, and so do the counts of a first run, and other distributions' code.
+    """
+    own = registry.definition(setting.mode) in registry.OWN
+    guided = registry.needs_edge_profile(setting.mode)
+    return own and not guided and isinstance(setting.options.weights, Weights)
+
+
+def _costs_of(discoveries: Discoveries, setting: Setting) -> str:
+    name = re.sub(r"[^a-z0-9]", "-", setting.mode)
+    return f"costs-{name}-{_digest([_graphs_of(discoveries), setting])}"
+
+
 def _asked(request: RunRequest) -> str:
-    """Return the name of a run: of all that decides it but for what is outside."""
-    guest = replace(request.guest, timeout=None, stdout=1, stderr=2)
-    return f"run-{_digest([guest, request.arguments, request.selection])}"
+    """Return the name of a run: of all that decides it but for what is outside.
+
+    Where the directories are that it sees is outside: what it finds there is in the record.
+    """
+    guest = request.guest
+    writes = guest.writable is not None
+    names = guest.argv0 or request.program, guest.file_name or guest.argv0 or request.program
+    same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
+    return f"run-{_digest([same, writes, names, request.arguments, request.selection])}"
 
 
 def _digest(value: object) -> str:

@@ -3,42 +3,40 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from profiler.code.pricing import Pricer
+from profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.plan.decoders import Reading
+from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.accuracy import SplittingDecoder, attribute
-from profiler.profiles.profile import (
-    Ending,
-    FaultInfo,
-    Measurement,
-    Option,
-    ProgramInfo,
-    RefusalInfo,
-    RefusedCalls,
-    RoutineProfile,
-)
-from profiler.request.request import SchemeOptions
+from profiler.profiles.profile import Measurement, RefusedCalls, RoutineProfile
 from profiler.schemes import registry
-from profiler.schemes.definition import SchemeDefinition, plain
 from profiler.session.counters import WRAP, check_reading
-from profiler.session.observation import Invocation, Observation
+from profiler.session.observation import Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
+from profiler.session.run_facts import ending, lines, options, program_info, warnings
 from profiler.session.scheme_runs import SchemeRun
-from simulator.binary.program import Program, SourceLine
-from simulator.machine.running import Fault, Refusal, RunResult
 
 if TYPE_CHECKING:
     from profiler.session.self_check import SelfCheck
 
 
-def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[Measurement, ...]:
+def measure_all(
+    observation: Observation,
+    *,
+    self_check: bool = False,
+    brief: bool = False,
+    keep_plans: bool = True,
+) -> tuple[Measurement, ...]:
     """Return what each scheme measured in an observed run.
+
+    Each routine is measured under all schemes before the next one, so that what is worked out of
+    it is shared, and need not be kept.
 
     Parameters
     ----------
@@ -46,6 +44,10 @@ def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[
         The run.
     self_check
         Whether to validate the graphs, every plan and every profile, too (see `self_check`).
+    brief
+        Leave out the counts of edges and the source lines, which are most of a measurement.
+    keep_plans
+        Whether the schemes' plans are asked for afterwards.
 
     Raises
     ------
@@ -62,14 +64,22 @@ def measure_all(observation: Observation, *, self_check: bool = False) -> tuple[
         check.check_graphs()
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
-    measurements = tuple(_measure(observation, scheme, check) for scheme in observation.schemes)
+    measuring = [
+        _Measuring(observation, scheme, check, brief=brief) for scheme in observation.schemes
+    ]
+    for routine in observation.events:
+        for scheme in measuring:
+            scheme.measure(routine)
+        if not keep_plans:
+            observation.forget(routine)
+    measurements = tuple(scheme.measurement() for scheme in measuring)
     if check is not None:
         for measurement in measurements:
             check.check_profile(measurement)
     return measurements
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _RoutineResult:
     """What one scheme measured in one routine, and what that adds to its totals, by name.
 
@@ -83,72 +93,102 @@ class _RoutineResult:
     wraps: bool
 
 
-def _measure(observation: Observation, scheme: SchemeRun, check: SelfCheck | None) -> Measurement:
-    definition, machine = scheme.definition, observation.program.machine
-    use = definition.registers(scheme.setting.options)
-    pricer = Pricer(registry.generators(definition.mode), use)
-    results = [
-        _measure_routine(observation, scheme, routine, pricer, check)
-        for routine in observation.events
-        if scheme.selects(routine)
-    ]
-    routines = tuple(result.profile for result in results)
-    sizes = _total(result.sizes for result in results)
-    unattributed = _unattributed(observation)
-    wrapped = [result.profile.name for result in results if result.wraps]
-    run = observation.result
-    return Measurement(
-        program=_program_info(observation),
-        mode=definition.mode,
-        options=_options(observation.invocation, scheme.setting.options),
-        ending=_ending(observation, run),
-        base=run.instructions,
-        added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
-        counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
-        routines=routines,
-        warnings=tuple(_warnings(observation, definition, unattributed, wrapped)),
-        partial=run.is_cut_short,
-        lines=_lines(observation.program, routines),
-        sizes=dict(sizes),
-        lost=dict(_total(result.lost for result in results)),
-        refused_calls=tuple(
-            RefusedCalls(call.name, call.error, count)
-            for call, count in sorted(run.refused_calls.items())
-        ),
-    )
+class _Measuring:
+    """One scheme of an observed run, measured routine by routine.
 
+    Parameters
+    ----------
+    observation
+        The run.
+    scheme
+        One of its schemes.
+    check
+        Validates its plans, if anybody does.
+    brief
+        See `measure_all`.
+    """
 
-def _measure_routine(
-    observation: Observation,
-    scheme: SchemeRun,
-    number: int,
-    pricer: Pricer,
-    check: SelfCheck | None,
-) -> _RoutineResult:
-    """Read the counters of one routine, compare them with the run's, and price the code."""
-    if check is not None:
-        check.check_plan(scheme, number)
-    events = observation.events[number]
-    plan = scheme.routine_plan(number)
-    counters = observation.counters.of(scheme, number)
-    reading = Reading(events.edges) if plan is None else plan.read(counters)
-    check_reading(events, scheme.name, reading)
-    price = pricer.price(
-        events.cfg,
-        scheme.plan(number),
-        observation.contexts.of(number),
-        events.edges,
-        events.block_counts,
-        counters.taken,
-    )
-    routine = RoutineReading(scheme.definition, plan, events, counters, reading, price)
-    return _RoutineResult(
-        profile=replace(routine_profile(routine), alias=_alias(observation, events.cfg)),
-        counts=_counts(routine),
-        sizes=_sizes(routine),
-        lost={**_lost(routine), **_misjudged(observation, number, routine)},
-        wraps=counters.largest >= WRAP,
-    )
+    def __init__(
+        self, observation: Observation, scheme: SchemeRun, check: SelfCheck | None, *, brief: bool
+    ) -> None:
+        self._observation = observation
+        self._scheme = scheme
+        self._definition = scheme.definition
+        self._check = check
+        self._brief = brief
+        use = self._definition.registers(scheme.setting.options)
+        self._pricer = Pricer(registry.generators(self._definition.mode), use)
+        self._costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
+        self._results: list[_RoutineResult] = []
+
+    def measure(self, number: int) -> None:
+        """Measure routine number `number` if it was selected; routines come in ascending order."""
+        if self._scheme.selects(number):
+            self._results.append(self._measure(number))
+
+    def _measure(self, number: int) -> _RoutineResult:
+        """Read the counters of one routine, compare them with the run's, and price the code."""
+        observation, scheme = self._observation, self._scheme
+        if self._check is not None:
+            self._check.check_plan(scheme, number)
+        events = observation.events[number]
+        plan = scheme.routine_plan(number)
+        counters = observation.counters.of(scheme, number)
+        reading = Reading(events.edges) if plan is None else plan.read(counters)
+        check_reading(events, scheme.name, reading)
+        price = self._price(number, plan, counters)
+        routine = RoutineReading(self._definition, plan, events, counters, reading, price)
+        return _RoutineResult(
+            profile=routine_profile(
+                routine, _alias(observation, events.cfg), with_edges=not self._brief
+            ),
+            counts=_counts(routine),
+            sizes=_sizes(routine),
+            lost={**_lost(routine), **_misjudged(observation, number, routine)},
+            wraps=counters.largest >= WRAP,
+        )
+
+    def _price(
+        self, number: int, plan: RoutinePlan | None, counters: RoutineCounters
+    ) -> RoutinePrice:
+        if plan is None:
+            return RoutinePrice(None, 0)  # and nothing need be known of its registers
+        events = self._observation.events[number]
+        context = partial(self._observation.contexts.of, number)
+        code = self._pricer.cost_once(events.cfg, plan.plan, context, self._costs)
+        executed = events.edges, events.block_counts, counters.taken
+        return RoutinePrice(code, added(code, *executed))
+
+    def measurement(self) -> Measurement:
+        """Return what the scheme measured in all routines together, and keep what code costs."""
+        if self._check is None:
+            self._observation.keep_costs(self._scheme.setting, self._costs)
+        observation, results = self._observation, self._results
+        definition, machine = self._definition, observation.program.machine
+        routines = tuple(result.profile for result in results)
+        sizes = _total(result.sizes for result in results)
+        unattributed = _unattributed(observation)
+        wrapped = [result.profile.name for result in results if result.wraps]
+        run = observation.result
+        return Measurement(
+            program=program_info(observation),
+            mode=definition.mode,
+            options=options(observation.invocation, self._scheme.setting.options),
+            ending=ending(observation, run),
+            base=run.instructions,
+            added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
+            counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
+            routines=routines,
+            warnings=tuple(warnings(observation, definition, unattributed, wrapped)),
+            partial=run.is_cut_short,
+            lines={} if self._brief else lines(observation.program, routines),
+            sizes=dict(sizes),
+            lost=dict(_total(result.lost for result in results)),
+            refused_calls=tuple(
+                RefusedCalls(call.name, call.error, count)
+                for call, count in sorted(run.refused_calls.items())
+            ),
+        )
 
 
 def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:
@@ -241,112 +281,3 @@ def _sizes(routine: RoutineReading) -> dict[str, int]:
         **plan_sizes(plan.plan, code, len(routine.counters.paths)),
         **trace_sizes(writer, routine.events.edges),
     }
-
-
-def _program_info(observation: Observation) -> ProgramInfo:
-    program, invocation = observation.program, observation.invocation
-    return ProgramInfo(
-        str(invocation.file),
-        program.sha256,
-        program.machine,
-        invocation.argument_texts,
-        len(observation.recovered.routines),
-    )
-
-
-def scheme_options(scheme: SchemeOptions) -> dict[str, Option]:
-    """Return what shapes a scheme's plans, by name."""
-    profile = scheme.edge_profile
-    own = {option.name: plain(option.of(scheme)) for option in registry.options()}
-    return {
-        "path_limit": scheme.path_limit,
-        "weights": str(scheme.weights),
-        "table": str(scheme.table),
-        **own,
-        "edge_profile": None if profile is None else str(profile),
-    }
-
-
-def _options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
-    return {
-        **scheme_options(scheme),
-        "routines": invocation.selection.routines,
-        "exclude": invocation.selection.exclude,
-        "user_only": invocation.selection.user_only,
-        "max_instructions": invocation.max_instructions,
-        "timeout": invocation.timeout,
-    }
-
-
-def _ending(observation: Observation, result: RunResult) -> Ending:
-    fault = None if result.fault is None else _fault(observation, result.fault)
-    refusal = None if result.refusal is None else _refusal(observation, result.refusal)
-    return Ending(result.status, result.reason, result.signal, fault, refusal)
-
-
-def _fault(observation: Observation, fault: Fault) -> FaultInfo:
-    pc = fault.pc if fault.origin is None else fault.origin
-    routine, offset = _place(observation, pc)
-    return FaultInfo(
-        name=fault.name,
-        pc=pc,
-        address=fault.address,
-        description=fault.description,
-        routine=routine,
-        offset=offset,
-        source=observation.program.lines.find(pc),
-    )
-
-
-def _refusal(observation: Observation, refusal: Refusal) -> RefusalInfo:
-    source = observation.program.lines.find(refusal.pc)
-    return RefusalInfo(refusal.call.name, refusal.pc, *_place(observation, refusal.pc), source)
-
-
-def _place(observation: Observation, pc: int) -> tuple[str | None, int]:
-    """Return the routine that `pc` is in, and how many bytes behind its start."""
-    number = observation.recovered.routine_at(pc)
-    if number < 0:
-        return None, 0
-    routine = observation.recovered.routines[number]
-    return routine.name, pc - routine.address
-
-
-def _warnings(
-    observation: Observation,
-    definition: SchemeDefinition,
-    unattributed: Mapping[str, int],
-    wrapped: Sequence[str],
-) -> Iterator[str]:
-    if wrapped:
-        yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
-    if unattributed["unattributed_transfers"] or unattributed["unattributed_instructions"]:
-        yield (
-            f"{unattributed['unattributed_transfers']} transfers and "
-            f"{unattributed['unattributed_instructions']} instructions could not be attributed"
-        )
-    judge = definition.judged_by
-    if judge is not None and judge not in observation.judges:
-        yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
-    for address, reason in observation.irregular:
-        yield f"irregular code at {address:#x} was executed: {reason}"
-
-
-def _lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
-    """Source lines of every block that the profile names."""
-    starts = {
-        block
-        for routine in routines
-        for path in routine.path_counts
-        for block in path.blocks
-        if isinstance(block, int)
-    } | {
-        vertex.start
-        for routine in routines
-        for edge in routine.edge_counts
-        if edge.count
-        for vertex in (edge.source, edge.target)
-        if isinstance(vertex.start, int)
-    }
-    lines = ((start, program.lines.find(start)) for start in sorted(starts))
-    return {start: line for start, line in lines if line is not None}

@@ -14,11 +14,12 @@ from pathlib import Path
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
-from profiler.schemes.registry import judges
+from profiler.schemes.registry import judges, needs_edge_profile
 from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.memory import BinaryMemory
 from profiler.session.observation import Invocation, Observation
+from profiler.session.recordings import RecordingOrder
 from profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -48,6 +49,8 @@ class Study:
         Where saved profiles come from.
     trace
         The trace that is to be written, if one is.
+    recording
+        The recording that is to be made, if one is.
     progress
         Who is told how far the session is, if anybody.
     memory
@@ -59,9 +62,11 @@ class Study:
     invocation: Invocation
     profiles: SavedProfiles
     trace: TraceOrder | None
+    recording: RecordingOrder | None
     progress: ProgressCallback | None
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
+    _planners: dict[Setting, Planner] = field(default_factory=dict)
 
     def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
         """Return the program's graphs, which may be known already."""
@@ -74,9 +79,22 @@ class Study:
     def planners(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
     ) -> list[Planner]:
-        """Return a planner for each of `settings`, and for those that judge them (TPP 5)."""
-        wanted = [*settings, *judges(settings)]
-        return [Planner(setting, self.profiles, edge_counts) for setting in wanted]
+        """Return a planner for each of `settings`, and for those that judge them (TPP 5).
+
+        Those that `edge_counts` do not guide keep their plans for later rounds: most graphs are
+        the same then.
+        """
+        return [
+            Planner(setting, self.profiles, edge_counts)
+            if needs_edge_profile(setting.mode)
+            else self._planner(setting)
+            for setting in (*settings, *judges(settings))
+        ]
+
+    def _planner(self, setting: Setting) -> Planner:
+        if setting not in self._planners:
+            self._planners[setting] = Planner(setting, self.profiles)
+        return self._planners[setting]
 
 
 @dataclass(frozen=True)
@@ -202,6 +220,9 @@ def _play(
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)
         options = replace(options, start_trace=begin)
+    if study.recording is not None:
+        record = partial(study.recording.begin, current.discoveries)
+        options = replace(options, record=record)
     phase = Phase.RERUNNING if current.runs else Phase.RUNNING
     tell(study.progress, phase, current.max_instructions)
     return execute(current.world, recovered, schemes, options)

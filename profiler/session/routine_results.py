@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from profiler.code.pricing import RoutinePrice
@@ -41,8 +41,20 @@ class RoutineReading:
     price: RoutinePrice
 
 
-def routine_profile(routine: RoutineReading) -> RoutineProfile:
-    """Put together what is reported of a routine."""
+def routine_profile(
+    routine: RoutineReading, alias: str | None, *, with_edges: bool = True
+) -> RoutineProfile:
+    """Put together what is reported of a routine.
+
+    Parameters
+    ----------
+    routine
+        One scheme on it.
+    alias
+        By which other name the user selected it, if by one.
+    with_edges
+        Whether the counts of its edges are wanted.
+    """
     events = routine.events
     cfg, blocks = events.cfg, events.block_counts
     plan = None if routine.plan is None else routine.plan.plan
@@ -55,32 +67,23 @@ def routine_profile(routine: RoutineReading) -> RoutineProfile:
         instructions=sum(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),
-        edge_counts=tuple(_edges(routine)),
+        edge_counts=tuple(_edges(routine)) if with_edges else (),
         path_counts=tuple(_paths(cfg, decoder, routine.reading)),
+        alias=alias,
     )
 
 
 def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
     """Yield the counts of the graph's edges, then those of early ends as edges to EXIT."""
     events = routine.events
-    cfg = events.cfg
+    cfg, counts = events.cfg, events.edges
     plan = None if routine.plan is None else routine.plan.plan
     instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
-    for edge in range(len(cfg.edges)):
-        yield _edge(cfg, edge, events.edges, edge in instrumented)
+    names = [cfg.name_of(vertex) for vertex in range(cfg.vertex_count)]
+    for edge, source, target, kind in cfg.edges:
+        yield EdgeCount(names[source], names[target], kind, counts[edge], edge in instrumented)
     for block, count in sorted(events.early.items()):
-        yield EdgeCount(cfg.name_of(block), EXIT, EdgeKind.EARLY, count, False)
-
-
-def _edge(cfg: ControlFlowGraph, edge: int, counts: Sequence[int], instrumented: bool) -> EdgeCount:
-    ends = cfg.edges[edge]
-    return EdgeCount(
-        cfg.name_of(ends.source),
-        cfg.name_of(ends.target),
-        ends.kind,
-        counts[edge],
-        instrumented,
-    )
+        yield EdgeCount(names[block], EXIT, EdgeKind.EARLY, count, False)
 
 
 def _paths(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
 from itertools import count
 from pathlib import Path
 
@@ -135,7 +134,18 @@ class Planner:
         self._edge_counts = edge_counts
         if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
             self._edge_counts = profiles(setting.options.edge_profile).counts_for
-        self.make = cache(self._make)
+        self._made: dict[int, tuple[ControlFlowGraph, RoutinePlan]] = {}
+
+    def make(self, cfg: ControlFlowGraph) -> RoutinePlan:
+        """Return the plan of a graph."""
+        made = self._made.get(id(cfg))
+        if made is None:
+            made = self._made[id(cfg)] = cfg, self._make(cfg)
+        return made[1]
+
+    def forget(self, cfg: ControlFlowGraph) -> None:
+        """Let go of the plan of a graph, which nobody asks for any more."""
+        self._made.pop(id(cfg), None)
 
     def _make(self, cfg: ControlFlowGraph) -> RoutinePlan:
         counts = None
@@ -170,6 +180,8 @@ class SchemeRun:
         Plans a routine; None for a mode that instruments nothing.
     slot
         Its number among the schemes that count paths; None if it does not.
+    forget
+        Told of a graph whose plan is not needed any more; None: nobody.
     """
 
     def __init__(
@@ -178,11 +190,13 @@ class SchemeRun:
         graphs: GraphSource,
         make: Callable[[ControlFlowGraph], RoutinePlan] | None,
         slot: int | None,
+        forget: Callable[[ControlFlowGraph], None] | None = None,
     ) -> None:
         self.setting = setting
         self.slot = slot
         self._graphs = graphs
         self._make = make
+        self._forget = forget
         self._plans: dict[int, RoutinePlan | None] = {}
 
     @property
@@ -207,6 +221,12 @@ class SchemeRun:
             self._plans[routine] = plan
         return self._plans[routine]
 
+    def forget(self, routine: int) -> None:
+        """Let go of a routine's plan: nobody will ask for it any more."""
+        plan = self._plans.pop(routine, None)
+        if plan is not None and self._forget is not None:
+            self._forget(plan.cfg)
+
     def plan(self, routine: int) -> InstrumentationPlan | None:
         """Return the plan of a routine; None if the routine is not instrumented."""
         routine_plan = self.routine_plan(routine)
@@ -221,5 +241,5 @@ def make_schemes(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]
         scheme = definition(planner.setting.mode)
         make = planner.make if scheme.instruments else None
         slot = next(slots) if scheme.counts_paths else None
-        schemes.append(SchemeRun(planner.setting, graphs, make, slot))
+        schemes.append(SchemeRun(planner.setting, graphs, make, slot, planner.forget))
     return schemes

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from profiler.profiles.cache_files import binaries
 from profiler.profiles.profile import Measurement
@@ -35,6 +36,8 @@ from profiler.schemes.registry import definition, judges
 from profiler.session.discover import late_words
 from profiler.session.memory import BinaryMemory, PastRun, record_digest
 from profiler.session.observation import Comparison, Invocation, Observation
+from profiler.session.recordings import RecordingOrder
+from profiler.session.replay import check_program, invocation_of, observe_recorded
 from profiler.session.results import measure_all
 from profiler.session.rounds import Round, Study, settle, tell, write_trace
 from profiler.session.scheme_runs import (
@@ -46,6 +49,7 @@ from profiler.session.scheme_runs import (
 )
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World, open_world
+from profiler.trace.recording_format import Recording
 from simulator.binary import elf
 
 
@@ -60,15 +64,23 @@ def run_program(request: RunRequest) -> Measurement:
     return compare_program(request, (request.setting,)).measurements[0]
 
 
-def compare_program(request: RunRequest, settings: Sequence[Setting]) -> Comparison:
+def compare_program(
+    request: RunRequest, settings: Sequence[Setting], *, brief: bool = False
+) -> Comparison:
     """Measure several schemes, all in one emulation, or two (see `Comparison`).
 
-    `request.mode` and `request.scheme` are not read. Raises what `run_program` does.
+    `request.mode` and `request.scheme` are not read; `brief`: see `measure_all`. Raises what
+    `run_program` does.
     """
     observation = observe(request, settings)
     limit = request.guest.max_instructions
     tell(request.progress, Phase.EXPANDING, limit, observation.result.instructions)
-    measurements = measure_all(observation, self_check=request.self_check)
+    measurements = measure_all(
+        observation,
+        self_check=request.self_check,
+        brief=brief and not request.self_check,
+        keep_plans=False,
+    )
     return Comparison(measurements, observation.runs, observation.whole_runs)
 
 
@@ -91,6 +103,8 @@ def observe(
     SimulatorError
         See `run_program`.
     """
+    if request.replay is not None:
+        return _replay(request, request.replay, settings)
     guest = request.guest
     tell(request.progress, Phase.LOADING, guest.max_instructions)
     program = elf.load(request.program)
@@ -99,7 +113,9 @@ def observe(
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     memory = BinaryMemory(program, binaries() if request.remember else None)
-    study = Study(invocation, SavedProfiles(program.sha256), trace, request.progress, memory)
+    profiles = SavedProfiles(program.sha256)
+    recording = None if request.recording is None else RecordingOrder(request.recording, invocation)
+    study = Study(invocation, profiles, trace, recording, request.progress, memory)
     with open_world(program, request.arguments, guest) as world:
         if request.remember and seen is None:
             observation, after = _remembered(study, request, world, settings)
@@ -107,7 +123,23 @@ def observe(
             observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
         if request.self_check:
             _check_traces(study, after, settings, observation)
-    return observation
+    if recording is not None:
+        recording.finish(observation)
+    return replace(observation, memory=memory)
+
+
+def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Observation:
+    """Observe a recorded run."""
+    recording = Recording(path)
+    tell(request.progress, Phase.LOADING, None)
+    program = elf.load(request.program)
+    check_program(recording, path, program)
+    invocation = invocation_of(recording, request.program, request.selection)
+    memory = BinaryMemory(program, binaries() if request.remember else None)
+    profiles = SavedProfiles(program.sha256)
+    study = Study(invocation, profiles, None, None, request.progress, memory)
+    observation = observe_recorded(study, program, recording, path, settings)
+    return replace(observation, memory=memory)
 
 
 def _remembered(
@@ -203,7 +235,7 @@ def _replayed(
         scheme = known.get(setting)
         if scheme is None:
             slot = first + len(schemes)
-            scheme = SchemeRun(setting, graphs, planner.make, slot)
+            scheme = SchemeRun(setting, graphs, planner.make, slot, planner.forget)
             if not guide.counters.replay(scheme, slot):
                 return None
         schemes.append(scheme)

@@ -236,7 +236,7 @@ def load(path: Path) -> Trace:
 def parse(data: bytes, name: str) -> Trace:
     """Return the trace in the content of a file; `name` is for messages. Raises as `load` does."""
     header, start = _header(data, name)
-    reader = _Reader(data, start)
+    reader = FrameReader(data, start)
     routines: dict[int, Tokens] = {}
     stream = bytearray()
     certain = 0
@@ -279,7 +279,7 @@ def _words(content: bytes) -> list[int]:
     return [int.from_bytes(content[at : at + 4], "big") for at in range(0, len(content), 4)]
 
 
-class _Reader:
+class FrameReader:
     """Frames from byte `at` on; `cut` says afterwards where they stopped and why."""
 
     def __init__(self, data: bytes, at: int) -> None:

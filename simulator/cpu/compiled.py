@@ -81,6 +81,7 @@ class _State:
     engine: Any = None
     made: dict[str, Any] = {}  # noqa: RUF012 - one for the process
     may_load = True
+    is_dumped = False
 
 
 def is_loaded() -> bool:
@@ -99,8 +100,9 @@ def may_load() -> bool:
 
 
 def may_dump() -> bool:
-    """Whether numba has compiled something here that could be had as machine code."""
-    return bool(_State.made) and not is_plain() and not is_loaded()
+    """Whether numba has compiled something here that nobody has had as machine code."""
+    may = bool(_State.made) and not is_plain() and not is_loaded()
+    return may and _State.may_load and not _State.is_dumped
 
 
 def is_plain() -> bool:
@@ -153,6 +155,7 @@ def dump() -> bytes:
         raise ValueError("numba has compiled nothing")
     known = [each for each in (*whole.functions, *whole.global_variables) if each.is_declaration]
     missing = [each.name for each in known if not each.name.startswith((*_PYTHON, "llvm."))]
+    _State.is_dumped = True
     head = json.dumps({"symbols": symbols, "missing": missing}).encode()
     code: bytes = libraries[0].codegen._tm.emit_object(whole)
     return _HEAD.pack(len(head)) + head + code

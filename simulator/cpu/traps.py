@@ -78,6 +78,10 @@ class ClockWord(IntEnum):
     WINDOW_POINTER = 12  # host address of the pointer to the current window's %o0
     INTERRUPTED = 13  # one of Interruption
     REDIRECTED = 16  # INSTRUCTIONS when the program was last sent elsewhere without a jump
+    CAN_SAVE = 17  # host address of how many windows `save` can still take
+    CAN_RESTORE = 18  # and `restore`; both of 32 bits
+    WINDOW_MOVER = 29  # C address of `move_window_ahead`
+    TRAP_WORDS = 30  # its argument
 
 
 RESUME_STATE: Final = 1
@@ -440,6 +444,18 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
         call2(contexts, state, np.uint64(number))
     else:
         call1(get_word(state, TrapWord.PYTHON), np.uint64(number))
+
+
+@c_function(types.void(types.uint64, types.uint64, types.uint64))
+def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
+    """Spill or fill a window before the instruction executes that would trap for it.
+
+    A trap takes the engine out of its code and back, which costs ten times what moving a window
+    does. Where the move is not possible nothing happens: the trap then says why.
+    """
+    if _spill_or_fill(state, fill != np.uint64(0)):
+        count = np.uint64(TrapWord.FILLS if fill != np.uint64(0) else TrapWord.SPILLS)
+        set_word(state, count, get_word(state, count) + np.uint64(1))
 
 
 # -- Ctrl-C

@@ -64,6 +64,8 @@ class Hooks:
         )
         _set_clock(clock, cpu)
         _set_trap_words(self.trap, cpu, clock, table, on_trap_address)
+        clock[ClockWord.WINDOW_MOVER] = traps.address_of(traps.move_window_ahead)
+        clock[ClockWord.TRAP_WORDS] = self.trap.ctypes.data
         _set_fill_words(self.fill, cpu, table)
         _set_code_words(self._code, code, table, on_code_address)
 
@@ -123,6 +125,8 @@ def _set_clock(clock: NDArray[np.int64], cpu: Cpu) -> None:
     clock[ClockWord.ENGINE] = cpu.handle
     clock[ClockWord.NPC_POINTER] = cpu.state_address + CpuState.npc.offset
     clock[ClockWord.WINDOW_POINTER] = cpu.state_address + CpuState.window.offset
+    clock[ClockWord.CAN_SAVE] = cpu.state_address + CpuState.cansave.offset
+    clock[ClockWord.CAN_RESTORE] = cpu.state_address + CpuState.canrestore.offset
     clock[ClockWord.LIMIT] = NO_LIMIT
 
 

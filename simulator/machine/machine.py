@@ -263,6 +263,15 @@ class Machine:
             signal_actions=dict(self._signal_actions),
         )
 
+    def close(self) -> None:
+        """Give back the emulator's memory; nothing can be done with the machine any more.
+
+        Its parts refer to it, and it to them: without this they would stay in memory until Python
+        looks for such cycles, which a program that makes many long-lived objects does rarely.
+        """
+        for part in (self._code, self.memory, self.cpu, self):
+            vars(part).clear()
+
     def _loop(self, bare: bool) -> None:
         state = self.cpu.state
         while not self._is_over():

@@ -495,6 +495,7 @@ def test_version_and_help_are_fast_and_import_little() -> None:
 
 
 README_COMMANDS = (
+    "record",
     "run",
     "compare",
     "regenerate",

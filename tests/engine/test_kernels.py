@@ -213,7 +213,7 @@ def chains(state: kernels.KernelState, table: int) -> list[list[int]]:
     found = []
     first = int(state.tables[table * kernels.TABLE_WORDS])
     for node in state.heads[first : first + BUCKETS].tolist():
-        chain = []
+        chain: list[int] = []
         while node:
             words = state.nodes[(node - 1) * kernels.NODE :][: kernels.NODE].tolist()
             key, _, node, before = words

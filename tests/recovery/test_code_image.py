@@ -45,9 +45,9 @@ def test_words_are_decoded_where_they_are() -> None:
     assert (image.base, image.end) == (BASE, BASE + 16)
     assert image.words[1] == TWO
     assert image.transfers.kind.tolist() == [K.BRANCH, K.NONE, K.RETURN_JUMP, K.NONE]
-    assert image.lists.kinds == image.transfers.kind.tolist()
-    assert image.lists.annulled == [True, False, False, False]
-    assert image.lists.targets == [2, -1, -1, -1]
+    assert list(image.lists.kinds) == image.transfers.kind.tolist()
+    assert list(image.lists.annulled) == [True, False, False, False]
+    assert list(image.lists.targets) == [2, -1, -1, -1]
 
 
 def test_indices_and_addresses() -> None:
@@ -65,7 +65,7 @@ def test_blocks_end_with_transfers_and_where_code_ends() -> None:
     )  # fmt: skip
     image = Explored({"f": routine}).code
     assert image.next_block_ends().tolist() == [1, 1, 3, 3, 4, 6]
-    assert image.lists.next_end == [1, 1, 3, 3, 4, 6]
+    assert list(image.lists.next_end) == [1, 1, 3, 3, 4, 6]
 
 
 def test_between_two_ranges_there_is_no_code() -> None:
@@ -86,7 +86,7 @@ def test_a_range_that_the_file_does_not_fill_is_code_as_far_as_it_does() -> None
 def test_targets_outside_of_the_image_are_none() -> None:
     far = 1 << 30 | 0x100  # call .+0x400
     image = build_code_image(program_with([segment(0x1000, far, TWO)], [Range(0x1000, 0x1008)]))
-    assert image.lists.targets == [-1, -1]
+    assert list(image.lists.targets) == [-1, -1]
     assert int(image.transfers.target[0]) == 0x1400
 
 

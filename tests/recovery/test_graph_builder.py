@@ -6,17 +6,22 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from profiler.graphs.cfg import EdgeKind
-from profiler.recovery.exploration import Resolution
-from profiler.recovery.graph_builder import Built, build_graph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.recovery.exploration import Exploration, Resolution
+from profiler.recovery.graph_builder import build_graphs
+from profiler.recovery.recovery import Discoveries, Known, recover
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item
-from tests.support.assembled import BASE, code
+from tests.support.assembled import BASE, code, program_of
 from tests.support.explored import Explored, Resolver
 
 R = Register
 RETURN = (asm.retl(), asm.nop())
+
+
+def first_graph(exploration: Exploration) -> ControlFlowGraph:
+    return build_graphs(exploration)[0][0]
 
 
 def built(
@@ -27,7 +32,7 @@ def built(
 ) -> tuple[list[str], list[str]]:
     """The first routine's blocks as "place+length", and its edges as "from>to kind"."""
     explored = Explored(routines, entries=entries)
-    graph = build_graph(explored.run(resolve), 0)
+    graph = first_graph(explored.run(resolve))
     names = [explored.name(block.start) + ("s" if block.is_slot else "") for block in graph.blocks]
     names += ["ENTRY", "EXIT"]
     blocks = [f"{names[block.id]}:{block.instructions}" for block in graph.blocks]
@@ -81,7 +86,7 @@ def test_blocks_from_which_the_code_names_no_routine_are_marked() -> None:
         "indirect", asm.jmpl(R.G1, 0, R.O7), asm.nop(), "out", *RETURN,
     )  # fmt: skip
     explored = Explored({"f": body})
-    graph = build_graph(explored.run(), 0)
+    graph = first_graph(explored.run())
     starts = {explored.name(graph.blocks[block].start) for block in graph.indirect}
     assert starts == {"indirect"}
 
@@ -95,18 +100,32 @@ def test_a_block_that_runs_out_of_its_routine_leaves() -> None:
 def test_sizes_are_the_symbols_or_what_was_reached() -> None:
     body = code(asm.nop(), *RETURN, asm.nop(), asm.nop())
     with_symbol, stripped = Explored({"f": body}), Explored({"f": body}, stripped=True)
-    assert build_graph(with_symbol.run(), 0).size == 20
-    assert build_graph(stripped.run(), 0).size == 12
+    assert first_graph(with_symbol.run()).size == 20
+    assert first_graph(stripped.run()).size == 12
 
 
 def test_a_routine_that_has_not_changed_keeps_its_graph() -> None:
     body = code(asm.nop(), "inside", asm.nop(), *RETURN)
-    known: dict[int, Built] = {}
-    first = build_graph(Explored({"f": body}).run(), 0, known)
-    assert build_graph(Explored({"f": body}).run(), 0, known) is first
-    entered = build_graph(Explored({"f": body}, entries=["inside"]).run(), 0, known)
+    program, known = program_of({"f": body, "g": [asm.nop(), *RETURN]}), Known()
+    f, g = recover(program, known=known).routines
+    inside = Discoveries(entries=frozenset({BASE + 4}))
+    entered, same = recover(program, inside, known).routines
+    assert same is g
+    assert entered != f
     assert [edge.kind for edge in entered.edges].count(EdgeKind.ENTRY) == 2
-    assert known[0].graph is entered
+    assert recover(program, inside, known).routines[0] is entered
+
+
+def test_words_lead_to_the_blocks_that_start_there() -> None:
+    """The slot block has no word of its own: the ordinary block of its address has it."""
+    body = code(
+        asm.nop(), asm.branch("e", "out", True), "slot", asm.mov(1, R.O0),
+        "next", asm.branch("a", "slot"), asm.nop(), "out", *RETURN,
+    )  # fmt: skip
+    graphs, block_at = build_graphs(Explored({"f": body, "g": code(*RETURN)}).run())
+    assert block_at.tolist() == [0, -1, 1, 3, -1, 4, -1, 5, -1]
+    assert graphs.first_block.tolist() == [0, 5, 6]
+    assert graphs.first_edge.tolist() == [0, 7, 9]
 
 
 @pytest.mark.parametrize(
@@ -119,6 +138,6 @@ def test_a_block_ends_with_the_code_where_its_delay_slot_lies_outside(last: Inst
     """The transfer is the last word there is: nothing behind it belongs to a block."""
     explored = Explored({"f": code(asm.nop(), last)})
     exploration = explored.run()
-    graph = build_graph(exploration, 0)
+    graph = first_graph(exploration)
     assert [(block.start, block.instructions) for block in graph.blocks] == [(BASE, 2)]
     assert all(block.end <= BASE + 8 for block in graph.blocks)

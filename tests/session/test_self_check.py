@@ -27,7 +27,7 @@ from profiler.request.errors import CountError, SelfCheckError
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection, Setting
 from profiler.schemes import registry
 from profiler.schemes.qpt.options import VertexPlacement
-from profiler.session import session
+from profiler.session import self_check, session
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
 from profiler.session.scheme_runs import SchemeRun
@@ -383,7 +383,7 @@ def test_graphs_are_checked_against_the_code(observation: Observation) -> None:
     taken = next(edge for edge in cfg.edges if edge.kind is EdgeKind.TAKEN)
     other = (taken.target + 1) % len(cfg.blocks)
     edges = changed(cfg.edges, taken.id, taken._replace(target=other))
-    routines = changed(recovered.routines, number, replace(cfg, edges=edges))
+    routines = changed(tuple(recovered.routines), number, replace(cfg, edges=edges))
     broken = replace(observation, recovered=replace(recovered, routines=routines))
     measure_all(broken)
     with pytest.raises(RecoveryError, match=rf"^main: recovered graph: .* at 0x.*{DEFECT}$"):
@@ -497,7 +497,7 @@ def test_a_run_checks_the_trace_that_it_writes_or_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: bool
 ) -> None:
     checked: list[Path] = []
-    monkeypatch.setattr(session, "check_trace", lambda path, *_: checked.append(path))
+    monkeypatch.setattr(self_check, "check_trace", lambda path, *_: checked.append(path))
     request = request_of("loops", mode="bits", trace=tmp_path / "trace" if wanted else None)
     session.run_program(request)
     assert [path == request.trace for path in checked] == [wanted]

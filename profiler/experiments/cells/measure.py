@@ -27,7 +27,8 @@ def measure(request: RunRequest, settings: Sequence[Setting]) -> tuple[CellResul
         As `session.run_program`. How the program ended is not judged here.
     """
     observation = observe(request, settings)
-    measurements = measure_all(observation, self_check=request.self_check)
+    check = request.self_check
+    measurements = measure_all(observation, self_check=check, brief=not check)
     selects = observation.schemes[0].selects  # the same routines under all settings
     trees = cache(lambda options: tree_costs(observation, selects, options))
     pairs = zip(observation.schemes, measurements, strict=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from profiler.code.arrangement import runs_into_code
 from profiler.code.block_code import fold_slot_blocks
-from profiler.code.codegen import RoutineCode, runs_into_code
+from profiler.code.codegen import RoutineCode
 from profiler.code.context import RoutineContext
 from profiler.code.places import find_place
 from profiler.code.pricing import Pricer

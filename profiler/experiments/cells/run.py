@@ -30,6 +30,7 @@ from profiler.experiments.cells.cells import (
 )
 from profiler.experiments.cells.gcov_data import arc_increments
 from profiler.experiments.cells.settings import WeightChoice, setting
+from profiler.profiles.cache_files import is_wanted
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import needs_edge_profile
@@ -196,7 +197,9 @@ def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
         max_instructions=job.max_instructions,
     )
     arguments = tuple(map(os.fsencode, job.arguments))
-    return RunRequest(job.program, guest, arguments, selection=job.cell.setting.selection)
+    remember = is_wanted() and job.cell.kind is not Kind.TIME  # whose time is that of a first run
+    selection = job.cell.setting.selection
+    return RunRequest(job.program, guest, arguments, selection=selection, remember=remember)
 
 
 def _root(job: Job, directory: Path) -> Path:

@@ -164,3 +164,4 @@ def _serve(
         except EOFError:
             return
         pipe.send((run(group), peak_memory()))
+        kernel_cache.keep()

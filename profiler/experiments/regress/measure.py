@@ -25,6 +25,7 @@ from profiler.experiments.regress.values import (
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.actions import Action
 from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.profiles.cache_files import is_wanted
 from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
@@ -143,7 +144,12 @@ def _request(
     )
     arguments = tuple(map(os.fsencode, target.arguments))
     return RunRequest(
-        target.program, guest, arguments, selection=target.selection, progress=context.progress
+        target.program,
+        guest,
+        arguments,
+        selection=target.selection,
+        progress=context.progress,
+        remember=is_wanted(),
     )
 
 

@@ -16,9 +16,12 @@ Nothing here changes condition codes or %y; the routine for keys of several word
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+from profiler.code import shapes
 from profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, Samples
 from profiler.code.runtime.word_hash_routine import KEY_WORDS, word_routine_name
-from profiler.code.snippet_parts import Generator, Generators, Needs
+from profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from profiler.code.snippets_paths import count_needs
 from profiler.code.writer import Writer
 from profiler.plan.plan import Addressing
@@ -75,11 +78,27 @@ def count_words(writer: Writer, action: CountWords) -> None:
     writer.hash_calls += 1
 
 
+def _bits_shape(action: ShiftBits, access: CounterAccess) -> Hashable:
+    return action.width, shapes.constant(action.bits, access)
+
+
+def _word_shape(action: ShiftWord, access: CounterAccess) -> Hashable:
+    return action.word, action.width, shapes.constant(action.bits, access)
+
+
+def _start_shape(action: StartWords, access: CounterAccess) -> Hashable:
+    return action.first, action.word, shapes.constant(action.value, access)
+
+
+def _count_shape(action: CountWords, access: CounterAccess) -> Hashable:
+    return action.used, shapes.table(access)
+
+
 GENERATORS: Generators = {
-    ShiftBits: Generator(shift_bits, Needs(path=True)),
-    StartWords: Generator(start_words, Needs(path=True)),
-    ShiftWord: Generator(shift_word, Needs(path=True)),
-    CountWords: Generator(count_words, count_needs),
+    ShiftBits: Generator(shift_bits, Needs(path=True), _bits_shape),
+    StartWords: Generator(start_words, Needs(path=True), _start_shape),
+    ShiftWord: Generator(shift_word, Needs(path=True), _word_shape),
+    CountWords: Generator(count_words, count_needs, _count_shape),
 }
 
 SAMPLES = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from profiler.code import shapes
 from profiler.code.cost_samples import Samples, samples
 from profiler.code.layout import CounterLayout, PairSlot
 from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
@@ -48,9 +49,11 @@ def _destination(writer: Writer, action: LogDestination) -> None:
 _SETTER = Needs(clobbers=HASH_REGISTERS)
 
 GENERATORS: Generators = {
-    LogSource: Generator(_source, _SETTER),
-    LogDisrupt: Generator(_disrupt, _SETTER),
-    LogDestination: Generator(_destination, Needs(clobbers=(Register.O0, Register.O7))),
+    LogSource: Generator(_source, _SETTER, shapes.same),
+    LogDisrupt: Generator(_disrupt, _SETTER, shapes.same),
+    LogDestination: Generator(
+        _destination, Needs(clobbers=(Register.O0, Register.O7)), shapes.same
+    ),
 }
 
 SAMPLES: Mapping[type, Sequence[Samples]] = {

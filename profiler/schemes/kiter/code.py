@@ -21,9 +21,12 @@ condition codes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
+from profiler.code import shapes
 from profiler.code.cost_samples import BY_INDEX, IN_HASH_TABLE, PATH_TABLES, Samples
 from profiler.code.layout import COUNTER_SIZE
-from profiler.code.snippet_parts import Generator, Generators, Needs
+from profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from profiler.code.snippets_paths import call_hash, count_needs
 from profiler.code.writer import Writer
 from profiler.plan.actions import Action
@@ -187,12 +190,43 @@ def _count_needs(action: CountIterations, table: Table, machine: MachineKind) ->
 
 _PATH = Needs(path=True)
 
+
+def _iterations_shape(action: EnterLoop | LeaveLoop, access: CounterAccess) -> Hashable:
+    return action.iterations
+
+
+def _add_shape(action: AddAccumulators, access: CounterAccess) -> Hashable:
+    scale = access.scale
+    return tuple(
+        (
+            entered == compensated,
+            shapes.constant(scale * entered, access),
+            shapes.constant(scale * compensated, access),
+            shapes.constant(scale * (entered - compensated), access),
+        )
+        for entered, compensated in zip(action.entered, action.compensated, strict=True)
+    )
+
+
+def _count_shape(action: CountIterations, access: CounterAccess) -> Hashable:
+    if access.table is Table.HASH:
+        return action.iterations, shapes.constant(action.constant, access), shapes.table(access)
+    if access.scale == 1:
+        return action.iterations
+    return action.iterations, shapes.constant(COUNTER_SIZE * action.constant, access)
+
+
+def _next_shape(action: NextIteration, access: CounterAccess) -> Hashable:
+    start = access.offset + access.scale * action.start
+    return action.iterations, shapes.constant(start, access)
+
+
 GENERATORS: Generators = {
-    EnterLoop: Generator(enter_loop, _PATH),
-    AddAccumulators: Generator(add_accumulators, _PATH),
-    CountIterations: Generator(count_iterations, _count_needs),
-    NextIteration: Generator(next_iteration, _PATH),
-    LeaveLoop: Generator(leave_loop, _PATH),
+    EnterLoop: Generator(enter_loop, _PATH, _iterations_shape),
+    AddAccumulators: Generator(add_accumulators, _PATH, _add_shape),
+    CountIterations: Generator(count_iterations, _count_needs, _count_shape),
+    NextIteration: Generator(next_iteration, _PATH, _next_shape),
+    LeaveLoop: Generator(leave_loop, _PATH, _iterations_shape),
 }
 
 _LONG = (BY_INDEX, IN_HASH_TABLE)  # with k > 2 there is code of its own

@@ -31,11 +31,19 @@ Poison is a positive number to a 64-bit comparison, so all tests are of bit 31.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
+from profiler.code import shapes
 from profiler.code.cost_samples import PATH_TABLES, Samples, samples
 from profiler.code.layout import COUNTER_SIZE
-from profiler.code.snippet_parts import HASH_REGISTERS, Generator, Generators, Needs
+from profiler.code.snippet_parts import (
+    HASH_REGISTERS,
+    CounterAccess,
+    Generator,
+    Generators,
+    Needs,
+)
 from profiler.code.snippets_paths import call_hash
 from profiler.code.writer import Writer
 from profiler.plan.actions import Action
@@ -175,11 +183,28 @@ def _hot_needs(action: Action, table: Table, machine: MachineKind) -> Needs:
     return Needs(True, HASH_REGISTERS, machine is MachineKind.SPARCV8)
 
 
+def _hot_shape(action: CountHotPath, access: CounterAccess) -> Hashable:
+    if access.table is Table.HASH:
+        return shapes.constant(action.constant, access), shapes.table(access)
+    if access.scale == 1:
+        return shapes.constant(action.constant, access)
+    increment = COUNTER_SIZE * action.constant
+    kept = increment if fits_simm13(increment) else 0
+    cold = shapes.constant(access.layout.cold - kept, access)
+    return shapes.constant(increment, access), cold
+
+
+def _unless_cold_shape(action: CountUnlessCold, access: CounterAccess) -> Hashable:
+    if access.table is Table.HASH:
+        return shapes.constant(action.constant, access), shapes.table(access)
+    return shapes.constant(access.scale * action.constant, access)
+
+
 GENERATORS: Generators = {
-    Poison: Generator(poison, Needs(path=True)),
-    CountColdPath: Generator(count_cold),
-    CountHotPath: Generator(count_hot, _hot_needs),
-    CountUnlessCold: Generator(count_unless_cold, _unless_cold_needs),
+    Poison: Generator(poison, Needs(path=True), shapes.same),
+    CountColdPath: Generator(count_cold, shape=shapes.same),
+    CountHotPath: Generator(count_hot, _hot_needs, _hot_shape),
+    CountUnlessCold: Generator(count_unless_cold, _unless_cold_needs, _unless_cold_shape),
 }
 
 SAMPLES = {

@@ -12,10 +12,10 @@ Emptying the buffer is conditional code; how often it runs does not depend on th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from profiler.code.cost_samples import Samples
-from profiler.code.snippet_parts import Generator, Generators, Needs
+from profiler.code.snippet_parts import CounterAccess, Generator, Generators, Needs
 from profiler.code.writer import Writer
 from profiler.plan.actions import WriteTrace
 from profiler.plan.plan import Table
@@ -187,8 +187,18 @@ def _piece(writer: Writer, shift: int, piece: Register) -> None:
     )
 
 
+def _trace_shape(action: WriteTrace, access: CounterAccess) -> Hashable:
+    """Its width, and which of its pieces are 0: these take no register, or no instruction."""
+    pieces, left = [], action.width
+    while left:
+        width = min(left, 8)
+        left -= width
+        pieces.append(action.value >> left & (1 << width) - 1 != 0)
+    return action.width, action.packed, tuple(pieces)
+
+
 GENERATORS: Generators = {
-    WriteTrace: Generator(write_trace, _needs),
+    WriteTrace: Generator(write_trace, _needs, _trace_shape),
     WriteTarget: Generator(write_target, _needs),
 }
 

@@ -1,0 +1,160 @@
+"""What code of actions costs, worked out once for all places that are alike.
+
+How much code actions are, and what it costs, depends on little: on the kinds of the actions and on
+which limits of the instruction set their constants keep to (`Generator.shape`), on how many
+registers are free at the place, and on where path registers and stack words are. A program has
+hundreds of thousands of places and a few hundred of these combinations. For each of them the code
+is generated once (`generators.snippet_body`) and measured; the code itself is generated again only
+where somebody wants its instructions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
+
+from profiler.code.generators import effective_clobbers, needs, snippet_body
+from profiler.code.registers import LOCAL_ORDER, abi, mask, members
+from profiler.code.sites import Site
+from profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
+from profiler.plan.actions import Action
+from profiler.plan.plan import Table
+from simulator.binary.program import MachineKind
+from simulator.isa.assembler import Register
+from simulator.isa.effects import CC
+
+PLACES = 1 << 14
+"""Places of one kind of code that are remembered one by one, besides the kinds of places."""
+
+
+class BodyCost(NamedTuple):
+    """What a `Body` costs, without its instructions.
+
+    Attributes
+    ----------
+    size
+        Number of instructions.
+    cost, taken_cost, open_end
+        See `Body`.
+    is_pinned
+        Whether the last instruction cannot move into a delay slot (`Body.is_pinned`).
+    """
+
+    size: int
+    cost: int
+    taken_cost: int
+    open_end: bool
+    is_pinned: bool
+
+
+def measured(body: Body) -> BodyCost:
+    """Return what a body costs."""
+    size = len(body.instructions)
+    return BodyCost(size, body.cost, body.taken_cost, body.open_end, body.is_pinned)
+
+
+@dataclass(slots=True)
+class CodeKind:
+    """Code of one shape: what it needs, and its costs by kind of place and by place."""
+
+    needed: Needs
+    by_class: dict[Hashable, BodyCost] = field(default_factory=dict)
+    by_place: dict[tuple[int, int, int, int, int], BodyCost] = field(default_factory=dict)
+
+
+def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> BodyCost:
+    """Return what `snippet_body` of the same arguments costs, which raises the same errors."""
+    return cost_at(site, actions, access, known_kind(actions, access))
+
+
+def cost_at(
+    site: Site, actions: tuple[Action, ...], access: CounterAccess, kind: CodeKind | None
+) -> BodyCost:
+    """Return the same where `known_kind` of the actions has been asked for."""
+    if kind is None:
+        return measured(snippet_body(actions, access, site))
+    frame = site.frame
+    place = (site.live, access.path_mask, frame.depth, frame.lowered, len(site.slots))
+    cost = kind.by_place.get(place)
+    if cost is None:
+        clobbers = effective_clobbers(kind.needed, access.machine, site)
+        registers = _register_class(access.machine, site.live, access.path_mask, clobbers)
+        at = (registers, *place[2:])
+        cost = kind.by_class.get(at)
+        if cost is None:
+            cost = kind.by_class[at] = measured(snippet_body(actions, access, site))
+        if len(kind.by_place) >= PLACES:
+            kind.by_place.clear()
+        kind.by_place[place] = cost
+    return cost
+
+
+def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> CodeKind | None:
+    """Return what is known of code of this shape; None where only the code itself tells."""
+    key: list[object] = []
+    for action in actions:
+        generator = access.generators.get(type(action))
+        if generator is None or generator.shape is None:
+            return None
+        key += type(action), generator.shape(action, access)
+    shape = tuple(key)
+    known: CodeKind | None = access.known_costs.get(shape)
+    if known is None:
+        needed = needs_of(actions, access.table, access.machine, access.generators)
+        known = access.known_costs[shape] = CodeKind(needed)
+    return known
+
+
+_NEEDS: dict[tuple[int, Table, MachineKind], tuple[Generators, dict[tuple[type, ...], Needs]]] = {}
+# The generators are among the values, so that no others can get their identity.
+
+
+def needs_of(
+    actions: tuple[Action, ...], table: Table, machine: MachineKind, generators: Generators
+) -> Needs:
+    """Return what `generators.needs` does, worked out once for actions of the same kinds."""
+    key = (id(generators), table, machine)
+    if key not in _NEEDS:
+        _NEEDS[key] = generators, {}
+    return known_needs(_NEEDS[key][1], actions, table, machine, generators)
+
+
+def known_needs(
+    known: dict[tuple[type, ...], Needs],
+    actions: tuple[Action, ...],
+    table: Table,
+    machine: MachineKind,
+    generators: Generators,
+) -> Needs:
+    """Return the same from what is known of these generators, table and machine."""
+    kinds = tuple(map(type, actions))
+    needed = known.get(kinds)
+    if needed is None:
+        needed = needs(actions, table, machine, generators)
+        if all(generators[kind].shape is not None for kind in kinds):
+            known[kinds] = needed
+    return needed
+
+
+@lru_cache(maxsize=1 << 15)
+def _register_class(
+    machine: MachineKind, live: int, path: int, clobbers: tuple[Register, ...]
+) -> Hashable:
+    """What the registers at a place have to do with the size of code there.
+
+    That is how many temporaries are dead, which of the others are saved with 64 bits in V8+ code,
+    which of the registers that calls destroy are live, and whether the condition codes are
+    (`writer.Writer`).
+    """
+    rules = abi(machine is MachineKind.SPARCV9)
+    excluded = path | mask(*clobbers)
+    dead = mask(*rules.temporaries) & ~(live | excluded)
+    order = (*LOCAL_ORDER, *rules.temporaries)
+    others = dict.fromkeys(members(~(excluded | rules.reserved | dead), order))
+    wide: Hashable = len(others)
+    if machine is MachineKind.SPARCV8PLUS:
+        wide = tuple(register < Register.SP for register in others)
+    arguments = tuple((int(register), live >> register & 1) for register in clobbers)
+    return dead.bit_count(), wide, arguments, bool(live & CC)

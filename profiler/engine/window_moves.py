@@ -1,0 +1,68 @@
+"""Register windows that are moved before the instruction that would trap for them.
+
+A `save` for which no window is free traps, and so does a `restore` whose window is on the stack.
+A trap costs the emulator ten times what moving the window does. The kernel therefore moves it when
+a block begins (operation `kernels.WINDOW`), wherever nobody could tell the difference: between the
+block's first instruction and the one that would trap there is none that accesses memory, can trap,
+or writes the frame pointer, under which windows are found. Where a window cannot be moved, the
+trap happens as it would have.
+"""
+
+from __future__ import annotations
+
+from profiler.engine import kernels
+from profiler.engine.memory import Operation
+from profiler.recovery.code_image import CodeImage
+
+_FRAME_POINTER = 30
+_SETHI = 4
+_BRANCHES = (1, 2, 3, 5, 6)  # op2
+_SAVE, _RESTORE, _RETURN, _JUMP, _MOVE_ON_CONDITION = 0x3C, 0x3D, 0x39, 0x38, 0x2C
+_HARMLESS = frozenset(
+    [*range(0x08), 0x08, 0x0C, *range(0x10, 0x19), 0x1C, 0x25, 0x26, 0x27, 0x2F, _JUMP]
+)
+"""op3 of instructions that write one register at most, and touch no memory."""
+_SPILL: tuple[Operation, ...] = ((kernels.WINDOW, kernels.CAN_SAVE, 0),)
+_FILL: tuple[Operation, ...] = ((kernels.WINDOW, kernels.CAN_RESTORE, 0),)
+
+
+class WindowMoves:
+    """Which blocks of a program begin with a move of a window.
+
+    Parameters
+    ----------
+    code
+        The program's.
+    """
+
+    def __init__(self, code: CodeImage) -> None:
+        self._code = code
+
+    def ahead(self, start: int, end: int) -> tuple[Operation, ...]:
+        """Return the operation that moves a window before the block of [start, end) executes."""
+        first = (start - self._code.base) >> 2
+        if first < 0:
+            return ()
+        for word in self._code.words[first : first + ((end - start) >> 2)].tolist():
+            if word >> 30 == 2 and word >> 19 & 63 == _SAVE:
+                return _SPILL
+            if word >> 30 == 2 and word >> 19 & 63 in (_RESTORE, _RETURN):
+                return _FILL
+            if not _is_harmless(word):
+                return ()
+        return ()
+
+
+def _is_harmless(word: int) -> bool:
+    """Whether an instruction neither traps, nor accesses memory, nor writes the frame pointer."""
+    form, op2, op3 = word >> 30, word >> 22 & 7, word >> 19 & 63
+    if form == 1:
+        return True  # call
+    if form == 0 and op2 in _BRANCHES:
+        return True
+    if word >> 25 & 31 == _FRAME_POINTER:
+        return False
+    if form == 0:
+        return op2 == _SETHI
+    moves_integers = op3 == _MOVE_ON_CONDITION and bool(word >> 18 & 1)
+    return form == 2 and (op3 in _HARMLESS or moves_integers)

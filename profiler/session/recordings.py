@@ -1,0 +1,141 @@
+"""The recording that a run is asked to make: `simprof record`."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from profiler.engine.recording import RecordedPiece, RecordingLowering
+from profiler.engine.walk import GraphIndex
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.recovery.recovery import Discoveries
+from profiler.session.observation import Invocation, Observation
+from profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
+from simulator.cpu.guest import RefusedCall
+from simulator.machine.running import Fault, Refusal, RunResult
+
+_DIGEST = 8
+"""Bytes of a graph's digest."""
+
+
+@dataclass
+class RecordingOrder:
+    """Where the recording of a run goes, and how the run was asked for.
+
+    Each round of a session begins the file again.
+    """
+
+    path: Path
+    invocation: Invocation
+    _file: RecordingFile | None = field(default=None, init=False)
+
+    def begin(
+        self, discoveries: Discoveries, index: GraphIndex, stack_mask: int
+    ) -> RecordingLowering:
+        """Begin to record a run.
+
+        Parameters
+        ----------
+        discoveries
+            What the graphs rest on beside the program's file.
+        index
+            The graphs.
+        stack_mask
+            All ones of the program's register width.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be written.
+        """
+        if self._file is not None:
+            self._file.close()
+        program, routines = index.recovered.program, index.recovered.routines
+        invocation = self.invocation
+        header = RecordingHeader(
+            file=str(invocation.file),
+            sha256=program.sha256,
+            machine=str(program.machine),
+            arguments=tuple(argument.hex() for argument in invocation.arguments),
+            simprof=metadata.version("simprof"),
+            discoveries={name: sorted(known) for name, known in vars(discoveries).items()},
+            max_instructions=invocation.max_instructions,
+            timeout=invocation.timeout,
+        )
+        file = self._file = RecordingFile(self.path, header)
+        known: set[int] = set()
+
+        def write(piece: RecordedPiece) -> None:
+            new = {stretch.routine for stretch in piece.stretches} - known
+            known.update(new)
+            file.piece({number: graph_digest(routines[number]) for number in sorted(new)}, piece)
+
+        return RecordingLowering(index, stack_mask, write)
+
+    def finish(self, observation: Observation) -> None:
+        """Write what is known of the whole run, and close the file.
+
+        Raises
+        ------
+        UsageError
+            If the file cannot be written.
+        """
+        if self._file is None:
+            return
+        events = observation.events
+        self._file.close(
+            RecordingEnd(
+                result=result_fields(observation.result),
+                edges=[(number, routine.edges) for number, routine in events.items()],
+                early=[
+                    (number, block, count)
+                    for number, routine in events.items()
+                    for block, count in routine.early.items()
+                ],
+                unattributed=(
+                    observation.unattributed.transfers,
+                    observation.unattributed.instructions,
+                ),
+                irregular=observation.irregular,
+            )
+        )
+
+
+def graph_digest(cfg: ControlFlowGraph) -> bytes:
+    """Return a digest of a graph: its blocks, and its edges in order."""
+    blocks = [(block.start, block.end, block.is_slot) for block in cfg.blocks]
+    edges = [(edge.source, edge.target, edge.kind.value) for edge in cfg.edges]
+    text = repr((cfg.address, blocks, edges))
+    return hashlib.blake2b(text.encode(), digest_size=_DIGEST).digest()
+
+
+def result_fields(result: RunResult) -> dict[str, Any]:
+    """Return how a run ended as values that JSON has."""
+    fields = asdict(result)
+    fields["refused_calls"] = [
+        (asdict(call), count) for call, count in result.refused_calls.items()
+    ]
+    fields["signal_actions"] = list(result.signal_actions.items())
+    return fields
+
+
+def result_from(fields: dict[str, Any]) -> RunResult:
+    """Return what `result_fields` was given.
+
+    Raises
+    ------
+    TypeError, ValueError, KeyError
+        If it is nothing of the kind.
+    """
+    given = dict(fields)
+    fault, refusal = given["fault"], given["refusal"]
+    given["fault"] = None if fault is None else Fault(**fault)
+    given["refusal"] = (
+        None if refusal is None else Refusal(RefusedCall(**refusal["call"]), refusal["pc"])
+    )
+    given["refused_calls"] = {RefusedCall(**call): n for call, n in given["refused_calls"]}
+    given["signal_actions"] = dict(given["signal_actions"])
+    return RunResult(**given)

@@ -1,0 +1,183 @@
+"""A recorded run under any schemes, without the program: `--replay`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from profiler.code.context import ProgramContexts
+from profiler.engine.activations import EarlyEnd
+from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.replaying import DamagedError, Replayer
+from profiler.engine.walk import GraphIndex
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.recovery.recovery import Discoveries, RecoveredProgram
+from profiler.request.errors import CountError, ProfileMismatchError
+from profiler.request.request import Phase, Selection, Setting
+from profiler.session.counters import Counters
+from profiler.session.events import collect_events
+from profiler.session.observation import Invocation, Observation, Unattributed
+from profiler.session.recordings import graph_digest, result_from
+from profiler.session.rounds import Study, tell
+from profiler.session.scheme_runs import Graphs, make_schemes
+from profiler.trace.recording_format import Recording, RecordingEnd
+from simulator.binary.program import Program
+from simulator.errors import UsageError
+
+Array = np.ndarray
+
+
+def observe_recorded(
+    study: Study, program: Program, recording: Recording, name: Path, settings: Sequence[Setting]
+) -> Observation:
+    """Return the recorded run as if it had been made under `settings`.
+
+    Parameters
+    ----------
+    study
+        How it is asked for.
+    program
+        The program.
+    recording, name
+        The recording, and its file for messages.
+    settings
+        The schemes.
+
+    Raises
+    ------
+    UsageError, ProfileMismatchError
+        If the recording is damaged, or of other graphs than this simprof recovers.
+    """
+    end = recording.end
+    if end is None:
+        raise UsageError(f"{name}: {recording.cut}: record it again")
+    recovered = study.recover(program, _discoveries(name, recording))
+    index = GraphIndex(recovered)
+    edge_counts = _edge_counts(index, end)
+    by_graph = _by_graph(recovered, end)
+    planners = study.planners(settings, by_graph)
+    schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
+    lowering = Lowering(
+        [scheme.plan for scheme in schemes if scheme.slot is not None],
+        recovered.routines,
+        index.first_edge,
+        hash_model(program.machine),
+        (1 << (64 if program.is64 else 32)) - 1,
+    )
+    tell(study.progress, Phase.REPLAYING, None)
+    replayer = Replayer(lowering, index.first_edge, index.first_block)
+    if any(scheme.slot is not None for scheme in schemes):
+        _play(recording, name, recovered, replayer)
+    early = _early(index, end, replayer.early)
+    events = collect_events(index, edge_counts, early)
+    if lowering.products.lost and not end.unattributed[0]:
+        raise CountError(
+            f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
+            "of simprof, please report the program"
+        )
+    return Observation(
+        invocation=study.invocation,
+        program=program,
+        recovered=recovered,
+        schemes=schemes[: len(settings)],
+        judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
+        events=events,
+        counters=Counters(lowering, events),
+        contexts=ProgramContexts(recovered),
+        result=result_from(dict(end.result)),
+        unattributed=Unattributed(*end.unattributed),
+        irregular=tuple((address, reason) for address, reason in end.irregular),
+        runs=0,
+        whole_runs=0,
+        discoveries=_discoveries(name, recording),
+    )
+
+
+def invocation_of(recording: Recording, file: Path | None, selection: Selection) -> Invocation:
+    """Return how the recorded run was asked for; `file` is the program if it has moved."""
+    header = recording.header
+    return Invocation(
+        Path(header.file) if file is None else file,
+        tuple(map(bytes.fromhex, header.arguments)),
+        selection,
+        header.max_instructions,
+        header.timeout,
+    )
+
+
+def check_program(recording: Recording, name: Path, program: Program) -> None:
+    """Check that a recording is of this program.
+
+    Raises
+    ------
+    ProfileMismatchError
+        If it is not.
+    """
+    if program.sha256 != recording.header.sha256:
+        raise ProfileMismatchError(
+            f"{name} is a recording of another program than {program.path} is now: record it again"
+        )
+
+
+def _play(
+    recording: Recording, name: Path, recovered: RecoveredProgram, replayer: Replayer
+) -> None:
+    for piece in recording.pieces():
+        for number, digest in piece.digests.items():
+            known = number < len(recovered.routines)
+            if not known or graph_digest(recovered.routines[number]) != digest:
+                raise UsageError(
+                    f"{name} is of other graphs than this simprof recovers (it was made by "
+                    f"simprof {recording.header.simprof}): record it again"
+                )
+        try:
+            replayer.play(piece.piece)
+        except DamagedError:
+            raise UsageError(f"{name} is damaged: record it again") from None
+
+
+def _discoveries(name: Path, recording: Recording) -> Discoveries:
+    def frozen(items: list[Any]) -> frozenset[Any]:
+        return frozenset(tuple(item) if isinstance(item, list) else item for item in items)
+
+    try:
+        found = recording.header.discoveries
+        return Discoveries(**{field: frozen(items) for field, items in found.items()})
+    except (TypeError, AttributeError):
+        raise UsageError(f"{name} is damaged in its header: record it again") from None
+
+
+def _edge_counts(index: GraphIndex, end: RecordingEnd) -> Array:
+    """Return how often each edge was crossed, by its program-wide number."""
+    counts = np.zeros(index.edge_count, np.int64)
+    for number, edges in end.edges:
+        first = int(index.first_edge[number])
+        counts[first : first + len(edges)] = edges
+    return counts
+
+
+def _by_graph(
+    recovered: RecoveredProgram, end: RecordingEnd
+) -> Callable[[ControlFlowGraph], Sequence[int] | None]:
+    routines = recovered.routines
+    known = {
+        (routines[number].address, routines[number].name): edges for number, edges in end.edges
+    }
+    return lambda cfg: known.get((cfg.address, cfg.name))
+
+
+def _early(index: GraphIndex, end: RecordingEnd, replayed: Counter[EarlyEnd]) -> Counter[EarlyEnd]:
+    """Return all early ends: those of the replay, and others that are no scheme's concern."""
+    early = Counter(replayed)
+    by_block: Counter[int] = Counter()
+    for known, count in replayed.items():
+        by_block[known.block] += count
+    for number, block, count in end.early:
+        place = int(index.first_block[number]) + block
+        if count > by_block[place]:
+            early[EarlyEnd(place, 0, 0)] += count - by_block[place]
+    return early

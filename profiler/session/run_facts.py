@@ -1,0 +1,133 @@
+"""What every measurement says of its run, whatever the scheme: options, ending, warnings, lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from profiler.profiles.profile import (
+    Ending,
+    FaultInfo,
+    Option,
+    ProgramInfo,
+    RefusalInfo,
+    RoutineProfile,
+)
+from profiler.request.request import SchemeOptions
+from profiler.schemes import registry
+from profiler.schemes.definition import SchemeDefinition, plain
+from profiler.session.observation import Invocation, Observation
+from simulator.binary.program import Program, SourceLine
+from simulator.machine.running import Fault, Refusal, RunResult
+
+
+def program_info(observation: Observation) -> ProgramInfo:
+    """Return which program ran."""
+    program, invocation = observation.program, observation.invocation
+    return ProgramInfo(
+        str(invocation.file),
+        program.sha256,
+        program.machine,
+        invocation.argument_texts,
+        len(observation.recovered.routines),
+    )
+
+
+def scheme_options(scheme: SchemeOptions) -> dict[str, Option]:
+    """Return what shapes a scheme's plans, by name."""
+    profile = scheme.edge_profile
+    own = {option.name: plain(option.of(scheme)) for option in registry.options()}
+    return {
+        "path_limit": scheme.path_limit,
+        "weights": str(scheme.weights),
+        "table": str(scheme.table),
+        **own,
+        "edge_profile": None if profile is None else str(profile),
+    }
+
+
+def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
+    """Return the options that shape a scheme's result, by name."""
+    return {
+        **scheme_options(scheme),
+        "routines": invocation.selection.routines,
+        "exclude": invocation.selection.exclude,
+        "user_only": invocation.selection.user_only,
+        "max_instructions": invocation.max_instructions,
+        "timeout": invocation.timeout,
+    }
+
+
+def ending(observation: Observation, result: RunResult) -> Ending:
+    """Return how the run ended, with the places in the program that say why."""
+    fault = None if result.fault is None else _fault(observation, result.fault)
+    refusal = None if result.refusal is None else _refusal(observation, result.refusal)
+    return Ending(result.status, result.reason, result.signal, fault, refusal)
+
+
+def _fault(observation: Observation, fault: Fault) -> FaultInfo:
+    pc = fault.pc if fault.origin is None else fault.origin
+    routine, offset = _place(observation, pc)
+    return FaultInfo(
+        name=fault.name,
+        pc=pc,
+        address=fault.address,
+        description=fault.description,
+        routine=routine,
+        offset=offset,
+        source=observation.program.lines.find(pc),
+    )
+
+
+def _refusal(observation: Observation, refusal: Refusal) -> RefusalInfo:
+    source = observation.program.lines.find(refusal.pc)
+    return RefusalInfo(refusal.call.name, refusal.pc, *_place(observation, refusal.pc), source)
+
+
+def _place(observation: Observation, pc: int) -> tuple[str | None, int]:
+    """Return the routine that `pc` is in, and how many bytes behind its start."""
+    number = observation.recovered.routine_at(pc)
+    if number < 0:
+        return None, 0
+    routine = observation.recovered.routines[number]
+    return routine.name, pc - routine.address
+
+
+def warnings(
+    observation: Observation,
+    definition: SchemeDefinition,
+    unattributed: Mapping[str, int],
+    wrapped: Sequence[str],
+) -> Iterator[str]:
+    """Yield what the reader of the numbers must know, one line each."""
+    if wrapped:
+        yield f"32-bit counters would have wrapped in {', '.join(wrapped)}"
+    if unattributed["unattributed_transfers"] or unattributed["unattributed_instructions"]:
+        yield (
+            f"{unattributed['unattributed_transfers']} transfers and "
+            f"{unattributed['unattributed_instructions']} instructions could not be attributed"
+        )
+    judge = definition.judged_by
+    if judge is not None and judge not in observation.judges:
+        yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"
+    for address, reason in observation.irregular:
+        yield f"irregular code at {address:#x} was executed: {reason}"
+
+
+def lines(program: Program, routines: Sequence[RoutineProfile]) -> Mapping[int, SourceLine]:
+    """Source lines of every block that the profile names."""
+    starts = {
+        block
+        for routine in routines
+        for path in routine.path_counts
+        for block in path.blocks
+        if isinstance(block, int)
+    } | {
+        vertex.start
+        for routine in routines
+        for edge in routine.edge_counts
+        if edge.count
+        for vertex in (edge.source, edge.target)
+        if isinstance(vertex.start, int)
+    }
+    lines = ((start, program.lines.find(start)) for start in sorted(starts))
+    return {start: line for start, line in lines if line is not None}

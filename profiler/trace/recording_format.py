@@ -1,0 +1,272 @@
+"""Recordings: what `simprof record` writes and `--replay` reads.
+
+A file is a line ``simprof-recording VERSION``, a line of JSON (`RecordingHeader`), and frames as
+traces have them (`trace.format`), each with its check:
+
+====  ==========================================================================================
+kind  content, compressed with zstandard
+====  ==========================================================================================
+P     a piece: what the run did from one full buffer to the next (`engine.recording`)
+Z     the end, JSON: what is known of the whole run (`RecordingEnd`)
+====  ==========================================================================================
+
+A piece is a sequence of numbers of 4 bytes, the lowest first, and bytes behind them. The numbers
+are: how many routines are met for the first time, how many numbers describe stretches that are,
+and how many routines have a stream; then for each of the first the routine and 8 bytes of a digest
+of its graph; for each stretch its routine, what it does, its block + 1, how many edges it has, and
+these; for each stream its routine and where its bytes end (`recording_kernel.pack`).
+
+Every frame follows all that it builds on, and is handed to the operating system when it is whole.
+A file that was cut has all pieces up to there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zstandard
+
+from profiler.engine.recording import RecordedPiece, RecordedStretch
+from profiler.profiles.first_line import FileFormat
+from profiler.trace.format import FrameReader, frame
+from simulator.errors import UsageError
+
+LONGEST_HEADER = 1 << 26
+"""Bytes within which the first two lines must end."""
+FORMAT = FileFormat("recording", version=1, option="simprof record", longest=LONGEST_HEADER)
+LEVEL = 6
+"""Of compression: higher ones take longer and save little."""
+_WORD = np.dtype("<u4")
+_HEAD_WORDS = 3
+
+
+@dataclass(frozen=True)
+class RecordingHeader:
+    """What a recording is of.
+
+    Attributes
+    ----------
+    file, sha256, machine
+        The program.
+    arguments
+        Its arguments, in hexadecimal.
+    simprof
+        The version of simprof that made it.
+    discoveries
+        The fields of `recovery.Discoveries`, as lists.
+    max_instructions, timeout
+        The budgets of the run.
+    """
+
+    file: str
+    sha256: str
+    machine: str
+    arguments: tuple[str, ...]
+    simprof: str
+    discoveries: Mapping[str, Any]
+    max_instructions: int | None
+    timeout: float | None
+
+
+@dataclass(frozen=True)
+class RecordingEnd:
+    """What is known of a whole run.
+
+    Attributes
+    ----------
+    result
+        The fields of `RunResult`.
+    edges
+        (routine, edge counts) of those that were entered.
+    early
+        (routine, block, count) of activations that ended early.
+    unattributed
+        Transfers and instructions that no graph has.
+    irregular
+        (address, reason) of code that was executed though recovery refused to follow it.
+    """
+
+    result: Mapping[str, Any]
+    edges: Sequence[tuple[int, Sequence[int]]]
+    early: Sequence[tuple[int, int, int]]
+    unattributed: tuple[int, int]
+    irregular: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True)
+class FilePiece:
+    """A piece with what it says of graphs.
+
+    Attributes
+    ----------
+    digests
+        Routine that it is the first to have -> digest of its graph.
+    piece
+        What the run did.
+    """
+
+    digests: Mapping[int, bytes]
+    piece: RecordedPiece
+
+
+class RecordingFile:
+    """Writes a recording to a file that is emptied first.
+
+    Raises
+    ------
+    UsageError
+        From every method, if the file cannot be written.
+    """
+
+    def __init__(self, path: Path, header: RecordingHeader) -> None:
+        self._path = path
+        self._compressor = zstandard.ZstdCompressor(level=LEVEL)
+        text = json.dumps(asdict(header), separators=(",", ":"), sort_keys=True)
+        try:
+            self._file = path.open("wb", buffering=0)
+        except OSError as error:
+            raise self._cannot_write(error) from None
+        self._write(FORMAT.first_line + text.encode() + b"\n")
+
+    def piece(self, digests: Mapping[int, bytes], piece: RecordedPiece) -> None:
+        """Write a piece."""
+        head: list[int] = []
+        for routine, digest in digests.items():
+            head += (routine, *np.frombuffer(digest, _WORD).tolist())
+        described: list[int] = []
+        for stretch in piece.stretches:
+            described += (stretch.routine, stretch.does, stretch.block + 1, len(stretch.edges))
+            described += stretch.edges
+        counts = [len(digests), len(described), len(piece.routines)]
+        streams = np.stack([piece.routines, piece.ends], axis=1)
+        words = np.concatenate([counts, head, described, streams.ravel()])
+        self._frame(b"P", words.astype(_WORD).tobytes() + piece.data)
+
+    def close(self, end: RecordingEnd | None = None) -> None:
+        """Write the end, if there is one, and close the file."""
+        if end is not None:
+            self._frame(b"Z", json.dumps(asdict(end), separators=(",", ":")).encode())
+        try:
+            self._file.close()
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def _frame(self, kind: bytes, content: bytes) -> None:
+        self._write(frame(kind, self._compressor.compress(content)))
+
+    def _write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) or 0 :]
+        except OSError as error:
+            raise self._cannot_write(error) from None
+
+    def _cannot_write(self, error: OSError) -> UsageError:
+        return UsageError(
+            f"-o {self._path} cannot be written ({error.strerror}): name another file"
+        )
+
+
+class Recording:
+    """A recording as far as its file goes.
+
+    Parameters
+    ----------
+    path
+        The file.
+
+    Attributes
+    ----------
+    header
+        What it is of.
+    end
+        What is known of the whole run; None where the file was cut.
+    cut
+        Why and where the file ends before the recording does; None where it is whole.
+
+    Raises
+    ------
+    UsageError
+        If the file cannot be read, or is no recording of this version.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._name = str(path)
+        try:
+            self._data = path.read_bytes()
+        except OSError as error:
+            raise UsageError(f"{path} cannot be read: {error.strerror}") from None
+        self.header, start = self._read_header()
+        reader = FrameReader(self._data, start)
+        frames = list(reader.frames())
+        self._decompressor = zstandard.ZstdDecompressor()
+        self._pieces = [content for kind, content in frames if kind == b"P"]
+        ends = [content for kind, content in frames if kind == b"Z"]
+        self.end = self._read_end(ends[0]) if ends else None
+        self.cut = None if ends else reader.cut
+
+    def _read_header(self) -> tuple[RecordingHeader, int]:
+        start = FORMAT.check(self._data, self._name)
+        text, newline, _ = self._data[start:LONGEST_HEADER].partition(b"\n")
+        try:
+            fields = json.loads(text if newline else b"")
+            header = RecordingHeader(**fields | {"arguments": tuple(fields["arguments"])})
+        except (ValueError, TypeError, KeyError):
+            raise UsageError(f"{self._name} is cut in its header: record it again") from None
+        return header, start + len(text) + 1
+
+    def _read_end(self, content: bytes) -> RecordingEnd:
+        try:
+            return RecordingEnd(**json.loads(self._decompressor.decompress(content)))
+        except (ValueError, TypeError, zstandard.ZstdError):
+            raise self._damaged() from None
+
+    def pieces(self) -> Iterator[FilePiece]:
+        """Yield the pieces.
+
+        Raises
+        ------
+        UsageError
+            If one cannot be what `RecordingFile` writes.
+        """
+        for content in self._pieces:
+            try:
+                yield _piece(self._decompressor.decompress(content))
+            except (ValueError, IndexError, zstandard.ZstdError):
+                raise self._damaged() from None
+
+    def _damaged(self) -> UsageError:
+        return UsageError(f"{self._name} is damaged: record it again")
+
+
+def _piece(content: bytes) -> FilePiece:
+    """Return the piece that a frame's plain content is."""
+    words = np.frombuffer(content, _WORD, len(content) // _WORD.itemsize)
+    new, described, streamed = words[:_HEAD_WORDS].tolist()
+    at = _HEAD_WORDS
+    heads = words[at : at + 3 * new].reshape(-1, 3)
+    digests = {int(row[0]): row[1:].tobytes() for row in heads}
+    at += 3 * new
+    stretches = _stretches(words[at : at + described].tolist())
+    at += described
+    streams = words[at : at + 2 * streamed].reshape(-1, 2).astype(np.int64)
+    data = content[_WORD.itemsize * (at + 2 * streamed) :]
+    piece = RecordedPiece(stretches, streams[:, 0], streams[:, 1], data)
+    return FilePiece(digests, piece)
+
+
+def _stretches(words: list[int]) -> list[RecordedStretch]:
+    stretches = []
+    at = 0
+    while at < len(words):
+        routine, does, block, size = words[at : at + 4]
+        at += 4
+        stretches.append(RecordedStretch(routine, tuple(words[at : at + size]), does, block - 1))
+        at += size
+    return stretches

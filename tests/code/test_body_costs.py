@@ -1,0 +1,167 @@
+"""Costs without code: they are those of the code, for all kinds of actions at random places."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from profiler.code.body_costs import BodyCost, body_cost, measured
+from profiler.code.codegen import generate
+from profiler.code.context import RoutineContext
+from profiler.code.cost_samples import Samples, sample_contexts, sample_plans, sites
+from profiler.code.frames import FrameState, slots
+from profiler.code.generators import snippet_body
+from profiler.code.layout import CounterLayout
+from profiler.code.pricing import Pricer, routine_cost
+from profiler.code.shapes import same
+from profiler.code.sites import Site
+from profiler.code.snippet_parts import Generator, Generators
+from profiler.code.writer import Writer
+from profiler.plan.actions import Action, CountEdge
+from profiler.plan.plan import InstrumentationPlan, Table
+from profiler.schemes.cost_model import own_code
+from profiler.schemes.kiter.actions import AddAccumulators
+from profiler.schemes.registry import generators
+from profiler.schemes.tracing.actions import WriteTarget
+from simulator.binary.program import MachineKind
+from simulator.isa.assembler import AssemblyError
+from simulator.isa.effects import ALL, CC
+from tests.support.figures import named
+
+LIMITS = (
+    *(0, 1, 255, 256, 1023, 1024, 4095, 4096, 4097, 5000, 1 << 20, (1 << 20) + 1),
+    *((1 << 31) - 1, 1 << 31, (1 << 32) + 5, 7 << 40, -1, -4096, -4097, -(1 << 20)),
+)
+CONSTANTS = ("constant", "start", "value", "bits", "number", "counter")
+ROUNDS = 12
+
+
+def varied(action: Action, chance: random.Random) -> Action:
+    """Return the action with other constants."""
+    if isinstance(action, AddAccumulators):
+        count = len(action.entered)
+        entered = tuple(chance.choice(LIMITS) for _ in range(count))
+        compensated = tuple(
+            value if chance.random() < 0.3 else chance.choice(LIMITS) for value in entered
+        )
+        return AddAccumulators(entered, compensated)
+    given: Any = action
+    names = {field.name for field in fields(given)}.intersection(CONSTANTS)
+    changed = {name: chance.choice(LIMITS) for name in sorted(names)}
+    if "width" in {field.name for field in fields(given)}:
+        changed = {name: abs(value) for name, value in changed.items()}
+    varied_action: Action = replace(given, **changed)
+    return varied_action
+
+
+def random_site(context: RoutineContext, paths: int, chance: random.Random) -> Site:
+    """Return a place where any registers are live but path registers."""
+    density = chance.choice((0.0, 0.3, 0.6, 0.9, 1.0))
+    live = sum(1 << bit for bit in range(ALL.bit_length()) if chance.random() < density)
+    live = (live & ALL & ~paths) | context.abi.reserved
+    if chance.random() < 0.5:
+        live |= CC
+    state = chance.choice((FrameState(1, 0), FrameState(0, 0), FrameState(0, 208)))
+    return Site(live, state, slots(state, chance.choice((240, None)), context.abi))
+
+
+def cases(machine: MachineKind, seed: int) -> Iterator[tuple[tuple[Action, ...], Any, Site]]:
+    """Yield pieces of code of every kind of action, with their places."""
+    chance = random.Random(seed)
+    for code in own_code():
+        for groups in code.samples.values():
+            for group in groups:
+                yield from group_cases(machine, group, code.generators, chance)
+
+
+def group_cases(
+    machine: MachineKind, group: Samples, own: Generators, chance: random.Random
+) -> Iterator[tuple[tuple[Action, ...], Any, Site]]:
+    for access, _ in sites(machine, group, own):
+        low = chance.choice((0, 8, 1020))
+        layout = replace(access.layout, cold=access.layout.cold + low)
+        placed = replace(access, layout=layout)
+        for _ in range(ROUNDS):
+            action = varied(chance.choice(group.actions), chance)
+            more = (action,) if chance.random() < 0.7 else (action, chance.choice(group.actions))
+            yield more, placed, random_site(access.context, placed.path_mask, chance)
+
+
+def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> object:
+    """Return a cost, or that there is none."""
+    try:
+        found = make(actions, access, site)
+    except AssemblyError:
+        return "no code"
+    return found if isinstance(found, BodyCost) else measured(found)
+
+
+@pytest.mark.parametrize("machine", MachineKind)
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
+    kinds: set[type[Action]] = set()
+    for actions, access, site in cases(machine, seed):
+        expected = outcome(snippet_body, actions, access, site)
+        assert outcome(body_cost, actions, access, site) == expected, (actions, access, site)
+        kinds.update(type(action) for action in actions if expected != "no code")
+    assert len(kinds) > 15
+
+
+@pytest.mark.parametrize("machine", MachineKind)
+def test_a_routine_costs_what_its_code_does(machine: MachineKind) -> None:
+    recovered, contexts = sample_contexts(machine)
+    for number, cfg in enumerate(recovered.routines):
+        for plan in sample_plans(len(cfg.edges), len(cfg.blocks)):
+            code = Pricer(generators("pp")).code(cfg, plan, contexts.of(number))
+            cost = Pricer(generators("pp")).cost(cfg, plan, contexts.of(number))
+            assert (cost.count, cost.code_bytes) == (code.count, code.code_bytes)
+            assert cost.path_register == code.path_register
+            for costs, snippets in (
+                (cost.snippets, code.snippets),
+                (cost.block_snippets, code.block_snippets),
+                (cost.block_end_snippets, code.block_end_snippets),
+            ):
+                assert list(costs) == list(snippets)
+                for place, snippet in snippets.items():
+                    size = len(snippet.instructions)
+                    assert costs[place] == (size, snippet.cost, snippet.taken_cost)
+
+
+def test_code_of_one_shape_is_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    cfg = named("A>B B>C C>D", "A", "D")
+    plan = InstrumentationPlan(
+        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, Table.NONE, 0, None, 5
+    )
+    written = []
+
+    def write(writer: Writer, action: CountEdge) -> None:
+        written.append(action)
+        writer.increment(writer.layout.edge_counter(action.counter))
+
+    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
+    cost = routine_cost(cfg, plan, RoutineContext.free(), CounterLayout(), own)
+    assert cost.count == len(cfg.edges) > 3
+    assert len(written) == 1
+
+
+def test_a_shape_that_tells_too_little_is_found_when_code_is_made() -> None:
+    cfg = named("A>B B>C", "A", "C")
+    plan = InstrumentationPlan(
+        {edge.id: (CountEdge(edge.id),) for edge in cfg.edges}, False, Table.NONE, 0, None, 5
+    )
+
+    def write(writer: Writer, action: CountEdge) -> None:
+        for _ in range(action.counter + 1):
+            writer.increment(writer.layout.edge_counter(0))
+
+    own: dict[type, Generator] = {CountEdge: Generator(write, shape=same)}
+    with pytest.raises(AssemblyError, match="CountEdge"):
+        generate(cfg, plan, RoutineContext.free(), CounterLayout(), own)
+
+
+def test_code_that_depends_on_its_place_has_no_shape() -> None:
+    assert generators("witness")[WriteTarget].shape is None

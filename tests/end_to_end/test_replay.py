@@ -1,0 +1,109 @@
+"""Recorded runs give what plain runs give: every mode, arrays and hash tables, all builds."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.profiles.profile import Measurement
+from profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Selection,
+    Setting,
+    TableChoice,
+)
+from profiler.schemes import registry
+from profiler.session.session import compare_program, observe
+from tests.conftest import FIXTURES
+
+WIDTHS = ("v9", "v8plus", "v8")
+PROGRAMS = {
+    "calls": ("7",),
+    "control": (),
+    "deep": ("200",),
+    "faults": (),
+    "floats": (),
+    "manypaths": (),
+    "nonlocal": (),
+    "pointers": (),
+    "records": (),
+    "sieve": ("1",),
+    "signals": (),
+    "switches": (),
+    "tailcalls": (),
+    "words": (),
+}
+SOURCES = Path(__file__).resolve().parents[1] / "programs"
+TABLES = (TableChoice.AUTO, TableChoice.HASH)
+HOW_MADE = ("runs", "whole_runs")
+Compile = Callable[..., Path]
+
+
+def settings() -> list[Setting]:
+    """Every mode with arrays and with hash tables."""
+    return [
+        Setting(f"{mode} {table}", mode, SchemeOptions(table=table))
+        for mode in registry.modes()
+        for table in TABLES
+    ]
+
+
+def measured(request: RunRequest, settings: Sequence[Setting]) -> list[Measurement]:
+    """What the settings measure, without how many emulations that took."""
+    return [
+        replace(each, counts={k: v for k, v in each.counts.items() if k not in HOW_MADE})
+        for each in compare_program(request, settings).measurements
+    ]
+
+
+def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:
+    """Compare all settings on a program's run and on its recording."""
+    recording = directory / "recording"
+    with Path(os.devnull).open("wb") as output:
+        guest = GuestOptions(root=directory, stdout=output.fileno(), stderr=output.fileno())
+        given = tuple(argument.encode() for argument in arguments)
+        request = RunRequest(program=program, guest=guest, arguments=given)
+        observe(replace(request, recording=recording), ())
+        plain = measured(request, settings())
+        replayed = measured(replace(request, replay=recording), settings())
+    assert replayed == plain
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
+    """Every number of every routine is the same."""
+    check(FIXTURES / "bin" / width / f"{name}.elf", PROGRAMS[name], tmp_path)
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("source", ["landing.cc", "signals.c"])
+def test_replay_with_exceptions_and_signals(
+    compile_c: Compile, source: str, width: str, tmp_path: Path
+) -> None:
+    """Activations end early in all ways, some below others of their routine."""
+    language = "c++" if source.endswith(".cc") else "c"
+    program = compile_c(SOURCES / source, ("-O1",), width=width, language=language)
+    check(program, (), tmp_path)
+
+
+def test_selected_routines(tmp_path: Path) -> None:
+    """A recording has all routines; which of them are profiled is chosen later."""
+    program = FIXTURES / "bin" / "v9" / "pointers.elf"
+    recording = tmp_path / "recording"
+    with Path(os.devnull).open("wb") as output:
+        guest = GuestOptions(root=tmp_path, stdout=output.fileno(), stderr=output.fileno())
+        request = RunRequest(program=program, guest=guest)
+        observe(replace(request, recording=recording), ())
+        request = replace(request, selection=Selection(routines=("str*",)))
+        pp = [Setting("pp", "pp", SchemeOptions())]
+        plain, replayed = measured(request, pp), measured(replace(request, replay=recording), pp)
+    assert plain[0].routines
+    assert replayed == plain

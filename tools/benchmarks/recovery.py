@@ -1,0 +1,41 @@
+"""How fast graphs are recovered: all routines of a program, nothing known of it before.
+
+python -m tools.benchmarks.recovery ELF     the row, as JSON
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+from tools.benchmarks.programs import text_size
+from tools.benchmarks.rows import Row, dump
+
+CONFIGURATION = "recovery"
+
+
+def measure(path: Path, name: str) -> Row:
+    """Return what it takes to recover a program's graphs, in processor time of this process."""
+    from profiler.recovery.recovery import recover
+    from simulator.binary.elf import load
+
+    program = load(path)
+    wall, cpu = time.perf_counter(), time.process_time()
+    recovered = recover(program)
+    blocks = sum(len(routine.blocks) for routine in recovered.routines)
+    assert blocks
+    return Row(
+        "recovery",
+        name,
+        CONFIGURATION,
+        "",
+        (),
+        wall=time.perf_counter() - wall,
+        cpu=time.process_time() - cpu,
+        text=text_size(path),
+    )
+
+
+if __name__ == "__main__":
+    print(dump([measure(Path(sys.argv[1]), sys.argv[2])]), end="")

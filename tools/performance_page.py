@@ -1,0 +1,158 @@
+"""Make docs/performance.md of the rows that `tools/bench.py --json` has kept.
+
+    python tools/performance_page.py [RESULTS] [-o PAGE]
+
+Every figure in the page is one of the file, and so are machine, dates, commits, and how many cores
+other processes used meanwhile. Without rows for a section the section is left out. RESULTS is
+docs/performance.json unless it is named.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from simulator.errors import SimulatorError
+from tools.benchmarks import limits, programs
+from tools.benchmarks.growth import LENGTH_CONFIGURATIONS, LENGTH_PROGRAM, TEXT_CONFIGURATIONS
+from tools.benchmarks.rows import ROOT, Machine, Row, load
+from tools.benchmarks.tables import (
+    command_table,
+    detail_table,
+    engine_table,
+    event_table,
+    growth_table,
+    limit_table,
+    memory_table,
+    numba_seconds,
+)
+
+RESULTS = ROOT / "docs" / "performance.json"
+PAGE = ROOT / "docs" / "performance.md"
+LATE = 0.1
+"""Cores of others beside a measurement from which on the page says so."""
+
+OPENING = """\
+# Performance
+
+How long simprof takes, from the command to the answer. `tools/performance_page.py` has made this
+page of `docs/performance.json`, which
+
+    make performance
+
+measures again (a quarter of an hour; `python tools/bench.py --help` says how to measure a part of
+it). The real programs are those of the suite `real` (`simprof suite list real`): Debian's sources,
+built statically with `-O2`, 64 bits, but for bc, which has 32.
+
+*qemu + plugin* is qemu-user, which counts the same program's edges with a native plugin
+(`tools/edge_plugin.c`). *Cold* is the first run of a binary: simprof knows nothing of it. *Warm* is
+the same command once more. Each command is a process of its own and writes both of its reports, the
+text and the JSON; what it took is measured from its start to its end. A time after `>` is that of a
+command that was ended because it took too long.
+"""
+
+
+def page(machine: Machine, rows: Sequence[Row], names: Sequence[str]) -> str:
+    """Return the page for the results of a benchmark.
+
+    Parameters
+    ----------
+    names
+        The real programs, in the order of the tables.
+    """
+    return "\n".join([OPENING, conditions(machine, rows), *sections(rows, names)])
+
+
+def conditions(machine: Machine, rows: Sequence[Row]) -> str:
+    """Return where, when and of what it was measured, and what else the machine did meanwhile."""
+    dates, commits = (sorted({row.date for row in rows}), sorted({row.commit for row in rows}))
+    beside = [row.beside for row in rows if row.beside is not None]
+    noise = "how busy the machine was otherwise is not known"
+    if beside:
+        average, most = sum(beside) / len(beside), max(beside)
+        noise = f"other processes used {average:.1f} cores on average meanwhile, {most:.1f} at most"
+        if average >= LATE:
+            noise += ": wall-clock times are longer than on a quiet machine"
+    return (
+        f"Measured on {machine.processor}, {machine.cores} cores, Python {machine.python};\n"
+        f"{' and '.join(dates)}, commit {', '.join(commits)}"
+        f"{' (`+`: with changes)' if any(each.endswith('+') for each in commits) else ''};\n"
+        f"{noise}.\n"
+    )
+
+
+def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Yield the sections that there are rows for."""
+    parts = {row.part for row in rows}
+    if rows:
+        yield "## Limits\n"
+        yield "What was measured beside what it should not exceed. No test depends on it.\n"
+        yield limit_table(tuple(limits.verdicts(rows, names))).markdown()
+    if "command" in parts:
+        yield from _commands(rows, names)
+    if "text" in parts:
+        yield "## Over the size of programs\n"
+        yield "The same programs on their short inputs, processor time in seconds.\n"
+        yield growth_table(rows, "text", TEXT_CONFIGURATIONS).markdown()
+    if "length" in parts:
+        yield "## Over the length of runs\n"
+        yield f"`{LENGTH_PROGRAM}` with more and more work, processor time in seconds.\n"
+        yield growth_table(rows, "length", LENGTH_CONFIGURATIONS).markdown()
+    if "event" in parts:
+        yield "## A longjmp, an exception\n"
+        yield "Processor time of one, with all instructions that it executes.\n"
+        yield event_table(rows).markdown()
+    if "engine" in parts:
+        yield "## The engine\n"
+        yield (
+            "The emulated run alone; `tools/benchmarks/engine.py` says what the configurations "
+            "are.\n*x bare*: processor time in units of the emulator's without any hook.\n"
+        )
+        yield engine_table(rows).markdown()
+    if "command" in parts:
+        yield "## Everything about whole commands\n"
+        yield detail_table(rows).markdown()
+    failed = [row for row in rows if row.outcome == "failed"]
+    if failed:
+        yield "## What failed\n"
+        yield "".join(
+            f"- {row.part}: {' '.join((row.program, *row.arguments))}, {row.configuration}"
+            f"{', ' * bool(row.state)}{row.state}: {row.detail}\n"
+            for row in failed
+        )
+
+
+def _commands(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
+    """Yield the sections on whole commands."""
+    yield "## Whole commands, cold\n"
+    yield (
+        "Wall-clock time in seconds and, in parentheses, processor time.\n"
+        f"Importing numba alone takes {numba_seconds(rows)} s.\n"
+    )
+    yield command_table(rows, names, "cold").markdown()
+    yield "## Whole commands, warm\n"
+    yield command_table(rows, names, "warm").markdown()
+    yield "## Memory\n"
+    yield "At most, in megabytes, cold.\n"
+    yield memory_table(rows, names).markdown()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("results", nargs="?", type=Path, default=RESULTS, metavar="RESULTS")
+    parser.add_argument("-o", "--output", type=Path, default=PAGE, metavar="PAGE")
+    given = parser.parse_args(arguments)
+    try:
+        machine, rows = load(given.results)
+    except SimulatorError as error:
+        print(f"performance_page: {error}", file=sys.stderr)
+        return error.exit_status
+    given.output.write_text(page(machine, rows, programs.names()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
