@@ -81,7 +81,7 @@ int main() {
         try { total += guarded(i); } catch (const std::exception &e) { words.push_back(e.what()); }
     }
     std::printf("%d %zu\\n", total, words.size());
-    return total != 30;
+    return total != 27;
 }
 """
 
@@ -155,7 +155,7 @@ def test_landings_of_exceptions_are_known(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [("-O2",), ("-O2", "-s")])
+@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_second_returns_of_setjmp_are_known(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
