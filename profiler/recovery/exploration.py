@@ -151,6 +151,14 @@ class Exploration:
         self._analysed: dict[int, int] = {}
         self._jumps_seen = 0
 
+    def close(self) -> None:
+        """Let go of everything, when nobody asks for it any more.
+
+        What reads the arrays refers to the exploration, and it to that: they would stay in memory
+        until Python looks for such cycles.
+        """
+        vars(self).clear()
+
     def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
         """Explore to the fixpoint.
 
@@ -383,11 +391,11 @@ class _Flows(Mapping[int, Flow]):
 
     def __contains__(self, at: object) -> bool:
         x = self._exploration
-        return (
-            isinstance(at, int)
-            and 0 <= at < len(x.words)
-            and bool(x.state.at[k.FLAGS, at] & k.KNOWN)
-        )
+        if at in self._known:
+            return True
+        if not isinstance(at, int) or not 0 <= at < len(x.words):
+            return False
+        return bool(x.state.at[k.FLAGS, at] & k.KNOWN)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
