@@ -86,7 +86,7 @@ def test_control_lands_behind_the_trap_that_gets_a_64_bit_context() -> None:
 def test_a_landing_is_an_entry_where_it_is_clear_whose() -> None:
     """Without symbols, what a routine has not reached may be another's."""
     caller = [asm.call("leaf"), asm.nop(), *RETURN]
-    leaf = [asm.branch("e", "in"), asm.nop(), *RETURN, "in", *RETURN]
+    leaf: list[Instruction | str] = [asm.branch("e", "in"), asm.nop(), *RETURN, "in", *RETURN]
     body = code(*caller, "leaf", *leaf, "far", *RETURN)
     explored = Explored({"f": body}, stripped=True, landings=["in", "far"])
     found = explored.run()
