@@ -14,6 +14,7 @@ expands the counts after the run.
 from __future__ import annotations
 
 import ctypes
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
+INSTRUCTIONS_PER_TRANSITION = 4000
+"""Instructions that a run has to execute for each transition before all are looked at."""
 PYTHON_LANDINGS = 64
 """Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
 
@@ -540,13 +543,23 @@ class Automaton:
 
     # Silent blocks
 
+    def is_worth_thinning(self, instructions: int) -> bool:
+        """Whether a run that has executed so many instructions is worth the work of a choice."""
+        return instructions >= INSTRUCTIONS_PER_TRANSITION * len(self._transitions)
+
     def choose_silent(self) -> dict[BlockPlace, int]:
         """Return the blocks that are to be silent from now on, with their sizes."""
         from profiler.engine.thinning import Thinning  # short runs never need it
 
         counts = self.counts.transition_counts()
         keep = {} if self.silence is None else self.silence.sizes
-        return Thinning(self._index, self._states, self._ways, counts).choose(keep)
+        collects = gc.isenabled()
+        gc.disable()  # it would search all graphs for what the choice drops again
+        try:
+            return Thinning(self._index, self._states, self._ways, counts).choose(keep)
+        finally:
+            if collects:
+                gc.enable()
 
     def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
         """Take note that these blocks raise no events any more."""

@@ -46,6 +46,9 @@ class _GuardedThinning:
     def __init__(self, automaton: Automaton) -> None:
         self._automaton = automaton
 
+    def is_worth_it(self, instructions: int) -> bool:
+        return self._automaton.is_worth_thinning(instructions)
+
     def choose_silent(self) -> Mapping[BlockPlace, int]:
         chosen: list[Mapping[BlockPlace, int]] = []
         self._tell(lambda: chosen.append(self._automaton.choose_silent()))

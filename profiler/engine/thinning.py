@@ -74,7 +74,8 @@ class Thinning:
         self._before: defaultdict[BlockPlace, set[int]] = defaultdict(set)
         self._arrivals = self._find_arrivals(transitions)
         self._times: Counter[BlockPlace] = Counter()
-        self._barred = self._find_blocks()
+        self._numbers: defaultdict[BlockPlace, list[int]] = defaultdict(list)
+        self._find_blocks()
         self._events = 0
         for transition, count in transitions:
             self._events += count
@@ -88,23 +89,24 @@ class Thinning:
         ]
 
     def choose(self, keep: Mapping[BlockPlace, int]) -> dict[BlockPlace, int]:
-        """Return the blocks that are to be silent, with their sizes; none where it does not pay.
+        """Return the blocks that are to be silent, with their sizes.
 
-        Those in `keep` have been so far. They stay silent: the ways that were found through them
-        stay the only ones then, however many blocks are added.
+        There are no new ones where it does not pay. Those in `keep` have been silent so far and
+        stay it: the ways that were found through them stay the only ones then, however many blocks
+        are added.
         """
         for place, size in keep.items():
             self._silent.add(place)
             self._blocks[place] = _Block(size, self._ways.behind(place, size))
         for place in self._candidates:
-            if place in self._barred or place in self._silent:
+            if place in self._silent or not self._is_fit(place):
                 continue
             self._silent.add(place)
             if not self._is_unique(place):
                 self._silent.discard(place)
-        saved = sum(self._times[place] for place in self._silent)
-        if saved < LEAST_GAIN * self._events and not keep:
-            return {}
+        saved = sum(self._times[place] for place in self._silent if place not in keep)
+        if saved < LEAST_GAIN * self._events:
+            return dict(keep)
         return {place: self._blocks[place].size for place in self._silent}
 
     def _find_arrivals(self, transitions: Iterable[tuple[Transition, int]]) -> set[int]:
@@ -131,19 +133,21 @@ class Thinning:
         edges = cfg.in_edges[block - int(self._index.first_block[number])]
         return any(cfg.edges[edge].kind in _ARRIVALS for edge in edges)
 
-    def _find_blocks(self) -> set[BlockPlace]:
-        """Note the blocks and what follows them; return those that cannot be silent."""
-        barred: set[BlockPlace] = set()
+    def _find_blocks(self) -> None:
+        """Note the blocks, their states, and what follows them."""
         for number, state in self._states.items():
             for following in self._following[number] or ():
                 self._before[following].add(number)
             place = place_of(state, self._ways)
             if place is None:
                 continue
-            block = _Block(state.size, self._following[number])
-            if self._blocks.setdefault(place, block) != block or not self._may_be_silent(number):
-                barred.add(place)
-        return barred
+            self._blocks[place] = _Block(state.size, self._following[number])
+            self._numbers[place].append(number)
+
+    def _is_fit(self, place: BlockPlace) -> bool:
+        """Whether a block may be silent, as far as it itself is concerned."""
+        sizes = {self._states[number].size for number in self._numbers[place]}
+        return len(sizes) == 1 and all(map(self._may_be_silent, self._numbers[place]))
 
     def _may_be_silent(self, number: int) -> bool:
         state, following = self._states[number], self._following[number]

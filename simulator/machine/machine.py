@@ -88,7 +88,7 @@ FIRST_LOOK: Final = 8_000_000
 """Instructions after which blocks are chosen that raise no events. Each time that ten times as many
 have been executed they are chosen again."""
 NEXT_LOOK: Final = 4_000_000
-"""Instructions after such a choice until it is looked at again."""
+"""Instructions after such a choice until the observer arranges what it has learnt since."""
 DENSE_END: Final = 1_000_000
 """Instructions before the end of a budget for which all blocks raise events."""
 PYTHON_CONTEXT_TRAPS = 64
@@ -159,6 +159,7 @@ class Machine:
         self._observer = observer
         self._thinning = None if observer is None else observer.hook.thinning
         self._silent: Mapping[BlockPlace, int] = {}
+        self._is_settling = False
         self._look_at = FIRST_LOOK if self._thinning is not None else NO_LIMIT
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
@@ -355,13 +356,20 @@ class Machine:
             self._hooks.silence({}, self._silent)
             self._silent = {}
             return
+        if not thinning.is_worth_it(self.instructions):
+            self._look_at = 2 * self.instructions
+            return
+        if self._is_settling:
+            self._is_settling, self._look_at = False, 10 * self.instructions
+            thinning.begin_silence(self._silent)
+            return
         chosen = thinning.choose_silent()
         self._look_at = 10 * self.instructions
         if chosen != self._silent:
             self._hooks.silence(chosen, self._silent)
+            thinning.begin_silence(chosen)
             self._silent = chosen
-            self._look_at = self.instructions + NEXT_LOOK
-        thinning.begin_silence(chosen)
+            self._is_settling, self._look_at = True, self.instructions + NEXT_LOOK
 
     def _follow(self, stop: Stop) -> None:
         """Have silent blocks noted that were executed before the engine stopped."""

@@ -26,6 +26,10 @@ class BlockPlace(NamedTuple):
 class Thinning(Protocol):
     """Says which blocks need not raise events, and follows a program through them."""
 
+    def is_worth_it(self, instructions: int) -> bool:
+        """Whether a run that has executed so many instructions is worth the work of a choice."""
+        ...
+
     def choose_silent(self) -> Mapping[BlockPlace, int]:
         """Return the blocks that are to raise no events from now on, with their sizes in bytes."""
         ...

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from profiler.engine import thinning
+from profiler.engine import automaton, thinning
 from profiler.engine.automaton import Automaton
 from profiler.engine.silence import EventsLostError, Silence
 from profiler.engine.walk import WalkContext
@@ -61,6 +61,7 @@ def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[BlockPlace, int]]:
         begin(self, sizes)
 
     monkeypatch.setattr(Automaton, "begin_silence", note)
+    monkeypatch.setattr(automaton, "INSTRUCTIONS_PER_TRANSITION", 0)
     monkeypatch.setattr(machine, "FIRST_LOOK", 2000)
     monkeypatch.setattr(machine, "NEXT_LOOK", 3000)
     monkeypatch.setattr(machine, "DENSE_END", 500)
