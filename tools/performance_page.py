@@ -114,12 +114,23 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     if "command" in parts:
         yield "## Everything about whole commands\n"
         yield detail_table(rows).markdown()
+    failed = [row for row in rows if row.outcome == "failed"]
+    if failed:
+        yield "## What failed\n"
+        yield "".join(
+            f"- {row.part}: {' '.join((row.program, *row.arguments))}, {row.configuration}"
+            f"{', ' * bool(row.state)}{row.state}: {row.detail}\n"
+            for row in failed
+        )
 
 
 def _commands(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Yield the sections on whole commands."""
     yield "## Whole commands, cold\n"
-    yield f"Wall-clock time in seconds. Importing numba alone takes {numba_seconds(rows)} s.\n"
+    yield (
+        "Wall-clock time in seconds and, in parentheses, processor time.\n"
+        f"Importing numba alone takes {numba_seconds(rows)} s.\n"
+    )
     yield command_table(rows, names, "cold").markdown()
     yield "## Whole commands, warm\n"
     yield command_table(rows, names, "warm").markdown()

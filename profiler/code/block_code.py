@@ -15,9 +15,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from profiler.code.body_costs import BodyCost, body_cost, needs_of
+from profiler.code.body_costs import BodyCost, cost_at, known_kind, needs_of
 from profiler.code.context import RoutineContext
-from profiler.code.frames import FrameState
 from profiler.code.sites import Place, Site, Where
 from profiler.code.snippet_parts import CounterAccess
 from profiler.graphs.cfg import ControlFlowGraph
@@ -102,14 +101,11 @@ def _cheapest(
     block: int, positions: range, actions: tuple[Action, ...], access: CounterAccess
 ) -> BlockPlace:
     """Return the first place where the code is cheapest."""
-    least = body_cost(actions, access, access.context.free_site).cost
-    known: set[tuple[int, FrameState]] = set()
+    kind = known_kind(actions, access)
+    least = cost_at(access.context.free_site, actions, access, kind).cost
     best: BlockPlace | None = None
     for position, site in zip(positions, access.context.sites(block, positions), strict=True):
-        if (site.live, site.frame) in known:
-            continue
-        known.add((site.live, site.frame))
-        cost = body_cost(actions, access, site)
+        cost = cost_at(site, actions, access, kind)
         if best is None or cost.cost < best.cost.cost:
             best = BlockPlace(block, position, site, actions, cost)
         if cost.cost <= least:

@@ -56,7 +56,7 @@ def measured(body: Body) -> BodyCost:
 
 
 @dataclass(slots=True)
-class _Kind:
+class CodeKind:
     """Code of one shape: what it needs, and its costs by kind of place and by place."""
 
     needed: Needs
@@ -66,7 +66,13 @@ class _Kind:
 
 def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) -> BodyCost:
     """Return what `snippet_body` of the same arguments costs, which raises the same errors."""
-    kind = _kind(actions, access)
+    return cost_at(site, actions, access, known_kind(actions, access))
+
+
+def cost_at(
+    site: Site, actions: tuple[Action, ...], access: CounterAccess, kind: CodeKind | None
+) -> BodyCost:
+    """Return the same where `known_kind` of the actions has been asked for."""
     if kind is None:
         return measured(snippet_body(actions, access, site))
     frame = site.frame
@@ -85,21 +91,19 @@ def body_cost(actions: tuple[Action, ...], access: CounterAccess, site: Site) ->
     return cost
 
 
-def _kind(actions: tuple[Action, ...], access: CounterAccess) -> _Kind | None:
+def known_kind(actions: tuple[Action, ...], access: CounterAccess) -> CodeKind | None:
     """Return what is known of code of this shape; None where only the code itself tells."""
-    shape: list[object] = []
+    key: list[object] = []
     for action in actions:
-        kind = type(action)
-        generator = access.generators.get(kind)
+        generator = access.generators.get(type(action))
         if generator is None or generator.shape is None:
             return None
-        shape.append(kind)
-        shape.append(generator.shape(action, access))
-    key = tuple(shape)
-    known: _Kind | None = access.known_costs.get(key)
+        key += type(action), generator.shape(action, access)
+    shape = tuple(key)
+    known: CodeKind | None = access.known_costs.get(shape)
     if known is None:
         needed = needs_of(actions, access.table, access.machine, access.generators)
-        known = access.known_costs[key] = _Kind(needed)
+        known = access.known_costs[shape] = CodeKind(needed)
     return known
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from profiler.code.liveness import BlockCode, CodeFacts
 from profiler.code.registers import Abi
@@ -30,8 +31,7 @@ FRAME_SLOTS = 28
 """At depth 1, where `stack_words` divides them."""
 
 
-@dataclass(frozen=True)
-class FrameState:
+class FrameState(NamedTuple):
     """State of a point: `depth` (module docstring), and bytes that %sp went down at depth 0."""
 
     depth: int
@@ -97,19 +97,22 @@ class Frames:
         """
         first, last = (abi.bias + 128, abi.bias + 175) if abi.is64 else (68, 91)
         depths = set()
+        named = self._facts.names_stack
         for block, code in enumerate(self._blocks):
-            for position in range(code.count):
-                word = int(self._facts.words[code.first + position])
-                base = word >> 14 & 31
+            end = code.first + code.count
+            index = named.find(1, code.first, end)
+            while index >= 0:
+                state = self.before(block, index - code.first)
+                word = int(self._facts.words[index])
+                offset = _simm13(word) - (0 if state.depth else state.lowered)
+                base = _FP if state.depth else _SP
+                if first <= offset <= last and word >> 14 & 31 == base:
+                    depths.add(min(state.depth, 1))
+                index = named.find(1, index + 1, end)
+            for position in self._moving[block]:
                 closes = self._facts.window[code.first + position] == Window.RESTORE
                 if closes and self.before(block, position).depth == 0:
                     depths.add(0)
-                if word >> 30 < 2 or base not in (_SP, _FP) or not word >> 13 & 1:
-                    continue
-                state = self.before(block, position)
-                offset = _simm13(word) - (0 if state.depth else state.lowered)
-                if first <= offset <= last and base == (_FP if state.depth else _SP):
-                    depths.add(min(state.depth, 1))
         return frozenset(depths)
 
     def before(self, block: int, position: int) -> FrameState:

@@ -66,6 +66,14 @@ class CodeFacts:
     thunks: Mapping[int, int]
     handed: Mapping[int, int] = field(default_factory=dict)
 
+    @cached_property
+    def names_stack(self) -> bytes:
+        """By word: 1 where it adds a constant to %sp or %fp, to make an address or to access it."""
+        base = self.words >> 14 & 31
+        constant = (self.words >> 30 >= 2) & (self.words >> 13 & 1 == 1)
+        named = constant & np.isin(base, (Register.SP, Register.FP))
+        return bytes(named.astype(np.uint8))
+
 
 def code_facts(
     words: npt.NDArray[np.uint32], base: int, transfers: Transfers, entries: frozenset[int]

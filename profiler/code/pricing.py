@@ -17,6 +17,9 @@ from profiler.plan.plan import InstrumentationPlan
 from profiler.request.request import RegisterUse
 
 Made = TypeVar("Made")
+_Make = Callable[
+    [ControlFlowGraph, InstrumentationPlan, RoutineContext, CounterLayout, Generators], Made
+]
 
 
 class SnippetCost(NamedTuple):
@@ -65,6 +68,49 @@ class RoutinePrice:
         return None if self.code is None else self.code.path_register
 
 
+class KnownCost(NamedTuple):
+    """What the code of a routine costs where its counters are in a certain place.
+
+    Attributes
+    ----------
+    layout
+        That place, without words of path registers beyond those that its plan tells of.
+    words
+        How many words there are then (`CounterLayout.words`); None: as many as its plan tells of.
+    cost
+        What it costs.
+    """
+
+    layout: CounterLayout
+    words: int | None
+    cost: RoutineCost
+
+
+class KnownCosts:
+    """What the code of a program's routines costs under one scheme, as far as it is known.
+
+    Parameters
+    ----------
+    known
+        By number of the routine. All else that decides a cost is the same whenever this is used:
+        graphs, plans, generators.
+    """
+
+    def __init__(self, known: dict[int, KnownCost] | None = None) -> None:
+        self.known = {} if known is None else known
+        self.has_grown = False
+
+    def find(self, routine: int, layout: CounterLayout) -> KnownCost | None:
+        """Return what the code of a routine costs with its counters in a place."""
+        found = self.known.get(routine)
+        return found if found is not None and found.layout == layout else None
+
+    def add(self, routine: int, cost: KnownCost) -> None:
+        """Note a cost."""
+        self.known[routine] = cost
+        self.has_grown = True
+
+
 class Pricer:
     """Generates and prices the code of one program's routines under one scheme.
 
@@ -105,28 +151,52 @@ class Pricer:
         """Lay out the counters of a routine's plan, and say what `code` would cost."""
         return self._with_layout(routine_cost, cfg, plan, context)
 
+    def cost_once(
+        self,
+        routine: int,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        context: Callable[[], RoutineContext],
+        costs: KnownCosts,
+    ) -> RoutineCost:
+        """Return what `cost` does, taken from `costs` where it is known; else it is noted there.
+
+        `routine` is its number in the program.
+        """
+        layout = self._space.place(plan)
+        found = costs.find(routine, layout)
+        if found is None:
+            words, cost = self._with_words(routine_cost, cfg, plan, context(), layout)
+            found = KnownCost(layout, words, cost)
+            costs.add(routine, found)
+        elif found.words is not None:
+            self._space.with_words(layout, found.words)
+        return found.cost
+
     def _with_layout(
         self,
-        make: Callable[
-            [
-                ControlFlowGraph,
-                InstrumentationPlan,
-                RoutineContext,
-                CounterLayout,
-                Generators,
-            ],
-            Made,
-        ],
+        make: _Make[Made],
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
         context: RoutineContext,
     ) -> Made:
-        layout, context = self._space.place(plan), context.using(self._use)
+        return self._with_words(make, cfg, plan, context, self._space.place(plan))[1]
+
+    def _with_words(
+        self,
+        make: _Make[Made],
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        context: RoutineContext,
+        layout: CounterLayout,
+    ) -> tuple[int | None, Made]:
+        """Make something with a layout; return how many words it needed beyond, and the thing."""
+        context = context.using(self._use)
         try:
-            return make(cfg, plan, context, layout, self._generators)
+            return None, make(cfg, plan, context, layout, self._generators)
         except WordsNeededError as needed:
             layout = self._space.with_words(layout, needed.count)
-            return make(cfg, plan, context, layout, self._generators)
+            return needed.count, make(cfg, plan, context, layout, self._generators)
 
     def price(
         self,

@@ -71,11 +71,13 @@ def cfg_command(
             f"{code} is guided by an edge profile, and nothing is run here: give one with "
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
+    from profiler.engine import kernel_cache
     from profiler.profiles.output import write_atomically
     from profiler.recovery.recovery import recover
     from profiler.reports.display import UNFOLDED
     from simulator.binary.elf import load
 
+    kernel_cache.ensure()
     recovered = recover(load(elf))
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)

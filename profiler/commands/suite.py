@@ -34,7 +34,7 @@ progress_option = shared_options.progress_option("if stderr is a terminal")
 def suite_command() -> None:
     """Suites are programs with two inputs each, described in TOML.
 
-    SUITE is a name (micro, wcet, spec-like) or a .toml file.
+    SUITE is a name (micro, wcet, spec-like, real) or a .toml file.
     """
 
 

@@ -34,6 +34,7 @@ PACKAGES = (
 )
 """Those with kernels."""
 MODULES = (
+    "profiler.recovery.exploration_native",
     "simulator.cpu.traps",
     "simulator.linux.native_contexts",
     "profiler.engine.kernels",

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -79,6 +80,41 @@ def hash_model(machine: MachineKind) -> HashModel:
     return HashModel(hash_costs(machine), several)
 
 
+class KnownProduct(NamedTuple):
+    """A routine with its schemes in an earlier run of the same program.
+
+    Attributes
+    ----------
+    cfg, plans, weights
+        The graph, the plans by slot, and the edge weights that it was made of.
+    product
+        The segments, and what the schemes do along those that were executed.
+    """
+
+    cfg: ControlFlowGraph
+    plans: dict[int, InstrumentationPlan]
+    weights: Sequence[float] | None
+    product: RoutineProduct
+
+    def fits(
+        self,
+        cfg: ControlFlowGraph,
+        plans: dict[int, InstrumentationPlan],
+        weights: Sequence[float] | None,
+    ) -> bool:
+        """Whether it is what would be made of these."""
+        return (
+            self.cfg is cfg
+            and self.weights == weights
+            and self.plans.keys() == plans.keys()
+            and all(self.plans[slot] is plan for slot, plan in plans.items())
+        )
+
+
+KnownProducts = dict[tuple[int, str], KnownProduct]
+"""By address and name of the routine."""
+
+
 class Lowering:
     """Operations by edge, for one run.
 
@@ -97,6 +133,8 @@ class Lowering:
         Routine -> edge weights for its segmentation, None for a heuristic.
     keep_history
         See `Products`.
+    known
+        Routines of earlier runs under the same schemes, which this run takes over and adds to.
     """
 
     def __init__(
@@ -109,11 +147,13 @@ class Lowering:
         weights: Callable[[int], Sequence[float] | None] = lambda _: None,
         *,
         keep_history: bool = False,
+        known: KnownProducts | None = None,
     ) -> None:
         self.stack_mask = stack_mask
         self.memory = EngineMemory(hash_model.words())
         self.products = Products(self.memory, keep_history=keep_history)
         self._planners = planners
+        self._known = {} if known is None else known
         self._graphs = graphs
         self._first_edge = first_edge
         self._weights = weights
@@ -151,22 +191,18 @@ class Lowering:
         counting = {slot: p for slot, p in plans.items() if p is not None and p.counts_paths}
         if not counting:
             return
-        cfg = self._graphs[routine]
-        players = {slot: self._player(routine, slot, plan) for slot, plan in counting.items()}
-        cuts = {
-            edge
-            for plan in counting.values()
-            for edge, actions in plan.actions.items()
-            if any(hashes(plan, action) for action in actions)
-        }.union(*(acting_turns(cfg, plan) for plan in counting.values()))
-        segmentation = segment(cfg, cuts, self._weights(routine))
-        start = self.products.add(routine, RoutineProduct(segmentation, players))
+        product = self._product(routine, counting)
+        players, segmentation = product.players, product.segmentation
+        for slot, player in players.items():
+            player.table = self._table(routine, slot, player.plan)
+        start = self.products.add(routine, product)
         base = int(self._first_edge[routine])
-        touched = {*segmentation.steps, *(e for p in counting.values() for e in p.actions)}
+        hashing = [player for player in players.values() if player.table >= 0]
+        touched = {*segmentation.steps, *(e for p in hashing for e in p.plan.actions)}
         for edge in touched:
             fixed = [
                 (*hash_operation(player.table, count, self.memory.hash_key(count.counter)), 1)
-                for player in players.values()
+                for player in hashing
                 for count in player.fixed_counts(edge)
             ]
             steps = segmentation.steps.get(edge, ())
@@ -174,12 +210,31 @@ class Lowering:
             if operations:
                 self._by_edge[base + edge] = operations
 
-    def _player(self, routine: int, slot: int, plan: InstrumentationPlan) -> Player:
+    def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:
+        """Return the segments of a routine, and its schemes; those of an earlier run if it can."""
+        cfg, weights = self._graphs[routine], self._weights(routine)
+        name = cfg.address, cfg.name
+        known = self._known.get(name)
+        if known is None or not known.fits(cfg, plans, weights):
+            cuts = {
+                edge
+                for plan in plans.values()
+                if plan.table is Table.HASH
+                for edge, actions in plan.actions.items()
+                if any(hashes(plan, action) for action in actions)
+            }.union(*(acting_turns(cfg, plan) for plan in plans.values()))
+            players = {slot: Player(cfg, plan, -1) for slot, plan in plans.items()}
+            product = RoutineProduct(segment(cfg, cuts, weights), players)
+            known = self._known[name] = KnownProduct(cfg, plans, weights, product)
+        return known.product
+
+    def _table(self, routine: int, slot: int, plan: InstrumentationPlan) -> int:
+        """Add a hash table for a scheme if it needs one; return its number, -1 for none."""
         table = self.memory.add_table(plan.key_words) if plan.table is Table.HASH else -1
         self._tables[routine, slot] = table
         if table >= 0:
             self._hashing.add(routine)
-        return Player(self._graphs[routine], plan, table)
+        return table
 
 
 def _operation(step: SegmentStep, start: int) -> Operation:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,6 +28,7 @@ from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
 from profiler.engine.segments import Segmentation
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.recent import remembers_recent
 from profiler.plan.actions import (
     Action,
     CountEdge,
@@ -116,14 +118,16 @@ class Player:
         self.plan = plan
         self.table = table
         self.stretches: list[Stretch] = []
+        self.start: PathState = ((0,) * plan.registers, None)
         self._cfg = cfg
         self._known: dict[tuple[PathState, int], int] = {}
         self._dead = _dead_registers(cfg, plan)
-
-    @property
-    def start(self) -> PathState:
-        """Its state before an ENTRY edge."""
-        return (0,) * self.plan.registers, None
+        self._acts = {
+            edge: _Act(actions, self._counts_at_end(edge, actions), edge in plan.uncounted_entries)
+            for edge, actions in plan.actions.items()
+        }
+        for edge in plan.uncounted_entries:
+            self._acts.setdefault(edge, _Act((), False, True))
 
     def stretch(self, state: PathState, key: int, edges: Sequence[int]) -> int:
         """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
@@ -138,15 +142,16 @@ class Player:
         execution = Execution(list(state[0]), state[1])
         at_end: list[PathIncrement] = []
         for edge in edges:
+            act = self._acts.get(edge)
+            if act is None:
+                continue
             execution.edge = edge
-            in_order = self._counts_at_end(edge)
-            for action in self.plan.actions.get(edge, ()):
-                before = len(execution.counted)
+            before = len(execution.counted)
+            for action in act.actions:
                 action.execute(execution)
-                if in_order:
-                    new = execution.counted[before:]
-                    at_end += [count for count in new if count.counter >= 0]
-            if edge in self.plan.uncounted_entries:
+            if act.in_order:
+                at_end += [count for count in execution.counted[before:] if count.counter >= 0]
+            if act.forgets:
                 execution.last = None
         registers, last = tuple(execution.registers), execution.last
         if edges:
@@ -166,21 +171,39 @@ class Player:
             ),
         )
 
-    def _counts_at_end(self, edge: int) -> bool:
+    def _counts_at_end(self, edge: int, actions: Iterable[Action]) -> bool:
         """Whether `edge` ends segments with hashed counts under numbers that depend on them."""
-        begins = self._cfg.edges[edge].source == self._cfg.entry
-        actions = self.plan.actions.get(edge, ())
-        return not begins and any(hashes(self.plan, action) for action in actions)
+        if self.plan.table is not Table.HASH or self._cfg.edges[edge].source == self._cfg.entry:
+            return False
+        return any(hashes(self.plan, action) for action in actions)
 
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
-        actions = self.plan.actions.get(edge, ())
-        if self.table < 0 or self._counts_at_end(edge):
+        act = self._acts.get(edge) if self.table >= 0 else None
+        if act is None or act.in_order:
             return []
         execution = Execution(list(self.start[0]), edge=edge)
-        for action in actions:
+        for action in act.actions:
             action.execute(execution)
         return [count for count in execution.counted if count.counter >= 0]
+
+
+class _Act(NamedTuple):
+    """What a plan does on one edge.
+
+    Attributes
+    ----------
+    actions
+        In order.
+    in_order
+        Whether its hashed counts are among those at the end of a segment.
+    forgets
+        Whether a path begins there that nothing counts (`plan.uncounted_entries`).
+    """
+
+    actions: tuple[Action, ...]
+    in_order: bool
+    forgets: bool
 
 
 def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[int]:
@@ -198,6 +221,7 @@ def _dead_registers(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozens
     return frozenset(range(cfg.vertex_count)) - live
 
 
+@remembers_recent
 def _never_leaving(cfg: ControlFlowGraph) -> frozenset[int]:
     """Vertices from which no way leads to EXIT: activations there can only end early.
 

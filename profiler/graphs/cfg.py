@@ -123,17 +123,17 @@ class ControlFlowGraph:
     edges: tuple[Edge, ...]
     indirect: frozenset[int] = frozenset()
 
-    @property
+    @cached_property
     def entry(self) -> int:
         """Vertex id of ENTRY."""
         return len(self.blocks)
 
-    @property
+    @cached_property
     def exit(self) -> int:
         """Vertex id of EXIT."""
         return len(self.blocks) + 1
 
-    @property
+    @cached_property
     def vertex_count(self) -> int:
         """Blocks, ENTRY and EXIT."""
         return len(self.blocks) + 2

@@ -175,6 +175,7 @@ def number(dag: Dag) -> PathNumbering:
     return PathNumbering(dag, tuple(num_paths), tuple(values), tuple(order))
 
 
+@remembers_recent
 def find_cut_edges(
     dag: Dag, path_limit: int | None = PATH_LIMIT, total_limit: int | None = TOTAL_LIMIT
 ) -> tuple[int, ...]:

@@ -76,6 +76,7 @@ class PathRecord:
         return tuple(edge for edge in self.edges if cfg.edges[edge].kind not in outer)
 
 
+@remembers_recent
 def truncated_dag(
     cfg: ControlFlowGraph, dfs: DepthFirst, path_limit: int | None, total_limit: int | None
 ) -> Dag:

@@ -27,7 +27,9 @@ def remembers_recent(function: Function) -> Function:
     known: OrderedDict[tuple[int, ...], tuple[tuple[Any, ...], Any]] = OrderedDict()
 
     @wraps(function)
-    def remembered(*arguments: Any) -> Any:
+    def remembered(*arguments: Any, **options: Any) -> Any:
+        if options:
+            return function(*arguments, **options)
         key = tuple(map(id, arguments))
         found = known.get(key)
         if found is not None:

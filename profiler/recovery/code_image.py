@@ -17,6 +17,9 @@ from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode
 MAX_SPAN = 256 << 20
 """Largest distance from a program's first to its last instruction, in bytes."""
 
+_GAP = 1 << 12
+"""Words without code that are decoded with what is around them: zeros are illegal instructions."""
+
 _ENDS_BLOCK = HAS_DELAY_SLOT.copy()
 _ENDS_BLOCK[
     [
@@ -162,7 +165,7 @@ def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = (
         if any(address in span for span in deferred):
             words[(address - base) >> 2] = word
             is_code[(address - base) >> 2] = True
-    transfers = decode_transfers(words, base, 64 if program.is64 else 32)
+    transfers = _decode(words, is_code, base, 64 if program.is64 else 32)
     return CodeImage(base, words, is_code, transfers, deferred)
 
 
@@ -190,3 +193,22 @@ def _copy_words(
             where = slice((start - base) >> 2, (end - base) >> 2)
             words[where] = np.frombuffer(data, dtype=">u4")
             is_code[where] = True
+
+
+def _decode(
+    words: NDArray[np.uint32], is_code: NDArray[np.bool_], base: int, address_bits: int
+) -> Transfers:
+    """Decode what is code. Between that and late code lie all of the program's data."""
+    count = len(words)
+    kind = np.full(count, TransferKind.ILLEGAL, dtype=np.uint8)
+    target = np.full(count, -1, dtype=np.int64)
+    annulled = np.zeros(count, dtype=np.bool_)
+    code = np.flatnonzero(is_code)
+    gaps = np.flatnonzero(np.diff(code) > _GAP)
+    starts = code[np.concatenate([[0], gaps + 1])] if len(code) else code
+    ends = code[np.append(gaps, len(code) - 1)] + 1 if len(code) else code
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        part = decode_transfers(words[start:end], base + 4 * start, address_bits)
+        kind[start:end], target[start:end] = part.kind, part.target
+        annulled[start:end] = part.annulled
+    return Transfers(kind, target, annulled)

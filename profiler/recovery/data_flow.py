@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.exploration import Exploration, Flow
@@ -23,6 +23,7 @@ from profiler.recovery.symbolic import (
     UNBOUNDED,
     Affine,
     Bounds,
+    Choice,
     ComparedValues,
     Entry,
     ReadOnlyMemory,
@@ -30,6 +31,7 @@ from profiler.recovery.symbolic import (
     SymbolicValue,
     add,
 )
+from profiler.recovery.table_ends import Guesses
 from simulator.isa.decode import TransferKind
 
 MAX_GROWTH = 4
@@ -41,17 +43,48 @@ _EVERYWHERE = -(1 << 20)  # below any frame offset
 
 
 class DataFlow:
-    """One routine's data flow."""
+    """One routine's data flow.
+
+    Parameters
+    ----------
+    exploration, number
+        The routine, as far as it is explored.
+    code, memory
+        The program's code, and what loads from constant addresses read.
+    guesses
+        If given, the data flow is a guess: nothing is written to frame slots through pointers, and
+        where paths come together that lead to several pieces of code, the value is a `Choice` of
+        all of them.
+
+    Attributes
+    ----------
+    tables
+        Where the tables begin that the routine loads from.
+    """
 
     def __init__(
-        self, exploration: Exploration, number: int, code: CodeImage, memory: ReadOnlyMemory
+        self,
+        exploration: Exploration,
+        number: int,
+        code: CodeImage,
+        memory: ReadOnlyMemory,
+        guesses: Guesses | None = None,
     ) -> None:
         self._x = exploration
         self._number = number
         self._code = code
         self._leaders = exploration.leaders[number]
-        escapes = _frame_escapes(exploration, number)
-        self._step = Interpreter(exploration.words, code.base, memory, escapes)
+        self._guesses = guesses
+        escapes = {} if guesses else _frame_escapes(exploration, number)
+        self.tables: set[int] = set() if guesses is None else guesses.tables
+        self._step = Interpreter(
+            exploration.words,
+            code.base,
+            memory,
+            escapes,
+            self.tables,
+            keep_elements=guesses is not None,
+        )
         self._states: dict[int, SymbolicState] = {}
         edges = _leader_edges(exploration, number)
         self._predecessors = Counter(target for _, target in edges)
@@ -60,6 +93,7 @@ class DataFlow:
         self._joins: dict[int, set[int]] = {}
         self._growth: Counter[int] = Counter()
         self._widened: dict[int, bool] = {}
+        self._region_ends: dict[int, int] = {}
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self._jumps: dict[int, tuple[SymbolicValue | None, Bounds]] = {}
@@ -99,13 +133,17 @@ class DataFlow:
         of the join (`Interpreter.joined`), confined to the interval around them.
         """
         changed = False
+        facts = []
         for location, value in list(known.items()):
-            if isinstance(location, tuple) and location[0] == "fact":
-                continue
             other = state.get(location)
             if other is value or other == value:
                 continue
-            joined = self._joined(index, location, known, state)
+            if type(location) is tuple and location[0] == "fact":
+                facts.append(location)
+                continue
+            joined = self._chosen(location, known, state)
+            if joined is None:
+                joined = self._joined(index, location, known, state)
             if joined != value:
                 changed = True
                 if joined is None:
@@ -113,8 +151,23 @@ class DataFlow:
                 else:
                     known[location] = joined
         changed |= self._widened.pop(index, False)
-        for location in [k for k in known if isinstance(k, tuple) and k[0] == "fact"]:
-            if location[1] in self._joins.get(index, ()):
+        return self._meet_facts(index, facts, known, state) or changed
+
+    def _meet_facts(
+        self,
+        index: int,
+        facts: list[tuple[str, int]],
+        known: SymbolicState,
+        state: SymbolicState,
+    ) -> bool:
+        """Keep in `known` what `state` agrees with of some facts; return whether any changed.
+
+        Facts about atoms of this join are about what comes from all paths already.
+        """
+        changed = False
+        own = self._joins.get(index, ())
+        for location in facts:
+            if location[1] in own or location not in known:
                 continue
             old = known[location]
             new = wider(old, self._step.bounds(state, location[1]))
@@ -126,6 +179,44 @@ class DataFlow:
                     known[location] = new
         return changed
 
+    def _chosen(
+        self, location: Hashable, known: SymbolicState, state: SymbolicState
+    ) -> object | None:
+        """The value of a location where two paths lead to different code; None if they do not."""
+        if self._guesses is None or location == "cc":
+            return None
+        value, other = known[location], state.get(location)
+        if isinstance(location, tuple):
+            if other is None or other[0] != value[0]:
+                return value if other is None else None
+            chosen = self._choice(value[1], known, other[1], state)
+            return None if chosen is None else (value[0], chosen)
+        return self._choice(value, known, other, state)
+
+    def _choice(
+        self,
+        value: SymbolicValue,
+        known: SymbolicState,
+        other: SymbolicValue | None,
+        state: SymbolicState,
+    ) -> Choice | None:
+        """All code that either value leads to, None if one of them is something else."""
+        assert self._guesses is not None
+        both = [(value, known)] if other is None else [(value, known), (other, state)]
+        found: frozenset[int] = frozenset()
+        for each, where in both:
+            addresses = self._guesses.addresses(each, self._bounds_of(each, where))
+            if not addresses:
+                return None
+            found |= addresses
+        return Choice(found) if len(found) > 1 else None
+
+    def _bounds_of(self, value: SymbolicValue | None, state: SymbolicState) -> Bounds:
+        """Bounds of the index that a value is made of."""
+        if isinstance(value, Entry):
+            return self._step.bounds(state, value.address.atom)
+        return self._step.bounds(state, value.atom) if isinstance(value, Affine) else UNBOUNDED
+
     def _joined(
         self, index: int, location: object, known: SymbolicState, state: SymbolicState
     ) -> Affine | None:
@@ -134,24 +225,31 @@ class DataFlow:
             return None
         atom = index * 128 + 64 + location
         key = ("fact", atom)
-        if atom in self._joins.get(index, ()):
-            before = known.get(key, UNBOUNDED)
+        fact = known.get(key)
+        joins = self._joins.setdefault(index, set())
+        if atom in joins:
+            before = UNBOUNDED if fact is None else fact
         else:
             before = self._step.interval(known, known[location])
-        bounds = wider(before, self._step.interval(state, state.get(location)))
+        bounds = before
+        if None not in before:
+            bounds = wider(before, self._step.interval(state, state.get(location)))
         if None in bounds or self._growth[atom] > MAX_GROWTH:
             known.pop(key, None)
             return None
-        if bounds != known.get(key):
+        if bounds != fact:
             self._growth[atom] += 1
             self._widened[index] = True
             known[key] = bounds
-        self._joins.setdefault(index, set()).add(atom)
+        joins.add(atom)
         return Affine(0, atom, 1)
 
     def _block(self, leader: int, state: SymbolicState) -> None:
         last = self._x.next_end[leader]
-        _, end, _ = self._x.routine_map.region(leader)
+        end = self._region_ends.get(leader, -1)
+        if end < 0:
+            _, end, _ = self._x.routine_map.region(leader)
+            self._region_ends[leader] = end
         index = leader
         stop = min(last, end)
         while index < stop:
@@ -203,12 +301,7 @@ class DataFlow:
 
     def _jump(self, at: int, state: SymbolicState) -> None:
         value = self._step.jump_target(state, self._x.words[at])
-        bounds = UNBOUNDED
-        if isinstance(value, Entry):
-            bounds = self._step.bounds(state, value.address.atom)
-        elif isinstance(value, Affine):
-            bounds = self._step.bounds(state, value.atom)
-        self._jumps[at] = (value, bounds)
+        self._jumps[at] = (value, self._bounds_of(value, state))
 
     def _branch(self, at: int, flow: Flow, state: SymbolicState) -> None:
         word = self._x.words[at]

@@ -23,16 +23,20 @@ another one.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from profiler.recovery import exploration_kernel
 from profiler.recovery import exploration_state as k
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.idioms import is_prologue, starts_leaf
 from profiler.recovery.routines import RoutineMap
+from simulator.cpu import compiled
 
 REASONS = (
     "",
@@ -42,6 +46,9 @@ REASONS = (
     "is a compare-and-branch, which the emulated CPU does not have",
 )
 """Why a transfer is not followed, by `exploration_state.REASON`."""
+
+_SMALL = 1 << 18
+"""Words of code up to which importing numba takes longer than exploring in Python."""
 
 _ROOM = 8
 """Blocks due for each word, at most: it is entered, and two flows and a return lead to it."""
@@ -81,10 +88,20 @@ class Hints:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where an indirect jump can go: all of `targets`, or back to the caller."""
+    """Where an indirect jump can go: all of `targets`, or back to the caller.
+
+    Where that is not `proven`, the jump may go elsewhere, too.
+    """
 
     targets: frozenset[int]
     returns: bool = False
+    proven: bool = True
+
+    def grows_into(self, later: Resolution | None) -> bool:
+        """Whether what more code has shown is this, or more of the same."""
+        if later is None or not later.proven or later.returns != self.returns:
+            return False
+        return self.targets <= later.targets
 
 
 class Exploration:
@@ -115,9 +132,7 @@ class Exploration:
         distrusted: frozenset[int],
         is64: bool,
     ) -> None:
-        from profiler.recovery import exploration_kernel  # importing numba takes its time
-
-        self._kernel = exploration_kernel
+        self._obey_kernel = _kernel(int(np.count_nonzero(code.is_code)))
         self.routine_map = routine_map
         self.unresolved: dict[int, int] = {}
         self.jumps: dict[int, set[int]] = {}
@@ -135,6 +150,14 @@ class Exploration:
         self._analysed: dict[int, int] = {}
         self._jumps_seen = 0
 
+    def close(self) -> None:
+        """Let go of everything, when nobody asks for it any more.
+
+        What reads the arrays refers to the exploration, and it to that: they would stay in memory
+        until Python looks for such cycles.
+        """
+        vars(self).clear()
+
     def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
         """Explore to the fixpoint.
 
@@ -148,15 +171,14 @@ class Exploration:
         for index in sorted(self._hints.entries):
             is_leaf = not is_prologue(self.words, index) and starts_leaf(self.words, index)
             (leaves if is_leaf else entered).append(index)
-        self._kernel.begin(self.state, np.array(entered, dtype=np.int64))
+        self._obey(k.BEGIN, entered)
         while True:
-            self._kernel.follow_blocks(self.state)
+            self._obey(k.FOLLOW_BLOCKS)
             self._note()
             if self.stale:
                 return
             if not self._resolve_jumps(resolve):
-                settled = self._kernel.settle(self.state, np.array(leaves, dtype=np.int64))
-                if not settled:
+                if not self._obey(k.SETTLE, leaves):
                     return
                 leaves = []
 
@@ -229,6 +251,10 @@ class Exploration:
         )  # fmt: skip
         return state
 
+    def _obey(self, command: int, words: Sequence[int] = ()) -> bool:
+        given = np.array(words, dtype=np.int64)
+        return bool(self._obey_kernel(self.state, command, -1, -1, 0, given))
+
     def _note(self) -> None:
         """Take over what the kernel has found: routines, indirect jumps."""
         state = self.state
@@ -253,30 +279,31 @@ class Exploration:
             self._analysed[number] = size
             resolutions = resolve(number)
             for jump in sorted(jumps):
-                resolution = None if jump in self.distrusted else resolutions.get(jump)
-                self._jump(jump, number, resolution)
+                self._jump(jump, number, resolutions.get(jump))
             changed = True
             self._note()
         return changed
 
     def _jump(self, jump: int, number: int, resolution: Resolution | None) -> None:
         before = self._resolved.get(jump)
-        if before is not None and before != resolution:
+        if before is not None and not before.grows_into(resolution):
             self.distrusted.add(jump)
             self.state.counts[k.STALE] = 1
             return
         known = self._hints.indirect_targets.get(jump, frozenset())
-        returns = leaves = False
-        if resolution is not None and jump not in self.unresolved:
-            self._resolved[jump] = resolution
+        flags = 0
+        if resolution is not None:
             known |= resolution.targets
-            returns = leaves = resolution.returns
+        proven = resolution is not None and resolution.proven and jump not in self.distrusted
+        if resolution is not None and proven and jump not in self.unresolved:
+            self._resolved[jump] = resolution
+            flags = k.JUMP_RETURNS | k.JUMP_LEAVES if resolution.returns else 0
         elif jump not in self.unresolved:
             self.unresolved[jump] = number
-            returns, leaves = True, not known
+            flags = k.JUMP_RETURNS | (0 if known else k.JUMP_LEAVES)
         targets = np.array(sorted(known), dtype=np.int64)
         self._make_room(len(targets))
-        self._kernel.follow_jump(self.state, jump, number, returns, leaves, targets)
+        self._obey_kernel(self.state, k.FOLLOW_JUMP, jump, number, flags, targets)
         inside = targets[targets >= 0].tolist()
         self.switch.setdefault(jump, set()).update(inside)
 
@@ -288,6 +315,31 @@ class Exploration:
             work = np.empty((2 * (len(state.work) + blocks), 2), dtype=np.int32)
             work[:used] = state.work[:used]
             self.state = state._replace(work=work)
+
+
+def _kernel(words: int) -> Callable[[k.State, int, int, int, int, k.Numbers], int]:
+    """Return the kernel: as machine code, or in Python where that is done sooner.
+
+    Parameters
+    ----------
+    words
+        How much code there is.
+    """
+    at_hand = compiled.is_loaded() or "numba" in sys.modules
+    if compiled.is_plain() or not (at_hand or words > _SMALL):
+        return _in_python
+    from profiler.recovery import exploration_native
+
+    return exploration_native.obey
+
+
+def _in_python(
+    s: k.State, command: int, jump: int, number: int, flags: int, words: k.Numbers
+) -> int:
+    """Do what the kernel does, on views of the arrays: their elements are Python's integers."""
+    views: Any = (each.data for each in s)
+    given: Any = words.data
+    return exploration_kernel.obey(k.State(*views), command, jump, number, flags, given)
 
 
 class _WordSets(Sequence[set[int]]):
@@ -322,11 +374,11 @@ class _Flows(Mapping[int, Flow]):
 
     def __contains__(self, at: object) -> bool:
         x = self._exploration
-        return (
-            isinstance(at, int)
-            and 0 <= at < len(x.words)
-            and bool(x.state.at[k.FLAGS, at] & k.KNOWN)
-        )
+        if at in self._known:
+            return True
+        if not isinstance(at, int) or not 0 <= at < len(x.words):
+            return False
+        return bool(x.state.at[k.FLAGS, at] & k.KNOWN)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

@@ -1,59 +1,34 @@
-"""The fixpoint of `exploration`, compiled: blocks are followed and routines found to return.
+"""The fixpoint of `exploration`: blocks are followed and routines found to return.
 
-Steps -> functions: everything that is known to be entered (`begin`), blocks one after the other
-(`follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
-(`follow_jump`), and code that nobody has claimed (`settle`). In between `exploration` resolves
+Steps -> functions: everything that is known to be entered (`_begin`), blocks one after the other
+(`_follow_blocks`: `_visit`, `_transfer`), the targets of an indirect jump that was resolved
+(`_follow_jump`), and code that nobody has claimed (`_settle`). In between `exploration` resolves
 jumps.
 
-numba compiles this again when this file has changed, not when `idioms` or `exploration_state` has:
-after a change there, touch this one.
+These functions are Python's, and `exploration_native` compiles them: they use integers and the
+arrays of a `State` only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
-
-import numba
-import numba.extending
-import numpy as np
+from typing import Any
 
 from profiler.recovery import exploration_state as k
-from profiler.recovery import idioms
 from profiler.recovery.exploration_state import Numbers, State
-
-P = ParamSpec("P")
-T = TypeVar("T")
-_numba: Any = numba
+from profiler.recovery.idioms import ending_trap, is_prologue, is_restore, return_point
 
 
-def _jit(function: Callable[P, T]) -> Callable[P, T]:
-    """Compile `function` on first use, cached on disk; it makes no arrays and keeps none."""
-    decorate = _numba.njit(cache=True, error_model="numpy", _nrt=False)
-    return cast(Callable[P, T], decorate(function))
-
-
-_numba.extending.register_jitable(idioms.writes_integer)
-_is_prologue: Callable[..., bool] = _jit(idioms.is_prologue)
-_is_restore: Callable[..., bool] = _jit(idioms.is_restore)
-_ending_trap: Callable[..., int | None] = _jit(idioms.ending_trap)
-_return_point: Callable[..., int] = _jit(idioms.return_point)
-
-
-@_jit
 def _wide(value: Any) -> int:
     """Widen an element of an array, so that functions are compiled for one kind of integer."""
-    return np.int64(value)  # type: ignore[return-value]
+    return int(value) + 0
 
 
-@_jit
 def _owner(s: State, index: int) -> int:
     if index < 0 or index >= len(s.words):
         return k.NO_CODE
     return _wide(s.at[k.OWNER, index])
 
 
-@_jit
 def _push(s: State, index: int, number: int) -> None:
     """Follow the block at word `index` later.
 
@@ -68,7 +43,6 @@ def _push(s: State, index: int, number: int) -> None:
     s.counts[k.WORK] = top + 1
 
 
-@_jit
 def _refuse(s: State, index: int, reason: int) -> None:
     s.at[k.FLAGS, index] = s.at[k.FLAGS, index] % k.REASON + reason * k.REASON
 
@@ -76,14 +50,12 @@ def _refuse(s: State, index: int, reason: int) -> None:
 # -- entering code
 
 
-@_jit
 def _enter(s: State, number: int, index: int) -> None:
     if s.at[k.ENTRY, index] != number + 1:
         s.at[k.ENTRY, index] = number + 1
         _push(s, index, number)
 
 
-@_jit
 def _enter_at(s: State, index: int, starts: bool) -> int:
     """Enter whatever owns word `index`; return its number or NO_CODE.
 
@@ -99,7 +71,6 @@ def _enter_at(s: State, index: int, starts: bool) -> int:
     return owner
 
 
-@_jit
 def _split(s: State, index: int, owner: int) -> int:
     """Start a synthetic routine at word `index`, which `owner` has had; return its number."""
     number = int(s.counts[k.ROUTINES])
@@ -116,7 +87,6 @@ def _split(s: State, index: int, owner: int) -> int:
     return number
 
 
-@_jit
 def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
     """Whether routine `owner` has reached, or is about to reach, into the words of a new one."""
     for index in range(start, end):
@@ -136,7 +106,6 @@ def _has_reached(s: State, owner: int, start: int, end: int) -> bool:
 # -- leaving routines
 
 
-@_jit
 def _flow_to(s: State, number: int, index: int, source: int) -> int:
     """Go to word `index`: return it if it is in the routine, else leave and return -1."""
     if _owner(s, index) == number:
@@ -147,14 +116,13 @@ def _flow_to(s: State, number: int, index: int, source: int) -> int:
     return -1
 
 
-@_jit
 def _leave(s: State, number: int, index: int, source: int) -> None:
     """Control passes for good to word `index` of another routine, or of none.
 
     Where no symbol says whose code that is, and its owner has not reached it, it may still.
     """
     owner = _owner(s, index)
-    prologue = _is_prologue(s.words, index)
+    prologue = is_prologue(s.words, index)
     if owner < 0 or prologue or s.routine[owner, k.COVERED] or s.at[k.LEADER, index] == owner + 1:
         _pass_to(s, number, index, source, prologue)
         return
@@ -166,7 +134,6 @@ def _leave(s: State, number: int, index: int, source: int) -> None:
         s.counts[k.UNSETTLED] = last + 1
 
 
-@_jit
 def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> None:
     other = _enter_at(s, index, starts)
     if other == k.NO_CODE:
@@ -180,7 +147,6 @@ def _pass_to(s: State, number: int, index: int, source: int, starts: bool) -> No
         _add_caller(s, other, number)
 
 
-@_jit
 def _add_caller(s: State, callee: int, caller: int) -> None:
     """Let `caller` return when `callee` is found to: it has passed control to it for good."""
     row = s.counts[k.CALLERS]
@@ -197,7 +163,6 @@ def _add_caller(s: State, callee: int, caller: int) -> None:
     s.routine[callee, k.LAST_CALLER] = row
 
 
-@_jit
 def _mark_returning(s: State, number: int) -> None:
     """Routine `number` returns: so do those that pass control to it, and calls of all these."""
     first = s.counts[k.CALLERS]  # the rows behind the lists serve as the stack
@@ -220,7 +185,6 @@ def _mark_returning(s: State, number: int) -> None:
             row = _wide(s.callers[row, 1])
 
 
-@_jit
 def _resume(s: State, number: int, call: int, point: int) -> None:
     """The callee of `call` returns: go on at `point`, unless that is not this routine."""
     if _owner(s, point) == number:
@@ -240,7 +204,6 @@ def _resume(s: State, number: int, call: int, point: int) -> None:
 # -- blocks
 
 
-@_jit
 def _visit(s: State, index: int, number: int) -> None:
     if s.at[k.LEADER, index] == number + 1:
         return
@@ -258,12 +221,10 @@ def _visit(s: State, index: int, number: int) -> None:
         _transfer(s, last, number)
 
 
-@_jit
 def _has_delay_slot(kind: int) -> bool:
     return k.BRANCH <= kind <= k.JUMP_AND_LINK
 
 
-@_jit
 def _transfer(s: State, at: int, number: int) -> None:
     """Follow the instruction `at`, which ends a block of routine `number`."""
     kind = _wide(s.kinds[at])
@@ -288,7 +249,6 @@ def _transfer(s: State, at: int, number: int) -> None:
             _refuse(s, at, k.COMPARES)
 
 
-@_jit
 def _take_slot(s: State, at: int, number: int) -> bool:
     """Note to which block the delay slot belongs; return whether it is one we can follow."""
     if s.annulled[at] and s.kinds[at] != k.BRANCH:
@@ -308,7 +268,6 @@ def _take_slot(s: State, at: int, number: int) -> bool:
     return False
 
 
-@_jit
 def _branch(s: State, at: int, number: int) -> None:
     kind, target = _wide(s.kinds[at]), _wide(s.targets[at])
     if kind == k.BRANCH_NEVER:
@@ -323,7 +282,6 @@ def _branch(s: State, at: int, number: int) -> None:
         s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
 
 
-@_jit
 def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
     """Whether a jump to `target`, which seems to be inside the routine, is a call.
 
@@ -333,18 +291,17 @@ def _is_tail_call(s: State, at: int, number: int, target: int) -> bool:
     if _owner(s, target) != number:
         return False
     if s.routine[number, k.START] == target:
-        return bool(s.at[k.FLAGS, at] & k.HAS_SLOT) and _is_restore(s.words[at + 1])
-    return not s.routine[number, k.COVERED] and _is_prologue(s.words, target)
+        return bool(s.at[k.FLAGS, at] & k.HAS_SLOT) and is_restore(s.words[at + 1])
+    return not s.routine[number, k.COVERED] and is_prologue(s.words, target)
 
 
-@_jit
 def _call(s: State, at: int, number: int) -> None:
     kind = _wide(s.kinds[at])
     target = _wide(s.targets[at]) if kind == k.CALL else -1
     if kind == k.CALL and target == at + 2 and not s.at[k.FLAGS, target] & k.SYMBOL:
         s.at[k.TAKEN, at] = _flow_to(s, number, target, at) + 1
         return
-    point = _return_point(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
+    point = return_point(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
     if point < 0:
         s.at[k.FLAGS, at] |= k.LEAVES
         if kind == k.CALL:
@@ -370,9 +327,8 @@ def _call(s: State, at: int, number: int) -> None:
 # -- traps
 
 
-@_jit
 def _trap(s: State, at: int, number: int) -> None:
-    setter = _ending_trap(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
+    setter = ending_trap(s.words, s.kinds[:], at, s.counts[k.IS64] != 0)
     if setter is None or s.at[k.FLAGS, at] & k.RETURNS:
         s.at[k.FALL, at] = _flow_to(s, number, at + 1, at) + 1
         return
@@ -384,7 +340,6 @@ def _trap(s: State, at: int, number: int) -> None:
     s.at[k.NO_RETURN, at] = number + 1
 
 
-@_jit
 def _recheck_traps(s: State) -> bool:
     """A leader between the system call and its number: other numbers are possible."""
     kept = 0
@@ -406,20 +361,18 @@ def _recheck_traps(s: State) -> bool:
     return changed
 
 
-# -- what `exploration` calls
+# -- commands
 
 
-@_jit
-def begin(s: State, entries: Numbers) -> None:
+def _begin(s: State, entries: Numbers) -> None:
     """Enter all routines, then words where a run has entered code."""
     for number in range(s.counts[k.ROUTINES]):
         _enter(s, number, _wide(s.routine[number, k.START]))
     for index in entries:
-        _enter_at(s, index, _is_prologue(s.words, index))
+        _enter_at(s, index, is_prologue(s.words, index))
 
 
-@_jit
-def follow_blocks(s: State) -> None:
+def _follow_blocks(s: State) -> None:
     """Follow all blocks, until nothing is left but indirect jumps."""
     while True:
         while s.counts[k.WORK] or s.counts[k.LEFT]:
@@ -436,8 +389,7 @@ def follow_blocks(s: State) -> None:
             return
 
 
-@_jit
-def follow_jump(
+def _follow_jump(
     s: State, jump: int, number: int, returns: bool, leaves: bool, targets: Numbers
 ) -> None:
     """Go where the indirect jump of routine `number` can go.
@@ -463,8 +415,7 @@ def follow_jump(
             targets[position] = _flow_to(s, number, target, jump)
 
 
-@_jit
-def settle(s: State, leaves: Numbers) -> bool:
+def _settle(s: State, leaves: Numbers) -> bool:
     """Pass on what left for code that its owner has not reached: a routine starts there.
 
     So does one at each of `leaves`, where a run has entered code that has no window, if its owner
@@ -472,7 +423,7 @@ def settle(s: State, leaves: Numbers) -> bool:
     """
     for index in leaves:
         owner = _owner(s, index)
-        windowed = owner >= 0 and _is_prologue(s.words, _wide(s.routine[owner, k.START]))
+        windowed = owner >= 0 and is_prologue(s.words, _wide(s.routine[owner, k.START]))
         _enter_at(s, index, windowed and s.at[k.LEADER, index] != owner + 1)
     waiting = s.counts[k.UNSETTLED]
     for position in range(waiting):
@@ -481,3 +432,32 @@ def settle(s: State, leaves: Numbers) -> bool:
         _pass_to(s, _wide(s.unsettled[position, 1]), index, source, starts)
     s.counts[k.UNSETTLED] = 0
     return bool(waiting + len(leaves) > 0)
+
+
+def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
+    """Do one step of the exploration.
+
+    Parameters
+    ----------
+    command, words
+        `BEGIN`, with where a run has entered code; `FOLLOW_BLOCKS`; `FOLLOW_JUMP`, with targets,
+        of which those outside of the routine are replaced by -1; or `SETTLE`, with leaf routines
+        (`exploration_state`).
+    jump, number, flags
+        An indirect jump, its routine, and `JUMP_RETURNS` and `JUMP_LEAVES`.
+
+    Returns
+    -------
+    int
+        Whether there was anything to settle: 1 or 0.
+    """
+    if command == k.BEGIN:
+        _begin(s, words)
+    elif command == k.FOLLOW_BLOCKS:
+        _follow_blocks(s)
+    elif command == k.FOLLOW_JUMP:
+        returns, leaves = (flags & k.JUMP_RETURNS) != 0, (flags & k.JUMP_LEAVES) != 0
+        _follow_jump(s, jump, number, returns, leaves, words)
+    elif command == k.SETTLE and _settle(s, words):
+        return 1
+    return 0

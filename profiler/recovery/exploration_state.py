@@ -43,6 +43,10 @@ ROUTINE_COLUMNS = 8
 # Words of `State.counts`.
 WORK, CALLERS, UNSETTLED, JUMPS, TRAPS, LEFT, ROUTINES, STALE, IS64, COUNTS = range(10)
 
+# Commands (`exploration_kernel.obey`), and what is said of an indirect jump.
+BEGIN, FOLLOW_BLOCKS, FOLLOW_JUMP, SETTLE = range(4)
+JUMP_RETURNS, JUMP_LEAVES = 1, 2
+
 NOBODY = -1
 NO_CODE = -2
 
@@ -111,3 +115,6 @@ class State(NamedTuple):
     traps: Table
     left: Table
     counts: Numbers
+
+
+ARRAYS = len(State._fields)

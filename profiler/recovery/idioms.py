@@ -1,13 +1,18 @@
 """Short instruction sequences that tell how code calls, returns and ends.
 
-Most of these functions are also compiled into `exploration_kernel`: they use plain integers only.
+Most of these functions are also compiled (`exploration_native`): they use plain integers only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy.typing as npt
 
 from simulator.isa.decode import TransferKind
+
+Integers: TypeAlias = "Sequence[int] | npt.NDArray[Any]"
 
 _K = TransferKind
 _RESTORE = 0x3D
@@ -26,12 +31,12 @@ def is_restore(word: int) -> bool:
     return word >> 30 == 2 and (word >> 19) & 0x3F == _RESTORE
 
 
-def is_prologue(words: Sequence[int], index: int) -> bool:
+def is_prologue(words: Integers, index: int) -> bool:
     """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
     return 0 <= index < len(words) and words[index] & 0xFFFFC000 == _SAVE_STACK
 
 
-def starts_leaf(words: Sequence[int], index: int) -> bool:
+def starts_leaf(words: Integers, index: int) -> bool:
     """Whether the straight line from word `index` comes to `retl` before anything else that tells.
 
     Code in a window of its own closes that before it returns: it is no part of such a routine.
@@ -47,7 +52,7 @@ def starts_leaf(words: Sequence[int], index: int) -> bool:
     return False
 
 
-def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int | None:
+def ending_trap(words: Integers, kinds: Integers, at: int, is64: bool) -> int | None:
     """First word of the straight line that shows that the trap at `at` does not return."""
     word = words[at]
     if (word >> 14) & 31 or not word & 0x2000:
@@ -69,7 +74,7 @@ def ending_trap(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool)
     return None
 
 
-def return_point(words: Sequence[int], kinds: Sequence[int], at: int, is64: bool) -> int:
+def return_point(words: Integers, kinds: Integers, at: int, is64: bool) -> int:
     """Word at which a call's callee returns, or -1 if it returns to somebody else."""
     slot = words[at + 1]
     op, op3, rd = slot >> 30, (slot >> 19) & 0x3F, (slot >> 25) & 31

@@ -45,15 +45,28 @@ class Interpreter:
     escapes
         (frame register, lowest offset whose address the routine takes): slots at or above it
         may be written through pointers. A register that is absent has none.
+    tables
+        Is told where the tables begin that are loaded from.
+    keep_elements
+        Whether a frame slot may hold an element of a table.
     """
 
     def __init__(
-        self, words: Sequence[int], base: int, memory: ReadOnlyMemory, escapes: dict[int, int]
+        self,
+        words: Sequence[int],
+        base: int,
+        memory: ReadOnlyMemory,
+        escapes: dict[int, int],
+        tables: set[int] | None = None,
+        *,
+        keep_elements: bool = False,
     ) -> None:
         self._words = words
         self._base = base
         self._memory = memory
         self._escapes = escapes
+        self._keep_elements = keep_elements
+        self._tables = set() if tables is None else tables
         self._created: set[int] = set()
         self._derived: dict[tuple[str, Affine | Entry, int], int] = {}
         self._roots: dict[int, int] = {}
@@ -76,14 +89,23 @@ class Interpreter:
 
     def drop_dead_facts(self, state: SymbolicState) -> None:
         """Drop facts about atoms that nothing is made of any more."""
-        facts = [k for k in state if isinstance(k, tuple) and k[0] == "fact"]
+        facts = [k for k in state if type(k) is tuple and k[0] == "fact"]
         if len(facts) < _MANY_FACTS:
             return
-        dead = set(facts)
-        live = {atom_of(None, v) for k, v in state.items() if k not in dead}
-        live |= {self._roots.get(atom, atom) for atom in live if atom is not None}
+        roots, live = self._roots, set()
+        for location, value in state.items():
+            kind = type(value)
+            if kind is Affine:  # by far the most frequent
+                atom = value.atom
+            elif kind is int or (type(location) is tuple and location[0] == "fact"):
+                continue
+            else:
+                atom = atom_of(None, value)
+            live.add(atom)
+            live.add(roots.get(atom, atom))
+        live.discard(None)
         for key in facts:
-            if key[1] not in live and self._roots.get(key[1]) not in live:
+            if key[1] not in live and roots.get(key[1]) not in live:
                 del state[key]
 
     def _forget(self, state: SymbolicState, root: int) -> None:
@@ -91,9 +113,10 @@ class Interpreter:
         roots = self._roots
         stale = []
         for location, value in state.items():
-            if type(value) is int:
+            kind = type(value)
+            if kind is int:
                 continue
-            atom = atom_of(location, value)
+            atom = value.atom if kind is Affine else atom_of(location, value)
             if atom is not None and (atom == root or roots.get(atom) == root):
                 stale.append(location)
         for location in stale:
@@ -221,7 +244,7 @@ class Interpreter:
         limit = mask // unit
         if limit & (limit + 1):
             return None
-        if isinstance(left, Entry):
+        if isinstance(left, Entry) and not left.shift:
             left = self._element(left)
         if not isinstance(left, Affine):
             return Affine(0, self.fresh(state, index, 32, (0, limit)), unit)
@@ -231,14 +254,12 @@ class Interpreter:
             return left
         return Affine(0, self.derived("and", left, mask, (0, limit)), unit)
 
-    def _element(self, entry: Entry) -> Affine | None:
+    def _element(self, entry: Entry) -> Affine:
         """What a table holds, as a number: it may be the index into another table."""
-        if entry.shift:
-            return None
         small = entry.size < 4 and not entry.signed
         bounds = (0, (1 << 8 * entry.size) - 1) if small else UNBOUNDED
-        atom = self.derived("element", entry._replace(addend=0), 0, bounds)
-        return Affine(entry.addend, atom, 1)
+        atom = self.derived("element", entry._replace(addend=0, shift=0), 0, bounds)
+        return Affine(entry.addend, atom, 1 << entry.shift)
 
     def _compare(self, state: SymbolicState, index: int, word: int, op3: int) -> None:
         """Remember `cmp value, constant` and `tst value`."""
@@ -246,8 +267,8 @@ class Interpreter:
         left_register, right = (word >> 14) & 31, self.operand(state, word)
         if op3 == 0x14 and isinstance(right, int):
             left = self.value(state, left_register, index)
-            if isinstance(left, Entry) and right != 0:  # a code address is compared with 0 only
-                left = self._element(left) or left
+            if isinstance(left, Entry) and not left.shift and right != 0:  # as no code address is
+                left = self._element(left)
                 state[left_register] = left
         elif op3 == 0x12 and left_register == 0 and not word & 0x2000:
             left, right = self.value(state, word & 31, index), 0
@@ -273,8 +294,10 @@ class Interpreter:
                 value = signed64(value)
             return value >> count & MASK64
         if count == 0:
+            if isinstance(value, Entry) and op3 == 0x27 and not wide:
+                return _sign_extended(value)
             return value
-        if isinstance(value, Entry):
+        if not isinstance(value, Affine):
             return None
         return self._shift_right(state, value, count, wide, op3 == 0x27)
 
@@ -366,7 +389,10 @@ class Interpreter:
         if isinstance(address, int):
             constant = self._memory.read(address, size, signed)
             return None if constant is None else constant & MASK64
+        if isinstance(address, Entry):
+            address = self._element(address)
         if isinstance(address, Affine) and self._is_table(state, address):
+            self._tables.add(address.base & self._memory.mask)
             return Entry(0, 0, address, size, signed)
         if size < 4 and not signed:
             return Affine(0, self.fresh(state, index, 34, (0, (1 << 8 * size) - 1)), 1)
@@ -408,13 +434,19 @@ class Interpreter:
             self.clobber_memory(state)
             return
         register, offset = slot
-        for near in range(offset - 15, offset + size):
-            known = state.get((register, near))
-            if known is not None and near + known[0] > offset:
-                del state[register, near]
+        overlapping = [
+            k
+            for k in state
+            if type(k) is tuple
+            and k[0] == register
+            and k[1] < offset + size
+            and k[1] + state[k][0] > offset
+        ]
+        for location in overlapping:
+            del state[location]
         if integer:
             value = self.value(state, rd, index)
-            if not isinstance(value, Entry):
+            if self._keep_elements or not isinstance(value, Entry):
                 state[slot] = (size, value)
 
     def clobber_memory(self, state: SymbolicState) -> None:
@@ -440,6 +472,12 @@ _LOADS = {
     0x00: (4, False), 0x01: (1, False), 0x02: (2, False), 0x03: (4, False),
     0x08: (4, True), 0x09: (1, True), 0x0A: (2, True), 0x0B: (8, False),
 }  # fmt: skip
+
+
+def _sign_extended(entry: Entry) -> Entry:
+    """An element after `sra %rX, 0, %rX`; only one of 32 bits that was read as unsigned changes."""
+    is_plain = entry.size == 4 and entry.addend == entry.shift == 0
+    return entry._replace(signed=True) if is_plain else entry
 
 
 def _is_integer_vis(word: int) -> bool:

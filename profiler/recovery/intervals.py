@@ -7,8 +7,11 @@ from profiler.recovery.symbolic import Bounds, ComparedValues, SymbolicState, si
 
 def wider(value: Bounds, other: Bounds) -> Bounds:
     """The interval around two intervals."""
-    low = None if value[0] is None or other[0] is None else min(value[0], other[0])
-    high = None if value[1] is None or other[1] is None else max(value[1], other[1])
+    (low, high), (other_low, other_high) = value, other
+    if low is not None and (other_low is None or other_low < low):
+        low = other_low
+    if high is not None and (other_high is None or other_high > high):
+        high = other_high
     return low, high
 
 

@@ -3,10 +3,16 @@
 A jump through a table has the form `cmp index, n; bgu default; ...; load [table + index]; jump`.
 The value that reaches the jump is then an `Entry`, and the facts about its index, gathered along
 every path, say which elements can be meant. All of them are read; one that is no code address,
-or an index without two bounds, leaves the jump unresolved. Nothing is ever scanned for an end.
+or an index without two bounds, leaves the jump unresolved.
+
+An unresolved jump may still have known targets, a *guess*: those of a table whose end nothing
+proves (`table_ends`), such as a computed goto's. The graph has them, and a run may show others.
+Where even the table is unknown, the data flow is computed once more as a guess itself: it then
+believes that what the frame keeps is not overwritten through pointers, reads data that might
+change, and follows gotos that come together in one jump.
 
 Steps: propagate what is known to the jump (`data_flow`), narrow it by comparisons (`intervals`),
-read the table (`_resolve`).
+read the table (`_resolve`), or guess where it ends (`_guessed`).
 """
 
 from __future__ import annotations
@@ -16,6 +22,7 @@ from collections.abc import Hashable, Mapping
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.data_flow import DataFlow
 from profiler.recovery.exploration import Exploration, Resolution
+from profiler.recovery.idioms import is_restore
 from profiler.recovery.symbolic import (
     MASK64,
     RETURN_ADDRESS,
@@ -25,6 +32,7 @@ from profiler.recovery.symbolic import (
     ReadOnlyMemory,
     SymbolicValue,
 )
+from profiler.recovery.table_ends import Guesses, TableEnds
 from simulator.binary.program import Program
 
 MAX_ENTRIES = 1 << 16
@@ -53,6 +61,9 @@ class JumpResolver:
         mask = MASK64 if program.is64 else 0xFFFFFFFF
         segments = [(s.address, s.data) for s in program.segments if not s.writable]
         self._memory = ReadOnlyMemory(segments, mask)
+        image = ReadOnlyMemory([(s.address, s.data) for s in program.segments], mask)
+        self._image = image
+        self._ends = TableEnds(program, code, image)
         self._code = code
         self._known: Answers = {} if known is None else known
 
@@ -68,9 +79,29 @@ class JumpResolver:
 
     def _analyse(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
         analysis = DataFlow(exploration, number, self._code, self._memory)
+        reached = analysis.propagate()
+        resolutions = {jump: self._resolve(*found) for jump, found in reached.items()}
+        left = [jump for jump, resolution in resolutions.items() if resolution is None]
+        left = [jump for jump in left if not is_restore(exploration.words[jump + 1])]
+        guesses = Guesses(self._ends, analysis.tables, exploration.routine_map, number)
+        resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
+        left = [jump for jump in left if resolutions[jump] is None]
+        if left:
+            guesses = Guesses(self._ends, set(), exploration.routine_map, number)
+            analysis = DataFlow(exploration, number, self._code, self._image, guesses)
+            reached = analysis.propagate()
+            resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
+        return resolutions
+
+    def _guessed(
+        self, guesses: Guesses, reached: Mapping[int, tuple[SymbolicValue | None, Bounds]]
+    ) -> dict[int, Resolution | None]:
+        """What jumps seem to lead to though nothing proves it."""
         resolutions: dict[int, Resolution | None] = {}
-        for jump, (value, bounds) in analysis.propagate().items():
-            resolutions[jump] = self._resolve(value, bounds)
+        for jump, (value, bounds) in reached.items():
+            addresses = () if isinstance(value, int) else guesses.addresses(value, bounds)
+            targets = frozenset(map(self._code.index, addresses))
+            resolutions[jump] = Resolution(targets, proven=False) if targets else None
         return resolutions
 
     def _resolve(self, value: SymbolicValue | None, bounds: Bounds) -> Resolution | None:

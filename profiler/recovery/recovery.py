@@ -192,7 +192,7 @@ def recover(
     code = known.code[late_words]
     exploration = _explore(program, code, discoveries, known.jumps)
     routines, block_at = build_graphs(exploration)
-    return RecoveredProgram(
+    recovered = RecoveredProgram(
         program=program,
         routines=routines.reusing(known.graphs),
         code=code,
@@ -203,6 +203,8 @@ def recover(
         call_aliases=frozenset(map(code.address, exploration.call_aliases())),
         irregular=tuple(sorted((code.address(i), why) for i, why in exploration.irregular.items())),
     )
+    exploration.close()
+    return recovered
 
 
 def _explore(
@@ -211,17 +213,18 @@ def _explore(
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(code, discoveries)
     resolver = JumpResolver(program, code, known)
-    routine_map = RoutineMap(program, code)
-    starts = {code.index(program.entry), *function_pointers(program, code, routine_map)} - {-1}
+    named = RoutineMap(program, code)
+    starts = {code.index(program.entry), *function_pointers(program, code, named)} - {-1}
     distrusted: frozenset[int] = frozenset()
     while True:
-        routine_map = RoutineMap(program, code, starts)
+        routine_map = named.with_synthetic(starts)
         exploration = Exploration(code, routine_map, hints, distrusted, program.is64)
         exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
         if not exploration.stale:
             return exploration
         starts |= {routine.start for routine in routine_map.routines if routine.size == 0}
         distrusted |= exploration.distrusted
+        exploration.close()
 
 
 def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:

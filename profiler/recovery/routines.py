@@ -18,6 +18,7 @@ from __future__ import annotations
 import heapq
 from bisect import bisect_right, insort
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,6 +67,15 @@ class RoutineMap:
                 self._add_unsized(symbol)
         for start in sorted(starts):
             self.add_synthetic(start)
+
+    def with_synthetic(self, starts: Iterable[int]) -> RoutineMap:
+        """Return these routines with synthetic ones at word indices `starts`."""
+        other = copy(self)
+        other.routines, other._points = self.routines.copy(), self._points.copy()
+        other._owners = self._owners.copy()
+        for start in sorted(starts):
+            other.add_synthetic(start)
+        return other
 
     def owner(self, index: int) -> int:
         """Owner of word `index`: a routine number, NOBODY or NO_CODE."""

@@ -47,6 +47,12 @@ class Entry(NamedTuple):
     signed: bool
 
 
+class Choice(NamedTuple):
+    """One of several addresses of code, each of which some path leads with."""
+
+    addresses: frozenset[int]
+
+
 class ComparedValues(NamedTuple):
     """`value` was compared with the constant `against` (sign-extended)."""
 
@@ -54,7 +60,7 @@ class ComparedValues(NamedTuple):
     against: int
 
 
-SymbolicValue: TypeAlias = "int | Affine | Entry"
+SymbolicValue: TypeAlias = "int | Affine | Entry | Choice"
 Bounds: TypeAlias = tuple[int | None, int | None]
 UNBOUNDED: Bounds = (None, None)
 SymbolicState: TypeAlias = dict[Hashable, Any]
@@ -81,6 +87,8 @@ def add(left: SymbolicValue | None, right: SymbolicValue | None) -> SymbolicValu
         return (left + right) & MASK64
     if isinstance(left, Affine):
         return left._replace(base=(left.base + right) & MASK64)
+    if isinstance(left, Choice):
+        return left if right == 0 else None
     return left._replace(addend=(left.addend + right) & MASK64)
 
 
@@ -115,20 +123,22 @@ class ReadOnlyMemory:
         return None
 
 
-def atom_of(location: Hashable, value: object) -> int | None:
+def atom_of(location: Hashable, value: Any) -> int | None:
     """Atom that a location, or the value in it, is made of; None for constants."""
-    if type(value) is int:  # exact types, most frequent first: this is asked again and again
-        return None
-    if type(value) is Affine:
-        return value.atom
-    if type(value) is tuple:
-        if isinstance(location, tuple) and location[0] == "fact":
+    kind = type(value)  # exact types, most frequent first: this is asked again and again
+    if kind is tuple:
+        if type(location) is tuple and location[0] == "fact":
             atom: int = location[1]
             return atom
-        return atom_of(None, value[1])
-    if type(value) is Entry:
-        return value.address.atom
-    return value.value.atom if type(value) is ComparedValues else None
+        value = value[1]  # what a frame slot holds
+        kind = type(value)
+    if kind is Affine:
+        return value.atom  # type: ignore[no-any-return]
+    if kind is int:
+        return None
+    if kind is Entry:
+        return value.address.atom  # type: ignore[no-any-return]
+    return value.value.atom if kind is ComparedValues else None
 
 
 def put(state: SymbolicState, register: int, value: SymbolicValue | None) -> None:
@@ -166,7 +176,7 @@ def shift_left(value: SymbolicValue, count: int) -> SymbolicValue | None:
         return value << count & MASK64
     if isinstance(value, Affine):
         return Affine(value.base << count & MASK64, value.atom, value.factor << count)
-    if value.addend == 0 and value.shift + count < 8:
+    if isinstance(value, Entry) and value.addend == 0 and value.shift + count < 8:
         return value._replace(shift=value.shift + count)
     return None
 

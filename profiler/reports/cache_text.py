@@ -8,7 +8,12 @@ from datetime import UTC, datetime
 from profiler.profiles.cache_files import CacheEntry
 from profiler.reports.tables import columns, name, number, print_parts, text
 
-WHAT = {"graphs": "graphs of its routines", "run": "what a run has shown"}
+WHAT = {
+    "graphs": "graphs of its routines",
+    "plans": "plans of a scheme",
+    "costs": "costs of a scheme's code",
+    "run": "what a run has shown",
+}
 
 
 def render(entries: Sequence[CacheEntry], directory: str, width: int) -> str:

@@ -2,14 +2,15 @@
 
 Compilers copy the jump of an interpreter's loop behind each of its operations. One run shows most
 operations, but by far not each behind each. So a computed jump is taken to lead wherever another
-one of its routine has led: the graph has more edges then, and counts stay what they are.
+one of its routine has led: the graph has more edges then, and counts stay what they are. Where
+recovery has guessed a jump's table, the run has confirmed that, or shown what is missing.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.recovery.idioms import is_restore
 from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
 from simulator.binary.program import Program
@@ -17,7 +18,7 @@ from simulator.isa.decode import TransferKind
 
 
 def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
-    """Return what runs have shown, and for each computed jump all targets in its routine."""
+    """Return what runs have shown, and for each computed jump its targets and those of others."""
     while True:
         recovered = recover(program, seen)
         pairs = set(seen.indirect_targets)
@@ -26,9 +27,20 @@ def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
             inside = {block.start for block in cfg.blocks}
             targets = {t for j, t in seen.indirect_targets if j in jumps and t in inside}
             pairs |= {(jump, target) for jump in jumps for target in targets}
+            pairs |= {(jump, target) for jump in jumps for target in _switch_targets(cfg, jump)}
         if pairs == seen.indirect_targets:
             return seen
         seen = replace(seen, indirect_targets=frozenset(pairs))
+
+
+def _switch_targets(cfg: ControlFlowGraph, jump: int) -> frozenset[int]:
+    """Return where the graph has the jump at an address lead in its routine."""
+    return frozenset(
+        cfg.blocks[edge.target].start
+        for edge in cfg.edges
+        if edge.kind is EdgeKind.SWITCH
+        and cfg.blocks[edge.source].start <= jump < cfg.blocks[edge.source].end
+    )
 
 
 def computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> list[int]:

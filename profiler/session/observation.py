@@ -8,13 +8,15 @@ from functools import cached_property
 from pathlib import Path
 
 from profiler.code.context import ProgramContexts
+from profiler.code.pricing import KnownCosts
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.profiles.profile import Measurement
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import ALL_ROUTINES, Selection
+from profiler.request.request import ALL_ROUTINES, Selection, Setting
 from profiler.session.counters import CounterSource
 from profiler.session.events import RoutineEvents
+from profiler.session.memory import BinaryMemory
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simulator.binary.program import Program
 from simulator.machine.running import RunResult
@@ -85,6 +87,8 @@ class Observation:
         (address, reason) of code that was executed though recovery refused to follow it.
     discoveries
         What the graphs rest on beside the program's file.
+    memory
+        What earlier sessions knew of the program.
     runs, whole_runs
         How often the program was emulated, and how many of these runs were whole ones: the others
         were given up because the graphs lacked something.
@@ -104,11 +108,23 @@ class Observation:
     runs: int
     whole_runs: int
     discoveries: Discoveries = field(default_factory=Discoveries)
+    memory: BinaryMemory | None = None
 
     @cached_property
     def names(self) -> RoutineNames:
         """The names of all routines."""
         return RoutineNames(self.program)
+
+    def costs(self, setting: Setting) -> KnownCosts:
+        """Return what is known of the code of routines under a setting."""
+        if self.memory is None:
+            return KnownCosts()
+        return self.memory.costs(self.discoveries, setting)
+
+    def keep_costs(self, setting: Setting, costs: KnownCosts) -> None:
+        """Keep what is known of the code of routines under a setting."""
+        if self.memory is not None:
+            self.memory.keep_costs(self.discoveries, setting, costs)
 
     def forget(self, routine: int) -> None:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from profiler.code.pricing import Pricer, RoutinePrice
+from profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
@@ -117,6 +118,7 @@ class _Measuring:
         self._brief = brief
         use = self._definition.registers(scheme.setting.options)
         self._pricer = Pricer(registry.generators(self._definition.mode), use)
+        self._costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
         self._results: list[_RoutineResult] = []
 
     def measure(self, number: int) -> None:
@@ -152,12 +154,15 @@ class _Measuring:
         if plan is None:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
         events = self._observation.events[number]
-        context = self._observation.contexts.of(number)
+        context = partial(self._observation.contexts.of, number)
+        code = self._pricer.cost_once(number, events.cfg, plan.plan, context, self._costs)
         executed = events.edges, events.block_counts, counters.taken
-        return self._pricer.price(events.cfg, plan.plan, context, *executed)
+        return RoutinePrice(code, added(code, *executed))
 
     def measurement(self) -> Measurement:
-        """Return what the scheme measured in all routines together."""
+        """Return what the scheme measured in all routines together, and keep what code costs."""
+        if self._check is None:
+            self._observation.keep_costs(self._scheme.setting, self._costs)
         observation, results = self._observation, self._results
         definition, machine = self._definition, observation.program.machine
         routines = tuple(result.profile for result in results)

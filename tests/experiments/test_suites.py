@@ -26,6 +26,7 @@ from profiler.experiments.suites.suite import (
 from profiler.experiments.suites.toolchain import BuildError
 from simulator.errors import UsageError
 from tests.conftest import FIXTURES
+from tools.benchmarks import programs
 
 SPEC95_INT = "099.go 124.m88ksim 126.gcc 129.compress 130.li 132.ijpeg 134.perl 147.vortex".split()
 
@@ -43,6 +44,11 @@ arguments = ["1"]
 [benchmark.inputs.ref]
 stdin = "words.txt"
 files = [{ name = "words.txt", make = "text", size = 100, seed = 1 }]
+"""
+COMMANDS = """\
+copy = ["one.cpp"]
+commands = ["sh -c '{cxx} {flags} -static -o one one.cpp'"]
+product = "one"
 """
 SOURCE = '#include <stdio.h>\nint main(void) { printf("%d\\n", ANSWER); return 0; }\n'
 
@@ -214,6 +220,19 @@ def test_fortran_programs_are_the_same_wherever_they_are_built(
 
 
 @pytest.mark.toolchain
+@pytest.mark.parametrize("how", ['sources = ["one.cpp"]', COMMANDS], ids=["sources", "commands"])
+def test_cxx_programs_are_built_from_sources_and_by_commands(tmp_path: Path, how: str) -> None:
+    (tmp_path / "one.cpp").write_text("#include <new>\nint main() { throw std::bad_alloc(); }\n")
+    path = tmp_path / "one.toml"
+    path.write_text(PROGRAM.replace('sources = ["one.c"]', f'{how}\nlanguage = "c++"'))
+    report = build_suite(load_suite(str(path)))
+    assert report.failures == {}
+    for program in report.programs.values():
+        assert program.compiler.startswith("sparc64-linux-gnu-g++-12")
+        assert b"St9bad_alloc" in program.path.read_bytes()
+
+
+@pytest.mark.toolchain
 def test_programs_are_built_once_and_again_after_a_change(
     suite_file: Callable[..., Path], own_cache: Path, tmp_path: Path
 ) -> None:
@@ -340,3 +359,16 @@ def test_spec_like_builds(monkeypatch: pytest.MonkeyPatch) -> None:
     report = build(suite, (64, 32), 2)
     assert report.failures == {}
     assert len(report.programs) == 2 * len(suite.benchmarks)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_real_programs_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uses the user's cache, as spec-like does; in the widths that are timed."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    suite = load_suite("real")
+    built, failures = programs.build([each.name for each in suite.benchmarks])
+    assert failures == {}
+    assert [each.name for each in built] == [each.name for each in suite.benchmarks]
+    sizes = {each.name: programs.text_size(each.path) for each in built}
+    assert sizes["cppcheck"] > 5_000_000 > sizes["hello"]

@@ -238,6 +238,40 @@ def test_an_answer_that_does_not_survive_its_own_code_is_distrusted() -> None:
     assert found.unresolved == {jump: 0}
 
 
+def test_a_jump_that_leads_to_more_than_before_is_still_trusted() -> None:
+    """More code shows more of an index: here that the jump leads to "two" as well."""
+    explored = Explored({"f": JUMP})
+    jump = explored.index("f")
+
+    def resolve(_: int) -> dict[int, Resolution | None]:
+        grown = len(explored.exploration.leaders[0]) > 1
+        return {jump: Resolution(explored.indices(["one", "two"] if grown else ["one"]))}
+
+    found = explored.run(resolve)
+    assert not found.stale
+    assert found.unresolved == {}
+    assert explored.places(found.flows[jump].switch) == {"one", "two"}
+
+
+def test_a_guess_adds_targets_and_leaves_the_jump_unresolved() -> None:
+    explored = Explored({"f": JUMP}, targets={"f": ["two"]})
+    jump = explored.index("f")
+    guess = Resolution(explored.indices(["one"]), proven=False)
+    found = explored.run(lambda _: {jump: guess})
+    assert not found.stale
+    assert found.unresolved == {jump: 0}
+    assert explored.places(found.flows[jump].switch) == {"one", "two"}
+    assert not found.flows[jump].leaves
+
+
+def test_what_was_proven_of_a_distrusted_jump_is_a_guess() -> None:
+    explored = Explored({"f": JUMP}, distrusted=["f"])
+    jump = explored.index("f")
+    found = explored.run(lambda _: {jump: Resolution(explored.indices(["one"]))})
+    assert found.unresolved == {jump: 0}
+    assert explored.places(found.flows[jump].switch) == {"one"}
+
+
 # -- code that no symbol covers
 
 

@@ -27,7 +27,7 @@ from profiler.request.errors import CountError, SelfCheckError
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Selection, Setting
 from profiler.schemes import registry
 from profiler.schemes.qpt.options import VertexPlacement
-from profiler.session import session
+from profiler.session import self_check, session
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
 from profiler.session.scheme_runs import SchemeRun
@@ -497,7 +497,7 @@ def test_a_run_checks_the_trace_that_it_writes_or_another(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, wanted: bool
 ) -> None:
     checked: list[Path] = []
-    monkeypatch.setattr(session, "check_trace", lambda path, *_: checked.append(path))
+    monkeypatch.setattr(self_check, "check_trace", lambda path, *_: checked.append(path))
     request = request_of("loops", mode="bits", trace=tmp_path / "trace" if wanted else None)
     session.run_program(request)
     assert [path == request.trace for path in checked] == [wanted]

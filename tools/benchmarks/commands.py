@@ -20,6 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from simulator.errors import UsageError
 from tools.benchmarks import programs
 from tools.benchmarks.processes import Cost, measure
 from tools.benchmarks.programs import Program
@@ -191,10 +192,18 @@ def _best(row: Row, taken: Sequence[Taken]) -> Row:
 
 
 def warm_up(timeout: float) -> None:
-    """Compile simprof's kernels, and read what every run reads."""
+    """Compile simprof's kernels, and read what every run reads.
+
+    Raises
+    ------
+    UsageError
+        If simprof does not work: there would be nothing to time.
+    """
     program = Program("loops", WARMING, 64, (), WARMING.parent)
     for configuration in COMMANDS:
-        _once(program, configuration, timeout)
+        for cost, _ in _once(program, configuration, timeout):
+            if cost.outcome == "failed":
+                raise UsageError(f"{configuration} fails on {WARMING}: {cost.detail}")
 
 
 def configurations_of(program: Program) -> tuple[str, ...]:

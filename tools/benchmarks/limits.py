@@ -74,7 +74,7 @@ def verdicts(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
     yield from _engine(rows)
     hello, numba = find(rows, "command", programs[0], "run-edges", "warm"), _numba(rows)
     ratio = hello.wall / numba.wall if hello and numba else None
-    yield Verdict(f"`run`, warm, {programs[0]}", ratio, HELLO_WARM, "x importing numba")
+    yield Verdict(f"`run`, warm, {programs[0]}, beside numba", ratio, HELLO_WARM, "x import")
     for state in ("cold", "warm"):
         for name in programs:
             yield from _runs(rows, name, state)

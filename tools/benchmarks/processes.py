@@ -1,25 +1,23 @@
 """One process, from its start to its end: wall-clock time, processor time, memory.
 
-The process that measures stays small: Linux counts what a process held before it executed another
-program into that program's peak.
+`launcher`, a small process, starts it and measures it.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import signal
 import subprocess
+import sys
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
-from typing import IO
+from typing import Any
 
 from tools.benchmarks.rows import Outcome
 
+LAUNCHER = Path(__file__).with_name("launcher.py")
 TICKS = os.sysconf("SC_CLK_TCK")
 IDLE = (3, 4)
 """Which of the times in /proc/stat nothing was executed in: idle, and waiting for a disk."""
@@ -65,50 +63,48 @@ def measure(
 
     Its standard output is dropped.
     """
-    before, started = _busy(), time.perf_counter()
-    with Path(stdin or os.devnull).open("rb") as given, tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(
-            command,
-            cwd=directory,
-            env=dict(environment),
-            stdin=given,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            process_group=0,
+    with tempfile.TemporaryDirectory(prefix="simprof-bench-") as scratch:
+        said = Path(scratch) / "stderr"
+        before = _busy()
+        found = _launched(
+            {
+                "command": [*command],
+                "directory": str(directory),
+                "environment": dict(environment),
+                "stdin": str(stdin or os.devnull),
+                "stderr": str(said),
+                "timeout": timeout,
+            }
         )
-        timer = Timer(timeout, _end, (process.pid,))
-        timer.start()
-        try:
-            _, wait_status, usage = os.wait4(process.pid, 0)
-        except BaseException:
-            _end(process.pid)
-            process.wait()
-            raise
-        finally:
-            timer.cancel()
-        process.returncode = os.waitstatus_to_exitcode(wait_status)
-        wall = time.perf_counter() - started
         after = _busy()
-        outcome: Outcome = "ok" if process.returncode == status else "failed"
-        if process.returncode == -signal.SIGKILL and wall >= timeout:
-            outcome = "timeout"
-        detail = _last_line(said) if outcome == "failed" else ""
-    cpu = usage.ru_utime + usage.ru_stime
+        message = _last_line(said)
+    wall, cpu = found["wall"], found["cpu"]
+    outcome: Outcome = "ok" if found["status"] == status else "failed"
+    if found["ended"]:
+        outcome = "timeout"
     beside = None if before is None or after is None else max(0.0, (after - before - cpu) / wall)
-    return Cost(outcome, wall, cpu, usage.ru_maxrss * 1024, beside, detail)
+    detail = message if outcome == "failed" else ""
+    return Cost(outcome, wall, cpu, found["peak"], beside, detail)
 
 
-def _end(group: int) -> None:
-    """Kill a process and those that it has started."""
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+def _launched(spec: Mapping[str, object]) -> dict[str, Any]:
+    """Return what the launcher has measured."""
+    words = [sys.executable, "-I", "-S", str(LAUNCHER), json.dumps(spec)]
+    launcher = subprocess.Popen(words, stdout=subprocess.PIPE, text=True, process_group=0)
+    try:
+        answer, _ = launcher.communicate()
+    except BaseException:
+        launcher.terminate()  # which ends the command, too
+        launcher.wait()
+        raise
+    return json.loads(answer)  # type: ignore[no-any-return]
 
 
-def _last_line(said: IO[bytes]) -> str:
+def _last_line(said: Path) -> str:
     """Return the last line of what a process has said."""
-    said.seek(0)
-    lines = said.read().decode(errors="replace").split("\n")
-    return ([line.strip() for line in lines if line.strip()] or ["no message"])[-1]
+    text = said.read_text(errors="replace") if said.exists() else ""
+    lines = [line.strip() for line in text.split("\n") if line.strip()]
+    return (lines or ["no message"])[-1]
 
 
 def _busy() -> float | None:

@@ -82,7 +82,7 @@ def last(rows: Sequence[Row], *key: str) -> Row | None:
 
 
 def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> Table:
-    """Return wall-clock times of whole commands, a line a program; cold or warm."""
+    """Return the times of whole commands, a line a program; cold or warm."""
     lines = []
     for name in programs:
         qemu = last(rows, "command", name, QEMU)
@@ -90,15 +90,17 @@ def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> T
             (
                 name,
                 cell(qemu, lambda row: f"{row.instructions / 1e6:,.0f}"),
-                cell(qemu, lambda row: number(row.wall)),
-                *(
-                    cell(last(rows, "command", name, each, state), lambda row: number(row.wall))
-                    for each in COMMANDS
-                ),
+                cell(qemu, times),
+                *(cell(last(rows, "command", name, each, state), times) for each in COMMANDS),
             )
         )
     commands = tuple(_command_title(each) for each in COMMANDS)
     return Table(("program", "M instructions", "qemu + plugin, s", *commands), tuple(lines))
+
+
+def times(row: Row) -> str:
+    """Return wall-clock time and, in parentheses, processor time."""
+    return f"{number(row.wall)} ({number(row.cpu)})"
 
 
 def memory_table(rows: Sequence[Row], programs: Sequence[str]) -> Table:
@@ -213,4 +215,4 @@ def event_table(rows: Sequence[Row]) -> Table:
 
 def numba_seconds(rows: Sequence[Row]) -> str:
     """Return what importing numba takes."""
-    return cell(last(rows, "command", "python", NUMBA), lambda row: number(row.wall))
+    return cell(last(rows, "command", "python", NUMBA), times)

@@ -21,7 +21,7 @@ from simulator.errors import UsageError
 def suite_names() -> tuple[str, ...]:
     """Return the names of the suites that simprof comes with, smallest first."""
     shipped = {path.stem for path in places.suites_directory().glob("*.toml")}
-    first = [name for name in ("micro", "wcet", "spec-like") if name in shipped]
+    first = [name for name in ("micro", "wcet", "spec-like", "real") if name in shipped]
     return (*first, *sorted(shipped.difference(first)))
 
 

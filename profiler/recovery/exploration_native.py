@@ -1,0 +1,105 @@
+"""`exploration_kernel` as machine code.
+
+numba compiles this again when this file has changed, not when the kernel, `idioms` or
+`exploration_state` have: after a change there, remove the compiled files (`*.nbi` in
+`profiler/recovery/__pycache__`).
+"""
+
+from __future__ import annotations
+
+from inspect import isfunction
+from typing import Any
+
+import numpy as np
+
+from profiler.recovery import exploration_kernel, idioms
+from profiler.recovery import exploration_state as k
+from profiler.recovery.exploration_state import Numbers, State
+from simulator.cpu import compiled
+
+_types = compiled.types
+
+if not compiled.is_loaded():
+    from numba.extending import register_jitable
+
+    for module in (idioms, exploration_kernel):
+        for function in vars(module).values():
+            if isfunction(function) and function.__module__ == module.__name__:
+                register_jitable(function)
+
+
+def _array_of(kind: Any, dimensions: int = 1) -> Any:
+    """Make a function: (address, lengths) -> the C array there, to which nobody refers.
+
+    numba's own `carray` counts references, which C functions cannot do.
+    """
+    array = _types.Array(kind, dimensions, "C")
+
+    def make(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        from numba.np import arrayobj
+
+        untyped: Any = arrayobj
+        made = untyped.make_array(array)(context, builder)
+        size = context.get_abi_sizeof(context.get_data_type(kind))
+        address, *shape = arguments
+        strides = [context.get_constant(_types.intp, size)]
+        for length in reversed(shape[1:]):
+            strides.insert(0, builder.mul(strides[0], length))
+        data = builder.inttoptr(address, made.data.type)
+        untyped.populate_array(
+            made, data, shape, strides, context.get_constant(_types.intp, size), None
+        )
+        return made._getvalue()
+
+    word = _types.int64
+    if dimensions == 1:
+
+        @compiled.intrinsic
+        def one(typing_context: Any, address: Any, length: Any) -> Any:
+            return array(word, word), make
+
+        return one
+
+    @compiled.intrinsic
+    def two(typing_context: Any, address: Any, rows: Any, columns: Any) -> Any:
+        return array(word, word, word), make
+
+    return two
+
+
+_bytes, _bools = _array_of(_types.uint8), _array_of(_types.boolean)
+_uint32s, _int32s, _int64s = map(_array_of, (_types.uint32, _types.int32, _types.int64))
+_table = _array_of(_types.int32, 2)
+
+
+@compiled.c_function(_types.int64(*[_types.int64] * 7), error_model="numpy", _nrt=False)
+def _obey_at(
+    places: int, command: int, jump: int, number: int, flags: int, words: int, count: int
+) -> int:
+    """`obey`; `places` are address and length of the arrays of a state, one by one."""
+    p = _int64s(places, 2 * k.ARRAYS)
+    n = p[1]
+    s = State(
+        _uint32s(p[0], n),
+        _bytes(p[2], n),
+        _bools(p[4], n),
+        _int32s(p[6], n),
+        _int32s(p[8], n),
+        _table(p[10], k.AT_ROWS, n),
+        _table(p[12], p[13], k.ROUTINE_COLUMNS),
+        _table(p[14], p[15], 2),
+        _table(p[16], p[17], 2),
+        _table(p[18], p[19], 3),
+        _table(p[20], p[21], 2),
+        _table(p[22], p[23], 3),
+        _table(p[24], p[25], 3),
+        _int64s(p[26], k.COUNTS),
+    )
+    return exploration_kernel.obey(s, command, jump, number, flags, _int64s(words, count))
+
+
+def obey(s: State, command: int, jump: int, number: int, flags: int, words: Numbers) -> int:
+    """Do what the function of this name does in `exploration_kernel`."""
+    places = np.array([(each.ctypes.data, len(each)) for each in s], dtype=np.int64)
+    given = (command, jump, number, flags, words.ctypes.data, len(words))
+    return _obey_at(places.ctypes.data, *given)

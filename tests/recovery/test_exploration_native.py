@@ -1,0 +1,80 @@
+"""The kernel of exploration as machine code, beside the same functions in Python."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.recovery import exploration, exploration_native
+from profiler.recovery import exploration_state as k
+from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from simulator.binary import elf
+from simulator.cpu import compiled
+from simulator.isa.decode import TransferKind
+
+Find = Callable[..., Path]
+NATIVE = exploration_native.obey
+
+
+def explored(monkeypatch: pytest.MonkeyPatch, kernel: Any, *given: Any) -> RecoveredProgram:
+    """Recover a program with one of the kernels."""
+    calls = []
+
+    def counted(*arguments: Any) -> int:
+        calls.append(arguments[1])
+        result: int = kernel(*arguments)
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exploration, "_kernel", lambda words: counted)
+        recovered = recover(*given)
+    assert {k.BEGIN, k.FOLLOW_BLOCKS, k.SETTLE} <= set(calls)
+    return recovered
+
+
+@pytest.mark.parametrize("name", ["switches", "calls", "signals", "nonlocal"])
+@pytest.mark.parametrize("machine", ["v8", "v8plus", "v9"])
+def test_machine_code_finds_what_python_finds(
+    monkeypatch: pytest.MonkeyPatch, fixture_elf: Find, name: str, machine: str
+) -> None:
+    program = elf.load(fixture_elf(name, machine))
+    first = recover(program)
+    inside = [cfg.blocks[-1].start for cfg in first.routines]
+    everything = Discoveries(
+        frozenset((jump, to) for jump in first.unresolved_jumps for to in inside[:9]),
+        frozenset(inside[::3]),
+        first.no_return_calls,
+    )
+    for discoveries in (Discoveries(), everything):
+        native = explored(monkeypatch, NATIVE, program, discoveries)
+        python = explored(monkeypatch, exploration._in_python, program, discoveries)
+        assert native.routines == python.routines
+        assert tuple(native.routines) == tuple(python.routines)
+        for what in ("unresolved_jumps", "no_return_calls", "call_aliases", "irregular"):
+            assert getattr(native, what) == getattr(python, what)
+    assert native.routines != first.routines
+
+
+def test_kinds_of_transfers_are_those_of_the_decoder() -> None:
+    names = {"WINDOW_RETURN": "RETURN"}
+    for name in (
+        "NONE", "BRANCH", "BRANCH_ALWAYS", "BRANCH_NEVER", "CALL", "INDIRECT_CALL", "JUMP",
+        "RETURN_JUMP", "WINDOW_RETURN", "JUMP_AND_LINK", "TRAP_ALWAYS", "COMPARE_BRANCH",
+        "TRAP_RETURN",
+    ):  # fmt: skip
+        assert getattr(k, name) == TransferKind[names.get(name, name)]
+
+
+def test_small_programs_are_explored_without_compiled_code(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Importing numba takes longer, unless it has been imported already."""
+    monkeypatch.setattr(compiled, "is_loaded", lambda: False)
+    monkeypatch.setattr(sys, "modules", {})
+    assert exploration._kernel(1 << 18) is exploration._in_python
+    monkeypatch.undo()
+    assert exploration._kernel(1 << 19) is NATIVE
