@@ -114,7 +114,7 @@ def observe(
     profiles = SavedProfiles(program.sha256)
     recording = None
     if request.recording is not None:
-        from profiler.session.recordings import RecordingOrder  # which needs numba
+        from profiler.session.recordings import RecordingOrder  # which few sessions need
 
         recording = RecordingOrder(request.recording, invocation)
     study = Study(invocation, profiles, trace, recording, request.progress, memory)
