@@ -374,11 +374,11 @@ class _Flows(Mapping[int, Flow]):
 
     def __contains__(self, at: object) -> bool:
         x = self._exploration
-        return (
-            isinstance(at, int)
-            and 0 <= at < len(x.words)
-            and bool(x.state.at[k.FLAGS, at] & k.KNOWN)
-        )
+        if at in self._known:
+            return True
+        if not isinstance(at, int) or not 0 <= at < len(x.words):
+            return False
+        return bool(x.state.at[k.FLAGS, at] & k.KNOWN)
 
     def __len__(self) -> int:
         return sum(1 for _ in self)

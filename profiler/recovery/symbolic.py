@@ -123,20 +123,22 @@ class ReadOnlyMemory:
         return None
 
 
-def atom_of(location: Hashable, value: object) -> int | None:
+def atom_of(location: Hashable, value: Any) -> int | None:
     """Atom that a location, or the value in it, is made of; None for constants."""
-    if type(value) is int:  # exact types, most frequent first: this is asked again and again
-        return None
-    if type(value) is Affine:
-        return value.atom
-    if type(value) is tuple:
-        if isinstance(location, tuple) and location[0] == "fact":
+    kind = type(value)  # exact types, most frequent first: this is asked again and again
+    if kind is tuple:
+        if type(location) is tuple and location[0] == "fact":
             atom: int = location[1]
             return atom
-        return atom_of(None, value[1])
-    if type(value) is Entry:
-        return value.address.atom
-    return value.value.atom if type(value) is ComparedValues else None
+        value = value[1]  # what a frame slot holds
+        kind = type(value)
+    if kind is Affine:
+        return value.atom  # type: ignore[no-any-return]
+    if kind is int:
+        return None
+    if kind is Entry:
+        return value.address.atom  # type: ignore[no-any-return]
+    return value.value.atom if kind is ComparedValues else None
 
 
 def put(state: SymbolicState, register: int, value: SymbolicValue | None) -> None:
