@@ -92,7 +92,7 @@ class KnownCosts:
     Parameters
     ----------
     known
-        By address of the routine. All else that decides a cost is the same whenever this is used:
+        By number of the routine. All else that decides a cost is the same whenever this is used:
         graphs, plans, generators.
     """
 
@@ -100,14 +100,14 @@ class KnownCosts:
         self.known = {} if known is None else known
         self.has_grown = False
 
-    def find(self, address: int, layout: CounterLayout) -> KnownCost | None:
-        """Return what the code of the routine at an address costs with counters in a place."""
-        found = self.known.get(address)
+    def find(self, routine: int, layout: CounterLayout) -> KnownCost | None:
+        """Return what the code of a routine costs with its counters in a place."""
+        found = self.known.get(routine)
         return found if found is not None and found.layout == layout else None
 
-    def add(self, address: int, cost: KnownCost) -> None:
+    def add(self, routine: int, cost: KnownCost) -> None:
         """Note a cost."""
-        self.known[address] = cost
+        self.known[routine] = cost
         self.has_grown = True
 
 
@@ -153,18 +153,22 @@ class Pricer:
 
     def cost_once(
         self,
+        routine: int,
         cfg: ControlFlowGraph,
         plan: InstrumentationPlan,
         context: Callable[[], RoutineContext],
         costs: KnownCosts,
     ) -> RoutineCost:
-        """Return what `cost` does, taken from `costs` where it is known; else it is noted there."""
+        """Return what `cost` does, taken from `costs` where it is known; else it is noted there.
+
+        `routine` is its number in the program.
+        """
         layout = self._space.place(plan)
-        found = costs.find(cfg.address, layout)
+        found = costs.find(routine, layout)
         if found is None:
             words, cost = self._with_words(routine_cost, cfg, plan, context(), layout)
             found = KnownCost(layout, words, cost)
-            costs.add(cfg.address, found)
+            costs.add(routine, found)
         elif found.words is not None:
             self._space.with_words(layout, found.words)
         return found.cost

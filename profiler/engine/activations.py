@@ -160,7 +160,8 @@ class Activations:
         return int(self._memory.state.frames[frame + kernels.FRAME_STACK]) & self._stack_mask
 
     def _stack_pointer(self) -> int:
-        return kernels.read_stack_pointer(self._memory.address) & self._stack_mask
+        pointer: int = kernels.read_stack_pointer(self._memory.address)
+        return pointer & self._stack_mask
 
     def _waiting_block(self, frame: int) -> int:
         """Block in which the caller of the activation at `frame` waits, or did when it ended."""

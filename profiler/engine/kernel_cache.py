@@ -39,6 +39,8 @@ MODULES = (
     "simulator.linux.native_contexts",
     "profiler.engine.kernels",
     "profiler.engine.landing_kernel",
+    "profiler.engine.recording_kernel",
+    "profiler.engine.replay_kernel",
 )
 """Those with C functions: their machine code is kept."""
 _FOLDER = "machine-code"

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -117,10 +118,10 @@ class RecordingLowering:
         self._states: dict[int, int] = {}  # state -> routine
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
         self._interrupted_block: Callable[[int], int] = lambda _: -1
-        self._stretches = _Stretches()
         self._tokens: list[_Token] = []
         self._ends: dict[EarlyEnd, int] = {}
         self._buffer = np.zeros(BUFFER_WORDS, np.int64)
+        self._stretches = _Stretches(self._buffer, len(index.recovered.routines))
         self._links = np.zeros(recording_kernel.LINK, np.int64)
         self._tops = np.zeros(len(index.recovered.routines) + 1, np.int64)
         callback = ctypes.CFUNCTYPE(None)(self._guarded)
@@ -236,7 +237,7 @@ class RecordingLowering:
             edges = self._prefix(routine, end.register, end.block)
             token = self._ends[end] = self._add(_Token(routine, edges, does, block))
         number = frame // kernels.STRIDE
-        recording_kernel.note_token(self._array.ctypes.data, number, routine, token, True)
+        recording_kernel.call_note_token(self._array.ctypes.data, number, routine, token, 1)
 
     def _add(self, token: _Token) -> int:
         self._tokens.append(token)
@@ -262,7 +263,7 @@ class RecordingLowering:
     def drain(self) -> None:
         """Hand on what is in the buffer, and empty it."""
         count = int(self._array[recording_kernel.COUNT])
-        new = self._stretches.take(self._buffer, count, self._new_pause, self._new_stretch)
+        new = self._stretches.take(count, self._new_pause, self._new_stretch)
         self._array[recording_kernel.COUNT] = 0
         self._write(RecordedPiece(new, *self._stretches.packed()))
 
@@ -288,121 +289,136 @@ class RecordingLowering:
 
 
 class _Stretches:
-    """The numbers of stretches, and those in the order of the run."""
+    """The numbers of stretches, and those in the order of the run.
 
-    def __init__(self) -> None:
-        self._table = np.zeros(_ROOM * recording_kernel.ROW, np.int64)
+    Parameters
+    ----------
+    buffer
+        Where the tokens are.
+    routines
+        How many routines there are.
+    """
+
+    def __init__(self, buffer: Array, routines: int) -> None:
         self._used = 0
         self._token_count = 0
-        self._routine_of = np.zeros(_ROOM, np.int64)
-        self._simple = np.full(2 * _ROOM, -1, np.int64)
         self._known: list[RecordedStretch] = []
-        self._flags = np.zeros(_ROOM, np.int64)
-        self._local = np.zeros(_ROOM, np.int64)
         self._in_routine: dict[int, int] = {}
-        self._tops = np.zeros(1, np.int64)
-        self._nodes = np.zeros(0, np.int64)
         self._words = np.zeros(recording_kernel.PASS_WORDS, np.int64)
-        self._output = np.zeros(2 * BUFFER_WORDS, np.int64)
+        self._words[recording_kernel.ROUTINE_COUNT] = routines
+        self._arrays: dict[int, Array] = {}
+        for word, array in {
+            recording_kernel.INPUT: buffer,
+            recording_kernel.ROUTINE_OF: np.zeros(_ROOM, np.int64),
+            recording_kernel.SIMPLE: np.full(2 * _ROOM, -1, np.int64),
+            recording_kernel.DOES: np.zeros(_ROOM, np.int64),
+            recording_kernel.LOCAL: np.zeros(_ROOM, np.int64),
+            recording_kernel.INNERMOST: np.zeros(routines, np.int64),
+            recording_kernel.NODES: np.zeros(0, np.int64),
+            recording_kernel.OUTPUT: np.zeros(2 * len(buffer), np.int64),
+            recording_kernel.ORDERED: np.zeros(len(buffer), np.int64),
+            recording_kernel.FIRST: np.zeros(2 * routines + 1, np.int64),
+            recording_kernel.ROUTINES: np.zeros(routines, np.int64),
+            recording_kernel.STREAM_ENDS: np.zeros(routines, np.int64),
+            recording_kernel.DATA: np.zeros(6 * len(buffer) + 16, np.uint8),
+        }.items():
+            self._publish(word, array)
+        self._publish_table(_ROOM)
         self._grow_nodes()
+
+    def _publish(self, word: int, array: Any) -> None:
+        self._arrays[word] = array
+        self._words[word] = array.ctypes.data
+
+    def _publish_table(self, rows: int) -> None:
+        self._publish(recording_kernel.TABLE, np.zeros(rows * recording_kernel.ROW, np.int64))
+        self._words[recording_kernel.TABLE_ROWS] = rows
+
+    def _set(self, word: int, place: int, value: int, fill: int = 0) -> None:
+        """Set a word of an array, which grows for it."""
+        array = self._arrays[word]
+        if place >= len(array):
+            array = np.concatenate([array, np.full(len(array), fill, np.int64)])
+            self._publish(word, array)
+        array[place] = value
 
     def add_token(self, routine: int) -> int:
         """Return the number of a new token."""
         token = self._token_count
         self._token_count += 1
-        if self._token_count > len(self._routine_of):
-            self._routine_of = _grown(self._routine_of)
-            self._simple = _grown(self._simple, -1)
-        self._routine_of[token] = routine
-        while routine >= len(self._tops):
-            self._tops = _grown(self._tops)
+        self._set(recording_kernel.ROUTINE_OF, token, routine)
+        self._set(recording_kernel.SIMPLE, 2 * token + 1, -1, fill=-1)
         return token
 
     def take(
         self,
-        buffer: Array,
         count: int,
         new_pause: Callable[[int, int, int], int],
         new_stretch: Callable[[int, int, bool], RecordedStretch],
     ) -> list[RecordedStretch]:
-        """Turn tokens into stretches; return those that are new."""
+        """Turn so many words of the buffer into stretches; return those that are new."""
         words, before = self._words, len(self._known)
         words[recording_kernel.POSITION] = words[recording_kernel.FOUND] = 0
+        words[recording_kernel.TOKENS] = count
         while True:
-            status = recording_kernel.tokens_to_stretches(
-                buffer,
-                count,
-                self._table,
-                self._routine_of,
-                self._simple,
-                self._flags,
-                self._tops,
-                self._nodes,
-                words,
-                self._output,
-            )
-            a, b, c, d = words[recording_kernel.MISSING :][: recording_kernel.KEY_WORDS].tolist()
+            status = recording_kernel.call_stretches(words.ctypes.data)
+            key = words[recording_kernel.MISSING :][: recording_kernel.KEY_WORDS].tolist()
+            a, b, c, d = key
             match status:
                 case recording_kernel.DONE:
                     return self._known[before:]
                 case recording_kernel.NEW_PAUSE:
-                    self._put((a, b, c, d), new_pause(a, b, c))
+                    self._put(key, new_pause(a, b, c))
                 case recording_kernel.NEW_STRETCH:
                     number = self._number(new_stretch(a, b, bool(c)))
                     if a:
-                        self._put((a, b, 0, d), number)
+                        self._put([a, b, 0, d], number)
                     else:
-                        self._simple[2 * b + c] = number
+                        self._set(recording_kernel.SIMPLE, 2 * b + c, number)
                 case recording_kernel.NO_NODES:
                     self._grow_nodes()
 
     def _number(self, stretch: RecordedStretch) -> int:
         number = len(self._known)
         self._known.append(stretch)
-        if number >= len(self._flags):
-            self._flags, self._local = _grown(self._flags), _grown(self._local)
-        self._flags[number] = stretch.does
         own = self._in_routine.get(stretch.routine, 0) + 1
-        self._in_routine[stretch.routine] = self._local[number] = own
+        self._in_routine[stretch.routine] = own
+        self._set(recording_kernel.DOES, number, stretch.does)
+        self._set(recording_kernel.LOCAL, number, own)
         return number
 
-    def _put(self, key: tuple[int, int, int, int], number: int) -> None:
+    def _put(self, key: list[int], number: int) -> None:
         self._used += 1
-        if 2 * self._used * recording_kernel.ROW > len(self._table):
-            old = self._table.reshape(-1, recording_kernel.ROW)
-            self._table = np.zeros(2 * self._table.size, np.int64)
-            for *known, place in old[old[:, recording_kernel.KEY_WORDS] != 0].tolist():
-                self._place(tuple(known), place)
+        rows = int(self._words[recording_kernel.TABLE_ROWS])
+        if 2 * self._used > rows:
+            old = self._arrays[recording_kernel.TABLE].reshape(-1, recording_kernel.ROW)
+            self._publish_table(2 * rows)
+            for *known, value in old[old[:, recording_kernel.KEY_WORDS] != 0].tolist():
+                self._place(known, value)
         self._place(key, number + 1)
 
-    def _place(self, key: Sequence[int], value: int) -> None:
-        at = recording_kernel.find(self._table, *key)
-        self._table[at : at + recording_kernel.ROW] = *key, value
+    def _place(self, key: list[int], value: int) -> None:
+        at = recording_kernel.ROW * recording_kernel.call_find_row(self._words.ctypes.data, *key)
+        self._arrays[recording_kernel.TABLE][at : at + recording_kernel.ROW] = *key, value
 
     def _grow_nodes(self) -> None:
         """Make more nodes and put them on the list of free ones."""
-        had = len(self._nodes) // 2
+        old = self._arrays[recording_kernel.NODES]
+        had = len(old) // 2
         count = max(_ROOM, had)
         nodes = np.zeros(2 * (had + count), np.int64)
-        nodes[: 2 * had] = self._nodes
+        nodes[: 2 * had] = old
         nodes[2 * had + 1 :: 2] = np.arange(had + 2, had + count + 2)
         nodes[-1] = int(self._words[recording_kernel.NEXT_NODE])
-        self._nodes = nodes
+        self._publish(recording_kernel.NODES, nodes)
         self._words[recording_kernel.NEXT_NODE] = had + 1
 
     def packed(self) -> tuple[Array, Array, bytes]:
         """Return routines, ends and bytes of what `take` has turned into stretches."""
-        count = int(self._words[recording_kernel.FOUND])
-        routines = np.zeros(min(count, len(self._tops)) + 1, np.int64)
-        ends = np.zeros_like(routines)
-        data = np.zeros(6 * count + 16, np.uint8)
-        found = recording_kernel.pack(self._output, count, self._local, routines, ends, data)
-        size = int(ends[found - 1]) if found else 0
-        return routines[:found].copy(), ends[:found].copy(), data[:size].tobytes()
-
-
-def _grown(array: Array, fill: int = 0) -> Array:
-    return np.concatenate([array, np.full(len(array), fill, np.int64)])
+        found = recording_kernel.call_pack(self._words.ctypes.data)
+        ends = self._arrays[recording_kernel.STREAM_ENDS][:found].copy()
+        data = self._arrays[recording_kernel.DATA][: int(ends[-1]) if found else 0]
+        return self._arrays[recording_kernel.ROUTINES][:found].copy(), ends, data.tobytes()
 
 
 def _operation(step: SegmentStep, state: int) -> Operation:

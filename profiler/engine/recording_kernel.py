@@ -1,6 +1,6 @@
 """Native code that notes, while a program runs, which stretches of edges its activations cross.
 
-Imports numpy, numba and the kernel only. `note_hook` stands where the kernel calls its hashing
+Imports the kernel only. `note_hook` stands where the kernel calls its hashing
 routine; the operations that lead there carry a *note* instead of a path number. Notes become
 tokens in a buffer, in the order of the run. When the buffer is full, Python takes it
 (`recording`), with `tokens_to_stretches` and `pack` doing the work.
@@ -26,16 +26,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numba
-import numba.extending
-import numpy as np
-from llvmlite import ir
-
 from profiler.engine import kernels
-from profiler.engine.kernels import STRIDE, Array, get, put
+from profiler.engine.kernels import STRIDE, get, put
+from simulator.cpu import compiled
 
-_types: Any = numba.types
-_intrinsic: Callable[[Any], Any] = numba.extending.intrinsic
+_types: Any = compiled.types
+_intrinsic: Callable[[Any], Any] = compiled.intrinsic
+_ir: Any = compiled.ir
 
 # Notes, the keys of the kernel's operations.
 BEGUN = 0  # an activation of a routine has begun
@@ -75,27 +72,59 @@ def _append(base: int, word: int) -> None:
 
 if kernels.PLAIN:
 
-    def _make_room(base: int) -> None:
+    def get_byte(base: int, index: int) -> int:
+        """Byte `index` of those at `base`."""
+        raise NotImplementedError("nothing is recorded without numba")
+
+    def put_byte(base: int, index: int, value: int) -> None:
+        """Set byte `index` of those at `base`."""
+        raise NotImplementedError("nothing is recorded without numba")
+
+    def _call_back(function: int) -> None:
         raise NotImplementedError("nothing is recorded without numba")
 
 else:
+
+    @_intrinsic
+    def get_byte(context: Any, base: Any, index: Any) -> Any:
+        """Byte `index` of those at `base`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _ir.IntType(8).as_pointer())
+            byte = builder.load(builder.gep(pointer, [arguments[1]]))
+            return builder.zext(byte, _ir.IntType(64))
+
+        return _types.int64(_types.int64, _types.int64), generate
+
+    @_intrinsic
+    def put_byte(context: Any, base: Any, index: Any, value: Any) -> Any:
+        """Set byte `index` of those at `base`."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = builder.inttoptr(arguments[0], _ir.IntType(8).as_pointer())
+            byte = builder.trunc(arguments[2], _ir.IntType(8))
+            builder.store(byte, builder.gep(pointer, [arguments[1]]))
+            return context.get_dummy_value()
+
+        return _types.void(_types.int64, _types.int64, _types.int64), generate
 
     @_intrinsic
     def _call_back(context: Any, function: Any) -> Any:
         """Call void function() by its address."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            kind = ir.FunctionType(ir.VoidType(), [])
+            kind = _ir.FunctionType(_ir.VoidType(), [])
             builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), [])
             return context.get_dummy_value()
 
         return _types.void(_types.int64), generate
 
-    @kernels.jit
-    def _make_room(base: int) -> None:
-        """Have Python empty the buffer where it is nearly full."""
-        if get(base, COUNT) + _SLACK > get(base, CAPACITY):
-            _call_back(get(base, FULL_CALLBACK))
+
+@kernels.jit
+def _make_room(base: int) -> None:
+    """Have Python empty the buffer where it is nearly full."""
+    if get(base, COUNT) + _SLACK > get(base, CAPACITY):
+        _call_back(get(base, FULL_CALLBACK))
 
 
 @kernels.jit
@@ -138,7 +167,7 @@ def note_begin(k: int, base: int, routine: int) -> None:
 
 
 @kernels.jit
-def note_token(base: int, frame: int, routine: int, token: int, ends: bool) -> None:
+def note_token(base: int, frame: int, routine: int, token: int, ends: int) -> None:
     """Append a token of the activation of `routine` in frame number `frame`, if one is known."""
     link = get(base, LINKS) + 8 * LINK * frame
     owner = get(link, OWNER)
@@ -165,38 +194,43 @@ def note(k: int, key: int) -> None:
         return
     frame = get(k, kernels.FRAME) // STRIDE
     token = (key >> NOTE_BITS) & NUMBER
-    note_token(base, frame, routine, token, kind == LEFT)
-
-
-if not kernels.PLAIN:
-
-    @kernels.c_function(_types.int64, _types.int64, _types.int64)
-    def note_hook(k: int, key: int, at: int) -> None:
-        """`note`, where the kernel calls its hashing routine."""
-        note(k, key)
-
-
-def part() -> int:
-    """Return the address of `note_hook`, for the clock's HASH_PART."""
-    return 1 if kernels.PLAIN else int(note_hook.address)
+    note_token(base, frame, routine, token, 1 if kind == LEFT else 0)
 
 
 # From tokens to stretches. A table of three words a key finds numbers: keys are
-# (routine, register, return address) of pauses and (progress, token, FRESH or 0, no routine).
+# (routine, register, return address, -1) of pauses and (progress, token, 0, -2) of stretches.
 
 KEY_WORDS = 4
 ROW = KEY_WORDS + 1  # with the number behind it, + 1; 0 where the row is free
 
-# Words of what is kept from one buffer to the next.
+# Words of what turns tokens into stretches: what is kept from one buffer to the next, and the
+# addresses of its arrays.
 POSITION = 0  # of the next word in the buffer
-FOUND = 1  # stretches put out
-PAUSED_AS = 2  # token of the pause at POSITION, -1 where it is not known yet
-MISSING = 3  # where a missing key's words are: in these, from here on
-PLACES = MISSING + KEY_WORDS
-NEXT_NODE = PLACES  # nodes of the stacks in use
-PASS_WORDS = 8
+TOKENS = 1  # words in the buffer
+FOUND = 2  # stretches put out
+NEXT_NODE = 3  # the first free node of the stacks, from 1 on; 0 if there is none
+MISSING = 4  # the words of a key that the table lacks
+TABLE = 8  # keys -> tokens of pauses, and stretches
+TABLE_ROWS = 9
+INPUT = 10  # the buffer
+ROUTINE_OF = 11  # token -> its routine
+SIMPLE = 12  # two a token, the second where it is its activation's first: the stretch that it
+# is where nothing went before it in the segment, -1 where that is not known
+DOES = 13  # stretch -> what else it does
+INNERMOST = 14  # routine -> node of its innermost activation, 0 if there is none
+NODES = 15  # node -> progress, next node; progress is 1 + the token of the pause to which the
+# activation has come, 0 at the start of a segment
+OUTPUT = 16  # receives routines and stretches
+LOCAL = 17  # stretch -> its number in its routine, from 1 on; 0 is the drop
+FIRST = 18  # scratch of `pack`: two words a routine and one more, one word a stretch
+ORDERED = 19
+ROUTINES = 20  # receives which routines have a stream
+STREAM_ENDS = 21  # and where the bytes of each end
+DATA = 22  # receives the bytes
+ROUTINE_COUNT = 23
+PASS_WORDS = 24
 
-# What `tokens_to_stretches` came to.
+# What `stretches` came to.
 DONE = 0
 NEW_PAUSE = 1
 NEW_STRETCH = 2
@@ -210,180 +244,214 @@ SKIPPED = 8  # it does nothing at all
 
 
 @kernels.jit
-def find(table: Array, a: int, b: int, c: int, d: int) -> int:
-    """Place of a key's row in `table`, or of the free row where it belongs."""
-    rows = len(table) // ROW
+def find_row(p: int, a: int, b: int, c: int, d: int) -> int:
+    """Number of a key's row in the table, or of the free row where it belongs."""
+    mask = get(p, TABLE_ROWS) - 1
     mixed = (a * 0x9E3779B1) ^ (b * 0x85EBCA6B) ^ (c * 0x27D4EB2F) ^ (d * 0x165667B1)
-    place = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & (rows - 1)
+    row = (mixed ^ (mixed >> 15) ^ (mixed >> 31)) & mask
     while True:
-        at = place * ROW
-        if table[at + KEY_WORDS] == 0:
-            return at
-        if table[at] == a and table[at + 1] == b and table[at + 2] == c and table[at + 3] == d:
-            return at
-        place = (place + 1) & (rows - 1)
+        at = get(p, TABLE) + 8 * ROW * row
+        if get(at, KEY_WORDS) == 0:
+            return row
+        if get(at, 0) == a and get(at, 1) == b and get(at, 2) == c and get(at, 3) == d:
+            return row
+        row = (row + 1) & mask
 
 
 @kernels.jit
-def tokens_to_stretches(
-    buffer: Array,
-    count: int,
-    table: Array,
-    routine_of: Array,
-    simple: Array,
-    flags: Array,
-    tops: Array,
-    nodes: Array,
-    words: Array,
-    output: Array,
-) -> int:
-    """Turn `count` words of the buffer into stretches, from `words[POSITION]` on.
+def _known(p: int, a: int, b: int, c: int, d: int) -> int:
+    """The number that the table has for a key, -1 where it has none."""
+    row = find_row(p, a, b, c, d)
+    return get(get(p, TABLE), ROW * row + KEY_WORDS) - 1
 
-    Parameters
-    ----------
-    table
-        Keys -> numbers of pauses' tokens, and of stretches.
-    routine_of, simple
-        Token -> its routine; the stretch that it is where nothing went before in the segment,
-        -1 where that is not known; two of these a token, the second for a fresh one.
-    flags
-        Stretch -> what else it does.
-    tops, nodes
-        Routine -> node + 1 of its innermost activation; node -> progress, next node + 1.
-        Progress is 1 + the token of the pause that the activation came to, 0 at a segment's start.
-    output
-        Receives routines and stretches.
-    """
-    while words[POSITION] < count:
-        word = buffer[words[POSITION]]
+
+@kernels.jit
+def _miss(p: int, a: int, b: int, c: int, d: int) -> None:
+    put(p, MISSING, a)
+    put(p, MISSING + 1, b)
+    put(p, MISSING + 2, c)
+    put(p, MISSING + 3, d)
+
+
+@kernels.jit
+def _put_out(p: int, routine: int, stretch: int) -> None:
+    found = get(p, FOUND)
+    put(get(p, OUTPUT), 2 * found, routine)
+    put(get(p, OUTPUT), 2 * found + 1, stretch)
+    put(p, FOUND, found + 1)
+
+
+@kernels.jit
+def _pop(p: int, routine: int) -> None:
+    """Take the innermost activation of a routine from its stack, if there is one."""
+    node = get(get(p, INNERMOST), routine)
+    if node == 0:
+        return
+    words = get(p, NODES) + 16 * (node - 1)
+    put(get(p, INNERMOST), routine, get(words, 1))
+    put(words, 1, get(p, NEXT_NODE))
+    put(p, NEXT_NODE, node)
+
+
+@kernels.jit
+def _push(p: int, routine: int) -> int:
+    """Put an activation of a routine on its stack; False where there is no room."""
+    node = get(p, NEXT_NODE)
+    if node == 0:
+        return 0
+    words = get(p, NODES) + 16 * (node - 1)
+    put(p, NEXT_NODE, get(words, 1))
+    put(words, 1, get(get(p, INNERMOST), routine))
+    put(get(p, INNERMOST), routine, node)
+    return 1
+
+
+@kernels.jit
+def stretches(p: int) -> int:
+    """Turn the words of the buffer into stretches, from `POSITION` on; say why that stopped."""
+    buffer = get(p, INPUT)
+    while get(p, POSITION) < get(p, TOKENS):
+        at = buffer + 8 * get(p, POSITION)
+        word = get(at, 0)
         size = 1
         fresh = 1 if word & FRESH else 0
         token = word & NUMBER
         after = 0
-        if word & SPECIAL:
-            if word & DROP:
-                node = tops[token]
-                if node != 0:
-                    tops[token] = nodes[2 * (node - 1) + 1]
-                    nodes[2 * (node - 1) + 1] = words[NEXT_NODE]
-                    words[NEXT_NODE] = node
-                    output[2 * words[FOUND]] = token
-                    output[2 * words[FOUND] + 1] = -1
-                    words[FOUND] += 1
-                words[POSITION] += 1
-                continue
-            register, returns = buffer[words[POSITION] + 1], buffer[words[POSITION] + 2]
-            at = find(table, token, register, returns, -1)
-            if table[at + KEY_WORDS] == 0:
-                words[MISSING : MISSING + KEY_WORDS] = table_key(token, register, returns, -1)
+        if word & DROP:
+            _pop(p, token)
+            _put_out(p, token, -1)
+            put(p, POSITION, get(p, POSITION) + 1)
+            continue
+        if word & PAUSE:
+            routine, register, returns = token, get(at, 1), get(at, 2)
+            token = _known(p, routine, register, returns, -1)
+            if token < 0:
+                _miss(p, routine, register, returns, -1)
                 return NEW_PAUSE
-            token = table[at + KEY_WORDS] - 1
             after = token + 1
             size = 3
-        routine = routine_of[token]
-        node = tops[routine]
-        progress = 0 if fresh or node == 0 else nodes[2 * (node - 1)]
-        stretch = -1
+        routine = get(get(p, ROUTINE_OF), token)
+        node = get(get(p, INNERMOST), routine)
+        progress = 0
+        if fresh == 0 and node != 0:
+            progress = get(get(p, NODES), 2 * (node - 1))
         if progress == 0:
-            stretch = simple[2 * token + fresh]
+            stretch = get(get(p, SIMPLE), 2 * token + fresh)
         else:
-            stretch = table[find(table, progress, token, 0, -2) + KEY_WORDS] - 1
+            stretch = _known(p, progress, token, 0, -2)
         if stretch < 0:
-            words[MISSING : MISSING + KEY_WORDS] = table_key(progress, token, fresh, -2)
+            _miss(p, progress, token, fresh, -2)
             return NEW_STRETCH
-        does = flags[stretch]
-        begins, ends = does & BEGINS != 0, does & ENDS != 0
-        if begins and not ends:
-            if words[NEXT_NODE] == 0:
+        does = get(get(p, DOES), stretch)
+        if does & ENDS == 0:
+            if does & BEGINS and _push(p, routine) == 0:
                 return NO_NODES
-            node = words[NEXT_NODE]
-            words[NEXT_NODE] = nodes[2 * (node - 1) + 1]
-            nodes[2 * (node - 1) + 1] = tops[routine]
-            tops[routine] = node
-        elif ends and not begins and node != 0:
-            tops[routine] = nodes[2 * (node - 1) + 1]
-            nodes[2 * (node - 1) + 1] = words[NEXT_NODE]
-            words[NEXT_NODE] = node
-        if not ends and node != 0:
-            nodes[2 * (node - 1)] = after
+            node = get(get(p, INNERMOST), routine)
+            if node != 0:
+                put(get(p, NODES), 2 * (node - 1), after)
+        elif does & BEGINS == 0:
+            _pop(p, routine)
         if does & SKIPPED == 0:
-            output[2 * words[FOUND]] = routine
-            output[2 * words[FOUND] + 1] = stretch
-            words[FOUND] += 1
-        words[POSITION] += size
+            _put_out(p, routine, stretch)
+        put(p, POSITION, get(p, POSITION) + size)
     return DONE
 
 
-@kernels.inline
-def table_key(a: int, b: int, c: int, d: int) -> Array:
-    """The words of a key as an array."""
-    key = np.empty(KEY_WORDS, np.int64)
-    key[0], key[1], key[2], key[3] = a, b, c, d
-    return key
-
-
 @kernels.jit
-def number_bytes(data: Any, at: int, value: int) -> int:
+def _number_bytes(data: int, at: int, value: int) -> int:
     """Write a number, seven bits a byte, the lowest first; return the place behind it."""
     while value >= 128:
-        data[at] = (value & 127) | 128
+        put_byte(data, at, (value & 127) | 128)
         at += 1
         value >>= 7
-    data[at] = value
+    put_byte(data, at, value)
     return at + 1
 
 
 @kernels.jit
-def pack(
-    stretches: Array, count: int, local: Array, routines: Array, ends: Array, data: Any
-) -> int:
+def _sort(p: int) -> None:
+    """Bring the stretches of each routine together, in their order, by their numbers there."""
+    output, count, routines = get(p, OUTPUT), get(p, FOUND), get(p, ROUTINE_COUNT)
+    first, ordered = get(p, FIRST), get(p, ORDERED)
+    place = first + 8 * (routines + 1)
+    for routine in range(routines + 1):
+        put(first, routine, 0)
+    for i in range(count):
+        routine = get(output, 2 * i) + 1
+        put(first, routine, get(first, routine) + 1)
+    for routine in range(routines):
+        put(place, routine, get(first, routine))
+        put(first, routine + 1, get(first, routine + 1) + get(first, routine))
+    for i in range(count):
+        routine, stretch = get(output, 2 * i), get(output, 2 * i + 1)
+        at = get(place, routine)
+        put(ordered, at, 0 if stretch < 0 else get(get(p, LOCAL), stretch))
+        put(place, routine, at + 1)
+
+
+@kernels.jit
+def pack(p: int) -> int:
     """Write the stretches of each routine, in their order, as bytes; return how many routines.
 
     A stretch that comes once is written as twice its number in its routine; one that comes n
     times as that + 1 and then n.
-
-    Parameters
-    ----------
-    stretches
-        Routine and stretch of each, in the order of the run; stretch -1 is a drop.
-    local
-        Stretch -> its number in its routine, which are counted from 1; 0 is the drop.
-    routines, ends
-        Receive which routines there are, in ascending order, and where each one's bytes end.
-    data
-        Receives the bytes (uint8).
     """
-    routine_count = 0
-    for i in range(count):
-        routine_count = max(routine_count, stretches[2 * i] + 1)
-    first = np.zeros(routine_count + 1, np.int64)
-    for i in range(count):
-        first[stretches[2 * i] + 1] += 1
-    for routine in range(routine_count):
-        first[routine + 1] += first[routine]
-    place = first[:-1].copy()
-    ordered = np.empty(count, np.int64)
-    for i in range(count):
-        routine, stretch = stretches[2 * i], stretches[2 * i + 1]
-        ordered[place[routine]] = 0 if stretch < 0 else local[stretch]
-        place[routine] += 1
+    _sort(p)
+    first, ordered, data = get(p, FIRST), get(p, ORDERED), get(p, DATA)
     at = 0
     found = 0
-    for routine in range(routine_count):
-        i, end = first[routine], first[routine + 1]
+    for routine in range(get(p, ROUTINE_COUNT)):
+        i, end = get(first, routine), get(first, routine + 1)
         if i == end:
             continue
         while i < end:
+            stretch = get(ordered, i)
             last = i + 1
-            while last < end and ordered[last] == ordered[i]:
+            while last < end and get(ordered, last) == stretch:
                 last += 1
             repeated = last - i
             if repeated > 1:
-                at = number_bytes(data, at, 2 * ordered[i] + 1)
-                at = number_bytes(data, at, repeated)
+                at = _number_bytes(data, at, 2 * stretch + 1)
+                at = _number_bytes(data, at, repeated)
             else:
-                at = number_bytes(data, at, 2 * ordered[i])
+                at = _number_bytes(data, at, 2 * stretch)
             i = last
-        routines[found], ends[found] = routine, at
+        put(get(p, ROUTINES), found, routine)
+        put(get(p, STREAM_ENDS), found, at)
         found += 1
     return found
+
+
+if not kernels.PLAIN:
+    _WORD = _types.int64
+
+    @kernels.c_function(_WORD, _WORD, _WORD)
+    def note_hook(k: int, at: int, unused: int) -> None:
+        """`note`, where the kernel calls its hashing routine."""
+        note(k, get(at, 1))
+
+    @kernels.c_function(_WORD, _WORD, _WORD, _WORD, _WORD, result=_WORD)
+    def call_note_token(base: int, frame: int, routine: int, token: int, ends: int) -> int:
+        """`note_token`, for Python."""
+        note_token(base, frame, routine, token, ends)
+        return 0
+
+    @kernels.c_function(_WORD, result=_WORD)
+    def call_stretches(p: int) -> int:
+        """`stretches`, for Python."""
+        return stretches(p)
+
+    @kernels.c_function(_WORD, result=_WORD)
+    def call_pack(p: int) -> int:
+        """`pack`, for Python."""
+        return pack(p)
+
+    @kernels.c_function(_WORD, _WORD, _WORD, _WORD, _WORD, result=_WORD)
+    def call_find_row(p: int, a: int, b: int, c: int, d: int) -> int:
+        """`find_row`, for Python."""
+        return find_row(p, a, b, c, d)
+
+
+def part() -> int:
+    """Return the address of `note_hook`, for the clock's HASH_PART."""
+    return 1 if kernels.PLAIN else int(note_hook.address)

@@ -1,6 +1,6 @@
 """Native code that crosses recorded stretches of edges, for whatever schemes count along them.
 
-Imports numpy, numba and the kernel only. A recording has a stream of stretches for each routine
+Imports the kernels only. A recording has a stream of stretches for each routine
 (`recording_kernel`). Each stretch has become a list of the kernel's operations, as its edges have
 them in a run under these schemes; activations are frames, those of one routine at a time. So a
 stretch does here what the events of an emulated run would have had the kernel do.
@@ -14,15 +14,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
-
 from profiler.engine import kernels
-from profiler.engine.kernels import OPERATION, STRIDE, Array, get, put
-from profiler.engine.recording_kernel import BEGINS, ENDS, ENDS_EARLY
+from profiler.engine.kernels import OPERATION, STRIDE, get, put
+from profiler.engine.recording_kernel import BEGINS, ENDS, ENDS_EARLY, get_byte
+from simulator.cpu import compiled
 
-_types: Any = numba.types
+_types: Any = compiled.types
 
-# Words of what is kept from one stop to the next.
+# Words of what is kept from one stop to the next, and of what is replayed.
 POSITION = 0  # of the next byte
 STRETCH = 1  # the one that is executed, by its number in the routine
 LEFT = 2  # how often it is still to be executed
@@ -31,7 +30,13 @@ WEIGHT = 4  # how often the list that is under way counts
 SAME_STATE = 5  # the frame before the list that is under way
 SAME_REGISTER = 6
 HASHED = 7  # whether the routine has a hash table
-WORDS = 8
+DATA = 8  # address of the bytes (`recording_kernel.pack`)
+END = 9  # of the routine's bytes there
+LISTS = 10  # stretch, by its number in the routine -> number of the first operation of its list,
+# 0 if it has none, `UNKNOWN` where that is not known yet
+DOES = 11  # stretch -> what else it does
+STRETCHES = 12
+WORDS = 13
 
 # What `replay` came to.
 DONE = 0
@@ -45,9 +50,9 @@ UNKNOWN = -1  # of a stretch that has no list of operations yet
 
 
 @kernels.jit
-def run(k: int, words: Array) -> int:
+def run(k: int, w: int) -> int:
     """Execute the list of operations that is under way; return a status."""
-    operation, weight = words[NEXT], words[WEIGHT]
+    operation, weight = get(w, NEXT), get(w, WEIGHT)
     at = get(k, kernels.OPERATIONS_POINTER) + 8 * OPERATION * operation
     frame = get(k, kernels.FRAMES_POINTER) + 8 * get(k, kernels.FRAME)
     while True:
@@ -60,11 +65,11 @@ def run(k: int, words: Array) -> int:
             if get(successor, kernels.KEY) != key:
                 successor = kernels.spilled(k, state, key)
                 if successor == 0:
-                    words[NEXT] = operation
+                    put(w, NEXT, operation)
                     return NEW_SEGMENT
             action = get(successor, kernels.ACTION)
             if action != 0 and not kernels.count_hashed(k, action):
-                words[NEXT] = operation
+                put(w, NEXT, operation)
                 return NO_NODES
             count = get(successor, kernels.COUNT_OF)
             put(successor, kernels.COUNT_OF, count + weight)
@@ -76,97 +81,95 @@ def run(k: int, words: Array) -> int:
             put(frame, kernels.FRAME_PATH, get(at, 1))
             put(frame, kernels.FRAME_SEGMENTS, get(at, 2))
         elif get(k, kernels.NODES) < get(k, kernels.NODE_LIMIT):
-            kernels.count_in_table(k, get(at, 1), at)
+            kernels.count_in_table(k, at)
         else:
-            words[NEXT] = operation
+            put(w, NEXT, operation)
             return NO_NODES
         if word & kernels.LAST:
-            words[NEXT] = 0
+            put(w, NEXT, 0)
             return DONE
         at += 8 * OPERATION
         operation += 1
 
 
 @kernels.jit
-def replay(k: int, data: Any, end: int, lists: Array, flags: Array, words: Array) -> int:
-    """Execute the stretches of one routine up to byte `end` of `data`; return why that stopped.
+def _number(w: int) -> int:
+    """Read the next number, -1 where its bytes are not all there."""
+    data, at, end = get(w, DATA), get(w, POSITION), get(w, END)
+    value = 0
+    shift = 0
+    while at < end and shift < 63:
+        byte = get_byte(data, at)
+        at += 1
+        value |= (byte & 127) << shift
+        if byte < 128:
+            put(w, POSITION, at)
+            return value
+        shift += 7
+    return -1
 
-    Parameters
-    ----------
-    data
-        See `recording_kernel.pack` (uint8).
-    lists
-        Stretch, by its number in the routine -> number of the first operation of its list, 0 if
-        there is none, `UNKNOWN` where that is not known yet.
-    flags
-        Stretch -> what it does besides.
-    """
+
+@kernels.jit
+def _next_stretch(w: int) -> int:
+    """Read which stretch comes next, and how often; DAMAGED where that cannot be."""
+    value = _number(w)
+    times = 1
+    if value >= 0 and value & 1:
+        times = _number(w)
+    if value < 0 or times < 1 or value >> 1 >= get(w, STRETCHES):
+        return DAMAGED
+    put(w, STRETCH, value >> 1)
+    put(w, LEFT, times)
+    put(w, SAME_STATE, -1)
+    return DONE
+
+
+@kernels.jit
+def _weight(w: int, does: int, here: int) -> int:
+    """How many times the stretch that comes next can be counted at once; `here` is the frame."""
+    left = get(w, LEFT)
+    if left == 1 or get(w, HASHED) != 0:
+        return 1
+    if does == BEGINS | ENDS:
+        return left
+    if does != 0:
+        return 1
+    state = get(here, kernels.FRAME_SEGMENTS)
+    register = get(here, kernels.FRAME_PATH)
+    if get(w, SAME_STATE) == state and get(w, SAME_REGISTER) == register:
+        return left
+    put(w, SAME_STATE, state)
+    put(w, SAME_REGISTER, register)
+    return 1
+
+
+@kernels.jit
+def replay(k: int, w: int) -> int:
+    """Execute the stretches of one routine, from `POSITION` to `END`; say why that stopped."""
     frames = get(k, kernels.FRAMES_POINTER)
-    frame = get(k, kernels.FRAME)
     while True:
-        if words[NEXT] != 0:
-            status = run(k, words)
+        if get(w, NEXT) != 0:
+            status = run(k, w)
             if status != DONE:
                 return status
-            words[LEFT] -= words[WEIGHT]
-            does = flags[words[STRETCH]]
+            put(w, LEFT, get(w, LEFT) - get(w, WEIGHT))
+            does = get(get(w, DOES), get(w, STRETCH))
             if does & ENDS_EARLY:
-                words[NEXT] = 0
                 return EARLY
             if does & ENDS:
-                frame -= STRIDE
-                put(k, kernels.FRAME, frame)
-        if words[LEFT] == 0:
-            at = words[POSITION]
-            if at >= end:
+                put(k, kernels.FRAME, get(k, kernels.FRAME) - STRIDE)
+        if get(w, LEFT) == 0:
+            if get(w, POSITION) >= get(w, END):
                 return DONE
-            value = 0
-            shift = 0
-            while at < end and data[at] >= 128:
-                value |= (data[at] & 127) << shift
-                shift += 7
-                at += 1
-            if at >= end:
+            if _next_stretch(w) != DONE:
                 return DAMAGED
-            value |= data[at] << shift
-            at += 1
-            times = 1
-            if value & 1:
-                times = 0
-                shift = 0
-                while at < end and data[at] >= 128:
-                    times |= (data[at] & 127) << shift
-                    shift += 7
-                    at += 1
-                if at >= end:
-                    return DAMAGED
-                times |= data[at] << shift
-                at += 1
-            words[POSITION] = at
-            words[STRETCH] = value >> 1
-            words[LEFT] = times
-            words[SAME_STATE] = -1
-        stretch = words[STRETCH]
-        if stretch >= len(lists):
-            return DAMAGED
-        first = lists[stretch]
+        stretch = get(w, STRETCH)
+        first = get(get(w, LISTS), stretch)
         if first == UNKNOWN:
             return NEW_STRETCH
-        does = flags[stretch]
-        if frame == 0 and does & BEGINS == 0:
-            return DAMAGED
-        weight = 1
-        if words[HASHED] == 0 and words[LEFT] > 1:
-            if does & BEGINS:
-                if does & ENDS:
-                    weight = words[LEFT]
-            elif does == 0:
-                here = frames + 8 * frame
-                state = get(here, kernels.FRAME_SEGMENTS)
-                register = get(here, kernels.FRAME_PATH)
-                if words[SAME_STATE] == state and words[SAME_REGISTER] == register:
-                    weight = words[LEFT]
-                words[SAME_STATE], words[SAME_REGISTER] = state, register
+        does = get(get(w, DOES), stretch)
+        frame = get(k, kernels.FRAME)
+        weight = _weight(w, does, frames + 8 * frame)
         if does & BEGINS:
             if frame + 2 * STRIDE > get(k, kernels.FRAME_LIMIT):
                 return DAMAGED
@@ -174,12 +177,21 @@ def replay(k: int, data: Any, end: int, lists: Array, flags: Array, words: Array
             put(k, kernels.FRAME, frame)
             put(frames + 8 * frame, kernels.FRAME_SEGMENTS, 0)
             put(frames + 8 * frame, kernels.FRAME_PATH, 0)
-        words[WEIGHT] = weight
-        words[NEXT] = first
+        if frame == 0:
+            return DAMAGED
+        put(w, WEIGHT, weight)
+        put(w, NEXT, first)
         if first == 0:
-            words[LEFT] -= weight
+            put(w, LEFT, get(w, LEFT) - weight)
             if does & ENDS_EARLY:
                 return EARLY
             if does & ENDS:
-                frame -= STRIDE
-                put(k, kernels.FRAME, frame)
+                put(k, kernels.FRAME, frame - STRIDE)
+
+
+if not kernels.PLAIN:
+
+    @kernels.c_function(_types.int64, _types.int64, result=_types.int64)
+    def call_replay(k: int, w: int) -> int:
+        """`replay`, for Python."""
+        return replay(k, w)

@@ -99,15 +99,17 @@ class Replayer:
     def _play_routine(self, number: int, data: Bytes, start: int, end: int) -> None:
         routine, words, clock = self._routines[number], self._words, self._memory.clock
         words[:] = 0
-        words[replay_kernel.POSITION] = start
+        words[replay_kernel.POSITION], words[replay_kernel.END] = start, end
+        words[replay_kernel.DATA] = data.ctypes.data
+        words[replay_kernel.LISTS] = routine.lists.ctypes.data
+        words[replay_kernel.DOES] = routine.flags.ctypes.data
+        words[replay_kernel.STRETCHES] = len(routine.lists)
         words[replay_kernel.HASHED] = self._lowering.hashes_paths(number)
         alive = len(routine.frames)
         self._memory.state.frames[kernels.STRIDE : kernels.STRIDE + alive] = routine.frames
         clock[kernels.FRAME] = alive
         while True:
-            status = replay_kernel.replay(
-                self._memory.address, data, end, routine.lists, routine.flags, words
-            )
+            status = replay_kernel.call_replay(self._memory.address, words.ctypes.data)
             match status:
                 case replay_kernel.DONE:
                     break

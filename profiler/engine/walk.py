@@ -194,6 +194,14 @@ class GraphIndex:
     def _by_block(self) -> ByBlock[Any]:
         return ByBlock(self._learn, self._learn_all)
 
+    def close(self) -> None:
+        """Let go of everything, when nobody asks for it any more.
+
+        Its tables refer back to it: they would stay in memory, with the graphs, until Python looks
+        for such cycles.
+        """
+        vars(self).clear()
+
     def _learn(self, block: int) -> None:
         if block >= 0 and not self._is_indexed[block]:
             self._index_routine(int(self.routine_of_block[block]))

@@ -10,6 +10,7 @@ from profiler.reports.tables import columns, name, number, print_parts, text
 
 WHAT = {
     "graphs": "graphs of its routines",
+    "plans": "plans of a scheme",
     "costs": "costs of a scheme's code",
     "run": "what a run has shown",
 }

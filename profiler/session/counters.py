@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from profiler.engine.lowering import Lowering
 from profiler.engine.products import CountedSegment, Totals
-from profiler.engine.recording import RecordingLowering
 from profiler.engine.segment_replay import SegmentReplay
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
@@ -22,6 +21,9 @@ from profiler.plan.plan import InstrumentationPlan
 from profiler.request.errors import CountError
 from profiler.session.events import RoutineEvents, UnfinishedSegment
 from profiler.session.scheme_runs import SchemeRun
+
+if TYPE_CHECKING:
+    from profiler.engine.recording import RecordingLowering
 
 WRAP = 1 << 32
 """The papers' counters have 32 bits."""

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from profiler.engine.automaton import Automaton
 from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
-from profiler.engine.recording import RecordingLowering
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import GraphIndex, Missing
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
@@ -26,6 +26,9 @@ from profiler.session.world import World
 from simulator.machine.machine import Machine
 from simulator.machine.running import RunResult
 
+if TYPE_CHECKING:
+    from profiler.engine.recording import RecordingLowering
+
 GRACE = 3_000_000
 """Instructions for which a run goes on after it has done something that the graphs lack. In this
 time it may show what else they lack, which saves further runs."""
@@ -33,7 +36,7 @@ time it may show what else they lack, which saves further runs."""
 TraceStart = Callable[[GraphIndex, EngineMemory], TraceSink]
 """Begins the trace of a run on these graphs, whose tokens the kernel puts into this memory."""
 
-RecordingStart = Callable[[GraphIndex, int], RecordingLowering]
+RecordingStart = Callable[[GraphIndex, int], "RecordingLowering"]
 """Begins to record a run on these graphs; the number is all ones of a register's width."""
 
 
@@ -127,7 +130,7 @@ def execute(
     giving_up = _GivingUp(options.persistent)
     automaton = Automaton(index, lowering, giving_up)
     machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
-    if isinstance(lowering, RecordingLowering):
+    if not isinstance(lowering, Lowering):
         automaton.record(lowering)
     if options.start_trace is not None:
         automaton.trace = options.start_trace(index, lowering.memory)

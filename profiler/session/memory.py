@@ -5,7 +5,9 @@ All of it depends on the program's file and on simprof's code alone, or is check
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
-  are, which is kept with each. Plans are not kept: making them takes no longer than reading them.
+  are, which is kept with each.
+- *Plans* are a function of graphs and a setting. They are kept of runs under one setting only: to
+  write those of many takes as long as to make them.
 - *Discoveries* are those of an earlier run that was asked for in the same way. They are a guess:
   the run that begins with them counts only if all that it asked of the outside, and all that it was
   answered, was the same as then (`record`), so that it was the same run. If not, everything begins
@@ -26,12 +28,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from profiler.code.pricing import KnownCosts
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.decoders import RoutinePlan
 from profiler.profiles.cache_files import CacheFiles
 from profiler.profiles.fingerprint import fingerprint
 from profiler.recovery.code_image import build_code_image
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import RunRequest, Setting, Weights
 from profiler.schemes import registry
+from profiler.session.known_plans import KnownPlans
 from simulator.binary.program import Program
 from simulator.linux.outside import LoggedCall
 
@@ -88,17 +93,38 @@ class BinaryMemory:
             graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
             self._keep(_graphs_of(discoveries), graphs)
 
+    def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
+        """Return what plans of the graphs are known under a setting."""
+        if not _decides(setting):
+            return KnownPlans()
+        found = self._load(_made_for("plans", discoveries, setting))
+        return KnownPlans(found) if isinstance(found, dict) else KnownPlans()
+
+    def keep_plans(
+        self,
+        discoveries: Discoveries,
+        setting: Setting,
+        plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]],
+    ) -> None:
+        """Keep plans of graphs under a setting."""
+        if self._files is None or not _decides(setting):
+            return
+        before = self.plans(discoveries, setting)
+        after = before.extended(plans)
+        if after is not before:
+            self._keep(_made_for("plans", discoveries, setting), after.known)
+
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""
         if not _decides(setting):
             return KnownCosts()
-        found = self._load(_costs_of(discoveries, setting))
+        found = self._load(_made_for("costs", discoveries, setting))
         return KnownCosts(found) if isinstance(found, dict) else KnownCosts()
 
     def keep_costs(self, discoveries: Discoveries, setting: Setting, costs: KnownCosts) -> None:
         """Keep what the code of routines costs under a setting."""
         if costs.has_grown and _decides(setting):
-            self._keep(_costs_of(discoveries, setting), costs.known)
+            self._keep(_made_for("costs", discoveries, setting), costs.known)
 
     def run(self, request: RunRequest) -> PastRun | None:
         """Return the last run that was asked for in the same way."""
@@ -158,9 +184,9 @@ def _decides(setting: Setting) -> bool:
     return own and not guided and isinstance(setting.options.weights, Weights)
 
 
-def _costs_of(discoveries: Discoveries, setting: Setting) -> str:
-    name = re.sub(r"[^a-z0-9]", "-", setting.mode)
-    return f"costs-{name}-{_digest([_graphs_of(discoveries), setting])}"
+def _made_for(what: str, discoveries: Discoveries, setting: Setting) -> str:
+    """Return the name of what is made of graphs under a setting."""
+    return f"{what}-{setting.mode}-{_digest([_graphs_of(discoveries), setting])}"
 
 
 def _asked(request: RunRequest) -> str:

@@ -155,7 +155,7 @@ class _Measuring:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
         events = self._observation.events[number]
         context = partial(self._observation.contexts.of, number)
-        code = self._pricer.cost_once(events.cfg, plan.plan, context, self._costs)
+        code = self._pricer.cost_once(number, events.cfg, plan.plan, context, self._costs)
         executed = events.edges, events.block_counts, counters.taken
         return RoutinePrice(code, added(code, *executed))
 

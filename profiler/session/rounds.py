@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
@@ -19,7 +20,6 @@ from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
 from profiler.session.memory import BinaryMemory
 from profiler.session.observation import Invocation, Observation
-from profiler.session.recordings import RecordingOrder
 from profiler.session.scheme_runs import (
     EdgeCounts,
     Graphs,
@@ -30,6 +30,9 @@ from profiler.session.scheme_runs import (
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World
 from simulator.binary.program import Program
+
+if TYPE_CHECKING:
+    from profiler.session.recordings import RecordingOrder
 
 MAXIMUM_RUNS = 16
 """Runs of one program until its graphs explain everything that it does."""
@@ -173,6 +176,7 @@ def settle(
         before, current = current, current.after(execution)
         if not left or current.discoveries == before.discoveries:
             break
+        execution.index.close()
         del execution  # its counters are large, and the next run makes its own
     current = replace(current, whole_runs=current.whole_runs + 1)
     observation = collect(
@@ -182,6 +186,7 @@ def settle(
         runs=current.runs,
         whole_runs=current.whole_runs,
     )
+    execution.index.close()
     return replace(observation, discoveries=current.discoveries), current
 
 
@@ -216,6 +221,8 @@ def _play(
     """Recover, choose, execute: one round."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
     recovered = study.recover(current.world.program, current.discoveries)
+    for planner in planners:
+        planner.remember(study.memory.plans(current.discoveries, planner.setting))
     schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)

@@ -18,6 +18,7 @@ from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import SchemeOptions, Selection, Setting, Weights
 from profiler.schemes.definition import SchemeDefinition
 from profiler.schemes.registry import definition, make_plan, needs_edge_profile
+from profiler.session.known_plans import KnownPlans
 
 
 class Graphs:
@@ -135,12 +136,18 @@ class Planner:
         if setting.options.edge_profile is not None and needs_edge_profile(setting.mode):
             self._edge_counts = profiles(setting.options.edge_profile).counts_for
         self._made: dict[int, tuple[ControlFlowGraph, RoutinePlan]] = {}
+        self._known = KnownPlans()
+
+    def remember(self, known: KnownPlans) -> None:
+        """Take plans of the graphs that are asked for next from an earlier session."""
+        self._known = known
 
     def make(self, cfg: ControlFlowGraph) -> RoutinePlan:
         """Return the plan of a graph."""
         made = self._made.get(id(cfg))
         if made is None:
-            made = self._made[id(cfg)] = cfg, self._make(cfg)
+            known = self._known.find(cfg)
+            made = self._made[id(cfg)] = cfg, self._make(cfg) if known is None else known
         return made[1]
 
     def forget(self, cfg: ControlFlowGraph) -> None:

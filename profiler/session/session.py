@@ -36,8 +36,6 @@ from profiler.schemes.registry import definition, judges
 from profiler.session.discover import late_words
 from profiler.session.memory import BinaryMemory, PastRun, record_digest
 from profiler.session.observation import Comparison, Invocation, Observation
-from profiler.session.recordings import RecordingOrder
-from profiler.session.replay import check_program, invocation_of, observe_recorded
 from profiler.session.results import measure_all
 from profiler.session.rounds import Round, Study, settle, tell, write_trace
 from profiler.session.scheme_runs import (
@@ -49,7 +47,6 @@ from profiler.session.scheme_runs import (
 )
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World, open_world
-from profiler.trace.recording_format import Recording
 from simulator.binary import elf
 
 
@@ -114,7 +111,11 @@ def observe(
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     memory = BinaryMemory(program, binaries() if request.remember else None)
     profiles = SavedProfiles(program.sha256)
-    recording = None if request.recording is None else RecordingOrder(request.recording, invocation)
+    recording = None
+    if request.recording is not None:
+        from profiler.session.recordings import RecordingOrder  # which needs numba
+
+        recording = RecordingOrder(request.recording, invocation)
     study = Study(invocation, profiles, trace, recording, request.progress, memory)
     with open_world(program, request.arguments, guest) as world:
         if request.remember and seen is None:
@@ -125,11 +126,16 @@ def observe(
             _check_traces(study, after, settings, observation)
     if recording is not None:
         recording.finish(observation)
+    if len(settings) == 1:
+        _keep_plans(memory, observation)
     return replace(observation, memory=memory)
 
 
 def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Observation:
     """Observe a recorded run."""
+    from profiler.session.replay import check_program, invocation_of, observe_recorded
+    from profiler.trace.recording_format import Recording
+
     recording = Recording(path)
     tell(request.progress, Phase.LOADING, None)
     program = elf.load(request.program)
@@ -140,6 +146,13 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
     study = Study(invocation, profiles, None, None, request.progress, memory)
     observation = observe_recorded(study, program, recording, path, settings)
     return replace(observation, memory=memory)
+
+
+def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:
+    (scheme,) = observation.schemes
+    entered = ((events.cfg, scheme.routine_plan(n)) for n, events in observation.events.items())
+    plans = ((cfg, plan) for cfg, plan in entered if plan is not None)
+    memory.keep_plans(observation.discoveries, scheme.setting, plans)
 
 
 def _remembered(

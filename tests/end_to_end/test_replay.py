@@ -46,11 +46,12 @@ Compile = Callable[..., Path]
 
 
 def settings() -> list[Setting]:
-    """Every mode with arrays and with hash tables."""
+    """Every mode, with arrays and, where it counts paths, with hash tables."""
     return [
         Setting(f"{mode} {table}", mode, SchemeOptions(table=table))
         for mode in registry.modes()
         for table in TABLES
+        if table is TableChoice.AUTO or registry.definition(mode).counts_paths
     ]
 
 
@@ -90,7 +91,7 @@ def test_replay_with_exceptions_and_signals(
 ) -> None:
     """Activations end early in all ways, some below others of their routine."""
     language = "c++" if source.endswith(".cc") else "c"
-    program = compile_c(SOURCES / source, ("-O1",), width=width, language=language)
+    program = compile_c(SOURCES / source, ("-O1", "-lm"), width=width, language=language)
     check(program, (), tmp_path)
 
 

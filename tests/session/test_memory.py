@@ -16,11 +16,15 @@ import pytest
 
 from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.pricing import KnownCosts, Pricer, RoutineCost
+from profiler.graphs.cfg import ControlFlowGraph
+from profiler.plan.decoders import RoutinePlan
 from profiler.profiles.cache_files import CacheFiles
 from profiler.recovery.recovery import Discoveries, recover
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.schemes import registry
-from profiler.session import session
+from profiler.schemes.registry import make_plan
+from profiler.session import scheme_runs, session
+from profiler.session.known_plans import KnownPlans
 from profiler.session.memory import BinaryMemory, PastRun, record_digest
 from profiler.session.scheme_runs import Planner, SavedProfiles
 from profiler.session.session import run_program
@@ -120,7 +124,7 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["pp", "qpt2", "kiter", "bits", "calls"])
-def test_costs_that_are_known_are_not_worked_out_again(
+def test_plans_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
@@ -131,19 +135,44 @@ def test_costs_that_are_known_are_not_worked_out_again(
         asked.append(number)
         return of(self, number)
 
+    planned: list[str] = []
+
+    def planning(cfg: ControlFlowGraph, *rest: Any) -> RoutinePlan:
+        planned.append(cfg.name)
+        return make_plan(cfg, *rest)
+
     monkeypatch.setattr(ProgramContexts, "of", noting)
+    monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(root=tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
     request = RunRequest(fixture_elf("switches", "v9"), guest, mode=mode)
     plain = run_program(request)
     asked.clear()
+    planned.clear()
     assert run_program(replace(request, remember=True)) == plain
-    assert asked
+    assert asked and planned
     asked.clear()
+    planned.clear()
     again = run_program(replace(request, remember=True))
-    assert asked == []
+    assert (asked, planned) == ([], [])
     assert replace(again, counts=plain.counts) == plain
     os.close(nowhere)
+
+
+def test_plans_come_back_with_the_graph_that_is_there(fixture_elf: Find) -> None:
+    recovered = recover(elf.load(fixture_elf("switches", "v9")))
+    planner = Planner(Setting("kiter", "kiter", SchemeOptions()), SavedProfiles(""))
+    made = [(cfg, planner.make(cfg)) for cfg in recovered.routines]
+    some = KnownPlans().extended(made[3:])
+    known = some.extended(made)
+    assert known.extended(made) is known
+    assert [some.find(cfg) is None for cfg, _ in made] == [n < 3 for n in range(len(made))]
+    for cfg, plan in made:
+        found = known.find(cfg)
+        assert found is not None and found is not plan
+        assert found.plan == plan.plan
+        assert b"ControlFlowGraph" not in known.known[cfg.address, cfg.name]
+        found.validate()
 
 
 def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
@@ -156,7 +185,9 @@ def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
     def priced(numbers: range, known: KnownCosts) -> list[RoutineCost]:
         pricer = Pricer(registry.generators("pp"))
         return [
-            pricer.cost_once(recovered.routines[n], plans[n].plan, partial(contexts.of, n), known)
+            pricer.cost_once(
+                n, recovered.routines[n], plans[n].plan, partial(contexts.of, n), known
+            )
             for n in numbers
         ]
 

@@ -40,7 +40,7 @@ JobGroup = tuple[Job, ...]
 """Jobs that `run_group` does together."""
 
 LARGE_PROGRAM = 256 << 10
-AT_ONCE = 8
+AT_ONCE = 24
 """Bytes of a program file above which no more than so many settings share a run: each takes some
 60 MB with a program like SQLite, and a worker must stay below 2 GB."""
 
