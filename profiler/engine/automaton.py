@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -553,20 +554,16 @@ class Automaton:
 
         counts = self.counts.transition_counts()
         keep = {} if self.silence is None else self.silence.sizes
-        collects = gc.isenabled()
-        gc.disable()  # it would search all graphs for what the choice drops again
-        try:
+        with _no_collection():
             return Thinning(self._index, self._states, self._ways, counts).choose(keep)
-        finally:
-            if collects:
-                gc.enable()
 
     def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
         """Take note that these blocks raise no events any more."""
         self.silence = Silence(self._ways, sizes)
         silent = {place.pc for place in sizes}
         states = [number for number, _ in self._states.items()]
-        self.memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)
+        with _no_collection():
+            self.memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)
 
     def stopped(self, pc: int) -> None:
         """Go the way to `pc`, whose block has raised its event but has not begun."""
@@ -660,6 +657,18 @@ class Automaton:
 def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
     place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
     return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Keep Python from searching all graphs for garbage while much is made and dropped at once."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _ignore(step: Missing) -> None:

@@ -20,7 +20,7 @@ from simulator.machine.running import BlockPlace
 
 LEAST_SHARE = 2000
 """A block that has raised less than one of so many events is not worth being silent."""
-LEAST_GAIN = 0.1
+LEAST_GAIN = 0.25
 """Share of the events that must be saved: to be translated again has its price."""
 
 _ARRIVALS = (EdgeKind.ENTRY, EdgeKind.CALL_RETURN, EdgeKind.SWITCH)
