@@ -12,8 +12,9 @@ from profiler.profiles.cache_files import binaries
 def cache_command() -> None:
     """List or clear what is known of programs from earlier runs.
 
-    These are graphs of routines, and where jumps lead that only a run shows. Results do not depend
-    on them, only how long they take. What was not used for long makes room for other programs.
+    These are graphs of routines, plans, what their code costs, and where jumps lead that only a run
+    shows. Results do not depend on them, only how long they take. What was not used for long makes
+    room for other programs.
     """
 
 

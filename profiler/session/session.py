@@ -207,10 +207,12 @@ def _observe_guided(
     free = [setting for setting in settings if not needs_first_run((setting,))]
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
-    replayed = _replayed(guide, settings, study.planners(settings, guide.edge_counts))
+    edge_counts = guide.edge_counts
+    replayed = _replayed(guide, settings, study.planners(settings, edge_counts))
     if replayed is not None:
         return replayed, after
-    return settle(study, after, settings, guide.edge_counts)
+    del guide  # it is large, and the next run is as large
+    return settle(study, after, settings, edge_counts)
 
 
 def _check_traces(
