@@ -42,6 +42,7 @@ class ProgramOptions(TypedDict, total=False):
     placement: str
     blocks: str
     registers: str
+    replay: StrPath
     routine: str | Sequence[str]
     exclude: str | Sequence[str]
     user_only: bool
