@@ -137,7 +137,8 @@ def _child(module: str, *words: str) -> str:
 def show(row: Row) -> None:
     """Say on standard error what was measured."""
     (cells,) = detail_table([row], row.part).cells
-    print(f"bench: {row.part}: {cells[0]}: {cells[1]} s {row.detail}".rstrip(), file=sys.stderr)
+    time = f"{cells[1]} s" if row.outcome == "ok" else cells[1]
+    print(f"bench: {row.part}: {cells[0]}: {time} {row.detail}".rstrip(), file=sys.stderr)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

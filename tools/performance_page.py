@@ -27,6 +27,7 @@ from tools.benchmarks.tables import (
     limit_table,
     memory_table,
     numba_seconds,
+    recovery_table,
 )
 
 RESULTS = ROOT / "docs" / "performance.json"
@@ -104,6 +105,10 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         yield "## A longjmp, an exception\n"
         yield "Processor time of one, with all instructions that it executes.\n"
         yield event_table(rows).markdown()
+    if "recovery" in parts:
+        yield "## Recovery\n"
+        yield "The graphs of all routines of a program, processor time.\n"
+        yield recovery_table(rows).markdown()
     if "engine" in parts:
         yield "## The engine\n"
         yield (

@@ -14,7 +14,8 @@ expands the counts after the run.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+import gc
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from profiler.engine.activations import Activations, Tally, too_deep
 from profiler.engine.lowering import Lowering, fuse
 from profiler.engine.memory import Operation
 from profiler.engine.run_counts import RunCounts, Transition
+from profiler.engine.silence import EventsLostError, Silence, Ways
 from profiler.engine.states import BlockState, States
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import (
@@ -44,6 +46,7 @@ from profiler.engine.walk import (
 )
 from profiler.engine.window_moves import WindowMoves
 from simulator.errors import SimulatorError
+from simulator.machine.running import BlockPlace
 
 if TYPE_CHECKING:
     from profiler.engine.landings import Landings
@@ -51,6 +54,8 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
+INSTRUCTIONS_PER_TRANSITION = 4000
+"""Instructions that a run has to execute for each transition before all are looked at."""
 PYTHON_LANDINGS = 64
 """Landings that Python handles before native code is loaded, which takes as long as 500 of them."""
 
@@ -66,6 +71,8 @@ class Automaton:
         What the kernel does on each edge, counters and tables.
     on_missing
         Told of everything that the graphs lack, when it is first met.
+    is_dense
+        Whether every block raises events throughout the run.
 
     Attributes
     ----------
@@ -83,7 +90,10 @@ class Automaton:
         index: GraphIndex,
         lowering: Lowering | RecordingLowering,
         on_missing: Callable[[Missing], None] = lambda _: None,
+        *,
+        is_dense: bool = True,
     ) -> None:
+        self.is_dense = is_dense
         self.tally = Tally()
         self.error: BaseException | None = None
         self.memory = lowering.memory
@@ -92,7 +102,10 @@ class Automaton:
         self._marks: dict[int, tuple[Step, ...]] = {}
         self._index = index
         self._lowering = lowering
-        self._states = States(Walker(index), self.memory)
+        self._walker = Walker(index)
+        self._states = States(self._walker, self.memory)
+        self._ways = Ways(self._walker, index.recovered.code)
+        self.silence: Silence | None = None
         self._transitions: list[Transition] = []
         self._known_operations: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
         self._window_moves = WindowMoves(index.recovered.code)
@@ -143,23 +156,44 @@ class Automaton:
 
     def _resolve(self, source: int, address: int, size: int) -> None:
         """Add the transition from `source` to the block at `address` and take it."""
-        boundary, first = self._states.boundary(source, address)
+        boundary, first, passed = self._boundary(source, address)
         inside = () if source == kernels.START else self._states.inside(source)[0]
         target = self._states.number(BlockState(address, size, first))
         for step in (*inside, *boundary):
             if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
                 self._note_missing(step)
-        self._take_new(source, target, inside, boundary, address | size << 48)
+        self._take_new(source, target, inside, boundary, address | size << 48, passed)
+
+    def _boundary(self, source: int, address: int) -> tuple[list[Step], WalkContext, int]:
+        """Steps from state `source` to the instruction at `address`, and the context after it.
+
+        Also the number of instructions of the silent blocks on the way.
+        """
+        if self.silence is None or source == kernels.START:
+            return *self._states.boundary(source, address), 0
+        context = self._states.inside(source)[1]
+        path = self.silence.way(context, address)
+        steps, context, passed = self.silence.walk(context, path)
+        more, first = self._walker.step(context, address)
+        return [*steps, *more], first, passed
 
     def _take_new(
-        self, source: int, target: int, inside: Sequence[Step], boundary: Sequence[Step], key: int
+        self,
+        source: int,
+        target: int,
+        inside: Sequence[Step],
+        boundary: Sequence[Step],
+        key: int,
+        passed: int = 0,
     ) -> None:
-        """Add a transition and take it."""
+        """Add a transition and take it; `passed`: instructions of silent blocks on the way."""
         block = self._states[target]
         move = self._window_moves.ahead(block.address, block.end)
         operation = self._operation((*inside, *boundary), move)
-        place = self.memory.insert(source, (key, 1, target, operation))
-        self._transitions.append(Transition(source, target, tuple(boundary), place, key))
+        follows = target | passed << kernels.PASSED_SHIFT
+        self.memory.insert(source, (key, 1, follows, operation))
+        self.clock[kernels.INSTRUCTIONS] += passed
+        self._transitions.append(Transition(source, target, tuple(boundary), key))
         self.clock[kernels.STATE] = target
         self._execute(operation, key & _ADDRESS)
 
@@ -329,6 +363,8 @@ class Automaton:
         """
         state = self._states[int(self.clock[kernels.RESUMED_STATE])]
         done = int(self.clock[kernels.RESUME_PC]) - state.address
+        if address != state.address + done and self.silence is not None:
+            raise EventsLostError(f"a block was to be resumed at {state.address + done:#x}")
         if address != state.address + done:
             raise SimulatorError(
                 f"the emulator resumed at {address:#x} instead of {state.address + done:#x}: "
@@ -353,6 +389,8 @@ class Automaton:
         self._take_new(state, target, inside, boundary, kernels.LEFT)
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
+        if self.silence is not None and address in self.silence.behind:
+            raise EventsLostError(f"control came to {address:#x} by an unknown way")
         arrival, self._arrival = self._arrival, None
         self.clock[kernels.STATE] = self._states.landing(address, size)
         if arrival is not None:
@@ -502,6 +540,74 @@ class Automaton:
     def _exit_by_trap(self, context: WalkContext) -> int | None:
         """Return the EXIT edge behind a trap that does not return, None if there is none."""
         return None if context.pending >= 0 else self._index.exit_edge.get(context.block)
+
+    # Silent blocks
+
+    def is_worth_thinning(self, instructions: int) -> bool:
+        """Whether a run that has executed so many instructions is worth the work of a choice."""
+        return instructions >= INSTRUCTIONS_PER_TRANSITION * len(self._transitions)
+
+    def choose_silent(self) -> dict[BlockPlace, int]:
+        """Return the blocks that are to be silent from now on, with their sizes."""
+        from profiler.engine.thinning import Thinning  # short runs never need it
+
+        counts = self.counts.transition_counts()
+        keep = {} if self.silence is None else self.silence.sizes
+        collects = gc.isenabled()
+        gc.disable()  # it would search all graphs for what the choice drops again
+        try:
+            return Thinning(self._index, self._states, self._ways, counts).choose(keep)
+        finally:
+            if collects:
+                gc.enable()
+
+    def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
+        """Take note that these blocks raise no events any more."""
+        self.silence = Silence(self._ways, sizes)
+        silent = {place.pc for place in sizes}
+        states = [number for number, _ in self._states.items()]
+        self.memory.arrange([kernels.START, *states], lambda key: key & _ADDRESS in silent)
+
+    def stopped(self, pc: int) -> None:
+        """Go the way to `pc`, whose block has raised its event but has not begun."""
+        context = self._silent_context()
+        if context is not None and self.silence is not None:
+            self._pass(self.silence.way(context, pc))
+
+    def faulted(self, pc: int) -> None:
+        """Go the way to the instruction at `pc`, which has faulted."""
+        context = self._silent_context()
+        if context is not None and self.silence is not None:
+            start = int(self.clock[kernels.BLOCK_ADDRESS])
+            block = range(start, start + int(self.clock[kernels.BLOCK_SIZE]))
+            self._pass(self.silence.place(context, pc, block))
+
+    def trapped(self) -> None:
+        """Note that an instruction has trapped of which it is not known where it is."""
+        context = self._silent_context()
+        if context is not None and self.silence is not None and self.silence.is_before(context):
+            raise EventsLostError("an instruction has trapped, but it is not known which")
+
+    def _silent_context(self) -> WalkContext | None:
+        """Return the context behind the last event's block, None if nothing silent may follow."""
+        state, silence = int(self.clock[kernels.STATE]), self.silence
+        if state == kernels.RESUME and silence is not None:
+            pc = int(self.clock[kernels.RESUME_PC])
+            if BlockPlace(pc, pc + 4) in silence.sizes:
+                raise EventsLostError(f"a silent block may have been resumed at {pc:#x}")
+        return None if state < kernels.FIRST_STATE else self._states.inside(state)[1]
+
+    def _pass(self, path: Sequence[BlockPlace]) -> None:
+        """Take the events of silent blocks."""
+        assert self.silence is not None or not path
+        for place in path:
+            size = self.silence.sizes[place] if self.silence is not None else 0
+            self.clock[kernels.INSTRUCTIONS] += size >> 2
+            self.clock[kernels.BLOCK_ADDRESS] = place.pc
+            self.clock[kernels.BLOCK_SIZE] = size
+            status = kernels.call_advance(self.memory.address, place.pc, size)
+            if status != kernels.OK:
+                self.decide(status, place.pc, size)
 
     # The end
 

@@ -6,7 +6,7 @@ their addresses are published in the clock, whose own address never changes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -163,6 +163,47 @@ class EngineMemory:
         self._replace(spill=np.zeros(size * kernels.SPILL, np.int64))
         for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
             self._spill(owner, (key, count, target, operation))
+
+    def successor_count(self, state: int, key: int, spilled: dict[tuple[int, int], int]) -> int:
+        """How often `state` was followed by `key`; `spilled` are the counts of spilled ones."""
+        rows, first = self.state.rows, state // 8
+        for at in (first, first + kernels.SUCCESSOR):
+            if rows[at + kernels.KEY] == key:
+                return int(rows[at + kernels.COUNT_OF])
+        return spilled[state, key]
+
+    def arrange(self, states: Iterable[int], is_dead: Callable[[int], bool]) -> None:
+        """Put the most frequent successors of each state into its row, and the others elsewhere.
+
+        Parameters
+        ----------
+        states
+            States of translation blocks.
+        is_dead
+            Says whether an event (`kernels.KEY`) will not be seen again.
+        """
+        held: dict[int, list[Successor]] = {state: [] for state in states}
+        rows, spill = self.state.rows, self.state.spill.reshape(-1, kernels.SPILL)
+        for state, successors in held.items():
+            words = rows[state // 8 :][: kernels.ROW].reshape(-1, kernels.SUCCESSOR)
+            successors += [(a, b, c, d) for a, b, c, d in words.tolist() if a]
+            words[:] = 0
+        spilled = spill[spill[:, kernels.OWNER] != 0].tolist()
+        spill[:] = 0
+        self._spilled = 0
+        for key, count, target, operation, owner in spilled:
+            successor = key, count, target, operation
+            if owner in held:
+                held[owner].append(successor)
+            else:
+                self._spill_successor(owner, successor)
+        for state, successors in held.items():
+            successors.sort(key=lambda each: (is_dead(each[kernels.KEY]), -each[kernels.COUNT_OF]))
+            for successor in successors:
+                if is_dead(successor[kernels.KEY]):
+                    self._spill_successor(state, successor)
+                else:
+                    self.insert(state, successor)
 
     def segment(self, frame: int) -> tuple[int, int]:
         """(segment state, segment register) of the activation at `frame`."""

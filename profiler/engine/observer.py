@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from profiler.engine import kernels
 from profiler.engine.automaton import Automaton
-from simulator.machine.running import NativeHook
+from simulator.machine.running import BlockPlace, NativeHook
 
 
 class ProfilingObserver:
@@ -20,6 +20,7 @@ class ProfilingObserver:
             clock=automaton.clock,
             keepalive=automaton,
             on_context=_context_hook,
+            thinning=None if automaton.is_dense else _GuardedThinning(automaton),
         )
 
     def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
@@ -33,6 +34,37 @@ class ProfilingObserver:
     def context_replaced(self, pc: int) -> None:
         """Note that the program goes on at `pc`, in another context."""
         self._tell(self._automaton.context_replaced)
+
+    def _tell(self, action: Callable[[], None]) -> None:
+        if self._automaton.error is None:
+            self._automaton.guard(action)
+
+
+class _GuardedThinning:
+    """An automaton's `Thinning`, whose exceptions wait until the run is over."""
+
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
+
+    def is_worth_it(self, instructions: int) -> bool:
+        return self._automaton.is_worth_thinning(instructions)
+
+    def choose_silent(self) -> Mapping[BlockPlace, int]:
+        chosen: list[Mapping[BlockPlace, int]] = []
+        self._tell(lambda: chosen.append(self._automaton.choose_silent()))
+        return chosen[0] if chosen else {}
+
+    def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
+        self._tell(lambda: self._automaton.begin_silence(sizes))
+
+    def stopped(self, pc: int) -> None:
+        self._tell(lambda: self._automaton.stopped(pc))
+
+    def faulted(self, pc: int) -> None:
+        self._tell(lambda: self._automaton.faulted(pc))
+
+    def trapped(self) -> None:
+        self._tell(self._automaton.trapped)
 
     def _tell(self, action: Callable[[], None]) -> None:
         if self._automaton.error is None:

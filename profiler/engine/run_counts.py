@@ -21,15 +21,11 @@ Array = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Transition:
-    """`source` was followed by `target`.
-
-    `place` says where `rows` counts it; None if it is spilled, under `key`.
-    """
+    """`source` was followed by `target`; `key` is the kernel's of the event."""
 
     source: int
     target: int
     boundary: tuple[Step, ...]
-    place: int | None
     key: int
 
 
@@ -88,15 +84,11 @@ class RunCounts:
 
     def transition_counts(self) -> list[tuple[Transition, int]]:
         """Every transition with its count."""
-        spilled, rows = self._memory.spilled_counts(), self._memory.state.rows
-        counted = []
-        for transition in self._transitions:
-            if transition.place is None:
-                count = spilled[transition.source, transition.key]
-            else:
-                count = int(rows[transition.place])
-            counted.append((transition, count))
-        return counted
+        memory, spilled = self._memory, self._memory.spilled_counts()
+        return [
+            (transition, memory.successor_count(transition.source, transition.key, spilled))
+            for transition in self._transitions
+        ]
 
     def unattributed_transfers(self) -> int:
         """Transfers that no edge of the graphs explains."""

@@ -10,6 +10,7 @@ boundary
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from profiler.engine import kernels
@@ -120,6 +121,10 @@ class States:
     def entered_block(self, number: int) -> int:
         """Return the block of the graphs in which state `number` begins, or UNKNOWN."""
         return self._states[number].first.block if number >= kernels.FIRST_STATE else UNKNOWN
+
+    def items(self) -> Iterable[tuple[int, BlockState]]:
+        """All states of translation blocks, with their numbers."""
+        return (item for item in self._states.items() if item[0] >= kernels.FIRST_STATE)
 
     def covers(self, address: int) -> bool:
         """Whether the instruction at `address` is part of a state."""

@@ -306,6 +306,18 @@ class Walker:
         self._targets = code.transfers.target
         self._block_at = index.block_at
 
+    def kind(self, address: int) -> int:
+        """Return the `TransferKind` of the instruction at `address`."""
+        return self._kind(address)
+
+    def target(self, address: int) -> int:
+        """Return where the direct transfer at `address` leads."""
+        return self._target(address)
+
+    def annuls(self, address: int) -> bool:
+        """Whether the branch at `address` has its annul bit set."""
+        return bool(self._annulled[self._word(address)])
+
     def _word(self, address: int) -> int:
         return (address - self._base) >> 2
 

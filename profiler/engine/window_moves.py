@@ -48,20 +48,24 @@ class WindowMoves:
                 return _SPILL
             if word >> 30 == 2 and word >> 19 & 63 in (_RESTORE, _RETURN):
                 return _FILL
-            if not _is_harmless(word):
+            if not is_harmless(word) or _writes_frame_pointer(word):
                 return ()
         return ()
 
 
-def _is_harmless(word: int) -> bool:
-    """Whether an instruction neither traps, nor accesses memory, nor writes the frame pointer."""
+def _writes_frame_pointer(word: int) -> bool:
+    form, op2 = word >> 30, word >> 22 & 7
+    writes = form == 2 or (form == 0 and op2 == _SETHI)
+    return writes and word >> 25 & 31 == _FRAME_POINTER
+
+
+def is_harmless(word: int) -> bool:
+    """Whether an instruction neither traps nor accesses memory, but writes a register at most."""
     form, op2, op3 = word >> 30, word >> 22 & 7, word >> 19 & 63
     if form == 1:
         return True  # call
     if form == 0 and op2 in _BRANCHES:
         return True
-    if word >> 25 & 31 == _FRAME_POINTER:
-        return False
     if form == 0:
         return op2 == _SETHI
     moves_integers = op3 == _MOVE_ON_CONDITION and bool(word >> 18 & 1)

@@ -79,11 +79,12 @@ class Flow:
 
 @dataclass(frozen=True)
 class Hints:
-    """What runs have shown, as word indices (see `recovery.Discoveries`)."""
+    """What runs have shown (see `recovery.Discoveries`), and `landing_points`, as word indices."""
 
     indirect_targets: Mapping[int, frozenset[int]]
     entries: frozenset[int]
     returning_calls: frozenset[int]
+    landings: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -168,6 +169,7 @@ class Exploration:
         """
         entered: list[int] = []
         leaves: list[int] = []
+        landings = self._hints.landings
         for index in sorted(self._hints.entries):
             is_leaf = not is_prologue(self.words, index) and starts_leaf(self.words, index)
             (leaves if is_leaf else entered).append(index)
@@ -177,10 +179,25 @@ class Exploration:
             self._note()
             if self.stale:
                 return
-            if not self._resolve_jumps(resolve):
-                if not self._obey(k.SETTLE, leaves):
-                    return
+            if self._resolve_jumps(resolve):
+                continue
+            if owned := [index for index in sorted(landings) if self._is_owned(index)]:
+                landings = landings.difference(owned)
+                self._obey(k.BEGIN, owned)
+            elif not self._obey(k.SETTLE, leaves):
+                return
+            else:
                 leaves = []
+
+    def _is_owned(self, index: int) -> bool:
+        """Whether the routine is known that word `index` belongs to.
+
+        A symbol says so, or that the routine has reached it. Without a symbol, code behind a
+        routine may be of another one that nothing has reached yet.
+        """
+        owner = int(self.state.at[k.OWNER, index])
+        reached = int(self.state.at[k.LEADER, index]) == owner + 1
+        return owner >= 0 and (reached or bool(self.state.routine[owner, k.COVERED]))
 
     # -- results ---------------------------------------------------------------------------
 

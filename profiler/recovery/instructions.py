@@ -223,6 +223,8 @@ class Interpreter:
         else:
             left = 0 if register == 0 else state.get(register)
         if function == 0:
+            if right is None and self._keep_elements and word & 31 in (SP, FP):
+                right = self.value(state, word & 31, index)
             return add(left, right)
         if function == 4:
             return add(left, negative(right))
@@ -351,10 +353,8 @@ class Interpreter:
     # -- memory ----------------------------------------------------------------------------
 
     def _memory_access(self, state: SymbolicState, index: int, word: int) -> None:
-        op3, rd, register = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
-        slot = None
-        if register in (SP, FP) and word & 0x2000 and op3 & 0x10 == 0:
-            slot = (register, (word & 0x1FFF ^ 0x1000) - 0x1000)
+        op3, rd = (word >> 19) & 63, (word >> 25) & 31
+        slot = None if op3 & 0x10 else self._slot(state, word)
         if op3 in _STORES:
             self._store(state, index, slot, rd, _STORES[op3], integer=op3 in (0x04, 0x0E))
         elif op3 in _LOADS:
@@ -372,6 +372,23 @@ class Interpreter:
                 put(state, rd, None)
                 if op3 == 0x13:
                     state.pop(rd | 1, None)
+
+    def _slot(self, state: SymbolicState, word: int) -> tuple[int, int] | None:
+        """The frame slot that a load or store accesses, if it is one."""
+        register = (word >> 14) & 31
+        if register in (SP, FP) and word & 0x2000:
+            return register, (word & 0x1FFF ^ 0x1000) - 0x1000
+        if not self._keep_elements or register in (SP, FP):
+            return None
+        address = add(state.get(register), self.operand(state, word))
+        for frame in (FP, SP):  # offsets that no immediate holds are added to it first
+            origin = state.get(frame)
+            if isinstance(origin, Affine) and isinstance(address, Affine):
+                offset = address.base - origin.base
+                if address._replace(base=origin.base) == origin:
+                    bits = 64 if self._memory.mask == MASK64 else 32
+                    return frame, sign_extend(offset & MASK64, bits)
+        return None
 
     def _load(
         self,

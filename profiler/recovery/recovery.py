@@ -32,6 +32,7 @@ from profiler.recovery.code_image import CodeImage, build_code_image
 from profiler.recovery.exploration import Exploration, Hints
 from profiler.recovery.graph_builder import build_graphs
 from profiler.recovery.jump_tables import Answers, JumpResolver
+from profiler.recovery.landing_points import landing_points
 from profiler.recovery.pointers import function_pointers
 from profiler.recovery.routines import RoutineMap
 from simulator.binary.program import Program
@@ -211,7 +212,7 @@ def _explore(
     program: Program, code: CodeImage, discoveries: Discoveries, known: Answers
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
-    hints = _hints(code, discoveries)
+    hints = _hints(program, code, discoveries)
     resolver = JumpResolver(program, code, known)
     named = RoutineMap(program, code)
     starts = {code.index(program.entry), *function_pointers(program, code, named)} - {-1}
@@ -227,7 +228,7 @@ def _explore(
         exploration.close()
 
 
-def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:
+def _hints(program: Program, code: CodeImage, discoveries: Discoveries) -> Hints:
     targets: dict[int, set[int]] = {}
     for jump, target in discoveries.indirect_targets:
         if code.index(target) >= 0:
@@ -236,4 +237,5 @@ def _hints(code: CodeImage, discoveries: Discoveries) -> Hints:
         {jump: frozenset(addresses) for jump, addresses in targets.items()},
         frozenset(i for a in discoveries.entries if (i := code.index(a)) >= 0),
         frozenset(i for a in discoveries.returning_calls if (i := code.index(a)) >= 0),
+        landing_points(program, code),
     )

@@ -10,13 +10,14 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from profiler.engine.automaton import Automaton
 from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
+from profiler.engine.silence import EventsLostError
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import GraphIndex, Missing
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
@@ -59,6 +60,9 @@ class ExecutionOptions:
         What begins a recording of the run, which then has no schemes; None: none is made.
     known
         What earlier runs under the same schemes know of routines; this one adds to it.
+    is_dense
+        Whether every block raises events throughout the run, as it does where a trace is written
+        or a recording made.
     """
 
     persistent: bool = False
@@ -67,6 +71,7 @@ class ExecutionOptions:
     start_trace: TraceStart | None = None
     record: RecordingStart | None = None
     known: KnownProducts = field(default_factory=dict)
+    is_dense: bool = False
 
 
 @dataclass(frozen=True)
@@ -128,14 +133,20 @@ def execute(
     index = GraphIndex(recovered)
     lowering = _lowering(recovered, index, schemes, options)
     giving_up = _GivingUp(options.persistent)
-    automaton = Automaton(index, lowering, giving_up)
+    is_dense = options.is_dense or bool(options.start_trace or options.record)
+    automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
     machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
     if not isinstance(lowering, Lowering):
         automaton.record(lowering)
     if options.start_trace is not None:
         automaton.trace = options.start_trace(index, lowering.memory)
     result = machine.run()
-    _finish(automaton, result)
+    if isinstance(automaton.error, EventsLostError):
+        return execute(world, recovered, schemes, replace(options, is_dense=True))
+    try:
+        _finish(automaton, result)
+    except EventsLostError:
+        return execute(world, recovered, schemes, replace(options, is_dense=True))
     discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
     automaton.retire()
     machine.close()

@@ -141,9 +141,10 @@ class Observation:
         graphs = self.recovered.arrays
         names = zip(graphs.addresses.tolist(), graphs.names, strict=True)
         numbers = {name: number for number, name in enumerate(names)}
+        entered = self.events  # whoever keeps the counts need not keep the whole observation
 
         def counts(cfg: ControlFlowGraph) -> Sequence[int] | None:
-            events = self.events.get(numbers.get((cfg.address, cfg.name), -1))
+            events = entered.get(numbers.get((cfg.address, cfg.name), -1))
             return None if events is None else events.edges
 
         return counts

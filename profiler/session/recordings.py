@@ -51,8 +51,7 @@ class RecordingOrder:
         UsageError
             If the file cannot be written.
         """
-        if self._file is not None:
-            self._file.close()
+        self.close()
         program, routines = index.recovered.program, index.recovered.routines
         invocation = self.invocation
         header = RecordingHeader(
@@ -86,7 +85,8 @@ class RecordingOrder:
         if self._file is None:
             return
         events = observation.events
-        self._file.close(
+        file, self._file = self._file, None
+        file.close(
             RecordingEnd(
                 result=result_fields(observation.result),
                 edges=[(number, routine.edges) for number, routine in events.items()],
@@ -102,6 +102,12 @@ class RecordingOrder:
                 irregular=observation.irregular,
             )
         )
+
+    def close(self) -> None:
+        """Close the file as it is, if it is open."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 def graph_digest(cfg: ControlFlowGraph) -> bytes:

@@ -24,6 +24,7 @@ and the rest is validated while it is measured (`self_check`).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -113,19 +114,22 @@ def observe(
     profiles = SavedProfiles(program.sha256)
     recording = None
     if request.recording is not None:
-        from profiler.session.recordings import RecordingOrder  # which needs numba
+        from profiler.session.recordings import RecordingOrder  # which few sessions need
 
         recording = RecordingOrder(request.recording, invocation)
     study = Study(invocation, profiles, trace, recording, request.progress, memory)
-    with open_world(program, request.arguments, guest) as world:
+    with ExitStack() as stack:
+        world = stack.enter_context(open_world(program, request.arguments, guest))
+        if recording is not None:
+            stack.callback(recording.close)
         if request.remember and seen is None:
             observation, after = _remembered(study, request, world, settings)
         else:
             observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
         if request.self_check:
             _check_traces(study, after, settings, observation)
-    if recording is not None:
-        recording.finish(observation)
+        if recording is not None:
+            recording.finish(observation)
     if len(settings) == 1:
         _keep_plans(memory, observation)
     return replace(observation, memory=memory)
@@ -203,10 +207,12 @@ def _observe_guided(
     free = [setting for setting in settings if not needs_first_run((setting,))]
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
-    replayed = _replayed(guide, settings, study.planners(settings, guide.edge_counts))
+    edge_counts = guide.edge_counts
+    replayed = _replayed(guide, settings, study.planners(settings, edge_counts))
     if replayed is not None:
         return replayed, after
-    return settle(study, after, settings, guide.edge_counts)
+    del guide  # it is large, and the next run is as large
+    return settle(study, after, settings, edge_counts)
 
 
 def _check_traces(

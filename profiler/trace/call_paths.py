@@ -167,31 +167,30 @@ class CallProfile:
     paths: tuple[CountedCallPath, ...]
 
 
-@dataclass(frozen=True)
-class _Frame:
-    """An activation: its call path, and the block at which its caller goes on, or NONE."""
-
-    path: CallPath
-    back_at: int
-
-
 class CallPaths:
     """Counts call paths as blocks are regenerated.
 
     Attributes
     ----------
-    counts
-        Call path -> activations.
     numbering
         Of the call graph, from the first routine executed on.
     """
 
     def __init__(self) -> None:
-        self.counts: Counter[CallPath] = Counter()
         self.numbering = CallNumbering({}, {}, frozenset(), 0)
         self._names: tuple[str, ...] = ()
-        self._frames: list[_Frame] = []
+        self._paths: list[CallPath] = []  # those that activations have had, under numbers
+        self._times: list[int] = []  # path -> activations
+        self._onward: list[dict[int, int]] = []  # path -> callee -> path
+        self._numbers: dict[CallPath, int] = {}
+        self._frames: list[tuple[int, int]] = []  # path, and where the caller goes on or NONE
+        self._waiting: Counter[int] = Counter()  # block -> frames whose callers go on there
         self._last = NONE
+
+    @property
+    def counts(self) -> Counter[CallPath]:
+        """Call path -> activations."""
+        return Counter(dict(zip(self._paths, self._times, strict=True)))
 
     def __call__(self, recovered: RecoveredProgram, blocks: Array) -> None:
         """Follow the next executed blocks, by program-wide number."""
@@ -199,7 +198,7 @@ class CallPaths:
             return
         if self._last == NONE:
             self._prepare(recovered, int(blocks[0]))
-            self._begin((self._routine_of(int(blocks[0])),), NONE)
+            self._begin(self._number((self._routine_of(int(blocks[0])),)), NONE)
         else:
             blocks = np.concatenate([np.array([self._last], np.int64), blocks])
         before, after = blocks[:-1], blocks[1:]
@@ -211,18 +210,19 @@ class CallPaths:
 
     def profile(self, shown: int) -> CallProfile:
         """Return what was counted, with the `shown` most frequent call paths."""
-        numbers = {path: self.numbering.number(path) for path in self.counts}
+        counts = self.counts
+        numbers = {path: self.numbering.number(path) for path in counts}
         dynamic = [path for path, number in numbers.items() if number is None]
-        order = sorted(self.counts, key=lambda path: (-self.counts[path], len(path), path))
+        order = sorted(counts, key=lambda path: (-counts[path], len(path), path))
         return CallProfile(
             potential=self.numbering.total,
-            executed=len(self.counts),
+            executed=len(counts),
             dynamic=len(dynamic),
-            activations=self.counts.total(),
-            dynamic_activations=sum(self.counts[path] for path in dynamic),
+            activations=counts.total(),
+            dynamic_activations=sum(counts[path] for path in dynamic),
             paths=tuple(
                 CountedCallPath(
-                    tuple(self._names[each] for each in path), numbers[path], self.counts[path]
+                    tuple(self._names[each] for each in path), numbers[path], counts[path]
                 )
                 for path in order[:shown]
             ),
@@ -232,6 +232,7 @@ class CallPaths:
         index = GraphIndex(recovered)
         self._names = tuple(cfg.name for cfg in recovered.routines)
         self._routines = np.asarray(index.routine_of_block).astype(np.int64)
+        self._routine_list: list[int] = self._routines.tolist()
         self._starts = frozenset(index.entry_edge.all())
         self._return_point: dict[int, int] = {}
         special = np.zeros(len(self._routines), np.bool_)
@@ -249,23 +250,36 @@ class CallPaths:
     def _routine_of(self, block: int) -> int:
         return int(self._routines[block])
 
-    def _begin(self, path: CallPath, back_at: int) -> None:
-        self._frames.append(_Frame(path, back_at))
-        self.counts[path] += 1
+    def _number(self, path: CallPath) -> int:
+        number = self._numbers.get(path)
+        if number is None:
+            number = self._numbers[path] = len(self._paths)
+            self._paths.append(path)
+            self._times.append(0)
+            self._onward.append({})
+        return number
+
+    def _begin(self, path: int, back_at: int) -> None:
+        self._frames.append((path, back_at))
+        self._waiting[back_at] += 1
+        self._times[path] += 1
+
+    def _pop(self) -> tuple[int, int]:
+        frame = self._frames.pop()
+        self._waiting[frame[1]] -= 1
+        return frame
 
     def _follow(self, source: int, target: int) -> None:
         """Do what control did from one block to the next: a call, a return, or a jump."""
         returns_to = self._return_point.get(source)
         if returns_to is not None and target in self._starts and target != returns_to:
             self._begin(self._path_to(target), returns_to)
-        elif self._waits(target):
-            while self._frames.pop().back_at != target:
+        elif self._waiting[target]:
+            while self._pop()[1] != target:
                 pass
         elif target in self._starts and self._left(source):
-            frame = self._frames[-1]
             path = self._path_to(target)
-            self._frames.pop()
-            self._begin(path, frame.back_at)
+            self._begin(path, self._pop()[1])
         elif self._routine_of(source) != self._routine_of(target):
             self._land(target)
 
@@ -273,19 +287,25 @@ class CallPaths:
         """Whether control leaves a routine behind this block."""
         return bool(self._special[source]) and source not in self._return_point
 
-    def _waits(self, target: int) -> bool:
-        return any(frame.back_at == target for frame in reversed(self._frames))
-
-    def _path_to(self, target: int) -> CallPath:
-        path, callee = self._frames[-1].path, self._routine_of(target)
-        begins_anew = callee in path or (path[-1], callee) in self.numbering.back_edges
-        return (callee,) if begins_anew else (*path, callee)
+    def _path_to(self, target: int) -> int:
+        """Return the path of an activation that the current one calls at block `target`."""
+        current = self._frames[-1][0]
+        callee = self._routine_list[target]
+        onward = self._onward[current].get(callee)
+        if onward is None:
+            path = self._paths[current]
+            begins_anew = callee in path or (path[-1], callee) in self.numbering.back_edges
+            onward = self._number((callee,) if begins_anew else (*path, callee))
+            self._onward[current][callee] = onward
+        return onward
 
     def _land(self, target: int) -> None:
         """Go on in an activation that waits (`longjmp`, the end of a handler), or in a new one."""
         routine = self._routine_of(target)
-        waiting = [n for n, frame in enumerate(self._frames) if frame.path[-1] == routine]
-        if waiting:
-            del self._frames[waiting[-1] + 1 :]
-        else:
-            self._begin(self._path_to(target), NONE)
+        places = range(len(self._frames) - 1, -1, -1)
+        for place in places:
+            if self._paths[self._frames[place][0]][-1] == routine:
+                while len(self._frames) > place + 1:
+                    self._pop()
+                return
+        self._begin(self._path_to(target), NONE)

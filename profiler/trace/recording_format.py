@@ -165,6 +165,7 @@ class RecordingFile:
             while rest:
                 rest = rest[self._file.write(rest) or 0 :]
         except OSError as error:
+            self._file.close()
             raise self._cannot_write(error) from None
 
     def _cannot_write(self, error: OSError) -> UsageError:

@@ -203,6 +203,7 @@ def _parse(path: Path, data: bytes) -> Program:
         program_header_count=header.program_header_count,
         stack_executable=_stack_executable(headers),
         lines=DwarfLineTable(data, bias, code),
+        unwinding=_section_named(b".eh_frame", header, sections, data, bias),
     )
 
 
@@ -363,6 +364,23 @@ def _read_sections(header: _Header, data: bytes) -> tuple[_Section, ...]:
             raise _Refusal(f"has section {index} beyond its end; it is truncated or damaged")
         sections.append(_Section(kind, flags, address, offset, size, link))
     return tuple(sections)
+
+
+def _section_named(
+    name: bytes, header: _Header, sections: Sequence[_Section], data: bytes, bias: int
+) -> Range | None:
+    """Where a section of the loaded program is that has contents."""
+    strings = int.from_bytes(data[header.formats.header.size - 2 :][:2], "big")
+    if strings >= len(sections):
+        return None
+    table = data[sections[strings].offset :][: sections[strings].size]
+    record = header.formats.section_header
+    for index, section in enumerate(sections):
+        at = record.unpack_from(data, header.sections + index * record.size)[0]
+        is_loaded = section.flags & SHF_ALLOC and section.kind != SHT_NOBITS
+        if is_loaded and table[at : at + len(name) + 1] == name + b"\0":
+            return Range(section.address + bias, section.address + bias + section.size)
+    return None
 
 
 def _code_ranges(

@@ -84,7 +84,8 @@ class Program:
     `code` are the address ranges that hold instructions (executable sections where the file has
     section headers, executable segments where it has none), sorted and disjoint. Ranges inside
     writable segments (`.iplt` of static programs) are in `late_code`: their words are only
-    valid once the program has run its start-up relocations.
+    valid once the program has run its start-up relocations. `unwinding` is where its table for
+    unwinding the stack is (`.eh_frame`).
     """
 
     path: Path
@@ -101,6 +102,7 @@ class Program:
     program_header_count: int
     stack_executable: bool
     lines: LineTable = field(compare=False, repr=False)
+    unwinding: Range | None = None
 
     @property
     def is64(self) -> bool:

@@ -169,6 +169,10 @@ class Cpu:
         for page in range(start & -PAGE_SIZE, end, PAGE_SIZE):
             self._engine.ctl_remove_cache(page, page + PAGE_SIZE)
 
+    def forget_code_of(self, start: int, end: int) -> None:
+        """Drop code translated from [start, end)."""
+        self._engine.ctl_remove_cache(start, end)
+
     def add_hook(
         self, kind: HookKind, function: int, user_data: int, bounds: tuple[int, int] = (1, 0)
     ) -> ctypes.c_size_t:
@@ -186,6 +190,27 @@ class Cpu:
         if status != 0:
             raise EngineError(f"the emulator refuses a {kind.name} hook (error {status})")
         return hook
+
+    def remove_hook(self, hook: ctypes.c_size_t) -> None:
+        """Remove a hook; code that was translated with it is dropped."""
+        status = uclib.uc_hook_del(self._engine._uch, hook)
+        if status != 0:
+            raise EngineError(f"the emulator does not remove a hook (error {status})")
+
+    def translate(self, pc: int, npc: int) -> int:
+        """Translate the block at (pc, npc) with the hooks that there are; return its size in bytes.
+
+        0 where the engine cannot. What has been translated already stays as it is.
+        """
+        state = self.state
+        before = int(state.pc), int(state.npc)
+        state.pc, state.npc = pc, npc
+        try:
+            return int(self._engine.ctl_request_cache(pc)[2])
+        except unicorn.UcError:
+            return 0
+        finally:
+            state.pc, state.npc = before
 
     # -- running
 

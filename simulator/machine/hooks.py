@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from simulator.cpu.traps import (
     FillWord,
     TrapWord,
 )
-from simulator.machine.running import NativeHook
+from simulator.machine.running import BlockPlace, NativeHook
 
 NO_LIMIT = 1 << 62
 
@@ -57,6 +57,8 @@ class Hooks:
         self._callbacks = _TRAP_CALLBACK(on_trap), _CODE_CALLBACK(on_code)
         self.trap = np.zeros(16, np.int64)
         self.fill = np.zeros(16, np.int64)
+        self._observer: NativeHook | None = None
+        self._block_hook = ctypes.c_size_t(0)
         self._code = np.zeros(CodeWord.FIRST + 2 * len(code), np.int64)
         table = memory.table.ctypes.data
         on_trap_address, on_code_address = (
@@ -106,6 +108,29 @@ class Hooks:
         """Whether `answer_contexts` has been called."""
         return bool(self.trap[TrapWord.CONTEXTS])
 
+    def silence(self, sizes: Mapping[BlockPlace, int], before: Mapping[BlockPlace, int]) -> None:
+        """Have no events for some blocks from now on, as long as their translations live.
+
+        A block that the engine translates otherwise than thought raises events all the same.
+
+        Parameters
+        ----------
+        sizes
+            These blocks, with their sizes in bytes.
+        before
+            The blocks that are silent so far.
+        """
+        cpu, observer = self._cpu, self._observer
+        assert observer is not None
+        cpu.remove_hook(self._block_hook)  # what was translated with it is dropped
+        for place, size in before.items():
+            cpu.forget_code_of(place.pc, place.pc + size)
+        for place, size in sizes.items():
+            if cpu.translate(*place) != size:
+                cpu.forget_code_of(place.pc, place.pc + size)
+        below = (0, SYSTEM_PAGE - 1)
+        self._block_hook = cpu.add_hook(HookKind.BLOCK, observer.address, observer.user_data, below)
+
     def install(self, block: NativeHook | None, count: bool) -> None:
         """Install everything; `block` observes blocks, else they are counted if `count`."""
         cpu, below = self._cpu, (0, SYSTEM_PAGE - 1)
@@ -114,7 +139,8 @@ class Hooks:
         cpu.add_hook(HookKind.INTERRUPT, traps.address_of(traps.handle_trap), trap)
         cpu.add_hook(HookKind.NEW_CODE, traps.address_of(traps.check_code), code, below)
         if block is not None:
-            cpu.add_hook(HookKind.BLOCK, block.address, block.user_data, below)
+            self._observer = block
+            self._block_hook = cpu.add_hook(HookKind.BLOCK, block.address, block.user_data, below)
         elif count:
             clock = self._clock.ctypes.data
             cpu.add_hook(HookKind.BLOCK, traps.address_of(traps.count_block), clock, below)

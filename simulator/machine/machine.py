@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -62,12 +62,14 @@ from simulator.machine.hooks import NO_LIMIT, Hooks
 from simulator.machine.interruption import stop_after, stop_on_interrupt
 from simulator.machine.position import Position
 from simulator.machine.running import (
+    BlockPlace,
     Ending,
     Fault,
     Limits,
     Observer,
     Refusal,
     RunResult,
+    Thinning,
 )
 from simulator.machine.trapping import (
     Trap,
@@ -82,6 +84,13 @@ STATUS_BUDGET: Final = 124
 STATUS_REFUSED: Final = SimulatorError.exit_status
 STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
+FIRST_LOOK: Final = 8_000_000
+"""Instructions after which blocks are chosen that raise no events. Each time that ten times as many
+have been executed they are chosen again."""
+NEXT_LOOK: Final = 4_000_000
+"""Instructions after such a choice until the observer arranges what it has learnt since."""
+DENSE_END: Final = 1_000_000
+"""Instructions before the end of a budget for which all blocks raise events."""
 PYTHON_CONTEXT_TRAPS = 64
 """Traps and signals that Python answers before native code is loaded, as long as 500 of them."""
 _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
@@ -148,6 +157,10 @@ class Machine:
         self._contexts = Contexts(self.cpu, self._space, self._signal_state)
         self._code = CodeWatch(program, self.cpu, self._space, on_late_code)
         self._observer = observer
+        self._thinning = None if observer is None else observer.hook.thinning
+        self._silent: Mapping[BlockPlace, int] = {}
+        self._is_settling = False
+        self._look_at = FIRST_LOOK if self._thinning is not None else NO_LIMIT
         self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
         self._contexts_noted = 0  # those that Python has saved or set
@@ -294,12 +307,19 @@ class Machine:
     def _set_limit(self) -> None:
         clock = self._clock
         budget = self.limits.max_instructions
-        clock[ClockWord.LIMIT] = NO_LIMIT if budget is None else min(budget, NO_LIMIT)
+        limit = NO_LIMIT if budget is None else min(budget, NO_LIMIT)
+        clock[ClockWord.LIMIT] = limit
+        if self._silent:
+            clock[ClockWord.LIMIT] = min(self._look_at, limit - DENSE_END)
+        elif self._look_at < limit - DENSE_END:
+            clock[ClockWord.LIMIT] = self._look_at
         if clock[ClockWord.INTERRUPTED]:  # set meanwhile
             clock[ClockWord.LIMIT] = -1
 
     def _after(self, stop: Stop, bare: bool) -> None:
         """Act on the processor's having stopped."""
+        if self._silent:
+            self._follow(stop)
         if stop is Stop.FAULT:
             self._on_memory_fault()
         elif stop is Stop.ILLEGAL:
@@ -309,6 +329,8 @@ class Machine:
         elif self._clock[ClockWord.STOPPED] or bare:
             self._clock[ClockWord.STOPPED] = 0
             self._on_limit()
+            if self._thinning is not None and not self._is_over():
+                self._thin_out(self._thinning)
         else:
             raise EngineError(f"the emulator stopped at {self.cpu.state.pc:#x} without a reason")
 
@@ -323,6 +345,41 @@ class Machine:
             self._ending = Ending(STATUS_INTERRUPTED, "interrupted")
         elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
             self._ending = Ending(STATUS_BUDGET, "budget")
+
+    # -- fewer events than blocks
+
+    def _thin_out(self, thinning: Thinning) -> None:
+        """Have blocks raise no events that need not; all raise them near the end of a budget."""
+        budget = self.limits.max_instructions
+        if budget is not None and self.instructions >= budget - 2 * DENSE_END:
+            self._look_at = NO_LIMIT
+            self._hooks.silence({}, self._silent)
+            self._silent = {}
+            return
+        if not thinning.is_worth_it(self.instructions):
+            self._look_at = 2 * self.instructions
+            return
+        if self._is_settling:
+            self._is_settling, self._look_at = False, 10 * self.instructions
+            thinning.begin_silence(self._silent)
+            return
+        chosen = thinning.choose_silent()
+        self._look_at = 10 * self.instructions
+        if chosen != self._silent:
+            self._hooks.silence(chosen, self._silent)
+            thinning.begin_silence(chosen)
+            self._silent = chosen
+            self._is_settling, self._look_at = True, self.instructions + NEXT_LOOK
+
+    def _follow(self, stop: Stop) -> None:
+        """Have silent blocks noted that were executed before the engine stopped."""
+        assert self._thinning is not None
+        pc = int(self.cpu.state.pc)
+        refused = self.cpu.refused or int(self._hooks.fill[FillWord.FAULT_ACCESS])
+        if stop is Stop.REQUESTED or (stop is Stop.FAULT and refused == MemoryAccess.FETCH):
+            self._thinning.stopped(pc)
+        else:
+            self._thinning.faulted(pc)
 
     # -- memory faults
 
@@ -411,6 +468,8 @@ class Machine:
     def _on_exception(self, number: int, npc: int) -> None:
         """Answer a trap that an instruction made; `npc` is what npc was."""
         state = self.cpu.state
+        if self._silent and self._thinning is not None and not _is_window_trap(number):
+            self._thinning.trapped()
         pc = self._position.locate(number, npc)
         state.pc, state.npc = pc, npc
         word = self._position.instruction(pc)
@@ -577,3 +636,7 @@ class Machine:
             self._observer.signal_returned(pc)  # it keeps its own state, and sets STATE
         elif interrupted is not None:
             self._position.restore(interrupted, pc)
+
+
+def _is_window_trap(number: int) -> bool:
+    return Trap.SPILL <= number < Trap.WINDOWS_END

@@ -8,12 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from simulator.cpu.guest import RefusedCall
+
+
+class BlockPlace(NamedTuple):
+    """Where a translation block begins: pc, and npc, which is not pc + 4 in an annulled slot."""
+
+    pc: int
+    npc: int
+
+
+class Thinning(Protocol):
+    """Says which blocks need not raise events, and follows a program through them."""
+
+    def is_worth_it(self, instructions: int) -> bool:
+        """Whether a run that has executed so many instructions is worth the work of a choice."""
+        ...
+
+    def choose_silent(self) -> Mapping[BlockPlace, int]:
+        """Return the blocks that are to raise no events from now on, with their sizes in bytes."""
+        ...
+
+    def begin_silence(self, sizes: Mapping[BlockPlace, int]) -> None:
+        """Take note of the blocks that raise no events from now on."""
+        ...
+
+    def stopped(self, pc: int) -> None:
+        """The program has come to the block at `pc`, and the engine has stopped before it."""
+        ...
+
+    def faulted(self, pc: int) -> None:
+        """The instruction at `pc` has faulted."""
+        ...
+
+    def trapped(self) -> None:
+        """An instruction has trapped, in the last event's block or in a silent one behind it."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -33,6 +68,8 @@ class NativeHook:
     on_context
         Returns a function pointer `void(void *user_data)` that does what
         `Observer.context_replaced` does; None where only that can.
+    thinning
+        Says which blocks need no events; None where all do.
     """
 
     address: int
@@ -40,6 +77,7 @@ class NativeHook:
     clock: NDArray[np.int64]
     keepalive: object
     on_context: Callable[[], int] | None = None
+    thinning: Thinning | None = None
 
 
 class Observer(Protocol):

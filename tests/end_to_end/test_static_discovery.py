@@ -66,6 +66,37 @@ int main(void) {
 }
 """
 
+THROWING = """
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+struct Guard { const char *name; ~Guard() { std::printf("%s goes\\n", name); } };
+static int check(int x) { if (x % 3 == 2) throw std::runtime_error("two"); return x; }
+static int guarded(int x) { Guard guard{"guard"}; return check(x) + 1; }
+int main() {
+    std::vector<std::string> words;
+    int total = 0;
+    for (int i = 0; i < 9; i++) {
+        try { total += guarded(i); } catch (const std::exception &e) { words.push_back(e.what()); }
+    }
+    std::printf("%d %zu\\n", total, words.size());
+    return total != 27;
+}
+"""
+
+JUMPING = """
+#include <setjmp.h>
+static jmp_buf place;
+__attribute__((noinline)) static void leave(int n) { if (n > 2) longjmp(place, n); }
+int main(void) {
+    volatile int count = 0;
+    int result = setjmp(place);
+    if (result < 8) { count++; leave(3 + count); }
+    return count != 5;
+}
+"""
+
 
 def observed(program: Path, directory: Path) -> Observation:
     """Run a program that may use nothing of the outside."""
@@ -108,3 +139,27 @@ def test_computed_gotos_are_known(
     assert observed(program, tmp_path).runs == 1
     assert switch_targets(program, "absolute") == 5
     assert switch_targets(program, "relative") == 3
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_landings_of_exceptions_are_known(
+    compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
+) -> None:
+    program = compile_c(THROWING, flags, width=width, language="c++")
+    observation = observed(program, tmp_path)
+    assert observation.result.status == 0
+    assert observation.runs == 1
+    assert observation.discoveries.entries == frozenset()
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
+@pytest.mark.parametrize("width", WIDTHS)
+def test_second_returns_of_setjmp_are_known(
+    compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
+) -> None:
+    observation = observed(compile_c(JUMPING, flags, width=width), tmp_path)
+    assert observation.result.status == 0
+    assert observation.runs == 1

@@ -326,11 +326,11 @@ def test_path_limits_are_not_mixed(fixture_elf: Find) -> None:
 
 def test_large_programs_run_few_settings_at_once(tmp_path: Path) -> None:
     program = tmp_path / "large"
-    jobs = [Job(Cell("x", setting("kiter", iterations=k)), program) for k in range(3, 20)]
+    jobs = [Job(Cell("x", setting("kiter", iterations=k)), program) for k in range(3, 53)]
     program.write_bytes(bytes(1000))
-    assert [len(group) for group in groups(jobs)] == [17]
+    assert [len(group) for group in groups(jobs)] == [50]
     program.write_bytes(bytes(1 << 20))
-    assert [len(group) for group in groups(jobs)] == [8, 8, 1]
+    assert [len(group) for group in groups(jobs)] == [24, 24, 2]
     assert [job for group in groups(jobs) for job in group] == jobs
 
 

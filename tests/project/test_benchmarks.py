@@ -241,6 +241,7 @@ def test_the_page_of_a_benchmark() -> None:
     assert "| cppcheck | - | - | 14.0 (0.000) | - | - | failed |" in page
     assert "| hello, run-edges, cold | 1.25 | 0.000 | 200 | 1 of 2 | - |" in page
     assert "| sieve, edges | 600 | 2.50 | 0.000 | 240 | 1.25 |" in page
+    assert "| cppcheck | 5.00 | 2.00 | 2.50 |" in page
     assert "| longjmp | 150 | - | 2.00 |" in page
     sizes = page.index("| hello | 0.50 | - | 0.90 |"), page.index("| dash | 0.70 | - | 1.50 |")
     assert sizes[0] < sizes[1]  # by size

@@ -46,6 +46,7 @@ class Explored(NamedPlaces):
         targets: Mapping[str, Sequence[str]] | None = None,
         entries: Sequence[str] = (),
         returning_calls: Sequence[str] = (),
+        landings: Sequence[str] = (),
         distrusted: Sequence[str] = (),
     ) -> None:
         super().__init__(routines)
@@ -57,6 +58,7 @@ class Explored(NamedPlaces):
             {self.index(jump): self.indices(known) for jump, known in (targets or {}).items()},
             self.indices(entries),
             self.indices(returning_calls),
+            self.indices(landings),
         )
         distrust = self.indices(distrusted)
         self.exploration = Exploration(self.code, self.layout, hints, distrust, self.program.is64)

@@ -202,6 +202,16 @@ def _growth_line(
     return place, (shown, number(place), *cells)
 
 
+def recovery_table(rows: Sequence[Row]) -> Table:
+    """Return how fast graphs are recovered, in processor time."""
+    lines = [
+        (row.program, number(row.text / 1e6), number(row.cpu), number(row.text / 1e6 / row.cpu))
+        for row in rows
+        if row.part == "recovery"
+    ]
+    return Table(("program", "text, MB", "seconds", "MB/s"), tuple(lines))
+
+
 def event_table(rows: Sequence[Row]) -> Table:
     """Return the cost of one longjmp and of one exception, in microseconds of processor time."""
     lines = []

@@ -42,7 +42,7 @@ JobGroup = tuple[Job, ...]
 LARGE_PROGRAM = 256 << 10
 AT_ONCE = 24
 """Bytes of a program file above which no more than so many settings share a run: each takes some
-60 MB with a program like SQLite, and a worker must stay below 2 GB."""
+40 MB with a program like SQLite, and a worker must stay below 2 GB."""
 
 _EDGES = Setting("edges", "edges", SchemeOptions())
 _ANY = setting("edges")

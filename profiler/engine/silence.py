@@ -1,0 +1,251 @@
+"""Blocks that raise no event, and the ways that lead through them.
+
+An event costs more than most blocks do. Once a run has shown which blocks it executes most, some of
+them are translated again without the call of the hook: they are *silent*. They are chosen such that
+the way from each event to the next stays unique, as Ball and Larus (1994) place witnesses, so that
+a transition of the automaton can stand for the whole way: it crosses the edges on it, and counts
+the instructions of the silent blocks.
+
+What makes this exact:
+
+- Which blocks may follow a silent one is decided by its code alone: it ends with a direct branch or
+  falls through, and holds no instruction that may trap, but for loads and stores.
+- A way is looked for when a transition is first taken, over all that the code allows. If there is
+  not exactly one, or if control may have come to a silent block by an indirect transfer, the run is
+  `EventsLostError`, and starts again with an event for every block.
+- Nothing arrives at a silent block, or at a block behind one, but by direct branches (`arrivals`).
+- A fault in a silent block, and an end between events, first go the way to there (`Silence.place`).
+- A silent block whose translation the emulator has thrown away raises events again. Then there are
+  more events than needed, whose transitions are found in the same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from profiler.engine.walk import Cross, Step, WalkContext, Walker
+from profiler.engine.window_moves import is_harmless
+from profiler.recovery.code_image import CodeImage
+from simulator.errors import SimulatorError
+from simulator.isa.decode import TransferKind
+from simulator.machine.running import BlockPlace
+
+MOST_WAYS = 64
+"""Blocks behind an event that may be reached without another event, at most."""
+_JUMP, _TRAP = 0x38, 0x3A
+_MULTIPLICATIONS = (0x09, 0x0A, 0x0B, 0x1A, 0x1B)
+_ACCESSES = frozenset([0x00, 0x01, 0x02, 0x04, 0x05, 0x06, 0x08, 0x09, 0x0A, 0x0B, 0x0E])
+"""op3 of integer loads and stores of one register, in the ordinary address space."""
+
+
+class EventsLostError(SimulatorError):
+    """What the program did between two events cannot be told: it must be run again."""
+
+
+class Ways:
+    """What may follow what, by the code.
+
+    Parameters
+    ----------
+    walker
+        Says what an instruction does.
+    code
+        The program's.
+    """
+
+    def __init__(self, walker: Walker, code: CodeImage) -> None:
+        self._walker = walker
+        self._code = code
+
+    def after(self, context: WalkContext) -> tuple[BlockPlace, ...] | None:
+        """Return the blocks that may follow a block; None if its code does not tell.
+
+        Parameters
+        ----------
+        context
+            After the block's last instruction.
+        """
+        walker = self._walker
+        if context.last < 0:
+            return None
+        if context.pending < 0:
+            if self._word(context.last) is None or _is_trap(self._word(context.last) or 0):
+                return None
+            return (_at(context.last + 4),)
+        branch = context.pending
+        kind, target = walker.kind(branch), walker.target(branch)
+        annulled = walker.annuls(branch)
+        if kind == TransferKind.BRANCH_ALWAYS:
+            return (_at(target),) if annulled or context.slot_seen else None
+        if kind != TransferKind.BRANCH:
+            return None
+        if annulled:
+            if context.slot_seen:
+                return (_at(target),)
+            return BlockPlace(branch + 4, target), _at(branch + 8)
+        if not context.slot_seen:
+            return None
+        return tuple(dict.fromkeys((_at(target), _at(branch + 8))))
+
+    def through(
+        self, context: WalkContext, place: BlockPlace, size: int
+    ) -> tuple[list[Step], WalkContext]:
+        """Execute the block at `place` after `context`; its steps, and the context behind it."""
+        steps: list[Step] = []
+        for address in range(place.pc, place.pc + size, 4):
+            more, context = self._walker.step(context, address)
+            steps += more
+        return steps, context
+
+    def behind(self, place: BlockPlace, size: int) -> tuple[BlockPlace, ...]:
+        """Return the blocks that may follow the block at `place`, which can be silent."""
+        if place.npc != place.pc + 4:
+            return (_at(place.npc),)
+        context = self._walker.land(place.pc)
+        for address in range(place.pc + 4, place.pc + size, 4):
+            context = self._walker.step(context, address)[1]
+        return self.after(context) or ()
+
+    def may_be_silent(self, start: int, end: int) -> bool:
+        """Whether no instruction of [start, end) traps, but for loads and stores."""
+        words = [self._word(address) for address in range(start, end, 4)]
+        return all(word is not None and _keeps_to_itself(word) for word in words)
+
+    def _word(self, address: int) -> int | None:
+        place = (address - self._code.base) >> 2
+        if address not in self._code or any(address in each for each in self._code.deferred):
+            return None
+        return int(self._code.words[place])
+
+
+class Silence:
+    """The silent blocks of a run.
+
+    Parameters
+    ----------
+    ways
+        What may follow what.
+    sizes
+        The silent blocks, with their sizes in bytes.
+    """
+
+    def __init__(self, ways: Ways, sizes: Mapping[BlockPlace, int]) -> None:
+        self._ways = ways
+        self.sizes = dict(sizes)
+        self.behind = {
+            each.pc for place, size in sizes.items() for each in ways.behind(place, size)
+        }
+        """Addresses of the blocks that may follow a silent one."""
+
+    def way(self, context: WalkContext, address: int) -> tuple[BlockPlace, ...]:
+        """Return the silent blocks between a block and the event at `address` that follows.
+
+        Parameters
+        ----------
+        context
+            After the block's last instruction.
+
+        Raises
+        ------
+        EventsLostError
+            If there is no single way.
+        """
+        following = self._ways.after(context)
+        if following is None:
+            if address in self.behind:
+                raise EventsLostError(f"control came to {address:#x} by an unknown way")
+            return ()
+        found = [path for path in self._paths(context) if _ends(self._last(context, path), address)]
+        if len(found) == 1:
+            return found[0]
+        if found or address in self.behind or any(place in self.sizes for place in following):
+            raise EventsLostError(f"there are {len(found)} ways to {address:#x}")
+        return ()
+
+    def place(self, context: WalkContext, pc: int, block: range) -> tuple[BlockPlace, ...]:
+        """Return the silent blocks up to the instruction at `pc`, the one that holds it included.
+
+        Parameters
+        ----------
+        context, block
+            After the last instruction of the block that raised the last event; its addresses.
+
+        Raises
+        ------
+        EventsLostError
+            If there is no single way.
+        """
+        found = [
+            path
+            for path in self._paths(context)
+            if pc in (block if not path else range(path[-1].pc, path[-1].pc + self.sizes[path[-1]]))
+        ]
+        if len(found) > 1:
+            raise EventsLostError(f"the program may have come to {pc:#x} in {len(found)} ways")
+        return found[0] if found else ()
+
+    def is_before(self, context: WalkContext) -> bool:
+        """Whether a silent block may follow a block."""
+        return any(place in self.sizes for place in self._ways.after(context) or ())
+
+    def _paths(self, context: WalkContext) -> Iterable[tuple[BlockPlace, ...]]:
+        """All ways through silent blocks, the empty one included."""
+        open_: list[tuple[tuple[BlockPlace, ...], WalkContext]] = [((), context)]
+        while open_:
+            path, context = open_.pop()
+            yield path
+            for place in self._ways.after(context) or ():
+                if place in self.sizes:
+                    if len(path) > MOST_WAYS:
+                        raise EventsLostError(f"silent blocks around {place.pc:#x} have no end")
+                    _, behind = self._ways.through(context, place, self.sizes[place])
+                    open_.append(((*path, place), behind))
+
+    def _last(self, context: WalkContext, path: tuple[BlockPlace, ...]) -> tuple[BlockPlace, ...]:
+        for place in path:
+            _, context = self._ways.through(context, place, self.sizes[place])
+        return self._ways.after(context) or ()
+
+    def walk(
+        self, context: WalkContext, path: Iterable[BlockPlace]
+    ) -> tuple[list[Step], WalkContext, int]:
+        """Go through silent blocks: the steps, the context behind them, their instructions.
+
+        Raises
+        ------
+        EventsLostError
+            If anything but edges is on the way.
+        """
+        steps: list[Step] = []
+        instructions = 0
+        for place in path:
+            size = self.sizes[place]
+            more, context = self._ways.through(context, place, size)
+            steps += more
+            instructions += size >> 2
+        if not all(isinstance(step, Cross) for step in steps):
+            raise EventsLostError("the graphs lack something between two events")
+        return steps, context, instructions
+
+
+def _ends(following: Iterable[BlockPlace], address: int) -> bool:
+    return any(place.pc == address for place in following)
+
+
+def _at(address: int) -> BlockPlace:
+    return BlockPlace(address, address + 4)
+
+
+def _is_trap(word: int) -> bool:
+    return word >> 30 == 2 and word >> 19 & 63 == _TRAP
+
+
+def _keeps_to_itself(word: int) -> bool:
+    form, op2, op3 = word >> 30, word >> 22 & 7, word >> 19 & 63
+    if form == 0:
+        return op2 in (1, 2, 3, 4)
+    if form == 3:
+        return op3 in _ACCESSES
+    if form == 2:
+        return op3 in _MULTIPLICATIONS or (op3 != _JUMP and is_harmless(word))
+    return False

@@ -1,0 +1,134 @@
+"""Runs in which blocks raise no events count what runs count in which all blocks do."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler.engine import automaton, thinning
+from profiler.engine.automaton import Automaton
+from profiler.engine.silence import EventsLostError, Silence
+from profiler.engine.walk import WalkContext
+from profiler.reports import run_json
+from profiler.request.request import SchemeOptions, Setting, TableChoice
+from simulator.machine import machine
+from simulator.machine.hooks import NO_LIMIT
+from simulator.machine.running import BlockPlace
+from tests.oracles.exact import simulate_settings
+
+PROGRAMS = {
+    "bench": ["1"],
+    "calls": ["9"],
+    "control": [],
+    "deep": ["300"],
+    "faults": [],
+    "floats": [],
+    "loops": [],
+    "loops_plain": [],
+    "manypaths": [],
+    "nonlocal": [],
+    "pointers": [],
+    "records": [],
+    "sieve": ["1"],
+    "signals": [],
+    "switches": [],
+    "switches_pic": [],
+    "tailcalls": [],
+    "wide": [],
+    "words": [],
+}
+HASHED = SchemeOptions(table=TableChoice.HASH)
+SETTINGS = (
+    Setting("pp", "pp", SchemeOptions()),
+    Setting("hashed", "pp", HASHED),
+    Setting("qpt2", "qpt2", SchemeOptions()),
+)
+TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 9
+
+
+@pytest.fixture
+def chosen(monkeypatch: pytest.MonkeyPatch) -> list[Mapping[BlockPlace, int]]:
+    """Have blocks chosen early and often, all that can be; the choices."""
+    found: list[Mapping[BlockPlace, int]] = []
+    begin = Automaton.begin_silence
+
+    def note(self: Automaton, sizes: Mapping[BlockPlace, int]) -> None:
+        found.append(sizes)
+        begin(self, sizes)
+
+    monkeypatch.setattr(Automaton, "begin_silence", note)
+    monkeypatch.setattr(automaton, "INSTRUCTIONS_PER_TRANSITION", 0)
+    monkeypatch.setattr(machine, "FIRST_LOOK", 2000)
+    monkeypatch.setattr(machine, "NEXT_LOOK", 3000)
+    monkeypatch.setattr(machine, "DENSE_END", 500)
+    monkeypatch.setattr(thinning, "LEAST_SHARE", 1 << 40)
+    monkeypatch.setattr(thinning, "LEAST_GAIN", -1.0)
+    return found
+
+
+def counted(path: Path, arguments: list[str], directory: Path, budget: int | None = None) -> Any:
+    """What a run says of itself and under each of `SETTINGS`."""
+    simulated = simulate_settings(
+        path, arguments, TEXT, directory=directory, settings=SETTINGS, max_instructions=budget
+    )
+    result = simulated.observation.result
+    reports = {name: run_json.render(each) for name, each in simulated.measurements.items()}
+    ending = result.status, result.reason, result.instructions, result.spills, result.fills
+    return *ending, simulated.output, simulated.errors, reports
+
+
+def dense(path: Path, arguments: list[str], directory: Path, budget: int | None = None) -> Any:
+    """The same with an event for every block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(machine, "FIRST_LOOK", NO_LIMIT)
+        return counted(path, arguments, directory, budget)
+
+
+@pytest.mark.parametrize("width", ("v8", "v8plus", "v9"))
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_silent_blocks_change_no_count(
+    fixture_elf: Callable[..., Path],
+    tmp_path: Path,
+    chosen: list[Mapping[BlockPlace, int]],
+    name: str,
+    width: str,
+) -> None:
+    path, arguments = fixture_elf(name, width), PROGRAMS[name]
+    expected = dense(path, arguments, tmp_path)
+    assert not chosen
+    assert counted(path, arguments, tmp_path) == expected
+    assert any(chosen)
+
+
+def test_budgets_end_where_they_do_with_all_events(
+    fixture_elf: Callable[..., Path], tmp_path: Path, chosen: list[Mapping[BlockPlace, int]]
+) -> None:
+    path, source = fixture_elf("sieve"), random.Random(3)
+    for _ in range(6):
+        budget = source.randrange(4000, 1_000_000)
+        assert counted(path, ["1"], tmp_path, budget) == dense(path, ["1"], tmp_path, budget)
+    assert any(chosen)
+
+
+def test_what_is_lost_is_run_again_with_all_events(
+    fixture_elf: Callable[..., Path],
+    tmp_path: Path,
+    chosen: list[Mapping[BlockPlace, int]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path = fixture_elf("sieve")
+    expected = dense(path, ["1"], tmp_path)
+    asked = []
+
+    def lose(self: Silence, context: WalkContext, address: int) -> tuple[BlockPlace, ...]:
+        asked.append(address)
+        raise EventsLostError("as if it could not be told")
+
+    monkeypatch.setattr(Silence, "way", lose)
+    assert counted(path, ["1"], tmp_path) == expected
+    assert any(chosen)
+    assert len(asked) == 1
