@@ -101,7 +101,7 @@ def outcome(make: Any, actions: tuple[Action, ...], access: Any, site: Site) -> 
 
 
 @pytest.mark.parametrize("machine", MachineKind)
-@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.seeds([1, 2, 3])
 def test_costs_are_those_of_the_code(machine: MachineKind, seed: int) -> None:
     kinds: set[type[Action]] = set()
     for actions, access, site in cases(machine, seed):

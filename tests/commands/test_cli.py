@@ -52,7 +52,7 @@ class FakeSession:
         return self.answer(request)
 
     def compare_program(
-        self, request: RunRequest, settings: Sequence[Setting]
+        self, request: RunRequest, settings: Sequence[Setting], *, brief: bool = False
     ) -> types.SimpleNamespace:
         self.requests.append(request)
         self.settings = tuple(settings)

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from profiler.code import pricing
-from profiler.code.codegen import RoutineCode
+from profiler.code.pricing import RoutineCost, added
 from profiler.schemes import registry
 from tests.end_to_end.test_exact_fixtures import SMALL, WIDTHS
 from tests.oracles.added import check_added, share_of_settings
@@ -92,11 +91,9 @@ def test_a_price_without_conditional_parts_is_found_out(
     monkeypatch: pytest.MonkeyPatch,
     setting: str,
 ) -> None:
-    full = pricing.added
+    def unconditional(code: RoutineCost, *counts: object) -> int:
+        return added(code, *counts[:2])  # type: ignore[arg-type]
 
-    def unconditional(code: RoutineCode, *counts: object) -> int:
-        return full(code, *counts[:2])  # type: ignore[arg-type]
-
-    monkeypatch.setattr(pricing, "added", unconditional)
+    monkeypatch.setattr("profiler.session.results.added", unconditional)
     with pytest.raises(AssertionError, match=setting):
         check(fixture_elf, tmp_path, "loops", "v8", setting)

@@ -85,18 +85,6 @@ int main() {
 }
 """
 
-JUMPING = """
-#include <setjmp.h>
-static jmp_buf place;
-__attribute__((noinline)) static void leave(int n) { if (n > 2) longjmp(place, n); }
-int main(void) {
-    volatile int count = 0;
-    int result = setjmp(place);
-    if (result < 8) { count++; leave(3 + count); }
-    return count != 5;
-}
-"""
-
 
 def observed(program: Path, directory: Path) -> Observation:
     """Run a program that may use nothing of the outside."""
@@ -152,14 +140,3 @@ def test_landings_of_exceptions_are_known(
     assert observation.result.status == 0
     assert observation.runs == 1
     assert observation.discoveries.entries == frozenset()
-
-
-@pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
-@pytest.mark.parametrize("width", WIDTHS)
-def test_second_returns_of_setjmp_are_known(
-    compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
-) -> None:
-    observation = observed(compile_c(JUMPING, flags, width=width), tmp_path)
-    assert observation.result.status == 0
-    assert observation.runs == 1
