@@ -4,10 +4,10 @@ A landing pad is where an exception goes that a call has let through; the progra
 tell. All of them are entries of their routines, whether a run lands there or not: graphs are the
 same for all inputs.
 
-What `longjmp` comes back to, behind a call of `setjmp`, is left to runs. As an entry in each routine
-that calls `setjmp` it would leave open how an activation had begun that waits when the program ends,
-and glibc calls `setjmp` in the caller of `main`: no program that calls `exit` could be read any more
-(`rewriting.unfinished`).
+What `longjmp` comes back to, behind a call of `setjmp`, is left to runs. As an entry in each
+routine that calls `setjmp` it would leave open how an activation had begun that waits when the
+program ends, and glibc calls `setjmp` in the caller of `main`: what calls `exit` could not be
+read any more (`rewriting.unfinished`).
 """
 
 from __future__ import annotations
