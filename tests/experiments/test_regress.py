@@ -604,7 +604,7 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {name: place / name for name in ("junit", "markdown", "json")}
     outputs = [f"--{name}={file}" for name, file in files.items()]
     assert cli.run(["regress", "check", path, "--weights=uniform", *outputs]) == 1
-    text = capsys.readouterr().out
+    text = " ".join(capsys.readouterr().out.split())
     assert "1 changed" in text
     assert "why: setting: options changed" in text
     assert json.loads(files["json"].read_text())["status"] == 1
