@@ -12,9 +12,7 @@ from io import StringIO
 
 from profiler.exports.source import ExportSource
 from profiler.profiles.codec import big_integers
-from profiler.profiles.tables import Cell, ProfileTable, table
-
-DEFAULT = "routines"
+from profiler.profiles.tables import DEFAULT, Cell, ProfileTable, table
 
 
 def write(source: ExportSource) -> bytes:

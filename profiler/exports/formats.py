@@ -13,6 +13,7 @@ from importlib import import_module
 from types import MappingProxyType
 
 from profiler.exports.source import ExportSource
+from profiler.profiles import tables
 from profiler.reports import mode_facts
 from simulator.errors import UsageError
 
@@ -61,20 +62,26 @@ class ExportFormat:
         return writer
 
 
-TABLES = ("routines", "edges", "paths", "blocks")
 _ENTRIES = (
     ExportFormat(
         "csv",
         "one table of counts (--table), for spreadsheets and pandas",
         ".csv",
         "csv_file:write",
-        tables=TABLES,
+        tables=tables.NAMES,
     ),
     ExportFormat(
         "dot",
         "graphs of the routines that ran, with counts on edges, for Graphviz",
         ".dot",
         "dot:write",
+    ),
+    ExportFormat(
+        "parquet",
+        "one table of counts (--table), for pandas, DuckDB, Spark; needs simprof[parquet]",
+        ".parquet",
+        "parquet:write",
+        tables=tables.NAMES,
     ),
 )
 FORMATS: Mapping[str, ExportFormat] = MappingProxyType({each.name: each for each in _ENTRIES})

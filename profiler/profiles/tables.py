@@ -97,6 +97,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
     }
 )
 NAMES = tuple(_COLUMNS)
+DEFAULT = "routines"
+"""The table that is meant where none is named."""
 
 
 def table(measurement: Measurement, name: str) -> ProfileTable:
