@@ -38,6 +38,8 @@ SUBCOMMANDS = MappingProxyType(
         "annotate": Subcommand(
             "annotate:annotate_command", "Show source or code with a saved profile's counts."
         ),
+        "diff": Subcommand("diff:diff_command", "Compare two saved profiles."),
+        "merge": Subcommand("merge:merge_command", "Add up saved profiles."),
         "read": Subcommand("read:read_command", "Read what an instrumented program has counted."),
         "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
         "instrument": Subcommand(
