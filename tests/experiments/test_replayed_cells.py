@@ -125,7 +125,7 @@ def test_groups_that_record_come_first(order: Order, tmp_path: Path) -> None:
     assert [group[0].cell.benchmark for group in making] == ["switches"]
     assert sorted(making + others, key=str) == sorted(groups(jobs), key=str)
     plain = groups(order.jobs)
-    assert stages(plain) == ([], list(plain))
+    assert stages(plain) == [list(plain)]
 
 
 # --- one recording, as `simprof record` makes it

@@ -22,6 +22,8 @@ from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest
 from profiler.trace.recording_format import Recording, RecordingHeader
 from simulator.errors import UsageError
 
+_Group = tuple[Job, ...]
+
 _EMPTY = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 """SHA-256 of nothing, which is what a program reads that no input is named for."""
 
@@ -159,11 +161,9 @@ def _differences(
     )
 
 
-def stages(
-    groups: Sequence[tuple[Job, ...]],
-) -> tuple[list[tuple[Job, ...]], list[tuple[Job, ...]]]:
-    """Put groups that make recordings apart from those that come after them."""
-    making: dict[Path, tuple[Job, ...]] = {}
+def stages(groups: Sequence[_Group]) -> list[list[_Group]]:
+    """Put groups that make recordings before those that need them; mostly it is one stage."""
+    making: dict[Path, _Group] = {}
     others = []
     for group in groups:
         path = group[0].replay
@@ -171,7 +171,7 @@ def stages(
             others.append(group)
         else:
             making[path] = group
-    return list(making.values()), others
+    return [list(making.values()), others] if making else [others]
 
 
 def recorded(job: Job, request: RunRequest) -> RunRequest:
