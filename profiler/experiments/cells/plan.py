@@ -113,12 +113,13 @@ class _Planning:
         timing = Timing(recovery=recovery)
         if self._error is None and self._setting.mode in TIMED:
             with self._noting_errors():
-                timing = replace(timing, **self._times())
+                planning, generation = self._times()
+                timing = replace(timing, planning=planning, generation=generation)
         if self._error is not None:
             return replace(failure(self._error), timing=timing)
         return CellResult(sizes=dict(self._sizes), routines=tuple(self._rows), timing=timing)
 
-    def _times(self) -> dict[str, float]:
+    def _times(self) -> tuple[float, float]:
         """Return the seconds of planning all routines, and of generating their code."""
         routines = self._recovered.routines
         numbers = [number for number, cfg in enumerate(routines) if self._selected.takes(cfg)]
@@ -129,7 +130,7 @@ class _Planning:
             for number, plan in zip(numbers, plans, strict=True):
                 pricer.code(routines[number], plan.plan, contexts.of(number))
 
-        return {"planning": planning, "generation": timed(generate)[1]}
+        return planning, timed(generate)[1]
 
 
 def _planner(
