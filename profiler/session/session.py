@@ -119,7 +119,7 @@ def observe(
     if request.recording is not None:
         from profiler.session.recordings import RecordingOrder  # which few sessions need
 
-        recording = RecordingOrder(request.recording, invocation)
+        recording = RecordingOrder(request.recording, invocation, guest)
     study = Study(invocation, profiles, trace, recording, request.progress, memory)
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
@@ -132,7 +132,7 @@ def observe(
         if request.self_check:
             _check_traces(study, after, settings, observation)
         if recording is not None:
-            recording.finish(observation)
+            recording.finish(observation, world.files.output_digest)
     if len(settings) == 1:
         _keep_plans(memory, observation)
     return replace(observation, memory=memory)
