@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from profiler.code.context import ProgramContexts
+from profiler.engine.lowering import Lowering
 from profiler.engine.run_counts import RunCounts
 from profiler.request.errors import CountError
 from profiler.session.counters import Counters
 from profiler.session.events import collect_events
 from profiler.session.execute import ProgramExecution
 from profiler.session.observation import Invocation, Observation, Unattributed
+
+if TYPE_CHECKING:
+    from profiler.session.ledger import Ledger
 
 
 def collect(
@@ -42,6 +48,7 @@ def collect(
             "of simprof, please report the program"
         )
     schemes = execution.schemes
+    ledger = None if execution.lowering.contexts is None else _ledger(execution)
     return Observation(
         invocation=invocation,
         program=recovered.program,
@@ -60,7 +67,17 @@ def collect(
         ),
         runs=runs,
         whole_runs=whole_runs,
+        ledger=ledger,
     )
+
+
+def _ledger(execution: ProgramExecution) -> Ledger:
+    """Return what a run has counted by calling context."""
+    from profiler.session.ledger import Ledger  # which few runs need
+
+    lowering = execution.lowering
+    assert isinstance(lowering, Lowering) and lowering.contexts is not None
+    return Ledger(lowering.contexts.counts(), lowering, execution.index, lowering.contexts.limit)
 
 
 def _unattributed(counts: RunCounts, instructions: int) -> Unattributed:

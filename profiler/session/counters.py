@@ -7,7 +7,7 @@ that the automaton saw; a difference is a defect of simprof and never passed ove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
@@ -66,15 +66,20 @@ class Counters:
         Of the run.
     events
         By routine number.
+    times
+        How often each transition of the segment automaton counts; None: as often as it was taken.
     """
 
     def __init__(
-        self, lowering: Lowering | RecordingLowering, events: Mapping[int, RoutineEvents]
+        self,
+        lowering: Lowering | RecordingLowering,
+        events: Mapping[int, RoutineEvents],
+        times: Sequence[int] | None = None,
     ) -> None:
         self._lowering = lowering
         self._events = events
         self._paths = {
-            key: _PathTotals(totals) for key, totals in lowering.products.totals().items()
+            key: _PathTotals(totals) for key, totals in lowering.products.totals(times).items()
         }
         for routine, routine_events in events.items():
             for end in routine_events.ends:

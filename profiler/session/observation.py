@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.code.context import ProgramContexts
 from profiler.code.pricing import KnownCosts
@@ -20,6 +21,9 @@ from profiler.session.memory import BinaryMemory
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simulator.binary.program import Program
 from simulator.machine.running import RunResult
+
+if TYPE_CHECKING:
+    from profiler.session.ledger import Ledger
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,8 @@ class Observation:
         What the graphs rest on beside the program's file.
     memory
         What earlier sessions knew of the program.
+    ledger
+        What was counted by calling context; None: nothing was.
     runs, whole_runs
         How often the program was emulated, and how many of these runs were whole ones: the others
         were given up because the graphs lacked something.
@@ -109,6 +115,7 @@ class Observation:
     whole_runs: int
     discoveries: Discoveries = field(default_factory=Discoveries)
     memory: BinaryMemory | None = None
+    ledger: Ledger | None = None
 
     @cached_property
     def names(self) -> RoutineNames:

@@ -13,6 +13,7 @@ from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from profiler.profiles.call_tree import CallTree
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.profile import Measurement, RefusedCalls, RoutineProfile
 from profiler.schemes import registry
@@ -120,6 +121,8 @@ class _Measuring:
         self._pricer = Pricer(registry.generators(self._definition.mode), use)
         self._costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
         self._results: list[_RoutineResult] = []
+        ledger = observation.ledger
+        self._tree_costs = None if ledger is None else ledger.costs()
 
     def measure(self, number: int) -> None:
         """Measure routine number `number` if it was selected; routines come in ascending order."""
@@ -137,6 +140,7 @@ class _Measuring:
         reading = Reading(events.edges) if plan is None else plan.read(counters)
         check_reading(events, scheme.name, reading)
         price = self._price(number, plan, counters)
+        self._cost_contexts(number, price, counters)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price)
         return _RoutineResult(
             profile=routine_profile(
@@ -158,6 +162,17 @@ class _Measuring:
         code = self._pricer.cost_once(number, events.cfg, plan.plan, context, self._costs)
         executed = events.edges, events.block_counts, counters.taken
         return RoutinePrice(code, added(code, *executed))
+
+    def _cost_contexts(self, number: int, price: RoutinePrice, counters: RoutineCounters) -> None:
+        """Hand out what the scheme's code executed in a routine to the routine's contexts."""
+        ledger, costs = self._observation.ledger, self._tree_costs
+        if ledger is not None and costs is not None:
+            total = price.added + counters.hash_instructions
+            ledger.add_costs(costs, number, price.code, self._scheme.slot, total)
+
+    def _call_tree(self) -> CallTree | None:
+        ledger, costs = self._observation.ledger, self._tree_costs
+        return None if ledger is None or costs is None else ledger.tree(costs)
 
     def measurement(self) -> Measurement:
         """Return what the scheme measured in all routines together, and keep what code costs."""
@@ -188,6 +203,7 @@ class _Measuring:
                 RefusedCalls(call.name, call.error, count)
                 for call, count in sorted(run.refused_calls.items())
             ),
+            call_tree=self._call_tree(),
         )
 
 

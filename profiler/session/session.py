@@ -117,7 +117,9 @@ def observe(
         from profiler.session.recordings import RecordingOrder  # which few sessions need
 
         recording = RecordingOrder(request.recording, invocation)
-    study = Study(invocation, profiles, trace, recording, request.progress, memory)
+    study = Study(
+        invocation, profiles, trace, recording, request.progress, memory, contexts=request.contexts
+    )
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
@@ -208,7 +210,9 @@ def _observe_guided(
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
     edge_counts = guide.edge_counts
-    replayed = _replayed(guide, settings, study.planners(settings, edge_counts))
+    replayed = None
+    if study.contexts is None:  # what is counted by context is so for schemes of the run only
+        replayed = _replayed(guide, settings, study.planners(settings, edge_counts))
     if replayed is not None:
         return replayed, after
     del guide  # it is large, and the next run is as large
