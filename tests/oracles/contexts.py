@@ -80,7 +80,7 @@ class ContextWalker(Walker):
         chain = self._chains[id(top)] = (*waiting, (routine, pointer))
         routines = tuple(each for each, _ in chain)
         self.contexts.begun[frozenset(routines), routine] += 1
-        if not lands:
+        if self._landing is None:
             self.contexts.calls[routines[-2] if waiting else None, routine] += 1
         self._gone = self._landing = None
         if step == 0:
