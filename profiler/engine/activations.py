@@ -84,7 +84,8 @@ class Tally:
     crossed: Counter[int] = field(default_factory=Counter)
     early: Counter[EarlyEnd] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
-    unexecuted: int = 0  # instructions of entered blocks that were never reached
+    cut: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """(block, address before which it ended) -> executions of the block that ended so."""
 
 
 class Activations:
@@ -109,8 +110,9 @@ class Activations:
         Told of every activation that ends early; None: nobody.
     on_end_at
         The same, but told of its frame, too.
-    on_unexecuted
-        Told of the frame, and of how many instructions of its block its activation never reached.
+    on_cut
+        Told of the frame, block and address of every execution of a block that did not come to its
+        end.
     on_handler
         Told of the frame of every signal's handler, before the handler begins.
     on_landing
@@ -138,7 +140,7 @@ class Activations:
         self._signals: list[SignalRecord] = []
         self.on_end: Callable[[EarlyEnd], None] | None = None
         self.on_end_at: Callable[[int, EarlyEnd], None] | None = None
-        self.on_unexecuted: Callable[[int, int], None] | None = None
+        self.on_cut: Callable[[int, int, int], None] | None = None
         self.on_handler: Callable[[int], None] | None = None
         self.on_landing: Callable[[int, int], None] | None = None
 
@@ -146,7 +148,7 @@ class Activations:
         """Let go of the automaton and of native code, when the run is over."""
         del self._cross, self._reached, self._on_missing
         self.on_end = None
-        self.on_end_at = self.on_unexecuted = self.on_handler = self.on_landing = None
+        self.on_end_at = self.on_cut = self.on_handler = self.on_landing = None
 
     # Reading frames
 
@@ -217,14 +219,14 @@ class Activations:
             record = self._signals[self._return_address(frame) >> 2]
             self.apply(self._reached(record.state, record.pc)[0], caller)
             if block != UNKNOWN:
-                self.not_executed(caller, max(0, self._index.block_end(block) - record.pc) // 4)
+                self.cut(caller, block, record.pc)
         self.end_early(caller, block)
 
-    def not_executed(self, frame: int, instructions: int) -> None:
-        """Count instructions of an entered block that the activation at `frame` never reached."""
-        self._tally.unexecuted += instructions
-        if self.on_unexecuted is not None:
-            self.on_unexecuted(frame, instructions)
+    def cut(self, frame: int, block: int, pc: int) -> None:
+        """Count that the activation at `frame` has come no further in `block` than to `pc`."""
+        self._tally.cut[block, pc] += 1
+        if self.on_cut is not None:
+            self.on_cut(frame, block, pc)
 
     def end_callers_early(self) -> None:
         """End all activations below the current one where they wait: the run is over."""

@@ -128,7 +128,7 @@ class Automaton:
         self._contexts = lowering.contexts
         if self._contexts is not None:
             self._activations.on_end_at = self._contexts.ended_early
-            self._activations.on_unexecuted = self._contexts.not_executed
+            self._activations.on_cut = self._contexts.cut_short
             self._activations.on_handler = self._contexts.signalled
             self._activations.on_landing = self._contexts.landed
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -659,8 +659,7 @@ class Automaton:
             return UNKNOWN
         if context.block != UNKNOWN:
             next_pc = end if fault_pc is None else fault_pc
-            left = (self._index.block_end(context.block) - next_pc) // 4
-            self._activations.not_executed(self._activations.current, left)
+            self._activations.cut(self._activations.current, context.block, next_pc)
         return context.block
 
 

@@ -70,8 +70,8 @@ class ContextCounts:
         Columns (context, routine, calls that have no context of their own).
     ends
         (context, how it ended) -> activations.
-    unexecuted
-        Context -> instructions of entered blocks that were never reached.
+    cuts
+        (context, block, address) -> executions of the block that came no further.
     calls_left
         How many calls of the window's routine were still to be counted.
     """
@@ -86,7 +86,7 @@ class ContextCounts:
     hashing: Array
     beyond: Array
     ends: Counter[tuple[int, EarlyEnd]]
-    unexecuted: Counter[int]
+    cuts: Counter[tuple[int, int, int]]
     calls_left: int
 
 
@@ -105,7 +105,7 @@ class ContextCounting:
         self._index = index
         self.limit = options.limit
         self._ends: Counter[tuple[int, EarlyEnd]] = Counter()
-        self._unexecuted: Counter[int] = Counter()
+        self._cuts: Counter[tuple[int, int, int]] = Counter()
         self._words = np.zeros(context_kernel.WORDS, np.int64)
         self._arrays: dict[int, Array] = {}
         words = self._words
@@ -212,9 +212,9 @@ class ContextCounting:
         self._ends[int(words[context_kernel.CONTEXT]), end] += 1
         words[context_kernel.LIFE] = context_kernel.ENDED
 
-    def not_executed(self, frame: int, instructions: int) -> None:
-        """Note that the activation at `frame` has entered a block and not executed all of it."""
-        self._unexecuted[int(self._context(frame)[context_kernel.CONTEXT])] += instructions
+    def cut_short(self, frame: int, block: int, pc: int) -> None:
+        """Note that the activation at `frame` has come no further in `block` than to `pc`."""
+        self._cuts[int(self._context(frame)[context_kernel.CONTEXT]), block, pc] += 1
 
     def signalled(self, frame: int) -> None:
         """Note that the frame of a signal's handler was pushed."""
@@ -259,7 +259,7 @@ class ContextCounting:
             of(context_kernel.HASHING),
             of(context_kernel.BEYOND),
             self._ends,
-            self._unexecuted,
+            self._cuts,
             int(self._words[context_kernel.CALLS_LEFT]),
         )
 

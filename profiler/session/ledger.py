@@ -69,6 +69,9 @@ class Ledger:
         self._routines = index.recovered.routines
         self._happened = _happenings(counts, lowering, index)
         self._tables = lowering.tables()
+        cut = {block for _, block, _ in counts.cuts}
+        self._block_end = {block: index.block_end(block) for block in cut}
+        self._routine_of = {block: index.routine(block) for block in cut}
         self._stray = _stray(counts, self._happened)
         self._places = {place: number for number, place in enumerate(self._all_places())}
 
@@ -97,8 +100,9 @@ class Ledger:
                     if cfg.edges[edge].target != cfg.exit
                 )
                 np.add.at(found, self._place_numbers(routine, each.contexts), size * each.times)
-        for context, instructions in self._counts.unexecuted.items():
-            found[context] -= instructions
+        for (context, block, pc), times in self._counts.cuts.items():
+            left = max(0, self._block_end[block] - pc) // 4
+            found[self._number(context, self._routine_of[block])] -= left * times
         return found
 
     def costs(self) -> Array:
