@@ -52,6 +52,9 @@ SUBCOMMANDS = MappingProxyType(
         "cache": Subcommand(
             "cache:cache_command", "List or clear what is known of programs from earlier runs."
         ),
+        "export": Subcommand(
+            "export:export_command", "Write a saved profile in the format of another tool."
+        ),
         "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
         "doctor": Subcommand(
             "doctor:doctor_command", "Say what is installed, what works, what is missing."
