@@ -262,7 +262,7 @@ def begin(k: int, base: int, routine: int) -> None:
     life = get(words, LIFE)
     if life == COMPLETE:
         context = _enter(base, get(words, CONTEXT), get(words, SITE), routine, CALLS)
-    elif life == ENDED or life == ALIVE:
+    elif life in (ENDED, ALIVE):
         context = _land(base, get(words, CONTEXT), get(words, SITE), routine)
     else:
         site = get(words, SITE)

@@ -72,8 +72,8 @@ class ContextCounts:
         (context, how it ended) -> activations.
     cuts
         (context, block, address) -> executions of the block that came no further.
-    calls_left
-        How many calls of the window's routine were still to be counted.
+    window_calls
+        How many calls of the window's routine were counted; 0 where there is no window.
     """
 
     parents: Array
@@ -87,7 +87,7 @@ class ContextCounts:
     beyond: Array
     ends: Counter[tuple[int, EarlyEnd]]
     cuts: Counter[tuple[int, int, int]]
-    calls_left: int
+    window_calls: int
 
 
 class ContextCounting:
@@ -103,7 +103,7 @@ class ContextCounting:
 
     def __init__(self, index: GraphIndex, options: ContextOptions) -> None:
         self._index = index
-        self.limit = options.limit
+        self.options = options
         self._ends: Counter[tuple[int, EarlyEnd]] = Counter()
         self._cuts: Counter[tuple[int, int, int]] = Counter()
         self._words = np.zeros(context_kernel.WORDS, np.int64)
@@ -114,7 +114,7 @@ class ContextCounting:
         words[context_kernel.TREE] = options.tree
         words[context_kernel.WINDOW] = 0 if options.entry is None else options.entry + 1
         calls = -1 if options.calls is None else options.calls
-        words[context_kernel.CALLS_LEFT] = calls
+        words[context_kernel.CALLS_LEFT] = self._calls = calls
         callback = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self._callback: Any = callback(self._grow)
         address = ctypes.cast(self._callback, ctypes.c_void_p).value
@@ -235,15 +235,16 @@ class ContextCounting:
     # After the run
 
     def counts(self) -> ContextCounts:
-        """Return what was counted."""
+        """Return what was counted; nothing of what is outside a window."""
         used = int(self._words[context_kernel.USED])
         nodes = self._arrays[context_kernel.CONTEXTS].reshape(-1, context_kernel.NODE)[:used]
         rows = self._arrays[context_kernel.COUNTS].reshape(-1, context_kernel.ROW)
-        rows = rows[rows[:, context_kernel.COUNTS_OF] != 0]
+        outermost = 1 if self._words[context_kernel.WINDOW] else 0
+        rows = rows[rows[:, context_kernel.COUNTS_OF] > outermost]
         kinds = rows[:, context_kernel.TOKEN] & (1 << context_kernel.TOKEN_BITS) - 1
 
         def of(kind: int) -> Array:
-            found = rows[kinds == kind][:, : context_kernel.COUNT + 1].copy()
+            found: Array = rows[kinds == kind][:, : context_kernel.COUNT + 1].copy()
             found[:, context_kernel.COUNTS_OF] -= 1
             found[:, context_kernel.TOKEN] >>= context_kernel.TOKEN_BITS
             return found
@@ -258,9 +259,9 @@ class ContextCounting:
             of(context_kernel.TRANSITION),
             of(context_kernel.HASHING),
             of(context_kernel.BEYOND),
-            self._ends,
-            self._cuts,
-            int(self._words[context_kernel.CALLS_LEFT]),
+            Counter({key: n for key, n in self._ends.items() if key[0] >= outermost}),
+            Counter({key: n for key, n in self._cuts.items() if key[0] >= outermost}),
+            self._calls - int(self._words[context_kernel.CALLS_LEFT]),
         )
 
 

@@ -158,10 +158,26 @@ class TreeBuilder:
         for word, amount in enumerate((calls, landings, base, added), 4):
             row[word] += amount
 
+    def _columns(self) -> list[tuple[int, ...]]:
+        return list(zip(*self._rows, strict=True)) if self._rows else [()] * 8
+
     def tree(self, beyond: int = 0) -> CallTree:
         """Return the tree."""
-        columns = list(zip(*self._rows, strict=True)) or [()] * 8
-        return CallTree(self._routines, *columns, limit=self._limit, beyond=beyond)
+        parents, sites, callees, callers, *counts = self._columns()
+        calls, landings, base, added = counts
+        return CallTree(
+            self._routines,
+            parents,
+            sites,
+            callees,
+            callers,
+            calls,
+            landings,
+            base,
+            added,
+            self._limit,
+            beyond,
+        )
 
 
 def without_sites(tree: CallTree) -> CallTree:

@@ -13,14 +13,22 @@ from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
-from profiler.profiles.call_tree import CallTree
 from profiler.profiles.accuracy import SplittingDecoder, attribute
+from profiler.profiles.call_tree import CallTree
 from profiler.profiles.profile import Measurement, RefusedCalls, RoutineProfile
 from profiler.schemes import registry
 from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
-from profiler.session.run_facts import ending, lines, options, program_info, warnings
+from profiler.session.run_facts import (
+    ending,
+    lines,
+    options,
+    program_info,
+    warnings,
+    window_counts,
+    window_options,
+)
 from profiler.session.scheme_runs import SchemeRun
 
 if TYPE_CHECKING:
@@ -185,15 +193,18 @@ class _Measuring:
         definition, machine = self._definition, observation.program.machine
         routines = tuple(result.profile for result in results)
         sizes = _total(result.sizes for result in results)
-        unattributed = _unattributed(observation)
+        unattributed = {**_unattributed(observation), **window_counts(observation)}
         wrapped = [result.profile.name for result in results if result.wraps]
         run = observation.result
         return Measurement(
             program=program_info(observation),
             mode=definition.mode,
-            options=options(observation.invocation, self._scheme.setting.options),
+            options={
+                **options(observation.invocation, self._scheme.setting.options),
+                **window_options(observation),
+            },
             ending=ending(observation, run),
-            base=run.instructions,
+            base=observation.base,
             added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
             counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
             routines=routines,

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.request.request import ALL_ROUTINES, Contexts, Phase, Progress, Setting
+from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
 from profiler.schemes.registry import judges, needs_edge_profile
 from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
@@ -60,8 +60,6 @@ class Study:
         What earlier sessions knew of the program.
     known
         What recoveries have found, for the next one to reuse.
-    contexts
-        What runs tell apart by calling context; None: nothing.
     """
 
     invocation: Invocation
@@ -71,7 +69,6 @@ class Study:
     progress: ProgressCallback | None
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
-    contexts: Contexts | None = None
     _planners: dict[Setting, Planner] = field(default_factory=dict)
 
     def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
@@ -172,7 +169,7 @@ def settle(
     """
     planners = study.planners(settings, edge_counts)
     options = ExecutionOptions(
-        replayable=replayable, edge_counts=edge_counts, contexts=study.contexts
+        replayable=replayable, edge_counts=edge_counts, contexts=study.invocation.contexts
     )
     left = MAXIMUM_RUNS
     while True:

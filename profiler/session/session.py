@@ -107,7 +107,12 @@ def observe(
     tell(request.progress, Phase.LOADING, guest.max_instructions)
     program = elf.load(request.program)
     invocation = Invocation(
-        request.program, request.arguments, request.selection, guest.max_instructions, guest.timeout
+        request.program,
+        request.arguments,
+        request.selection,
+        guest.max_instructions,
+        guest.timeout,
+        request.contexts,
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     memory = BinaryMemory(program, binaries() if request.remember else None)
@@ -117,9 +122,7 @@ def observe(
         from profiler.session.recordings import RecordingOrder  # which few sessions need
 
         recording = RecordingOrder(request.recording, invocation)
-    study = Study(
-        invocation, profiles, trace, recording, request.progress, memory, contexts=request.contexts
-    )
+    study = Study(invocation, profiles, trace, recording, request.progress, memory)
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
@@ -211,7 +214,9 @@ def _observe_guided(
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
     edge_counts = guide.edge_counts
     replayed = None
-    if study.contexts is None:  # what is counted by context is so for schemes of the run only
+    if (
+        study.invocation.contexts is None
+    ):  # what is counted by context is so for schemes of the run only
         replayed = _replayed(guide, settings, study.planners(settings, edge_counts))
     if replayed is not None:
         return replayed, after
@@ -228,6 +233,9 @@ def _check_traces(
     once more, the same way, and the trace goes to a temporary file.
     """
     from profiler.session.self_check import check_trace  # which reads traces: numba
+
+    if observation.window is not None:
+        return  # a trace is of a whole run
 
     for position, setting in enumerate(settings):
         if not definition(setting.mode).writes_trace:

@@ -46,9 +46,7 @@ def measured(
         guest = GuestOptions(
             root=directory, stdin=given, stdout=stream.fileno(), stderr=stream.fileno()
         )
-        request = RunRequest(
-            program, guest, tuple(map(str.encode, arguments)), contexts=wanted
-        )
+        request = RunRequest(program, guest, tuple(map(str.encode, arguments)), contexts=wanted)
         settings = [Setting(mode, mode, scheme or SchemeOptions()) for mode in modes]
         observation = observe(request, settings)
         return observation, dict(zip(modes, measure_all(observation), strict=True))
