@@ -58,7 +58,7 @@ def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
 
 
 def window_options(observation: Observation) -> dict[str, Option]:
-    """Return what confines a result to calls of one routine, by name; nothing where nothing does."""
+    """Return what confines a result to calls of one routine, by name; nothing if nothing does."""
     contexts = observation.invocation.contexts
     if contexts is None or contexts.entry is None:
         return {}

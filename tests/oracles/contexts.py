@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from profiler.graphs.cfg import ControlFlowGraph
-from tests.oracles.naive import Activation, NaiveProfile, Walker
+from tests.oracles.naive import Activation, NaiveProfile, RoutineProfile, Walker
 from tests.oracles.qemu import Trace
 
 Chain = tuple[int, ...]
@@ -125,3 +125,60 @@ def contexts_of(graphs: Sequence[ControlFlowGraph], log: Trace) -> Contexts:
         for routine in routines:
             found.inclusive[routine] += count
     return found
+
+
+class WindowWalker(ContextWalker):
+    """Walks a log and notes which steps belong to calls of a routine."""
+
+    routine: int
+
+    def walk(self) -> NaiveProfile:
+        """Note everything."""
+        self.starts: list[int] = []
+        self.inside: list[int] = []
+        return super().walk()
+
+    def enter(self, step: int, expected: int | None, below: bool) -> None:
+        is_landing = self._landing is not None
+        super().enter(step, expected, below)
+        chain = [routine for routine, _ in self._chains[id(self.stack[-1])]]
+        if not is_landing and chain[-1] == self.routine and chain.count(self.routine) == 1:
+            self.starts.append(step)
+
+    def _count(self, step: int) -> None:
+        chain = self._chains[id(self.stack[-1])]
+        if self.routine in [routine for routine, _ in chain]:
+            self.inside.append(step)
+
+
+def windows_of(graphs: Sequence[ControlFlowGraph], log: Trace, routine: int) -> list[range]:
+    """Return the steps of each outermost call of the routine at an address."""
+    walker = WindowWalker(graphs, log.pc, log.breaks, log.sp, None, not log.executed[-1])
+    walker.executed, walker.routine = log.executed.tolist(), routine
+    walker.walk()
+    ends = [*walker.starts[1:], len(log.pc)]
+    return [
+        range(start, max(step for step in walker.inside if step < end) + 1)
+        for start, end in zip(walker.starts, ends, strict=True)
+    ]
+
+
+def profile_in(
+    graphs: Sequence[ControlFlowGraph], log: Trace, windows: Sequence[range]
+) -> NaiveProfile:
+    """Return the naive profile of a log that is cut to windows."""
+    total = NaiveProfile({graph.address: RoutineProfile() for graph in graphs}, 0)
+    for steps in windows:
+        part = slice(steps.start, steps.stop)
+        sp = None if log.sp is None else log.sp[part]
+        found = Walker(graphs, log.pc[part], log.breaks[part], sp).walk()
+        total.instructions += found.instructions
+        for address, routine in found.routines.items():
+            sums = total.routines[address]
+            sums.blocks += routine.blocks
+            sums.edges += routine.edges
+            sums.early += routine.early
+            sums.paths += routine.paths
+            sums.partial += routine.partial
+            sums.activations += routine.activations
+    return total
