@@ -52,6 +52,9 @@ SUBCOMMANDS = MappingProxyType(
         "cache": Subcommand(
             "cache:cache_command", "List or clear what is known of programs from earlier runs."
         ),
+        "completion": Subcommand(
+            "completion:completion_command", "Print what a shell needs to complete commands."
+        ),
         "export": Subcommand(
             "export:export_command", "Write a saved profile in the format of another tool."
         ),

@@ -193,6 +193,11 @@ class Lowering:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
         return {table: owner for owner, table in self._tables.items() if table >= 0}
 
+    def hash_works(self) -> dict[tuple[int, int], HashWork]:
+        """(routine, slot) -> what the hashing routine did for that table; others have none."""
+        tables = self._tables.items()
+        return {key: self.memory.hash_work(table) for key, table in tables if table >= 0}
+
     def hashes_paths(self, routine: int) -> bool:
         """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
         return routine in self._hashing

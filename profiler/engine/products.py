@@ -310,6 +310,11 @@ class Products:
     note
         Transition's number, routine, edges -> code and key of an operation to execute when it is
         taken; None: there is none.
+
+    Attributes
+    ----------
+    keeps_history
+        That.
     """
 
     def __init__(
@@ -321,7 +326,7 @@ class Products:
     ) -> None:
         self._note = note
         self._memory = memory
-        self._keep_history = keep_history
+        self.keeps_history = keep_history
         self._routines: dict[int, RoutineProduct] = {}
         self._numbers: dict[SegmentState, int] = {}
         self._states: dict[int, SegmentState] = {}
@@ -372,7 +377,7 @@ class Products:
                 for count in stretch.at_end
             ]
         history: tuple[int, ...] = ()
-        if self._keep_history and not product.ends_anyway(edges[-1]):
+        if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))
