@@ -31,6 +31,7 @@ SUBCOMMANDS = MappingProxyType(
         "regenerate": Subcommand(
             "regenerate:regenerate_command", "Rebuild an execution from its trace."
         ),
+        "report": Subcommand("report:report_command", "Show what saved profiles hold."),
         "read": Subcommand("read:read_command", "Read what an instrumented program has counted."),
         "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
         "instrument": Subcommand(
