@@ -100,6 +100,11 @@ class RecordingOrder:
                     observation.unattributed.instructions,
                 ),
                 irregular=observation.irregular,
+                cut=[
+                    (number, cut.block, cut.executed, cut.count)
+                    for number, routine in events.items()
+                    for cut in routine.cut
+                ],
             )
         )
 

@@ -89,6 +89,9 @@ class RecordingEnd:
         Transfers and instructions that no graph has.
     irregular
         (address, reason) of code that was executed though recovery refused to follow it.
+    cut
+        (routine, block, instructions executed, count) of executions of blocks that did not come
+        to their end.
     """
 
     result: Mapping[str, Any]
@@ -96,6 +99,7 @@ class RecordingEnd:
     early: Sequence[tuple[int, int, int]]
     unattributed: tuple[int, int]
     irregular: Sequence[tuple[int, str]]
+    cut: Sequence[tuple[int, int, int, int]] = ()
 
 
 @dataclass(frozen=True)
