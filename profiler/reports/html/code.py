@@ -1,97 +1,126 @@
-"""The code of one routine for its page: instructions, source lines, the plan's actions, snippets."""
+"""The code of one routine for its page: instructions, source lines, the snippets of a plan."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from profiler.code.codegen import RoutineCode, Snippet
-from profiler.graphs.cfg import Block, ControlFlowGraph
-from profiler.plan.plan import InstrumentationPlan
+from profiler.code.codegen import Snippet
+from profiler.graphs.cfg import ControlFlowGraph, VertexName
+from profiler.profiles.lines import SourceCounts
+from profiler.profiles.program_files import SourceFiles
+from profiler.recovery.code_image import CodeImage
 from profiler.reports.code_text import NO_ACTIONS, WHERE
 from profiler.reports.display import visible
-from profiler.reports.html.texts import SourceTexts
-from profiler.session.planned_again import PlannedProgram, PlannedRoutine
+from profiler.session.planned_again import PlannedRoutine
 from simulator.binary.program import SourceLine
 from simulator.isa.disassembly import disassemble
 
 _BLOCK = re.compile(r"\bblock\.(\d+)\b")
 
 
-@dataclass
-class Lines:
-    """The source lines that a routine's instructions name, each once: `numbers` are positions."""
-
-    texts: SourceTexts
-    numbers: dict[SourceLine, int]
-
-    def number(self, line: SourceLine | None) -> int:
-        """Return the position of a line, -1 where there is none."""
-        return -1 if line is None else self.numbers.setdefault(line, len(self.numbers))
-
-    def shown(self) -> list[list[Any]]:
-        """Return file, line and text of each; the text is None where the file is not there."""
-        return [[visible(line.file), line.line, self.texts.text(line)] for line in self.numbers]
-
-
 def routine_code(
-    program: PlannedProgram, routine: PlannedRoutine, texts: SourceTexts
+    counts: SourceCounts, position: int, image: CodeImage | None, sources: SourceFiles
 ) -> dict[str, Any]:
-    """Return what the page of a routine knows of its code.
+    """Return the instructions and source lines of a routine.
+
+    Parameters
+    ----------
+    counts
+        The profile that the routine is of.
+    position
+        Of the routine in it.
+    image
+        The program's code; None where it is not at hand.
+    sources
+        Where source files are.
 
     Returns
     -------
-    "code": by block, [address, text, position in "lines"] of each instruction; "lines": see
-    `Lines.shown`; where there is instrumentation also "snippets", those of edges ("e5"), of blocks
-    ("b5") and of the ends of blocks ("t5").
+    "code": for each of the routine's blocks, in order, [address, text, position in "lines" or -1]
+    of each instruction; "lines": [file, line, text, executions], the text None where the file is
+    not there.
     """
-    lines = Lines(texts, {})
-    code = {block.id: _instructions(program, block, lines) for block in routine.cfg.blocks}
-    made: dict[str, Any] = {"code": code, "lines": lines.shown()}
-    if routine.plan is not None and routine.code is not None:
-        made["snippets"] = dict(_snippets(routine.cfg, routine.plan, routine.code))
-    return made
+    lines: dict[SourceLine, int] = {}
+    code = []
+    for block in counts.routines[position].profile.block_counts:
+        instructions = []
+        for address in range(block.start, block.end, 4):
+            line = counts.line_at(address)
+            number = -1 if line is None else lines.setdefault(line, len(lines))
+            instructions.append([f"{address:x}", instruction_text(image, address), number])
+        code.append(instructions)
+    known = counts.lines
+    shown = [[visible(at.file), at.line, _text(sources, at), known[at].executions] for at in lines]
+    return {"code": code, "lines": shown}
 
 
-def _instructions(program: PlannedProgram, block: Block, lines: Lines) -> list[list[Any]]:
-    made = []
-    code, table = program.recovered.code, program.recovered.program.lines
-    for address in range(block.start, block.end, 4):
-        index = code.index(address)
-        text = "(no code)" if index < 0 else disassemble(int(code.words[index]), address)
-        made.append([f"{address:x}", text, lines.number(table.find(address))])
-    return made
+def instruction_text(image: CodeImage | None, address: int) -> str:
+    """Return the instruction at an address, "" where the program is not at hand."""
+    if image is None:
+        return ""
+    index = image.index(address)
+    return "(no code)" if index < 0 else disassemble(int(image.words[index]), address)
 
 
-def _snippets(
-    cfg: ControlFlowGraph, plan: InstrumentationPlan, code: RoutineCode
+def _text(sources: SourceFiles, line: SourceLine) -> str | None:
+    text = sources.text(line.file)
+    if text is None or not 0 < line.line <= len(text):
+        return None
+    return visible(text[line.line - 1].expandtabs())
+
+
+def snippets(
+    routine: PlannedRoutine, numbers: Mapping[VertexName, int]
+) -> dict[str, dict[str, Any]] | None:
+    """Return what is added to a routine; None where that is not known.
+
+    Parameters
+    ----------
+    routine
+        Its plan and code.
+    numbers
+        Numbers of its blocks on the page, by name.
+
+    Returns
+    -------
+    By place: "e5" is edge 5, "b5" the top of block 5, "t5" its end before its transfer. "does": the
+    actions; "cost": instructions each time; "jump": of them for the jump; "hashes": calls of the
+    hashing routine; "where": the place in words; "code": the instructions. An edge whose actions
+    are done elsewhere has "does" alone.
+    """
+    plan, code, cfg = routine.plan, routine.code, routine.cfg
+    if plan is None or code is None:
+        return None
+    blocks = {block.id: numbers[cfg.name_of(block.id)] for block in cfg.blocks}
+    return {
+        **dict(_group(cfg, "e", plan.actions, code.snippets, {})),
+        **dict(_group(cfg, "b", plan.blocks, code.block_snippets, blocks)),
+        **dict(_group(cfg, "t", plan.block_ends, code.block_end_snippets, blocks)),
+    }
+
+
+def _group(
+    cfg: ControlFlowGraph,
+    letter: str,
+    actions: Mapping[int, tuple[Any, ...]],
+    made: Mapping[int, Snippet],
+    numbers: Mapping[int, int],
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the snippets, and the actions that need none of their own."""
-    groups: tuple[tuple[str, Mapping[int, Any], Mapping[int, Snippet]], ...] = (
-        ("e", plan.actions, code.snippets),
-        ("b", plan.blocks, code.block_snippets),
-        ("t", plan.block_ends, code.block_end_snippets),
-    )
-    for letter, actions, snippets in groups:
-        for number in sorted({*actions, *snippets}):
-            snippet = snippets.get(number)
-            planned = "; ".join(map(str, actions.get(number, ())))
-            if snippet is None:
-                yield f"{letter}{number}", {"does": planned}
-                continue
-            yield f"{letter}{number}", _snippet(cfg, snippet, planned)
+    for place in sorted({*actions, *made}):
+        planned = "; ".join(map(str, actions.get(place, ())))
+        snippet = made.get(place)
+        shown = {"does": planned} if snippet is None else _snippet(cfg, snippet, planned)
+        yield f"{letter}{numbers.get(place, place)}", shown
 
 
 def _snippet(cfg: ControlFlowGraph, snippet: Snippet, planned: str) -> dict[str, Any]:
-    does = "; ".join(map(str, snippet.actions)) or planned or NO_ACTIONS
-
     def named(match: re.Match[str]) -> str:
         return f"{cfg.blocks[int(match[1])].start:#x}"
 
     return {
-        "does": does,
+        "does": "; ".join(map(str, snippet.actions)) or planned or NO_ACTIONS,
         "cost": snippet.cost,
         "jump": snippet.jump_cost,
         "hashes": snippet.hash_calls,

@@ -12,14 +12,16 @@ from importlib.metadata import version
 from typing import Any
 
 from profiler.profiles.profile import Measurement
+from profiler.profiles.program_files import SourceFiles
 from profiler.reports import mode_facts
 from profiler.reports.display import visible
 from profiler.reports.html import page
 from profiler.reports.html.routines import Row, Run, detail, facts, hottest, rows
 from profiler.reports.html.summary import summaries
-from profiler.reports.html.texts import SourceTexts
 
 __all__ = ["Run", "render"]
+
+NOWHERE_ELSE = SourceFiles()
 
 GROUP = 40
 """Routines whose details are packed together."""
@@ -40,17 +42,16 @@ SCRIPTS = (
 )
 
 
-def render(runs: Sequence[Run], texts: SourceTexts | None = None) -> str:
+def render(runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE) -> str:
     """Return the page.
 
     Parameters
     ----------
     runs
         What it is about, in this order; their names differ.
-    texts
-        The source files that it quotes.
+    sources
+        Where the source files are that it quotes.
     """
-    texts = texts or SourceTexts()
     shown = rows(runs)
     title = f"simprof: {visible(runs[0].measurement.program.file)}"
     return page.render(
@@ -59,7 +60,7 @@ def render(runs: Sequence[Run], texts: SourceTexts | None = None) -> str:
         title=title,
         runs=summaries(runs),
         index=page.packed(_index(runs, shown)),
-        groups=[page.packed(group) for group in _groups(runs, shown, texts)],
+        groups=[page.packed(group) for group in _groups(runs, shown, sources)],
         version=version("simprof"),
     )
 
@@ -89,7 +90,7 @@ def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
         "base": measurement.base,
         "added": measurement.added,
         "collects": str(mode_facts.collects(measurement)),
-        "note": run.note,
+        "notes": run.notes,
         "paths": _hot_paths(number, measurement, shown),
         "edges": _hot_edges(number, measurement, shown),
     }
@@ -136,19 +137,23 @@ def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> l
 
 
 def _groups(
-    runs: Sequence[Run], shown: Sequence[Row], texts: SourceTexts
-) -> Iterator[list[list[Any]]]:
-    """Yield the details of routines: of each one a list by run; a number means: as in that run."""
+    runs: Sequence[Run], shown: Sequence[Row], sources: SourceFiles
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the details of routines."""
     for start in range(0, len(shown), GROUP):
-        yield [_details(runs, row, texts) for row in shown[start : start + GROUP]]
+        yield [_details(runs, row, sources) for row in shown[start : start + GROUP]]
 
 
-def _details(runs: Sequence[Run], row: Row, texts: SourceTexts) -> list[Any]:
+def _details(runs: Sequence[Run], row: Row, sources: SourceFiles) -> dict[str, Any]:
+    """Return the graphs of a routine, and by run [number of its graph, what its scheme does]."""
+    graphs: list[Any] = []
     made: list[Any] = []
     for run, position in zip(runs, row.positions, strict=True):
-        found = None if position is None else detail(run, position, texts)
-        if found is not None and found in made:
-            made.append(made.index(found))
-        else:
-            made.append(found)
-    return made
+        if position is None:
+            made.append(None)
+            continue
+        found = detail(run, position, sources)
+        if found.graph not in graphs:
+            graphs.append(found.graph)
+        made.append([graphs.index(found.graph), found.scheme])
+    return {"graphs": graphs, "runs": made}

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from profiler.graphs.cfg import ENTRY, EXIT, VertexName
+from profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
+from profiler.graphs.loops import depth_first
+from profiler.profiles.lines import SourceCounts
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
-from profiler.reports.html.code import routine_code
-from profiler.reports.html.texts import SourceTexts
+from profiler.profiles.program_files import SourceFiles
+from profiler.recovery.code_image import CodeImage
+from profiler.reports.html.code import routine_code, snippets
 from profiler.reports.names import known_as
 from profiler.reports.numbers import identifier
 from profiler.reports.text import counters_text
@@ -23,20 +26,39 @@ _BLOCK, _SLOT, _ENTRY, _EXIT = range(4)
 
 @dataclass(frozen=True)
 class Run:
-    """A profile of a report: its name there, and what was made again of its program's code.
+    """A profile of a report.
 
-    `note` says why code is missing; "" where nothing is.
+    Attributes
+    ----------
+    name
+        What the page calls it.
+    counts
+        The profile by instruction and source line, with its program where that is at hand.
+    planned
+        What was made again of its graphs and code; None where the program is not at hand.
+    notes
+        What its reader must know besides, one sentence each.
     """
 
     name: str
-    measurement: Measurement
+    counts: SourceCounts
     planned: PlannedProgram | None = None
-    note: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measurement(self) -> Measurement:
+        """The profile."""
+        return self.counts.measurement
+
+    @property
+    def image(self) -> CodeImage | None:
+        """The program's code."""
+        return None if self.planned is None else self.planned.recovered.code
 
 
 @dataclass(frozen=True)
 class Row:
-    """One routine in all runs: its position among each run's routines, None where it did not run."""
+    """One routine in all runs: its position in each, None where it did not run."""
 
     name: str
     address: int
@@ -95,43 +117,63 @@ def hottest(routine: RoutineProfile) -> list[PathCount]:
     return ranked[:MOST_PATHS]
 
 
-def detail(run: Run, position: int, texts: SourceTexts) -> dict[str, Any]:
-    """Return what the page of a routine shows of one run.
+@dataclass(frozen=True)
+class Detail:
+    """What the page of a routine shows of one run.
 
-    Returns
-    -------
-    "nodes": [kind, address, instructions or -1]; "edges": [source, target, kind, count, whether it
-    carries code]; "paths": [id, count, instructions, partial, edges, nodes]; and `routine_code`.
+    Attributes
+    ----------
+    graph
+        What runs of one program have in common, if they ran alike: "nodes": [kind, address,
+        instructions, count]; "edges": [source, target, kind, count]; "backs": back edges; and what
+        `routine_code` returns.
+    scheme
+        "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
+        "paths": [id, count, instructions, partial, edges, nodes]; "snippets" as `snippets` has
+        them.
     """
+
+    graph: dict[str, Any]
+    scheme: dict[str, Any]
+
+
+def detail(run: Run, position: int, sources: SourceFiles) -> Detail:
+    """Return what the page of a routine shows of one run."""
     routine = run.measurement.routines[position]
     planned = None if run.planned is None else run.planned.routines.get(position)
-    lengths = {}
-    numbers: dict[VertexName, int] = {}
-    if planned is not None:
-        for block in planned.cfg.blocks:
-            lengths[numbers.setdefault(planned.cfg.name_of(block.id), block.id)] = (
-                block.instructions
-            )
+    blocks = {block.name: block for block in routine.block_counts}
+    numbers = {name: number for number, name in enumerate(blocks)}
     for edge in routine.edge_counts:
         for end in (edge.source, edge.target):
             numbers.setdefault(end, len(numbers))
-    made: dict[str, Any] = {
-        "nodes": [[*_node(name), lengths.get(number, -1)] for name, number in numbers.items()],
+    nodes = []
+    for name in numbers:
+        block = blocks.get(name)
+        nodes.append(
+            [*_node(name), block.instructions if block else -1, block.count if block else 0]
+        )
+    graph = {
+        "nodes": nodes,
         "edges": [
-            [
-                numbers[edge.source],
-                numbers[edge.target],
-                edge.kind.value,
-                edge.count,
-                int(edge.instrumented),
-            ]
+            [numbers[edge.source], numbers[edge.target], edge.kind.value, edge.count]
             for edge in routine.edge_counts
         ],
-        "paths": [_path(path, numbers) for path in hottest(routine)],
+        "backs": [] if planned is None else _backs(planned.cfg),
+        **routine_code(run.counts, position, run.image, sources),
     }
-    if run.planned is not None and planned is not None:
-        made |= routine_code(run.planned, planned, texts)
-    return made
+    scheme = {
+        "carry": [at for at, edge in enumerate(routine.edge_counts) if edge.instrumented],
+        "added": [[at, edge.added] for at, edge in enumerate(routine.edge_counts) if edge.added],
+        "paths": [_path(path, numbers) for path in hottest(routine)],
+        "snippets": None if planned is None else snippets(planned, numbers),
+    }
+    return Detail(graph, scheme)
+
+
+def _backs(cfg: ControlFlowGraph) -> list[int]:
+    """Return the edges that paths end with; a self-loop ends none."""
+    found = depth_first(cfg)
+    return sorted(found.back_edges - found.self_loops)
 
 
 def _node(name: VertexName) -> tuple[int, str]:

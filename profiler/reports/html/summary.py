@@ -44,7 +44,7 @@ def summaries(runs: Sequence[Run]) -> list[Summary]:
 
 def _summary(run: Run, bar: float) -> Summary:
     measurement = run.measurement
-    warnings = [*measurement.warnings, *([run.note] if run.note else [])]
+    warnings = [*measurement.warnings, *run.notes]
     return Summary(
         name=run.name,
         description=visible(mode_facts.description(measurement)),
@@ -73,8 +73,7 @@ def _totals(measurement: Measurement) -> Iterator[tuple[str, str]]:
     for name, size in mode_facts.sizes(measurement).items():
         if name in SIZE_NAMES and size:
             yield group_digits(size), SIZE_NAMES[name]
-    for about, words in lost(measurement):
-        yield about, words
+    yield from lost(measurement)
     for call in measurement.refused_calls:
         yield group_digits(call.count), visible(f"{call.name} refused ({call.error})")
 
@@ -82,7 +81,7 @@ def _totals(measurement: Measurement) -> Iterator[tuple[str, str]]:
 def _options(measurement: Measurement) -> Iterator[tuple[str, str]]:
     """Yield the options that shaped the run, but those that were not given."""
     for name, value in sorted(measurement.options.items()):
-        if value is None or value is False or value == () or value == []:
+        if value is None or value is False or value == ():
             continue
-        text = ", ".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+        text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
         yield name.replace("_", "-"), visible(text)

@@ -120,14 +120,17 @@ function sourceListing(found, counts) {
     const [one, other] = [found.lines[a], found.lines[b]];
     return one[0].localeCompare(other[0]) || one[1] - other[1];
   });
-  const rows = [listed("block", "instructions", "line", "")];
+  const line4 = (kind, times, count, line, text) => element("tr", { class: kind },
+    element("td", { class: "number" }, times), element("td", { class: "number" }, count),
+    element("td", { class: "address" }, line), element("td", {}, text));
+  const rows = [line4("block", "executed", "instructions", "line", "")];
   let file = null;
   for (const number of order) {
-    const [name, line, text] = found.lines[number];
-    if (name !== file) rows.push(listed("block", "", "", name));
+    const [name, line, text, times] = found.lines[number];
+    if (name !== file) rows.push(line4("block", "", "", "", name));
     file = name;
     const count = executed.get(number);
-    rows.push(listed(count ? "" : "cold", digits(count), line, text ?? ""));
+    rows.push(line4(size(times) ? "" : "cold", digits(times), digits(count), line, text ?? ""));
   }
   const missing = order.every((number) => found.lines[number][2] === null);
   const note = missing ? element("p", { class: "quiet" }, "The source files were not found: lines have numbers only.") : null;

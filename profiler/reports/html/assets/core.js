@@ -40,9 +40,10 @@ async function unpacked(id) {
 async function details(row, run) {
   const group = Math.floor(row / state.index.group);
   if (!state.groups.has(group)) state.groups.set(group, unpacked(`group-${group}`));
-  const runs = (await state.groups.get(group))[row % state.index.group];
-  const found = runs[run];
-  return typeof found === "number" ? runs[found] : found;
+  const { graphs, runs } = (await state.groups.get(group))[row % state.index.group];
+  if (!runs[run]) return null;
+  const [number, scheme] = runs[run];
+  return { ...graphs[number], ...scheme, carry: new Set(scheme.carry), added: new Map(scheme.added) };
 }
 
 // Large integers come as text: their exact value where it fits, else "1.23e45".

@@ -66,7 +66,8 @@ class Drawing {
   }
 
   edge(number, { points, x, y }) {
-    const [, , kind, count, carries] = this.found.edges[number];
+    const [, , kind, count] = this.found.edges[number];
+    const carries = this.found.carry.has(number);
     const does = actionOf(this.found, number);
     const line = curve(points);
     const thick = 1 + (2.2 * Math.log(1 + size(count))) / Math.log(1 + this.most);

@@ -3,12 +3,12 @@ const BLOCK = 0, SLOT = 1, ENTRY = 2, EXIT = 3;
 const LETTER = 6.7;
 const MOST_DRAWN = 220;
 
-// How often each node was executed: the counts of the edges that lead to it; of ENTRY, those that leave.
+// How often each node was executed; of ENTRY and EXIT, the counts of their edges.
 function executions(found) {
-  const counts = found.nodes.map(() => 0);
+  const counts = found.nodes.map((node) => size(node[3]));
   for (const [source, target, , count] of found.edges) {
-    counts[target] += size(count);
     if (found.nodes[source][0] === ENTRY) counts[source] += size(count);
+    if (found.nodes[target][0] === EXIT) counts[target] += size(count);
   }
   return counts;
 }

@@ -42,8 +42,8 @@ class RoutinePage {
     this.panes = {
       paths: () => [element("p", { class: "quiet" }, hint), element("ol", { class: "pathlist" },
         this.buttons.map((button) => element("li", {}, button))), this.shown],
-      code: () => [found.code ? routineListing(found, counts) : absent()],
-      source: () => [found.code ? sourceListing(found, counts) : absent()],
+      code: () => [found.code.length ? routineListing(found, counts) : absent()],
+      source: () => [found.code.length ? sourceListing(found, counts) : absent()],
       picked: () => [element("p", { class: "quiet" }, "Choose a block or an edge of the graph.")],
     };
     this.tabs = PANES.map(([name, title]) => element("button", {
@@ -115,8 +115,11 @@ class RoutinePage {
   }
 
   edgeRows(number) {
-    const [, , kind, count, carries] = this.found.edges[number];
+    const [, , kind, count] = this.found.edges[number];
+    const carries = this.found.carry.has(number);
+    const added = this.found.added.get(number) ?? 0;
     const rows = [listed("block", digits(count), "", `edge ${edgeName(this.found, number)} (${kind})`)];
+    if (added) rows.push(listed("added", digits(added), "+", "instructions added here in all"));
     const snippet = this.found.snippets?.[`e${number}`];
     if (snippet) rows.push(...snippetRows(snippet, count, "code on this edge"));
     else rows.push(listed("", "", "", carries ? "It carries code, which is not known here." : "It carries no code."));
@@ -125,7 +128,7 @@ class RoutinePage {
 }
 
 function absent() {
-  return element("p", { class: "quiet" }, run().note || "The code of this routine is not known.");
+  return element("p", { class: "quiet" }, run().notes.join(" ") || "The code of this routine is not known.");
 }
 
 function legend(found) {
