@@ -116,6 +116,14 @@ class SourceCounts:
         known = place >= 0 and address < ends[place]
         return self.measurement.lines[starts[place]] if known else None
 
+    def word_at(self, address: int) -> int | None:
+        """Return the instruction word at an address, None where it is unknown."""
+        for segment in () if self.program is None else self.program.segments:
+            at = address - segment.address
+            if 0 <= at <= len(segment.data) - 4:
+                return int.from_bytes(segment.data[at : at + 4], "big")
+        return None
+
     @cached_property
     def lines(self) -> Mapping[SourceLine, LineCounts]:
         """Every line that has code, those that were never executed included, by file and line."""
