@@ -20,6 +20,7 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
+from profiler.profiles.tables import block_counts
 from profiler.reports import mode_facts
 from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
@@ -315,7 +316,7 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     ranked = [
         (count, routine, block)
         for routine in measurement.routines
-        for block, count in mode_facts.named_block_counts(routine).items()
+        for block, count in block_counts(routine).items()
         if count
     ]
     ranked.sort(key=lambda each: (-each[0], each[1].address))
