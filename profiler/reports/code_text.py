@@ -30,14 +30,14 @@ from simulator.isa.assembler import Instruction
 from simulator.isa.decode import HAS_DELAY_SLOT
 from simulator.isa.disassembly import Disassembler
 
-_WHERE = {
+WHERE = {
     "source-end": "at the end of its source",
     "target-top": "at the top of its target",
     "fall-through": "in line before its target",
     "stub": "in a stub",
     "block": "in the block",
 }
-_NO_ACTIONS = "nothing but the jump"
+NO_ACTIONS = "nothing but the jump"
 """What code does without an action: it leads from a stub back to the routine's own code."""
 
 
@@ -198,9 +198,9 @@ class _Listing:
 
     def _piece(self, piece: Piece) -> Iterator[str]:
         snippet = piece.snippet
-        does = "; ".join(str(action) for action in snippet.actions) or _NO_ACTIONS
+        does = "; ".join(str(action) for action in snippet.actions) or NO_ACTIONS
         yield f"  + {self._subject(piece)}: {does}"
-        yield f"  + {_cost(piece)}, {_WHERE[snippet.where]}"
+        yield f"  + {_cost(piece)}, {WHERE[snippet.where]}"
         slot = False
         generated = Disassembler(self._recovered.program.machine is not MachineKind.SPARCV8)
         for instruction in snippet.instructions:
