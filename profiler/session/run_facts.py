@@ -83,6 +83,19 @@ def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
     }
 
 
+def window_options(observation: Observation) -> dict[str, Option]:
+    """Return what confines a result to calls of one routine, by name; nothing if nothing does."""
+    contexts = observation.invocation.contexts
+    if contexts is None or contexts.entry is None:
+        return {}
+    return {"entry": contexts.entry, "calls": contexts.calls}
+
+
+def window_counts(observation: Observation) -> dict[str, int]:
+    """Return how many calls a result is of, by name; nothing where it is of the whole run."""
+    return {} if observation.window is None else {"window_calls": observation.window.calls}
+
+
 def ending(observation: Observation, result: RunResult) -> Ending:
     """Return how the run ended, with the places in the program that say why."""
     fault = None if result.fault is None else _fault(observation, result.fault)
