@@ -11,7 +11,7 @@ import heapq
 from collections import Counter
 from collections.abc import Hashable
 
-from profiler.recovery.block_graph import block_graph, frame_escapes
+from profiler.recovery.block_graph import BlockGraph
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.effects import pc_thunk
 from profiler.recovery.exploration import Exploration, Flow
@@ -46,10 +46,12 @@ class DataFlow:
 
     Parameters
     ----------
-    exploration, number
-        The routine, as far as it is explored.
+    exploration, graph
+        The routine, as far as it is explored, and its blocks that take part.
     code, memory
         The program's code, and what loads from constant addresses read.
+    escapes
+        See `Interpreter`.
     guesses
         If given, the data flow is a guess: nothing is written to frame slots through pointers, and
         where paths come together that lead to several pieces of code, the value is a `Choice` of
@@ -64,15 +66,15 @@ class DataFlow:
     def __init__(
         self,
         exploration: Exploration,
-        number: int,
+        graph: BlockGraph,
         code: CodeImage,
         memory: ReadOnlyMemory,
+        escapes: dict[int, int],
         guesses: Guesses | None = None,
     ) -> None:
         self._x = exploration
         self._code = code
         self._guesses = guesses
-        escapes = {} if guesses else frame_escapes(exploration, number)
         self.tables: set[int] = set() if guesses is None else guesses.tables
         self._step = Interpreter(
             exploration.words,
@@ -82,7 +84,7 @@ class DataFlow:
             self.tables,
             keep_elements=guesses is not None,
         )
-        self._graph = block_graph(exploration, number)
+        self._graph = graph
         self._slice: Slice | None = None
         if guesses is None:
             self._slice = Slice(exploration, self._graph, escapes)
