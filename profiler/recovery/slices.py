@@ -39,6 +39,25 @@ class Part(NamedTuple):
     compares: bool = True
 
 
+class Whole:
+    """All of a routine's blocks that take part: a slice that leaves out nothing."""
+
+    def __init__(self, graph: BlockGraph) -> None:
+        self._graph = graph
+
+    def sources(self) -> list[int]:
+        """Return no leaders: data flow begins where the routine is entered."""
+        return []
+
+    def kept(self, leader: int, state: SymbolicState) -> SymbolicState:
+        """Return a copy of all that a state says."""
+        return dict(state)
+
+    def part(self, leader: int) -> Part:
+        """Return everything that a block does."""
+        return Part(range(leader, self._graph.extents[leader].end))
+
+
 _NOTHING = Part((), delay=False, compares=False)
 
 
