@@ -184,6 +184,10 @@ class Job:
         Budget; a program that spends it is an error.
     compiler
         What built it, for the record ("" where unknown).
+    replay
+        Recording that stands for the run, which is not emulated; None: it is.
+    records
+        Whether that recording is made where there is none.
     group, suite, position
         "INT" or "FP", the suite's name, and the benchmark's place in it; "" outside of suites.
     """
@@ -202,6 +206,8 @@ class Job:
     group: str = ""
     suite: str = ""
     position: int = 0
+    replay: Path | None = field(default=None, compare=False)  # the result is the same
+    records: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -244,7 +250,7 @@ class RoutineRow:
         Bits of the greatest name of a path, and counters of an array that the names index (None:
         no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
     own
-        Whether it is the program's own, and no library's (`selection.is_library_source`).
+        Whether it is the program's own, and no library's (`library_sources.is_library_source`).
     self_loop_increments, self_loop_added
         Of `edge_increments` those of self-loops, of `added` what these execute; the latter of
         `pp` only.
@@ -404,8 +410,8 @@ class Timing:
     run
         The cell's whole group (cells of one program and input are run together).
     recovery, planning, generation
-        PLAN cells: recovering all graphs, planning all routines, generating their code; the
-        least of several repetitions.
+        PLAN cells: recovering all graphs; of `qpt` and `qpt2` also planning all routines, and
+        generating their code. The least of several repetitions.
     peak_memory
         Bytes that the worker had used at most until then.
     original, instrumented
