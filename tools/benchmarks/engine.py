@@ -157,7 +157,8 @@ def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     started = time.process_time()
     settings = tuple(make_settings(planned_modes(), TPP_SETTINGS, SchemeOptions()))
     with null_output() as output:
-        comparison = compare_program(request_for(program, arguments, output), settings)
+        request = request_for(program, arguments, output)
+        comparison = compare_program(request, settings, brief=True)  # as the command does
     names = (setting.name for setting in settings)
     rows = tuple(zip(names, comparison.measurements, strict=True))
     compare_json.render(rows, comparison.emulations, comparison.whole_emulations)
