@@ -229,6 +229,7 @@ LANDINGS_POINTER = 49
 WAITS_POINTER = 50
 ENDS_POINTER = 51
 QUICK_PART = 52
+CONTEXTS_POINTER = 53  # of runs that count by calling context (`context_kernel`)
 CLOCK_WORDS = 56
 
 
