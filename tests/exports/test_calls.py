@@ -186,7 +186,8 @@ def pprof_message() -> Any:
             made = message.field.add(name=field, number=number, label=3 if repeated else 1)
             kind = kind.removeprefix("*")
             if kind in PPROF:
-                made.type, made.type_name = 11, f".perftools.profiles.{kind}"
+                made.type = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
+                made.type_name = f".perftools.profiles.{kind}"
             else:
                 made.type = {"int64": 3, "uint64": 4, "bool": 8, "string": 9}[kind]
     pool = descriptor_pool.DescriptorPool()
