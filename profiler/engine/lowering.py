@@ -293,6 +293,8 @@ def _join(first: Operation, second: Operation) -> Operation | None:
             return code, a + c, b
         case kernels.CALL, kernels.WINDOW if b == 0:
             return code, a, c
+        case kernels.RETURN, kernels.WINDOW if a == 0:
+            return code, c, b
         case kernels.SEGMENT, kernels.ADD:
             return code, a, b + c
         case kernels.ADD, kernels.SEGMENT:

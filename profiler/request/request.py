@@ -278,6 +278,8 @@ class RunRequest:
         Where to record the run, for schemes to be measured by later; None: nowhere.
     replay
         A recording that stands for the run; None: the program is run.
+    partial
+        Whether that recording is measured as far as it goes where it is cut.
     remember
         Whether to use, and to keep, what is known of the program (`session.memory`).
     contexts
@@ -295,6 +297,7 @@ class RunRequest:
     trace: Path | None = None
     recording: Path | None = None
     replay: Path | None = None
+    partial: bool = False
     remember: bool = False
     contexts: Contexts | None = None
 

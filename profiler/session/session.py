@@ -156,7 +156,9 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
     memory = BinaryMemory(program, binaries() if request.remember else None)
     profiles = SavedProfiles(program.sha256)
     study = Study(invocation, profiles, None, None, request.progress, memory)
-    observation = observe_recorded(study, program, recording, path, settings)
+    observation = observe_recorded(
+        study, program, recording, path, settings, partial=request.partial
+    )
     return replace(observation, memory=memory)
 
 
