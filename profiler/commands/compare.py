@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from profiler.commands import options, program_options, streams
+from profiler.commands import context_options, options, program_options, streams
 from profiler.commands.scheme_options import collect, percentage, scheme_options
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import registry
@@ -62,6 +63,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
+@context_options.context_options
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
@@ -81,6 +83,7 @@ def compare_command(
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
+    request = replace(request, contexts=context_options.contexts(chosen))
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import compare_program
 

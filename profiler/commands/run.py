@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options
+from profiler.commands import context_options, options, program_options
 from profiler.commands.scheme_options import (
     collect,
     mode_choice,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 @options.weights_option
 @scheme_options("saved profile (-o) of the same program that guides it.  [default: a first run]")
 @program_options.program_options
+@context_options.context_options
+@context_options.FOLLOW
 @click.option(
     "--top",
     type=click.IntRange(min=0),
@@ -63,6 +65,7 @@ def run_command(
     top: int,
     output: Path | None,
     trace: Path | None,
+    follow: str | None,
     **chosen: Any,
 ) -> int:
     """Run the SPARC program ELF and measure what profiling it costs.
@@ -80,11 +83,15 @@ def run_command(
     if trace is not None and chosen["replay"] is not None:
         raise UsageError("--trace beside --replay: a recording has no trace; run the program")
     request = program_options.make_request(elf, arguments, chosen)
+    contexts = context_options.contexts(chosen, follow)
+    if trace is not None and chosen["entry"] is not None:
+        raise UsageError("--trace beside --entry: a trace is of a whole run; leave one of them out")
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import run_program
 
-        measurement = run_program(replace(watched, mode=mode, scheme=scheme, trace=trace))
-    write_results(measurement, output, chosen["json_file"], chosen["report"], top)
+        wanted = replace(watched, mode=mode, scheme=scheme, trace=trace, contexts=contexts)
+        measurement = run_program(wanted)
+    write_results(measurement, output, chosen["json_file"], chosen["report"], top, follow)
     return measurement.ending.code
 
 
@@ -94,6 +101,7 @@ def write_results(
     json_file: Path | None,
     report: Path | None,
     top: int,
+    follow: str | None = None,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
     from profiler.reports import run_json, text
@@ -103,4 +111,4 @@ def write_results(
 
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)
-    program_options.write_report(partial(text.render, measurement, top), report)
+    program_options.write_report(partial(text.render, measurement, top, follow=follow), report)

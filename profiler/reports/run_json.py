@@ -23,7 +23,9 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
+from profiler.profiles.tables import block_counts
 from profiler.reports import mode_facts
+from profiler.reports.call_tree_json import call_tree_object
 
 
 def render(measurement: Measurement) -> str:
@@ -51,7 +53,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         result["blocks"] = [
             {"routine": routine.name, "block": block.as_json(), "count": count}
             for routine in measurement.routines
-            for block, count in mode_facts.named_block_counts(routine).items()
+            for block, count in block_counts(routine).items()
         ]
     if mode_facts.collects_paths(measurement):
         result["paths"] = [
@@ -83,6 +85,8 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
     }
     if measurement.runs != 1:
         result["runs"] = measurement.runs
+    if measurement.call_tree is not None:
+        result["call_tree"] = call_tree_object(measurement.call_tree)
     judged = mode_facts.attribution_shares(measurement)
     if judged is not None:
         result["attribution"] = {

@@ -20,7 +20,8 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
-from profiler.reports import mode_facts
+from profiler.profiles.tables import block_counts
+from profiler.reports import call_tree_text, mode_facts
 from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
 from profiler.reports.mode_text import losses, path_kinds, sizes
@@ -55,12 +56,19 @@ COUNT_NAMES = {
     "runs": "emulated runs",
     "whole_runs": "of them whole; others were given up because the graphs lacked something",
     "system_calls": "system calls",
+    "window_calls": "calls counted, and nothing outside them",
     "spills": "register windows spilled",
     "fills": "register windows filled",
 }
 
 
-def render(measurement: Measurement, top: int = 10, width: int = 100, color: bool = False) -> str:
+def render(
+    measurement: Measurement,
+    top: int = 10,
+    width: int = 100,
+    color: bool = False,
+    follow: str | None = None,
+) -> str:
     """Return the report.
 
     Parameters
@@ -71,13 +79,16 @@ def render(measurement: Measurement, top: int = 10, width: int = 100, color: boo
         Columns of the terminal.
     color
         Whether to use terminal colours.
+    follow
+        Routine whose calls to show as a tree.
     """
-    return print_parts(list(sections(measurement, top)), width, color)
+    return print_parts(list(sections(measurement, top, follow)), width, color)
 
 
-def sections(measurement: Measurement, top: int) -> Iterable[Part]:
+def sections(measurement: Measurement, top: int, follow: str | None = None) -> Iterable[Part]:
     """Yield the parts of the report."""
     yield summary(measurement)
+    yield from call_tree_text.sections(measurement, top, follow)
     yield from section("Totals", totals(measurement))
     yield from section("Paths", path_kinds(measurement))
     yield from section("Sizes", sizes(measurement))
@@ -315,7 +326,7 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     ranked = [
         (count, routine, block)
         for routine in measurement.routines
-        for block, count in mode_facts.named_block_counts(routine).items()
+        for block, count in block_counts(routine).items()
         if count
     ]
     ranked.sort(key=lambda each: (-each[0], each[1].address))

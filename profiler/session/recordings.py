@@ -112,6 +112,11 @@ class RecordingOrder:
                 ),
                 irregular=observation.irregular,
                 output=output,
+                cut=[
+                    (number, cut.block, cut.executed, cut.count)
+                    for number, routine in events.items()
+                    for cut in routine.cut
+                ],
             )
         )
 

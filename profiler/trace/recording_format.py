@@ -94,6 +94,9 @@ class RecordingEnd:
         (address, reason) of code that was executed though recovery refused to follow it.
     output
         SHA-256 of what the program wrote to standard output.
+    cut
+        (routine, block, instructions executed, count) of executions of blocks that did not come
+        to their end.
     """
 
     result: Mapping[str, Any]
@@ -102,6 +105,7 @@ class RecordingEnd:
     unattributed: tuple[int, int]
     irregular: Sequence[tuple[int, str]]
     output: str
+    cut: Sequence[tuple[int, int, int, int]] = ()
 
 
 @dataclass(frozen=True)

@@ -501,6 +501,7 @@ README_COMMANDS = (
     "regenerate",
     "instrument",
     "read",
+    "export",
     "verify",
     "cfg",
     "graph",
