@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from profiler.commands import options, program_options, streams
+from profiler.commands import options, program_options, shared_options, streams
 from profiler.commands.scheme_options import collect, percentage, scheme_options
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import registry
@@ -62,6 +62,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
+@shared_options.extent_options("1 routine of each mode")
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
@@ -91,7 +92,10 @@ def compare_command(
     rows = tuple(zip(names, comparison.measurements, strict=True))
     emulations = (comparison.emulations, comparison.whole_emulations)
     program_options.write_json(partial(compare_json.render, rows, *emulations), chosen["json_file"])
-    program_options.write_report(partial(compare_text.render, rows, *emulations), chosen["report"])
+    extent = {"top": chosen["top"], "details": chosen["details"]}
+    program_options.write_report(
+        partial(compare_text.render, rows, *emulations, **extent), chosen["report"]
+    )
     return comparison.measurements[0].ending.code
 
 

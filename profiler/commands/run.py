@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from profiler.commands import options, program_options
+from profiler.commands import options, program_options, shared_options
 from profiler.commands.scheme_options import (
     collect,
     mode_choice,
@@ -37,14 +37,7 @@ if TYPE_CHECKING:
 @options.weights_option
 @scheme_options("saved profile (-o) of the same program that guides it.  [default: a first run]")
 @program_options.program_options
-@click.option(
-    "--top",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Rows in each table of the report.",
-)
+@shared_options.extent_options()
 @click.option(
     "-o", "--output", type=options.PATH, metavar="PROFILE", help="Save the profile to a file."
 )
@@ -60,7 +53,6 @@ def run_command(
     arguments: tuple[str, ...],
     mode: str,
     weights: Weights | Path,
-    top: int,
     output: Path | None,
     trace: Path | None,
     **chosen: Any,
@@ -84,8 +76,16 @@ def run_command(
         from profiler.session.session import run_program
 
         measurement = run_program(replace(watched, mode=mode, scheme=scheme, trace=trace))
-    write_results(measurement, output, chosen["json_file"], chosen["report"], top)
+    extent = Extent(chosen["top"], chosen["details"])
+    write_results(measurement, output, chosen["json_file"], chosen["report"], extent)
     return measurement.ending.code
+
+
+class Extent(NamedTuple):
+    """How much a report shows: rows of its tables (None: as many as is usual), or everything."""
+
+    top: int | None = None
+    details: bool = False
 
 
 def write_results(
@@ -93,7 +93,7 @@ def write_results(
     output: Path | None,
     json_file: Path | None,
     report: Path | None,
-    top: int,
+    extent: Extent,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
     from profiler.reports import run_json, text
@@ -103,4 +103,6 @@ def write_results(
 
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)
-    program_options.write_report(partial(text.render, measurement, top), report)
+    program_options.write_report(
+        partial(text.render, measurement, extent.top, details=extent.details), report
+    )

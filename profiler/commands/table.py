@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -241,7 +240,7 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
             return table_html.render(report)
     on_stdout = output is None or output == options.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
-    return table_text.render(report, width, color=on_stdout and sys.stdout.isatty())
+    return table_text.render(report, width, color=on_stdout and streams.colored(streams.STDOUT))
 
 
 def _write(text: str, output: Path | None) -> None:

@@ -58,9 +58,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @shared_options.json_option("Write the result as JSON; - is stdout.")
-@click.option(
-    "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
-)
+@shared_options.report_option()
 @shared_options.stdin_option("The program's input.")
 @click.option(
     "--root",

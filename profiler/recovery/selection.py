@@ -9,11 +9,10 @@ of system headers, are known by the names of their directories.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from pathlib import PurePosixPath
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.recovery.library_sources import is_library_source
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import Selection
@@ -21,16 +20,6 @@ from simulator.errors import UsageError
 
 UNKNOWN_CODE = "sub_"
 """How routines without a symbol are called: a run may still find some."""
-
-LIBRARY = re.compile(
-    r"(glibc|eglibc|musl|newlib|uclibc|uclibc-ng|dietlibc"
-    r"|libgcc|libgfortran|libquadmath|libstdc\+\+|libstdc\+\+-v3|libsupc\+\+|libatomic|libgomp)"
-    r"([-_.]?\d.*)?"
-)
-"""A directory of a library's own source, with a version or without."""
-
-SYSTEM = "/usr/"
-HEADERS = "include"
 
 
 class SelectedRoutines:
@@ -92,21 +81,3 @@ class SelectedRoutines:
             known = any(self._names.match(cfg, [pattern]) for cfg in recovered.routines)
             if not known and not pattern.startswith(UNKNOWN_CODE):
                 raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
-
-
-def is_library_source(file: str) -> bool:
-    """Whether a source file is one of a C, C++ or Fortran library, headers included.
-
-    Examples
-    --------
-    >>> is_library_source("/build/glibc-2.36/stdio-common/vfprintf.c")
-    True
-    >>> is_library_source("/usr/sparc64-linux-gnu/include/c++/12/bits/stl_tree.h")
-    True
-    >>> is_library_source("/home/me/gcc/main.c")
-    False
-    """
-    directories = PurePosixPath(file).parent.parts
-    if file.startswith(SYSTEM) and HEADERS in directories:
-        return True
-    return any(LIBRARY.fullmatch(directory) for directory in directories)

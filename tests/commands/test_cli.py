@@ -250,6 +250,27 @@ def test_json_to_stdout_moves_the_programs_output(
     assert session.requests[0].guest.stdout == 2
 
 
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_report_to_stdout_moves_the_programs_output(
+    session: FakeSession, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    simprof(command, "a.elf", "--report", "-")
+    out, err = capsys.readouterr()
+    assert out.startswith("program ")
+    assert "overhead" in out
+    assert err == ""
+    assert session.requests[0].guest.stdout == 2
+
+
+def test_details_are_in_the_report_on_demand(
+    session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simprof("run", "a.elf", "--details", "--top", "1")
+    assert "Totals" in capsys.readouterr().err
+    simprof("run", "a.elf")
+    assert "Totals" not in capsys.readouterr().err
+
+
 def test_output_files(
     session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -342,7 +363,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
         (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
         (["compare", "x", "--mode", "pp"], "--mode"),
-        (["compare", "x", "--report", "-"], "only --json"),
+        (["compare", "x", "--json", "-", "--report", "-"], "two outputs"),
+        (["run", "x", "-o", "-"], "only --json and --report"),
         (["compare", "x", "-k", "0"], "--iterations"),
         (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
         (["cfg", "x", "--format", "png"], "'png'"),

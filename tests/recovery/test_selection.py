@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler.recovery.library_sources import is_library_source
 from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.recovery.selection import SelectedRoutines, is_library_source
+from profiler.recovery.selection import SelectedRoutines
 from profiler.request.request import ALL_ROUTINES, Selection
 from simulator.binary import elf
 from simulator.binary.program import SourceLine

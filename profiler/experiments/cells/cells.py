@@ -244,7 +244,7 @@ class RoutineRow:
         Bits of the greatest name of a path, and counters of an array that the names index (None:
         no word does); 0 where a scheme's names are not compared (`decoders.NamingDecoder`).
     own
-        Whether it is the program's own, and no library's (`selection.is_library_source`).
+        Whether it is the program's own, and no library's (`library_sources.is_library_source`).
     self_loop_increments, self_loop_added
         Of `edge_increments` those of self-loops, of `added` what these execute; the latter of
         `pp` only.

@@ -29,7 +29,7 @@ from profiler.plan.decoders import (
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
-from profiler.recovery.selection import is_library_source
+from profiler.recovery.library_sources import is_library_source
 from profiler.request.request import DEFAULT_MODE, SchemeOptions
 from profiler.schemes.registry import definition, generators, make_plan
 from profiler.session.events import RoutineEvents
