@@ -43,6 +43,9 @@ SUBCOMMANDS = MappingProxyType(
         "cache": Subcommand(
             "cache:cache_command", "List or clear what is known of programs from earlier runs."
         ),
+        "completion": Subcommand(
+            "completion:completion_command", "Print what a shell needs to complete commands."
+        ),
         "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
         "doctor": Subcommand(
             "doctor:doctor_command", "Say what is installed, what works, what is missing."

@@ -1,0 +1,78 @@
+"""The reference of commands and the man pages are those of the commands as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from profiler.commands.group import SUBCOMMANDS
+from tools import command_pages
+
+
+@pytest.mark.parametrize("path", sorted(command_pages.files()), ids=lambda path: path.name)
+def test_pages_are_as_the_commands_are(path: Path) -> None:
+    wanted = command_pages.files()[path]
+    assert path.read_text() == wanted, "run tools/command_pages.py"
+
+
+def test_every_command_has_its_page() -> None:
+    assert {path.name for path in command_pages.MAN.iterdir()} == set(command_pages.man_pages())
+    assert {f"simprof-{name}.1" for name in SUBCOMMANDS} < set(command_pages.man_pages())
+    text = command_pages.REFERENCE.read_text()
+    assert all(f"\n## simprof {name}\n" in text for name in SUBCOMMANDS)
+
+
+def test_man_formats_a_page_without_a_warning() -> None:
+    if shutil.which("man") is None:
+        pytest.skip("there is no `man`")
+    command = ["man", "--warnings", "-l", str(command_pages.MAN / "simprof-run.1")]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=True, env={**os.environ, "MANWIDTH": "80"}
+    )
+    assert "simprof-run - Run a program under one scheme and report" in done.stdout
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("simprof ru", {"plain,run"}),
+        ("simprof run --mode t", {"plain,tpp"}),
+        ("simprof suite b", {"plain,build"}),
+        ("simprof run --stdi", {"plain,--stdin"}),
+    ],
+)
+def test_bash_is_told_what_words_may_follow(words: str, found: set[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "simprof"],
+        env={
+            **os.environ,
+            "_SIMPROF_COMPLETE": "bash_complete",
+            "COMP_WORDS": words,
+            "COMP_CWORD": str(len(words.split()) - 1),
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert set(done.stdout.split()) == found
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_a_shell_accepts_its_script(shell: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "simprof", "completion", shell],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "_SIMPROF_COMPLETE" in done.stdout
+    if shutil.which(shell) is None:
+        assert shell != "bash"
+        return
+    subprocess.run([shell, "-n"], input=done.stdout, text=True, check=True)

@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Make the reference of commands, docs/commands.md, and the man pages, docs/man/, of the commands.
+
+    tools/command_pages.py            write them
+    tools/command_pages.py --check    say which of them are not as they would be written now
+
+The texts are those of `simprof COMMAND --help`; click-man writes the man pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from importlib.metadata import version
+from inspect import cleandoc
+from pathlib import Path
+
+import click
+from click_man.core import generate_man_page
+
+from profiler.commands.group import SUBCOMMANDS, simprof
+
+ROOT = Path(__file__).resolve().parents[1]
+REFERENCE = ROOT / "docs" / "commands.md"
+MAN = ROOT / "docs" / "man"
+WIDTH = 90
+HEAD = """# Commands
+
+What `simprof COMMAND --help` says, of every command. `man simprof` and `man simprof-run` show the
+same where simprof was installed with pip into a prefix that `man` looks at. `simprof completion`
+prints what a shell needs to complete commands, options and files.
+
+This page is made by `tools/command_pages.py`.
+"""
+
+
+def contexts(
+    command: click.Command, parent: click.Context | None = None
+) -> Iterator[click.Context]:
+    """Yield the context of a command, then those of its subcommands."""
+    name = "simprof" if parent is None else command.name
+    settings = {**command.context_settings, "terminal_width": WIDTH, "max_content_width": WIDTH}
+    context = click.Context(command, parent=parent, info_name=name, **settings)
+    command.short_help = summary(command)
+    yield context
+    if isinstance(command, click.Group):
+        for each in command.list_commands(context):
+            subcommand = command.get_command(context, each)
+            if subcommand is not None and not subcommand.hidden:
+                yield from contexts(subcommand, context)
+
+
+def summary(command: click.Command) -> str:
+    """Return what a command does, in one whole line without a dot."""
+    known = SUBCOMMANDS.get(command.name or "")
+    told = command.short_help or cleandoc(command.help or "").split("\n\n")[0]
+    if known is not None:
+        told = known.summary
+    return " ".join(told.split()).split(". ")[0].rstrip(".")
+
+
+def reference() -> str:
+    """Return docs/commands.md."""
+    parts = [HEAD]
+    for context in list(contexts(simprof)):
+        level = "##" if context.parent is None or context.parent.parent is None else "###"
+        parts.append(f"{level} {context.command_path}\n\n```text\n{context.get_help()}\n```\n")
+    return "\n".join(parts)
+
+
+def man_pages() -> dict[str, str]:
+    """Return file name -> page; what belongs to a group, its page lists."""
+    pages = {}
+    for context in list(contexts(simprof)):
+        command = context.command
+        if isinstance(command, click.Group):
+            names = command.list_commands(context)
+            found = {name: command.get_command(context, name) for name in names}
+            command.commands = {name: each for name, each in found.items() if each is not None}
+        name = context.command_path.replace(" ", "-")
+        pages[f"{name}.1"] = generate_man_page(context, version("simprof"), date="simprof")
+    return pages
+
+
+def files() -> dict[Path, str]:
+    """Return all that this tool writes."""
+    return {REFERENCE: reference()} | {MAN / name: page for name, page in man_pages().items()}
+
+
+def main() -> int:
+    """Write the files, or compare."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--check", action="store_true", help="only say what would change")
+    check = parser.parse_args().check
+    wanted = files()
+    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
+    extra = [path for path in MAN.glob("*.1") if path not in wanted]
+    for path in [*stale, *extra]:
+        print(path.relative_to(ROOT))
+    if check:
+        return 1 if stale or extra else 0
+    MAN.mkdir(exist_ok=True)
+    for path in stale:
+        path.write_text(wanted[path])
+    for path in extra:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
