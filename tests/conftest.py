@@ -6,6 +6,8 @@ toolchain
     The test compiles SPARC programs (needs `sparc64-linux-gnu-gcc-12`).
 qemu
     The test runs programs under qemu-user.
+viewers
+    The test has other tools open what simprof exports (`VIEWERS`).
 long
     The test takes more than a few seconds; it runs with `--long` only.
 
@@ -45,6 +47,7 @@ WIDTH_FLAGS = {
     "v8": ("-m32", "-mcpu=v8"),
 }
 EMULATORS = {"v9": "qemu-sparc64", "v8plus": "qemu-sparc32plus", "v8": "qemu-sparc"}
+VIEWERS = ("callgrind_annotate", "dot", "gcov", "genhtml")
 INSTALL = "run `tools/install_toolchain.sh`"
 os.environ["SIMPROF_NO_CACHE"] = "1"  # no test depends on what earlier ones have kept
 compiled.compile_here()  # tests call kernels that are parts of C functions
@@ -85,6 +88,8 @@ def skip_reasons(long: bool) -> dict[str, str]:
         reasons["toolchain"] = f"no {', '.join(absent)}: {INSTALL}"
     if absent := missing(sorted(EMULATORS.values())):
         reasons["qemu"] = f"no {', '.join(absent)}: {INSTALL}"
+    if absent := missing(VIEWERS):
+        reasons["viewers"] = f"no {', '.join(absent)}: {INSTALL}"
     return reasons
 
 

@@ -1,8 +1,9 @@
 #!/bin/sh
 # Install what the tests compare against and what suites are built with: the SPARC cross compilers
-# (C, C++, Fortran, both widths), qemu-user, and the host's compiler, make and Tcl, with which some
-# packages make their sources. Needs Debian and root, or sudo without a password; elsewhere it says which tests
-# will be skipped. Exit status: 0 if everything is there afterwards, 1 if not.
+# (C, C++, Fortran, both widths), qemu-user, the host's compiler, make and Tcl, with which some
+# packages make their sources, and the viewers that exported profiles are opened with. Needs Debian
+# and root, or sudo without a password; elsewhere it says which tests will be skipped. Exit status:
+# 0 if everything is there afterwards, 1 if not.
 #
 #     tools/install_toolchain.sh [--optional]      --optional: exit 0 in any case
 set -u
@@ -10,10 +11,10 @@ set -u
 packages="gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu
     g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu
     gfortran-12-sparc64-linux-gnu gfortran-12-multilib-sparc64-linux-gnu
-    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl"
+    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl graphviz lcov valgrind"
 commands="sparc64-linux-gnu-gcc-12 sparc64-linux-gnu-g++-12 sparc64-linux-gnu-gfortran-12
     sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc
-    gcc make tclsh"
+    gcc make tclsh callgrind_annotate dot gcov genhtml"
 
 failure=1
 [ "${1:-}" = "--optional" ] && failure=0
@@ -41,7 +42,7 @@ has_library() {
 
 give_up() {
     echo "install_toolchain: $1; missing: $(missing | paste -sd, - | sed 's/,/, /g')" >&2
-    echo "install_toolchain: tests marked 'toolchain' or 'qemu' that need them are skipped" >&2
+    echo "install_toolchain: tests marked 'toolchain', 'qemu' or 'viewers' that need them are skipped" >&2
     exit "$failure"
 }
 
@@ -68,7 +69,7 @@ install() {
     apt install -y --no-install-recommends $packages
 }
 
-echo "install_toolchain: installing the SPARC cross compilers and qemu-user" >&2
+echo "install_toolchain: installing the SPARC cross compilers, qemu-user and viewers" >&2
 if ! install; then
     # Package lists may be missing or old.
     apt update || give_up "apt-get update failed"

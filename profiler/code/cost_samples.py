@@ -124,6 +124,10 @@ class _NoLines:
         """Return nothing."""
         return None
 
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        """Yield nothing."""
+        yield from ()
+
 
 _BASE = 0x100000
 

@@ -262,9 +262,24 @@ def added(
     taken: Mapping[int, int] | None = None,
 ) -> int:
     """Return the instructions that `code` executes; parameters as for `Pricer.price`."""
-    total = sum(edges[edge] * snippet.cost for edge, snippet in code.snippets.items())
+    total = sum(edge_costs(code, edges, taken).values())
     for snippets in (code.block_snippets, code.block_end_snippets):
         total += sum(executions[block] * snippet.cost for block, snippet in snippets.items())
-    for edge, times in (taken or {}).items():
-        total += times * code.snippets[edge].taken_cost
     return total
+
+
+def edge_costs(
+    code: RoutineCode | RoutineCost | None,
+    edges: Sequence[int],
+    taken: Mapping[int, int] | None = None,
+) -> dict[int, int]:
+    """Return the instructions that the code on each edge executes; `taken` as for `Pricer.price`.
+
+    No code (None) costs nothing.
+    """
+    if code is None:
+        return {}
+    costs = {edge: edges[edge] * snippet.cost for edge, snippet in code.snippets.items()}
+    for edge, times in (taken or {}).items():
+        costs[edge] += times * code.snippets[edge].taken_cost
+    return costs

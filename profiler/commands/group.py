@@ -31,6 +31,15 @@ SUBCOMMANDS = MappingProxyType(
         "regenerate": Subcommand(
             "regenerate:regenerate_command", "Rebuild an execution from its trace."
         ),
+        "report": Subcommand("report:report_command", "Show what saved profiles hold."),
+        "routines": Subcommand("listings:routines_command", "List a saved profile's routines."),
+        "edges": Subcommand("listings:edges_command", "List a saved profile's edges."),
+        "paths": Subcommand("listings:paths_command", "List a saved profile's paths."),
+        "annotate": Subcommand(
+            "annotate:annotate_command", "Show source or code with a saved profile's counts."
+        ),
+        "diff": Subcommand("diff:diff_command", "Compare two saved profiles."),
+        "merge": Subcommand("merge:merge_command", "Add up saved profiles."),
         "read": Subcommand("read:read_command", "Read what an instrumented program has counted."),
         "cfg": Subcommand("cfg:cfg_command", "Show a program's control-flow graphs."),
         "instrument": Subcommand(
@@ -45,6 +54,9 @@ SUBCOMMANDS = MappingProxyType(
         ),
         "completion": Subcommand(
             "completion:completion_command", "Print what a shell needs to complete commands."
+        ),
+        "export": Subcommand(
+            "export:export_command", "Write a saved profile in the format of another tool."
         ),
         "graph": Subcommand("graph:graph_command", "Apply a scheme to graphs written by hand."),
         "doctor": Subcommand(

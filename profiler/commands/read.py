@@ -65,7 +65,8 @@ def read_command(
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
             return _read_trace(merged(loaded), path, output, program)
-    from profiler.commands.run import Extent, write_results
+    from profiler.commands.report_text import Extent
+    from profiler.commands.run import write_results
 
     profile = read_profile(merged(loaded), program)
     write_results(profile, output, json_file, report, Extent(top, details))

@@ -24,7 +24,7 @@ from profiler.commands import options, program_options, streams
 def record_command(elf: str, arguments: tuple[str, ...], output: Path, **chosen: Any) -> int:
     """Run the SPARC program ELF and record which paths it executes.
 
-    `simprof run --replay RUN` and `simprof compare --replay RUN` then measure any scheme, without
+    `simprof run --replay RUN`, `compare`, `sweep` and `table` then measure any scheme, without
     running the program again. The program owns stdin, stdout and stderr, and its exit status is
     simprof's, as with `simprof run`.
     """

@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from profiler.commands import options, program_options, shared_options
+from profiler.commands.report_text import Extent
 from profiler.commands.scheme_options import (
     collect,
     mode_choice,
@@ -79,13 +80,6 @@ def run_command(
     extent = Extent(chosen["top"], chosen["details"])
     write_results(measurement, output, chosen["json_file"], chosen["report"], extent)
     return measurement.ending.code
-
-
-class Extent(NamedTuple):
-    """How much a report shows: rows of its tables (None: as many as is usual), or everything."""
-
-    top: int | None = None
-    details: bool = False
 
 
 def write_results(

@@ -99,6 +99,18 @@ def extent_options(rows: str = "5, with --details 10") -> Decorator[Any]:
     return decorate
 
 
+def replay_cells_option() -> Decorator[Any]:
+    """Return `--replay` of commands that measure cells."""
+    return click.option(
+        "--replay",
+        type=options.PATH,
+        metavar="RUN|DIR",
+        help="Measure programs by recordings of their runs: by a file of `simprof record`, which "
+        "must be of the one program and input, or by those of a directory, where each program and "
+        "input is recorded once, if it is not there. Instrumented programs are run all the same.",
+    )
+
+
 def stdin_option(text: str) -> Decorator[Any]:
     """Return `--stdin`, whose help is `text`."""
     return click.option("--stdin", "stdin_file", type=options.PATH, metavar="FILE", help=text)

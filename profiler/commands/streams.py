@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 from simulator.errors import UsageError
 
@@ -53,15 +54,36 @@ def write(descriptor: int, text: str) -> None:
         If it cannot be written: the stream is closed, its disk is full, nobody reads it.
     """
     stream = sys.stdout if descriptor == STDOUT else sys.stderr
-    try:
+    with _whole(descriptor):
         stream.write(text)
         stream.flush()
+
+
+@contextmanager
+def _whole(descriptor: int) -> Iterator[None]:
+    """Turn a failure to write into the error that says so."""
+    try:
+        yield
     except OSError as error:
         abandon(descriptor)
         reason = "nobody reads it" if isinstance(error, BrokenPipeError) else error.strerror
         raise UsageError(
             f"{NAMES[descriptor]} cannot be written ({reason}): send it somewhere else"
         ) from None
+
+
+def write_bytes(descriptor: int, content: bytes) -> None:
+    """Write `content` to stdout (1) or stderr (2), as it is.
+
+    Raises
+    ------
+    UsageError
+        As `write` does.
+    """
+    stream = sys.stdout if descriptor == STDOUT else sys.stderr
+    with _whole(descriptor):
+        stream.buffer.write(content)
+        stream.flush()
 
 
 def width(descriptor: int | None, plain: int = PLAIN_WIDTH) -> int:

@@ -75,6 +75,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     help="Processes on this machine; each takes less than 2 GB.",
 )
 @click.option("--scheduler", metavar="ADDRESS", help="Use the Dask cluster there instead.")
+@shared_options.replay_cells_option()
 @click.option("--retry-failed", is_flag=True, help="Run again what failed in an earlier sweep.")
 @shared_options.progress_option("on a terminal")
 def sweep_command(
@@ -82,6 +83,7 @@ def sweep_command(
     output: Path,
     workers: int,
     scheduler: str | None,
+    replay: Path | None,
     retry_failed: bool,
     progress: bool | None,
     **chosen: Any,
@@ -96,13 +98,17 @@ def sweep_command(
     from profiler.experiments.cells.sweep import make_order, sweep
 
     wanted = _grid(grid, chosen)
-    options.check_outputs(output, inputs=(grid, *chosen["programs"]))
+    options.check_outputs(output, inputs=(grid, replay, *chosen["programs"]))
+    if replay is not None and scheduler is not None:
+        raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
     _check_results(output)
     kernel_cache.ensure()
     run = _runner(workers, scheduler)
     with cell_bar(progress) as shown:
         order = make_order(wanted, building=shown.building)
-        outcome = sweep(order, output, run, progress=shown.running, retry=retry_failed)
+        outcome = sweep(
+            order, output, run, replay=replay, progress=shown.running, retry=retry_failed
+        )
     return _tell(outcome, output)
 
 

@@ -84,6 +84,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     metavar="N",
     help="Processes that run programs.",
 )
+@shared_options.replay_cells_option()
 @click.option("--json", "form", flag_value="json", help="Everything, as JSON.")
 @click.option("--csv", "form", flag_value="csv", help="Rows, as CSV.")
 @click.option("--markdown", "form", flag_value="markdown", help="A page of Markdown.")
@@ -125,7 +126,7 @@ def table_command(
     if directory is not None:
         _check_directory(directory)
     else:
-        options.check_outputs(output, inputs=(chosen["results"],))
+        options.check_outputs(output, inputs=(chosen["results"], chosen["replay"]))
     report = _report(specs, everything, chosen)
     report = replace(report, command=_command(names, everything, form, chosen))
     if directory is not None:
@@ -165,6 +166,8 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             raise UsageError("--results beside --from: with --from nothing is run or kept")
         if executed is not None:
             raise UsageError("--executed or --predicted beside --from: with --from nothing is run")
+        if chosen["replay"] is not None:
+            raise UsageError("--replay beside --from: with --from nothing is measured")
         return stored_tables(
             chosen["results"], chosen["suite"], specs, view, only=only, partial=everything
         )
@@ -183,6 +186,7 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
             workers=chosen["jobs"],
             only=only,
             executed=executed,
+            replay=chosen["replay"],
             progress=bar.running,
             building=bar.building,
         )

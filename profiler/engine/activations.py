@@ -84,7 +84,8 @@ class Tally:
     crossed: Counter[int] = field(default_factory=Counter)
     early: Counter[EarlyEnd] = field(default_factory=Counter)
     missing: Counter[Missing] = field(default_factory=Counter)
-    unexecuted: int = 0  # instructions of entered blocks that were never reached
+    cut: Counter[tuple[int, int]] = field(default_factory=Counter)
+    """(block, address before which it ended) -> executions of the block that ended so."""
 
 
 class Activations:
@@ -206,8 +207,7 @@ class Activations:
             record = self._signals[self._return_address(frame) >> 2]
             self.apply(self._reached(record.state, record.pc)[0], caller)
             if block != UNKNOWN:
-                left = max(0, self._index.block_end(block) - record.pc)
-                self._tally.unexecuted += left // 4
+                self._tally.cut[block, record.pc] += 1
         self.end_early(caller, block)
 
     def end_callers_early(self) -> None:

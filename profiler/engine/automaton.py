@@ -650,7 +650,7 @@ class Automaton:
             return UNKNOWN
         if context.block != UNKNOWN:
             next_pc = end if fault_pc is None else fault_pc
-            self.tally.unexecuted += (self._index.block_end(context.block) - next_pc) // 4
+            self.tally.cut[context.block, next_pc] += 1
         return context.block
 
 

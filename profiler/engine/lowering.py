@@ -177,6 +177,11 @@ class Lowering:
         table = self._tables.get((routine, slot), -1)
         return HashWork(0, 0) if table < 0 else self.memory.hash_work(table)
 
+    def hash_works(self) -> dict[tuple[int, int], HashWork]:
+        """(routine, slot) -> what the hashing routine did for that table; others have none."""
+        tables = self._tables.items()
+        return {key: self.memory.hash_work(table) for key, table in tables if table >= 0}
+
     def hashes_paths(self, routine: int) -> bool:
         """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
         return routine in self._hashing

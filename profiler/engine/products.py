@@ -302,11 +302,16 @@ class Products:
     keep_history
         Tell states apart by how they were reached (see `SegmentState`), so that other schemes
         can be replayed afterwards.
+
+    Attributes
+    ----------
+    keeps_history
+        That.
     """
 
     def __init__(self, memory: EngineMemory, *, keep_history: bool = False) -> None:
         self._memory = memory
-        self._keep_history = keep_history
+        self.keeps_history = keep_history
         self._routines: dict[int, RoutineProduct] = {}
         self._numbers: dict[SegmentState, int] = {}
         self._states: dict[int, SegmentState] = {}
@@ -355,7 +360,7 @@ class Products:
                 for count in stretch.at_end
             ]
         history: tuple[int, ...] = ()
-        if self._keep_history and not product.ends_anyway(edges[-1]):
+        if self.keeps_history and not product.ends_anyway(edges[-1]):
             history = (*state.history, key)
         target = self._number(SegmentState(state.routine, tuple(after), history))
         successor = (key, 0, target, self._list(tuple(operations)))

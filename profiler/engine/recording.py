@@ -112,6 +112,7 @@ class RecordingLowering:
         self.memory = EngineMemory(self._array, parts={kernels.HASH_PART: recording_kernel.part()})
         self.memory.clock[kernels.NODE_LIMIT] = 1 << 62  # notes need no room for nodes
         self.products = self
+        self.keeps_history = False
         self.lost = 0
         self._guard: Callable[[Callable[[], None]], None] = lambda action: action()
         self._segmentations: dict[int, Segmentation] = {}
@@ -184,9 +185,9 @@ class RecordingLowering:
         self.memory.insert_segment(number, (key, 0, number, noting))
         return True
 
-    def hash_work(self, routine: int, slot: int) -> HashWork:
+    def hash_works(self) -> dict[tuple[int, int], HashWork]:
         """Return that no scheme's hashing was done."""
-        return HashWork(0, 0)
+        return {}
 
     def totals(self) -> dict[tuple[int, int], Totals]:
         """Return that no scheme has counted anything."""

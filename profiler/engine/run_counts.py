@@ -62,7 +62,24 @@ class RunCounts:
         target = graphs.first_block[routine] + graphs.edge_target[crossed]
         enters = target < graphs.first_block[routine + 1]  # it is a block, not EXIT
         executed = self.edge_counts[crossed[enters]] * graphs.block_length[target[enters]]
-        return int(executed.sum()) - self._tally.unexecuted
+        return int(executed.sum()) - self.unexecuted
+
+    @cached_property
+    def cut(self) -> dict[tuple[int, int], int]:
+        """(block, address) -> how many of its executions ended before the instruction there."""
+        return {
+            (block, end): count
+            for (block, end), count in sorted(self._tally.cut.items())
+            if end < self._index.block_end(block)
+        }
+
+    @property
+    def unexecuted(self) -> int:
+        """Instructions of entered blocks that were never reached."""
+        return sum(
+            count * (self._index.block_end(block) - end) // 4
+            for (block, end), count in self.cut.items()
+        )
 
     @cached_property
     def edge_counts(self) -> Array:

@@ -252,6 +252,10 @@ class GraphIndex:
         graphs = self.recovered.arrays
         return bool(graphs.block_start[block] == graphs.addresses[self.routine(block)])
 
+    def block_start(self, block: int) -> int:
+        """Address of the first instruction of `block`."""
+        return int(self.recovered.arrays.block_start[block])
+
     def block_end(self, block: int) -> int:
         """Address after the last instruction of `block`."""
         graphs = self.recovered.arrays

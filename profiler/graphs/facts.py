@@ -8,6 +8,7 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.dag import make_dag
 from profiler.graphs.loops import depth_first, is_reducible
 from profiler.graphs.numbering import number
+from profiler.graphs.recent import remembers_recent
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class GraphFacts:
     potential_paths: int
 
 
+@remembers_recent
 def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
     """Return the facts about `cfg`; linear in its size but for the search for dominators."""
     dfs = depth_first(cfg)

@@ -61,6 +61,7 @@ def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
     """List (vertex, edge to parent, parent, direction), parents before children."""
     seen = [False] * tree.vertex_count
     links: list[tuple[int, int, int, int]] = []
+    neighbours = tree.neighbours()
     for root in range(tree.vertex_count):
         if seen[root]:
             continue
@@ -68,7 +69,7 @@ def _rooted(tree: SpanningTree) -> list[tuple[int, int, int, int]]:
         work = [root]
         while work:
             vertex = work.pop()
-            for edge, other, sign in tree.neighbours[vertex]:
+            for edge, other, sign in neighbours[vertex]:
                 if not seen[other]:
                     seen[other] = True
                     links.append((other, edge, vertex, -sign))

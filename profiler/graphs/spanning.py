@@ -57,11 +57,11 @@ class SpanningTree:
             if not inside and edge not in self.excluded
         )
 
-    @cached_property
-    def neighbours(self) -> tuple[tuple[tuple[int, int, int], ...], ...]:
+    def neighbours(self) -> list[list[tuple[int, int, int]]]:
         """By vertex, its tree edges as (edge, other end, +1 leaving or -1 entering).
 
-        The root edge has the id `len(ends)`.
+        The root edge has the id `len(ends)`. This is made anew each time: whoever needs it needs
+        it once, and it takes more memory than the tree.
         """
         table: list[list[tuple[int, int, int]]] = [[] for _ in range(self.vertex_count)]
         inside = [(edge, *self.ends[edge]) for edge, flag in enumerate(self.in_tree) if flag]
@@ -70,7 +70,7 @@ class SpanningTree:
         for edge, source, target in inside:
             table[source].append((edge, target, 1))
             table[target].append((edge, source, -1))
-        return tuple(map(tuple, table))
+        return table
 
     def weight(self, weights: Sequence[float]) -> float:
         """Sum of the tree edges' weights, without the root edge."""
@@ -90,8 +90,9 @@ class SpanningTree:
         vertices = {vertex for ends in usable for vertex in ends}
         reached = {usable[0][0]} if usable else set()
         work = list(reached)
+        neighbours = self.neighbours()
         while work:
-            for _, other, _ in self.neighbours[work.pop()]:
+            for _, other, _ in neighbours[work.pop()]:
                 if other not in reached:
                     reached.add(other)
                     work.append(other)
@@ -235,9 +236,10 @@ def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncremen
     entry = tree.root_edge[1]
     potential: dict[int, int] = {entry: 0}
     work = [entry]
+    neighbours = tree.neighbours()
     while work:
         vertex = work.pop()
-        for edge, other, sign in tree.neighbours[vertex]:
+        for edge, other, sign in neighbours[vertex]:
             if other not in potential:
                 value = values[edge] if edge < len(values) else 0
                 potential[other] = potential[vertex] + sign * value

@@ -7,13 +7,16 @@ their kind (parallel edges in order), paths by their blocks and edges.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import (
+    BlockCount,
+    CutBlock,
     EdgeCount,
     Ending,
     Measurement,
@@ -192,7 +195,64 @@ def merge_routine(profiles: Sequence[RoutineProfile]) -> RoutineProfile:
         instructions=sum(each.instructions for each in profiles),
         edge_counts=tuple(edges.values()),
         path_counts=merge_paths(profiles, {key: index for index, key in enumerate(edges)}),
+        block_counts=(blocks := merge_blocks(profiles)),
+        cut_blocks=merge_cuts(profiles, blocks),
     )
+
+
+def merge_blocks(profiles: Sequence[RoutineProfile]) -> tuple[BlockCount, ...]:
+    """Add block counts, by address.
+
+    A run may have discovered a transfer into the middle of a block of another run's graph: that
+    block is split there.
+    """
+    starts = sorted({b.start for each in profiles for b in each.block_counts if not b.is_slot})
+    total: dict[tuple[int, bool], BlockCount] = {}
+    for profile in profiles:
+        for block in profile.block_counts:
+            for part in _split(block, starts):
+                key = (part.start, part.is_slot)
+                known = total.get(key)
+                total[key] = part if known is None else _sum_of_blocks(known, part)
+    return tuple(total[key] for key in sorted(total))
+
+
+def _split(block: BlockCount, starts: Sequence[int]) -> Iterator[BlockCount]:
+    """Yield a block in pieces that begin where blocks do; its code remains with the first."""
+    own = starts[bisect_right(starts, block.start) : bisect_left(starts, block.end)]
+    inner = (
+        [] if block.is_slot else [start for start in own if start != block.end - 4 * block.delayed]
+    )
+    begin, added = block.start, block.added
+    for end in (*inner, block.end):
+        last = end == block.end
+        size = (end - begin) // 4
+        yield replace(
+            block, start=begin, instructions=size, delayed=block.delayed and last, added=added
+        )
+        begin, added = end, 0
+
+
+def _sum_of_blocks(first: BlockCount, other: BlockCount) -> BlockCount:
+    count, added = first.count + other.count, first.added + other.added
+    return replace(first, count=count, added=added)
+
+
+def merge_cuts(
+    profiles: Sequence[RoutineProfile], blocks: Sequence[BlockCount]
+) -> tuple[CutBlock, ...]:
+    """Add up how often executions of blocks did not come to their end."""
+    index = {(block.start, block.is_slot): place for place, block in enumerate(blocks)}
+    starts = [block.start for block in blocks if not block.is_slot]
+    total: Counter[tuple[int, int]] = Counter()
+    for profile in profiles:
+        for cut in profile.cut_blocks:
+            block = profile.block_counts[cut.block]
+            for part in _split(block, starts):
+                ended = (block.start + 4 * cut.executed - part.start) // 4
+                if ended < part.instructions:
+                    total[index[part.start, part.is_slot], max(ended, 0)] += cut.count
+    return tuple(CutBlock(*place, count) for place, count in sorted(total.items()))
 
 
 def edge_keys(routine: RoutineProfile) -> tuple[EdgeKey, ...]:
@@ -222,6 +282,7 @@ def merge_edges(profiles: Sequence[RoutineProfile]) -> dict[EdgeKey, EdgeCount]:
                 else replace(
                     known,
                     count=known.count + edge.count,
+                    added=known.added + edge.added,
                     instrumented=known.instrumented or edge.instrumented,
                 )
             )

@@ -28,18 +28,89 @@ REFUSED_STATUS = SimulatorError.exit_status
 
 @dataclass(frozen=True, slots=True)
 class EdgeCount:
-    """How often one edge was crossed. `instrumented`: a counter of the scheme sat on it."""
+    """How often one edge was crossed.
+
+    Attributes
+    ----------
+    instrumented
+        A counter of the scheme sat on it.
+    added
+        Instructions that the scheme's code on this edge executed in all, with the jump and the
+        saves that it needs, and without those of run-time routines that depend on the order of
+        events (`RoutineProfile.unplaced`).
+    """
 
     source: VertexName
     target: VertexName
     kind: EdgeKind
     count: int
     instrumented: bool
+    added: int = 0
 
     @property
     def key(self) -> tuple[VertexName, VertexName, EdgeKind]:
         """Identity among the routine's edges, up to parallel edges of one kind."""
         return (self.source, self.target, self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockCount:
+    """How often one block was executed, and where its instructions are.
+
+    Attributes
+    ----------
+    start, is_slot
+        As in `VertexName`.
+    instructions
+        How many instructions one execution of it executes, those at `start`, `start + 4`, ...
+    delayed
+        Whether the last of them is in the delay slot of the one before it.
+    count
+        How often it was entered.
+    added
+        Instructions that the scheme's code of the block itself, which is on no edge, executed.
+    """
+
+    start: int
+    instructions: int
+    is_slot: bool
+    delayed: bool
+    count: int
+    added: int
+
+    @property
+    def end(self) -> int:
+        """Address after the last instruction."""
+        return self.start + 4 * self.instructions
+
+    @property
+    def name(self) -> VertexName:
+        """As the edges name it."""
+        return VertexName(self.start, self.is_slot)
+
+    @property
+    def transfer(self) -> int:
+        """Address of the instruction after which control leaves the block."""
+        return self.end - (8 if self.delayed else 4)
+
+
+@dataclass(frozen=True, slots=True)
+class CutBlock:
+    """Executions of a block that ended within it: by a fault, a signal, or the end of the run.
+
+    Attributes
+    ----------
+    block
+        Position in `RoutineProfile.block_counts`.
+    executed
+        How many of its instructions each of them executed.
+    count
+        How many there were.
+    """
+
+    block: int
+    executed: int
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +160,10 @@ class RoutineProfile:
         The routine's own instructions executed, without its callees'.
     alias
         By which other name the user selected it; None: by its own, or not at all.
+    block_counts
+        Its blocks, by address.
+    cut_blocks
+        Those executions of blocks that did not come to their end.
     """
 
     name: str
@@ -108,11 +183,23 @@ class RoutineProfile:
     edge_counts: tuple[EdgeCount, ...]
     path_counts: tuple[PathCount, ...]
     alias: str | None = None
+    block_counts: tuple[BlockCount, ...] = ()
+    cut_blocks: tuple[CutBlock, ...] = ()
 
     @property
     def key(self) -> tuple[int, str]:
         """Identity within the program (static functions may share a name)."""
         return (self.address, self.name)
+
+    @property
+    def unplaced(self) -> int:
+        """Instructions among `added` that are known for the whole routine only.
+
+        They execute in run-time routines that look up hash tables: how many depends on the order
+        of events.
+        """
+        placed = sum(edge.added for edge in self.edge_counts)
+        return self.added - placed - sum(block.added for block in self.block_counts)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from profiler.profiles.output import write_atomically
 from profiler.profiles.profile import Measurement
 from simulator.errors import UsageError
 
-FORMAT = FileFormat("profile", version=3, option="run -o", longest=64)
+FORMAT = FileFormat("profile", version=4, option="run -o", longest=64)
 MAGIC = FORMAT.magic
 LARGEST_CONTENT = 4 << 30  # bytes of JSON; a damaged or hostile file must not fill the memory
 
@@ -70,7 +70,7 @@ def validate(measurement: Measurement) -> None:
 def to_bytes(measurement: Measurement) -> bytes:
     """Return the content of a profile file."""
     with big_integers():
-        text = json.dumps(encode(measurement), separators=(",", ":"), sort_keys=True)
+        text = json.dumps(encode(measurement), separators=(",", ":"))
     return FORMAT.first_line + gzip.compress(text.encode(), compresslevel=6, mtime=0)
 
 
@@ -86,10 +86,22 @@ def from_bytes(data: bytes, name: str) -> Measurement:
     try:
         with big_integers():
             content = json.loads(decompress(body))
-            return decode(Measurement, content)
+            measurement = decode(Measurement, content)
+            _check_positions(measurement)
+            return measurement
     except (ValueError, TypeError, zlib.error, RecursionError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise UsageError(f"{name} is a damaged profile ({reason}): record it again") from error
+
+
+def _check_positions(measurement: Measurement) -> None:
+    """Raise ValueError if something refers to an edge or block that is not there."""
+    for routine in measurement.routines:
+        edges, blocks = len(routine.edge_counts), len(routine.block_counts)
+        if any(not 0 <= edge < edges for path in routine.path_counts for edge in path.edges):
+            raise ValueError(f"a path of {routine.name} has an edge that it lacks")
+        if any(not 0 <= cut.block < blocks for cut in routine.cut_blocks):
+            raise ValueError(f"{routine.name} lacks a block that was cut short")
 
 
 def decompress(body: bytes) -> bytes:

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.recovery.library_sources import is_library_source
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.request.library_sources import is_library_source
 from profiler.request.request import Selection
 from simulator.errors import UsageError
 

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from profiler.profiles.profile import Measurement, RoutineProfile
-from profiler.recovery.library_sources import is_library_source
 from profiler.reports.names import known_as
+from profiler.request.library_sources import is_library_source
 
 HELPER_MARK = "[PIC]"
 """Stands behind the name of a helper of position-independent code."""

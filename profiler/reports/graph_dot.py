@@ -15,7 +15,7 @@ from profiler.recovery.recovery import RecoveredProgram
 if TYPE_CHECKING:
     import graphviz
 
-_STYLES = {
+STYLES = {
     EdgeKind.FALL_THROUGH: "solid",
     EdgeKind.TAKEN: "bold",
     EdgeKind.SWITCH: "bold",
@@ -47,4 +47,4 @@ def _draw(cluster: graphviz.Digraph, position: int, cfg: ControlFlowGraph) -> No
     cluster.node(f"r{position}_{cfg.exit}", "EXIT", shape="ellipse")
     for edge in cfg.edges:
         ends = f"r{position}_{edge.source}", f"r{position}_{edge.target}"
-        cluster.edge(*ends, label=edge.kind.value, style=_STYLES[edge.kind])
+        cluster.edge(*ends, label=edge.kind.value, style=STYLES[edge.kind])

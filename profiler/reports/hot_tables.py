@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
-from profiler.reports import mode_facts
+from profiler.profiles.tables import block_counts
 from profiler.reports.code_kinds import marked
 from profiler.reports.display import visible
 from profiler.reports.numbers import identifier, percent
@@ -69,7 +69,7 @@ def executed_blocks(measurement: Measurement) -> list[ExecutedBlock]:
     ranked = [
         ExecutedBlock(count, routine, block)
         for routine in measurement.routines
-        for block, count in mode_facts.named_block_counts(routine).items()
+        for block, count in block_counts(routine).items()
         if count
     ]
     return sorted(ranked, key=lambda each: (-each.executions, each.routine.address))

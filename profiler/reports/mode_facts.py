@@ -5,13 +5,12 @@ Nothing here knows how a scheme works; `docs/MODES.md` tells that.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
-from profiler.graphs.cfg import EXIT, VertexName
-from profiler.profiles.profile import Measurement, RoutineProfile
+from profiler.graphs.cfg import VertexName
+from profiler.profiles.profile import Measurement
 from profiler.schemes.definition import Loss, ProfileKind
 from profiler.schemes.registry import find
 
@@ -153,12 +152,3 @@ def path_shares(measurement: Measurement) -> PathShares:
 def _vertices(blocks: tuple[int | str, ...], slots: tuple[int, ...]) -> Iterator[VertexName]:
     for position, start in enumerate(blocks):
         yield VertexName(start, position in slots)
-
-
-def named_block_counts(routine: RoutineProfile) -> dict[VertexName, int]:
-    """Return how often each block of a routine was executed, in the order of its edges."""
-    counts: Counter[VertexName] = Counter()
-    for edge in routine.edge_counts:
-        if edge.target != EXIT:
-            counts[edge.target] += edge.count
-    return dict(counts)

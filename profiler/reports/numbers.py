@@ -16,6 +16,11 @@ def group_digits(number: int) -> str:
     return scientific(number)
 
 
+def digits(number: int) -> str:
+    """Return a count, every digit of it unless nobody could read it."""
+    return f"{number:,}" if abs(number) < LONGEST_IDENTIFIER else scientific(number)
+
+
 def scientific(number: int) -> str:
     """Return an integer of any size as "1.23e45", rounded down."""
     exponent = int((abs(number).bit_length() - 1) * 0.30102999566398120)

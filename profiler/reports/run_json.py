@@ -23,6 +23,7 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
+from profiler.profiles.tables import block_counts
 from profiler.reports import mode_facts
 
 
@@ -51,7 +52,7 @@ def to_object(measurement: Measurement) -> dict[str, object]:
         result["blocks"] = [
             {"routine": routine.name, "block": block.as_json(), "count": count}
             for routine in measurement.routines
-            for block, count in mode_facts.named_block_counts(routine).items()
+            for block, count in block_counts(routine).items()
         ]
     if mode_facts.collects_paths(measurement):
         result["paths"] = [

@@ -38,8 +38,9 @@ RESERVED = frozenset(
     """
     -h --help -o --output --mode --modes --weights --path-limit --table --edge-profile --routine
     --top --details --json --report --stdin --root --writable --env --argv0 --max-instructions
-    --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace --tpp
-    --replay --format --code --enumerate --suite --width --input --strict --exclude --user-only
+    --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace
+    --tpp --replay --format --code --enumerate --suite --width --input --strict --exclude
+    --user-only
     """.split()
 )
 """Options of the commands that take a scheme's options."""

@@ -34,7 +34,8 @@ def collect(
     """
     recovered, automaton = execution.recovered, execution.automaton
     counts = automaton.counts
-    events = collect_events(execution.index, counts.edge_counts, automaton.tally.early)
+    early = automaton.tally.early
+    events = collect_events(execution.index, counts.edge_counts, early, counts.cut)
     counters = Counters(execution.lowering, events)
     if automaton.lost:
         raise CountError(

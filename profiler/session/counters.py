@@ -7,18 +7,18 @@ that the automaton saw; a difference is a defect of simprof and never passed ove
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from profiler.engine.lowering import Lowering
-from profiler.engine.products import CountedSegment, Totals
+from profiler.engine.products import CountedSegment, Products, Totals
 from profiler.engine.segment_replay import SegmentReplay
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, UnfinishedPath
 from profiler.plan.plan import InstrumentationPlan
 from profiler.request.errors import CountError
+from profiler.request.request import Setting
 from profiler.session.events import RoutineEvents, UnfinishedSegment
 from profiler.session.scheme_runs import SchemeRun
 
@@ -52,8 +52,8 @@ class CounterSource(Protocol):
         """Return what the counters of `scheme` for routine number `routine` hold."""
         ...
 
-    def replay(self, scheme: SchemeRun, slot: int) -> bool:
-        """Derive the counters of another scheme; False where that is not possible."""
+    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
+        """Derive the counters of other schemes; return for each the routines without them."""
         ...
 
 
@@ -71,75 +71,68 @@ class Counters:
     def __init__(
         self, lowering: Lowering | RecordingLowering, events: Mapping[int, RoutineEvents]
     ) -> None:
-        self._lowering = lowering
+        self._hash_work = lowering.hash_works()
+        self._products: Products | RecordingLowering | None = lowering.products
         self._events = events
         self._paths = {
             key: _PathTotals(totals) for key, totals in lowering.products.totals().items()
         }
         for routine, routine_events in events.items():
             for end in routine_events.ends:
-                self._finish(routine, end)
+                self._finish(lowering.products, routine, end)
+        if not lowering.products.keeps_history:
+            self._products = None
 
-    def _finish(self, routine: int, end: UnfinishedSegment) -> None:
+    def _finish(
+        self, products: Products | RecordingLowering, routine: int, end: UnfinishedSegment
+    ) -> None:
         """Count what each scheme did in segments that were left unfinished."""
-        products = self._lowering.products
         by_slot = products.finish(routine, end.block, end.register, end.segments, end.count)
         for slot, (stretch, path) in by_slot.items():
             paths = self._paths.setdefault((routine, slot), _PathTotals())
             paths.totals.add(stretch, end.count)
             paths.unfinished[path.block, path.registers, path.last] += end.count
 
-    def replay(self, scheme: SchemeRun, slot: int) -> bool:
-        """Derive the counters of a scheme that was not part of the run from what the run counted.
+    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
+        """Derive the counters of schemes that were not part of the run from what the run counted.
+
+        This can be asked once: the segments, which are large, are let go of.
 
         Parameters
         ----------
-        scheme
-            The scheme.
-        slot
-            Its number among the schemes that count paths; none of the run's has it.
+        schemes
+            The schemes. None of the run's has their slots.
 
         Returns
         -------
-        bool
-            False where that is not possible (see `SegmentReplay`); nothing is changed then.
+        list of frozenset
+            For each scheme, the routines where that is not possible (see `SegmentReplay`).
         """
-        replayed: dict[tuple[int, int], _PathTotals] = {}
+        products, self._products = self._products, None
+        if products is None:
+            return [frozenset(self._events) for _ in schemes]
+        segments = products.segments()
+        return [self._replay(products, segments, scheme) for scheme in schemes]
+
+    def _replay(
+        self,
+        products: Products | RecordingLowering,
+        segments: Mapping[int, list[CountedSegment]],
+        scheme: SchemeRun,
+    ) -> frozenset[int]:
+        """Derive the counters of one scheme; return the routines where that is not possible."""
+        left: set[int] = set()
         for routine, events in self._events.items():
             plan = scheme.plan(routine)
-            if plan is None or not plan.counts_paths:
+            if scheme.slot is None or plan is None or not plan.counts_paths:
                 continue
-            paths = self._replay_routine(routine, events, plan)
+            counted = segments.get(routine, [])
+            paths = _replayed(products, counted, routine, events, plan)
             if paths is None:
-                return False
-            replayed[routine, slot] = paths
-        self._paths |= replayed
-        return True
-
-    def _replay_routine(
-        self, routine: int, events: RoutineEvents, plan: InstrumentationPlan
-    ) -> _PathTotals | None:
-        """Return what `plan` would have counted in one routine; None if that does not follow."""
-        products = self._lowering.products
-        product = products.product(routine)
-        if product is None:
-            return None
-        replay = SegmentReplay(events.cfg, plan, product, self._segments.get(routine, ()))
-        if not replay.possible:
-            return None
-        paths = _PathTotals(replay.totals)
-        for end in events.ends:
-            history = products.history(end.segments)
-            stretch = replay.unfinished(history, end.register, end.block)
-            if stretch is None:
-                return None
-            paths.totals.add(stretch, end.count)
-            paths.unfinished[end.block, *stretch.after] += end.count
-        return paths
-
-    @cached_property
-    def _segments(self) -> dict[int, list[CountedSegment]]:
-        return self._lowering.products.segments()
+                left.add(routine)
+            else:
+                self._paths[routine, scheme.slot] = paths
+        return frozenset(left)
 
     def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
         """Return what the counters of `scheme` for routine number `routine` hold."""
@@ -148,19 +141,74 @@ class Counters:
         values: tuple[int, ...] = ()
         if plan is not None:
             values = plan.event_counts(events.edges, events.block_counts)
-        counted = _PathTotals()
+        counted, hash_work = _PathTotals(), None
         if scheme.slot is not None:
             counted = self._paths.get((routine, scheme.slot), counted)
-        hash_work = self._lowering.hash_work(routine, scheme.slot or 0)
+            hash_work = self._hash_work.get((routine, scheme.slot))
         return RoutineCounters(
             paths=dict(sorted(counted.totals.paths.items())),
             events=values,
             early=events.early,
             unfinished=tuple(UnfinishedPath(*end, n) for end, n in counted.unfinished.items()),
             hashed_increments=counted.totals.hashed_increments,
-            hash_instructions=0 if scheme.slot is None else hash_work.instructions,
+            hash_instructions=0 if hash_work is None else hash_work.instructions,
             taken=counted.totals.taken,
         )
+
+
+class CompletedCounters:
+    """The counters of a run, but for some that only another run of the program could count.
+
+    Parameters
+    ----------
+    first, second
+        Those of the two runs.
+    schemes
+        Setting and number of a routine -> the second run's scheme that has its counters.
+    """
+
+    def __init__(
+        self,
+        first: CounterSource,
+        second: CounterSource,
+        schemes: Mapping[tuple[Setting, int], SchemeRun],
+    ) -> None:
+        self._first, self._second = first, second
+        self._schemes = schemes
+
+    def of(self, scheme: SchemeRun, routine: int) -> RoutineCounters:
+        """Return what the counters of `scheme` for routine number `routine` hold."""
+        other = self._schemes.get((scheme.setting, routine))
+        return self._first.of(scheme, routine) if other is None else self._second.of(other, routine)
+
+    def replay(self, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
+        """Derive the counters of other schemes; return for each the routines without them."""
+        return self._first.replay(schemes)
+
+
+def _replayed(
+    products: Products | RecordingLowering,
+    segments: Sequence[CountedSegment],
+    routine: int,
+    events: RoutineEvents,
+    plan: InstrumentationPlan,
+) -> _PathTotals | None:
+    """Return what `plan` would have counted in one routine; None if that does not follow."""
+    product = products.product(routine)
+    if product is None:
+        return None
+    replay = SegmentReplay(events.cfg, plan, product, segments)
+    if not replay.possible:
+        return None
+    paths = _PathTotals(replay.totals)
+    for end in events.ends:
+        history = products.history(end.segments)
+        stretch = replay.unfinished(history, end.register, end.block)
+        if stretch is None:
+            return None
+        paths.totals.add(stretch, end.count)
+        paths.unfinished[end.block, *stretch.after] += end.count
+    return paths
 
 
 def check_reading(events: RoutineEvents, mode: str, reading: Reading) -> None:

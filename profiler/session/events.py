@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,7 @@ from profiler.engine.walk import GraphIndex
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import GraphFacts, graph_facts
+from profiler.profiles.profile import CutBlock
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,14 @@ class RoutineEvents:
         Crossings by edge id.
     ends
         The activations that ended early.
+    cut
+        The executions of blocks that did not come to their end.
     """
 
     cfg: ControlFlowGraph
     edges: tuple[int, ...]
     ends: tuple[UnfinishedSegment, ...]
+    cut: tuple[CutBlock, ...] = ()
 
     @cached_property
     def early(self) -> Mapping[int, int]:
@@ -84,7 +89,10 @@ class RoutineEvents:
 
 
 def collect_events(
-    index: GraphIndex, edge_counts: NDArray[np.int64], early: Mapping[EarlyEnd, int]
+    index: GraphIndex,
+    edge_counts: NDArray[np.int64],
+    early: Mapping[EarlyEnd, int],
+    cut: Mapping[tuple[int, int], int] = MappingProxyType({}),
 ) -> dict[int, RoutineEvents]:
     """Return what the run counted, by number of every routine that was entered.
 
@@ -96,7 +104,15 @@ def collect_events(
         Crossings by program-wide edge number.
     early
         How many activations ended early, by how they did.
+    cut
+        How many executions of a block (its program-wide number) ended before an address in it.
     """
+    cuts: dict[int, list[CutBlock]] = {}
+    for (number, address), count in cut.items():
+        routine = index.routine(number)
+        executed = (address - index.block_start(number)) // 4
+        cut_block = CutBlock(number - int(index.first_block[routine]), executed, count)
+        cuts.setdefault(routine, []).append(cut_block)
     ends: dict[int, list[UnfinishedSegment]] = {}
     for end, count in early.items():
         routine = index.routine(end.block)
@@ -113,5 +129,6 @@ def collect_events(
             index.recovered.routines[routine],
             tuple(edge_counts[first:last].tolist()),
             tuple(ends.get(routine, ())),
+            tuple(cuts.get(routine, ())),
         )
     return events

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import asdict, dataclass, field
 from importlib import metadata
 from pathlib import Path
@@ -12,6 +13,7 @@ from profiler.engine.recording import RecordedPiece, RecordingLowering
 from profiler.engine.walk import GraphIndex
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.recovery.recovery import Discoveries
+from profiler.request.request import GuestOptions
 from profiler.session.observation import Invocation, Observation
 from profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
 from simulator.cpu.guest import RefusedCall
@@ -30,6 +32,7 @@ class RecordingOrder:
 
     path: Path
     invocation: Invocation
+    guest: GuestOptions
     _file: RecordingFile | None = field(default=None, init=False)
 
     def begin(
@@ -63,6 +66,7 @@ class RecordingOrder:
             discoveries={name: sorted(known) for name, known in vars(discoveries).items()},
             max_instructions=invocation.max_instructions,
             timeout=invocation.timeout,
+            guest=guest_facts(self.guest, invocation.file),
         )
         file = self._file = RecordingFile(self.path, header)
         known: set[int] = set()
@@ -74,8 +78,15 @@ class RecordingOrder:
 
         return RecordingLowering(index, stack_mask, write)
 
-    def finish(self, observation: Observation) -> None:
+    def finish(self, observation: Observation, output: str) -> None:
         """Write what is known of the whole run, and close the file.
+
+        Parameters
+        ----------
+        observation
+            The run.
+        output
+            SHA-256 of what the program wrote to standard output.
 
         Raises
         ------
@@ -100,6 +111,12 @@ class RecordingOrder:
                     observation.unattributed.instructions,
                 ),
                 irregular=observation.irregular,
+                output=output,
+                cut=[
+                    (number, cut.block, cut.executed, cut.count)
+                    for number, routine in events.items()
+                    for cut in routine.cut
+                ],
             )
         )
 
@@ -108,6 +125,40 @@ class RecordingOrder:
         if self._file is not None:
             self._file.close()
             self._file = None
+
+
+def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
+    """Return what decides a run beside the program, its arguments and its budgets.
+
+    Parameters
+    ----------
+    guest
+        What the program sees.
+    file
+        The program, as the user wrote it: its name where it has no other.
+
+    Returns
+    -------
+    dict
+        `name` and `environment` in hexadecimal; `stdin`, the SHA-256 of the file that the program
+        reads, "" where it reads simprof's own input or something that is no file; and its limits.
+        What it finds in directories is not there.
+    """
+    return {
+        "name": (guest.argv0 or os.fsencode(file)).hex(),
+        "environment": [text.hex() for text in guest.environment_strings],
+        "stdin": _input_digest(guest.stdin),
+        "memory_limit": guest.memory_limit,
+        "stack_size": guest.stack_size,
+        "strict": guest.strict,
+    }
+
+
+def _input_digest(path: Path | None) -> str:
+    if path is None or not (path.is_file() or path.samefile(os.devnull)):
+        return ""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def graph_digest(cfg: ControlFlowGraph) -> bytes:

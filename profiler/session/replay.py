@@ -73,7 +73,7 @@ def observe_recorded(
     if any(scheme.slot is not None for scheme in schemes):
         _play(recording, name, recovered, replayer)
     early = _early(index, end, replayer.early)
-    events = collect_events(index, edge_counts, early)
+    events = collect_events(index, edge_counts, early, _cut(index, end))
     if lowering.products.lost and not end.unattributed[0]:
         raise CountError(
             f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
@@ -168,6 +168,15 @@ def _by_graph(
         (routines[number].address, routines[number].name): edges for number, edges in end.edges
     }
     return lambda cfg: known.get((cfg.address, cfg.name))
+
+
+def _cut(index: GraphIndex, end: RecordingEnd) -> dict[tuple[int, int], int]:
+    """Return how many executions of a block ended before which address in it."""
+    cut = {}
+    for number, block, executed, count in end.cut:
+        place = int(index.first_block[number]) + block
+        cut[place, index.block_start(place) + 4 * executed] = count
+    return cut
 
 
 def _early(index: GraphIndex, end: RecordingEnd, replayed: Counter[EarlyEnd]) -> Counter[EarlyEnd]:

@@ -140,7 +140,10 @@ class _Measuring:
         routine = RoutineReading(self._definition, plan, events, counters, reading, price)
         return _RoutineResult(
             profile=routine_profile(
-                routine, _alias(observation, events.cfg), with_edges=not self._brief
+                routine,
+                _alias(observation, events.cfg),
+                observation.recovered.code,
+                with_edges=not self._brief,
             ),
             counts=_counts(routine),
             sizes=_sizes(routine),

@@ -60,6 +60,8 @@ class Study:
         What earlier sessions knew of the program.
     known
         What recoveries have found, for the next one to reuse.
+    routines
+        Numbers of the only routines that concern the schemes; None: all that were selected.
     """
 
     invocation: Invocation
@@ -69,6 +71,7 @@ class Study:
     progress: ProgressCallback | None
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
+    routines: frozenset[int] | None = None
     _planners: dict[Setting, Planner] = field(default_factory=dict)
 
     def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
@@ -223,7 +226,8 @@ def _play(
     recovered = study.recover(current.world.program, current.discoveries)
     for planner in planners:
         planner.remember(study.memory.plans(current.discoveries, planner.setting))
-    schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
+    graphs = Graphs(recovered, study.invocation.selection, study.routines)
+    schemes = make_schemes(graphs, planners)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)
         options = replace(options, start_trace=begin)

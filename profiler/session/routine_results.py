@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from profiler.code.pricing import RoutinePrice
+from profiler.code.pricing import RoutinePrice, edge_costs
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
-from profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
+from profiler.profiles.profile import BlockCount, EdgeCount, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
+from profiler.recovery.code_image import CodeImage
 from profiler.schemes.definition import SchemeDefinition
 from profiler.session.events import RoutineEvents
+from simulator.isa.decode import HAS_DELAY_SLOT
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ class RoutineReading:
 
 
 def routine_profile(
-    routine: RoutineReading, alias: str | None, *, with_edges: bool = True
+    routine: RoutineReading, alias: str | None, code: CodeImage, *, with_edges: bool = True
 ) -> RoutineProfile:
     """Put together what is reported of a routine.
 
@@ -52,8 +54,10 @@ def routine_profile(
         One scheme on it.
     alias
         By which other name the user selected it, if by one.
+    code
+        The program's instructions.
     with_edges
-        Whether the counts of its edges are wanted.
+        Whether the counts of its edges and blocks are wanted.
     """
     events = routine.events
     cfg, blocks = events.cfg, events.block_counts
@@ -70,7 +74,24 @@ def routine_profile(
         edge_counts=tuple(_edges(routine)) if with_edges else (),
         path_counts=tuple(_paths(cfg, decoder, routine.reading)),
         alias=alias,
+        block_counts=tuple(_blocks(routine, code)) if with_edges else (),
+        cut_blocks=events.cut if with_edges else (),
     )
+
+
+def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
+    """Yield where the routine's blocks are, how often they were executed, and at what cost."""
+    executions, price = routine.events.block_counts, routine.price.code
+    tops = {} if price is None else price.block_snippets
+    ends = {} if price is None else price.block_end_snippets
+    kinds = code.transfers.kind
+    for block, count in zip(routine.events.cfg.blocks, executions, strict=True):
+        cost = sum(group[block.id].cost for group in (tops, ends) if block.id in group)
+        transfer = -1 if block.instructions < 2 else code.index(block.end - 8)
+        delayed = transfer >= 0 and bool(HAS_DELAY_SLOT[kinds[transfer]])
+        yield BlockCount(
+            block.start, block.instructions, block.is_slot, delayed, count, count * cost
+        )
 
 
 def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
@@ -80,8 +101,10 @@ def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
     plan = None if routine.plan is None else routine.plan.plan
     instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
     names = [cfg.name_of(vertex) for vertex in range(cfg.vertex_count)]
+    added = edge_costs(routine.price.code, counts, routine.counters.taken)
     for edge, source, target, kind in cfg.edges:
-        yield EdgeCount(names[source], names[target], kind, counts[edge], edge in instrumented)
+        ends, count = (names[source], names[target]), counts[edge]
+        yield EdgeCount(*ends, kind, count, edge in instrumented, added.get(edge, 0))
     for block, count in sorted(events.early.items()):
         yield EdgeCount(names[block], EXIT, EdgeKind.EARLY, count, False)
 

@@ -30,6 +30,8 @@ class Graphs:
         All graphs.
     selection
         Which routines are profiled.
+    routines
+        Numbers of those to which it is limited; None: all.
 
     Raises
     ------
@@ -38,13 +40,21 @@ class Graphs:
         symbol (`sub_...`) are let pass: a run may still find it.
     """
 
-    def __init__(self, recovered: RecoveredProgram, selection: Selection) -> None:
+    def __init__(
+        self,
+        recovered: RecoveredProgram,
+        selection: Selection,
+        routines: frozenset[int] | None = None,
+    ) -> None:
         self.recovered = recovered
+        self._routines = routines
         self._selected = SelectedRoutines(recovered, selection)
         self._taken: dict[int, bool] = {}
 
     def __call__(self, routine: int) -> ControlFlowGraph | None:
         """Return the graph of routine number `routine` if it is selected."""
+        if self._routines is not None and routine not in self._routines:
+            return None
         cfg = self.recovered.routines[routine]
         if routine not in self._taken:
             self._taken[routine] = self._selected.takes(cfg)

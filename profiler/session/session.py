@@ -15,7 +15,7 @@ stages 2 to 4 again, on the recorded input, until nothing is discovered (`rounds
 words of late code are looked for before the first round (`discover.late_words`).
 
 Schemes that need an edge profile first are replayed on what a run under the others has counted
-(`_replayed`); where that is not possible, everything runs once again, guided by that run.
+(`_replayed`). What that leaves out is counted by another run, guided by the first (`_completed`).
 
 With `--self-check` traces are regenerated before the program's world is closed (`_check_traces`),
 and the rest is validated while it is measured (`self_check`).
@@ -23,9 +23,10 @@ and the rest is validated while it is measured (`self_check`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 from profiler.profiles.cache_files import binaries
@@ -34,12 +35,14 @@ from profiler.profiles.scratch import scratch_directory
 from profiler.recovery.recovery import Discoveries
 from profiler.request.request import Phase, RunRequest, Setting
 from profiler.schemes.registry import definition, judges
+from profiler.session.counters import CompletedCounters
 from profiler.session.discover import late_words
 from profiler.session.memory import BinaryMemory, PastRun, record_digest
 from profiler.session.observation import Comparison, Invocation, Observation
 from profiler.session.results import measure_all
 from profiler.session.rounds import Round, Study, settle, tell, write_trace
 from profiler.session.scheme_runs import (
+    EdgeCounts,
     Graphs,
     Planner,
     SavedProfiles,
@@ -116,7 +119,7 @@ def observe(
     if request.recording is not None:
         from profiler.session.recordings import RecordingOrder  # which few sessions need
 
-        recording = RecordingOrder(request.recording, invocation)
+        recording = RecordingOrder(request.recording, invocation, guest)
     study = Study(invocation, profiles, trace, recording, request.progress, memory)
     with ExitStack() as stack:
         world = stack.enter_context(open_world(program, request.arguments, guest))
@@ -129,7 +132,7 @@ def observe(
         if request.self_check:
             _check_traces(study, after, settings, observation)
         if recording is not None:
-            recording.finish(observation)
+            recording.finish(observation, world.files.output_digest)
     if len(settings) == 1:
         _keep_plans(memory, observation)
     return replace(observation, memory=memory)
@@ -201,17 +204,21 @@ def _observe_guided(
     """Observe schemes of which some need an edge profile that nobody gave.
 
     A first run, under the other schemes, yields the edge profile. The schemes that wait for it are
-    then replayed on what that run counted; if that is not possible, all run once more.
+    then replayed on what that run counted; where that is not possible, they run themselves.
     """
     study.planners(settings)  # what is wrong with saved profiles shows before a whole run
     free = [setting for setting in settings if not needs_first_run((setting,))]
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
     edge_counts = guide.edge_counts
-    replayed = _replayed(guide, settings, study.planners(settings, edge_counts))
-    if replayed is not None:
+    replayed, left = _replayed(guide, settings, study.planners(settings, edge_counts))
+    if not left:
         return replayed, after
-    del guide  # it is large, and the next run is as large
+    del guide  # it is large
+    completed = _completed(study, after, replayed, left, edge_counts)
+    if completed is not None:
+        return completed
+    del replayed
     return settle(study, after, settings, edge_counts)
 
 
@@ -240,22 +247,52 @@ def _check_traces(
 
 def _replayed(
     guide: Observation, settings: Sequence[Setting], planners: Sequence[Planner]
-) -> Observation | None:
+) -> tuple[Observation, dict[Setting, frozenset[int]]]:
     """Return the run `guide` as if all of `settings` had been part of it.
 
-    Those that need no edge profile were. The others are replayed on what the run counted; None if
-    one of them cannot be, so that all need a run of their own.
+    Those that need no edge profile were. The others are replayed on what the run counted. Also
+    return those that cannot be, each with the routines whose counters it lacks.
     """
     graphs = Graphs(guide.recovered, guide.invocation.selection)
     known = {scheme.setting: scheme for scheme in guide.schemes}
-    first = sum(scheme.slot is not None for scheme in guide.schemes)
+    slots = count(sum(scheme.slot is not None for scheme in guide.schemes))
     schemes: list[SchemeRun] = []
+    guided: list[SchemeRun] = []
     for planner, setting in zip(planners, settings, strict=False):
         scheme = known.get(setting)
         if scheme is None:
-            slot = first + len(schemes)
-            scheme = SchemeRun(setting, graphs, planner.make, slot, planner.forget)
-            if not guide.counters.replay(scheme, slot):
-                return None
+            scheme = SchemeRun(setting, graphs, planner.make, next(slots), planner.forget)
+            guided.append(scheme)
         schemes.append(scheme)
-    return replace(guide, schemes=schemes)
+    left = zip(guided, guide.counters.replay(guided), strict=True)
+    lacking = {scheme.setting: routines for scheme, routines in left if routines}
+    return replace(guide, schemes=schemes), lacking
+
+
+def _completed(
+    study: Study,
+    after: Round,
+    replayed: Observation,
+    left: Mapping[Setting, frozenset[int]],
+    edge_counts: EdgeCounts,
+) -> tuple[Observation, Round] | None:
+    """Run the program once more for the counters that a replay has left out, and for no others.
+
+    None if that run was not the same as the first, or is to be traced or recorded: then all
+    schemes have to take part in it.
+    """
+    if study.trace is not None or study.recording is not None:
+        return None
+    routines = frozenset().union(*left.values())
+    partial = replace(study, routines=routines)
+    again, later = settle(partial, after, list(left), edge_counts)
+    if later.discoveries != after.discoveries or not again.result.ended_like(replayed.result):
+        return None
+    schemes = {
+        (scheme.setting, routine): scheme
+        for scheme in again.schemes
+        for routine in left[scheme.setting]
+    }
+    counters = CompletedCounters(replayed.counters, again.counters, schemes)
+    completed = replace(replayed, counters=counters, runs=later.runs, whole_runs=later.whole_runs)
+    return completed, later

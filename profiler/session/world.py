@@ -33,12 +33,15 @@ class World:
     host
         Its outside world. It records the calls of the first run and answers those of later runs
         from the record: these read the same, and write nothing twice.
+    files
+        What `host` passes calls on to.
     """
 
     program: Program
     arguments: tuple[bytes, ...]
     guest: GuestOptions
     host: RecordingHost
+    files: Host
 
     def machine(
         self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
@@ -99,7 +102,7 @@ def open_world(
             stderr=guest.stderr,
         )
         stack.callback(host.dispose)
-        yield World(program, arguments, guest, RecordingHost(host))
+        yield World(program, arguments, guest, RecordingHost(host), host)
 
 
 def _open_input(path: Path) -> IO[bytes]:

@@ -38,7 +38,7 @@ from simulator.errors import UsageError
 
 LONGEST_HEADER = 1 << 26
 """Bytes within which the first two lines must end."""
-FORMAT = FileFormat("recording", version=1, option="simprof record", longest=LONGEST_HEADER)
+FORMAT = FileFormat("recording", version=2, option="simprof record", longest=LONGEST_HEADER)
 LEVEL = 6
 """Of compression: higher ones take longer and save little."""
 _WORD = np.dtype("<u4")
@@ -61,6 +61,8 @@ class RecordingHeader:
         The fields of `recovery.Discoveries`, as lists.
     max_instructions, timeout
         The budgets of the run.
+    guest
+        What else decided the run, by name (`session.recordings.guest_facts`).
     """
 
     file: str
@@ -71,6 +73,7 @@ class RecordingHeader:
     discoveries: Mapping[str, Any]
     max_instructions: int | None
     timeout: float | None
+    guest: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -89,6 +92,11 @@ class RecordingEnd:
         Transfers and instructions that no graph has.
     irregular
         (address, reason) of code that was executed though recovery refused to follow it.
+    output
+        SHA-256 of what the program wrote to standard output.
+    cut
+        (routine, block, instructions executed, count) of executions of blocks that did not come
+        to their end.
     """
 
     result: Mapping[str, Any]
@@ -96,6 +104,8 @@ class RecordingEnd:
     early: Sequence[tuple[int, int, int]]
     unattributed: tuple[int, int]
     irregular: Sequence[tuple[int, str]]
+    output: str
+    cut: Sequence[tuple[int, int, int, int]] = ()
 
 
 @dataclass(frozen=True)

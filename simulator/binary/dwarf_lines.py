@@ -50,6 +50,11 @@ class DwarfLineTable:
         _, end, file, line = rows[index]
         return SourceLine(file, line) if address < end else None
 
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        """Yield stretches of code with the line that each was compiled from, by address."""
+        for start, end, file, line in self._rows[1]:
+            yield Range(start, end), SourceLine(file, line)
+
     @cached_property
     def _rows(self) -> tuple[list[int], list[_Row]]:
         rows: list[_Row] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -74,6 +75,10 @@ class LineTable(Protocol):
 
     def find(self, address: int) -> SourceLine | None:
         """Return the line that `address` was compiled from, or None where it is unknown."""
+        ...
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        """Yield stretches of code with the line that each was compiled from, by address."""
         ...
 
 

@@ -88,6 +88,11 @@ class Host(HostCalls):
         self._own_links: set[tuple[int, int]] = set()
         self._next_handle = 3
 
+    @property
+    def output_digest(self) -> str:
+        """SHA-256 of what has been written to standard output."""
+        return self._streams.output.hexdigest()
+
     def dispose(self) -> None:
         """Close everything that the program left open."""
         for handle in list(self._handles):

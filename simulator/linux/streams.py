@@ -8,6 +8,7 @@ write is ever short. Waiting asks `interrupted` every 50 ms.
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import select
 import stat
@@ -47,6 +48,8 @@ class StandardStreams:
     ) -> None:
         source = _InputBuffer(stdin) if isinstance(stdin, bytes) else stdin
         self._streams: tuple[_InputBuffer | int | bytearray, ...] = (source, stdout, stderr)
+        self.output = hashlib.sha256()
+        """Of what was written to standard output."""
 
     def __contains__(self, handle: int) -> bool:
         return 0 <= handle < 3
@@ -69,6 +72,7 @@ class StandardStreams:
         if isinstance(stream, _InputBuffer):
             raise failure(errno.EBADF)
         if isinstance(stream, bytearray):
+            self._note(handle, data)
             stream += data
             return len(data)
         # A pipe that polls writable takes PIPE_BUF bytes without blocking.
@@ -76,8 +80,14 @@ class StandardStreams:
         written = 0
         while written < len(data):
             _wait(stream, True, interrupted)
-            written += os.write(stream, data[written : written + step])
+            count = os.write(stream, data[written : written + step])
+            self._note(handle, data[written : written + count])
+            written += count
         return written
+
+    def _note(self, handle: int, data: bytes) -> None:
+        if handle == 1:
+            self.output.update(data)
 
     def read_at(self, handle: int, size: int, offset: int) -> bytes:
         """Read at `offset` where the stream is a regular file."""

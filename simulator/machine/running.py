@@ -173,6 +173,11 @@ class RunResult:
         """Whether the run ended in a way that is not the program's own."""
         return self.reason in ("budget", "interrupted", "refused")
 
+    def ended_like(self, other: RunResult) -> bool:
+        """Whether another run did as much, and ended in the same way."""
+        names = ("status", "reason", "instructions", "system_calls", "last_pc")
+        return all(getattr(self, name) == getattr(other, name) for name in names)
+
 
 @dataclass(frozen=True)
 class Ending:

@@ -523,6 +523,7 @@ README_COMMANDS = (
     "regenerate",
     "instrument",
     "read",
+    "export",
     "verify",
     "cfg",
     "graph",

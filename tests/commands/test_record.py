@@ -86,7 +86,7 @@ def test_no_recording(refused: Refused, tmp_path: Path) -> None:
 
 def test_other_version(recorded: Path, refused: Refused, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    other.write_bytes(recorded.read_bytes().replace(b"simprof-recording 1", b"simprof-recording 9"))
+    other.write_bytes(recorded.read_bytes().replace(b"simprof-recording 2", b"simprof-recording 9"))
     assert "is a recording of version 9" in refused("run", "--replay", str(other))
 
 

@@ -277,7 +277,7 @@ def test_an_interrupted_activation_that_ends_early_has_instructions_left() -> No
     stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
     stack.activations.end_callers_early()
     assert stack.early() == {"last": 1}
-    assert stack.tally.unexecuted == 2
+    assert stack.tally.cut == {(last, stack.graphs.address("last+1")): 1}
 
 
 def test_leaving_a_handler_that_never_began_is_noticed() -> None:

@@ -133,7 +133,7 @@ def test_an_annulled_slot_is_entered_when_it_has_executed(faults: bool) -> None:
     assert player.crossed() == {"ENTRY>main": 1, **entered}
     assert player.early() == {"main" if faults else "main+2": 1}
     assert player.automaton.counts.attributed_instructions() == (2 if faults else 3)
-    assert player.automaton.tally.unexecuted == 0
+    assert player.automaton.counts.cut == {}
 
 
 @pytest.mark.parametrize("executed", [False, True])
@@ -177,7 +177,7 @@ def test_activations_that_wait_when_the_program_ends_end_early() -> None:
     assert player.crossed() == {"ENTRY>main": 1, "ENTRY>f": 1}
     assert player.early() == {"f": 1, "main": 1}
     # Both instructions of `f` were entered, neither was executed to its end.
-    assert player.automaton.tally.unexecuted == 2
+    assert player.automaton.counts.unexecuted == 2
     assert player.automaton.counts.attributed_instructions() == 2
 
 
@@ -367,7 +367,7 @@ def test_a_handler_that_never_returns_leaves_what_it_interrupted_to_end_early() 
     player.automaton.finish(exited=False, fault_pc=player.address("handler+1"))
     assert player.early() == {"handler": 1, "loop": 1}
     # The handler's slot has not executed, nor have two instructions of the loop's second turn.
-    assert player.automaton.tally.unexecuted == 1 + 2
+    assert player.automaton.counts.unexecuted == 1 + 2
     assert player.crossed() == {
         "ENTRY>main": 1, "main>loop": 1, "loop>loop": 1, "ENTRY>handler": 1,
     }  # fmt: skip

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from profiler.plan.plan import Table
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.session import rounds, session
 from profiler.session.counters import Counters
 from profiler.session.observation import Comparison
+from profiler.session.scheme_runs import Graphs, Planner, SchemeRun, make_schemes
 from profiler.session.session import compare_program
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "bin"
@@ -37,17 +40,64 @@ def compare(name: str, settings: Sequence[Setting], tmp_path: Path) -> Compariso
         return compare_program(request, settings)
 
 
+def run_everything_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have nothing replayed, and all schemes take part in the second run."""
+    monkeypatch.setattr(Counters, "replay", leave_all)
+    monkeypatch.setattr(session, "_completed", lambda *_: None)
+
+
+def leave_all(counters: Counters, schemes: Sequence[SchemeRun]) -> list[frozenset[int]]:
+    return [frozenset(counters._events) for _ in schemes]
+
+
+def assert_equal(found: Comparison, wanted: Comparison) -> None:
+    assert wanted.whole_emulations == 2
+    for mine, theirs in zip(found.measurements, wanted.measurements, strict=True):
+        counts = {name: theirs.counts[name] for name in ("runs", "whole_runs")}
+        assert replace(mine, counts={**mine.counts, **counts}) == theirs, mine.options
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_replayed_scheme_measures_what_a_run_does(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     replayed = compare(name, SETTINGS, tmp_path)
-    monkeypatch.setattr(Counters, "replay", lambda *_: False)
-    run = compare(name, SETTINGS, tmp_path)
-    assert run.whole_emulations == 2
-    for mine, theirs in zip(replayed.measurements, run.measurements, strict=True):
-        counts = {**mine.counts, "runs": theirs.counts["runs"]}
-        assert replace(mine, counts=counts) == theirs, mine.options
+    run_everything_again(monkeypatch)
+    assert_equal(replayed, compare(name, SETTINGS, tmp_path))
+
+
+@pytest.mark.parametrize("name", [*NAMES, "v9/manypaths"])
+def test_a_second_run_for_all_routines_measures_what_a_replay_does(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = (Setting("pp", "pp", SchemeOptions()), *SETTINGS[:2])
+    replayed = compare(name, settings, tmp_path)
+    monkeypatch.setattr(Counters, "replay", leave_all)
+    assert_equal(replayed, compare(name, settings, tmp_path))
+
+
+def test_a_second_run_counts_only_what_a_replay_leaves_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[tuple[list[str], set[str]]] = []
+
+    def noted(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]:
+        taken = filter(None, map(graphs, range(len(graphs.recovered.routines))))
+        modes = [planner.setting.mode for planner in planners]
+        runs.append((modes, {cfg.name for cfg in taken}))
+        return make_schemes(graphs, planners)
+
+    monkeypatch.setattr(rounds, "make_schemes", noted)
+    settings = (*SETTINGS[:1], Setting("pp", "pp", SchemeOptions()))
+    found = compare("v9/manypaths", settings, tmp_path)
+    (_, every), (modes, few) = runs
+    assert modes == ["tpp", "pp"]
+    assert few and few < every
+    routines = found.measurements[0].routines
+    assert few == {each.name for each in routines if each.table is Table.HASH}
+
+    run_everything_again(monkeypatch)
+    assert_equal(found, compare("v9/manypaths", settings, tmp_path))
 
 
 @pytest.mark.parametrize("name", ["v9/control", "v8/loops"])

@@ -15,7 +15,7 @@ from profiler.profiles.codec import decode, encode
 from profiler.profiles.combine import diff, merge
 from profiler.profiles.output import check_writable, write_atomically
 from profiler.profiles.profile import BUDGET_STATUS, EdgeCount, Ending, PathCount, RefusedCalls
-from profiler.profiles.storage import MAGIC, from_bytes, load, save, to_bytes
+from profiler.profiles.storage import FORMAT, MAGIC, from_bytes, load, save, to_bytes
 from simulator.errors import UsageError
 from tests.support.samples import BODY, FAULT, HEAD, REFUSAL, TAIL, measurement, routine
 
@@ -63,7 +63,7 @@ def test_the_same_measurement_gives_the_same_bytes(monkeypatch: pytest.MonkeyPat
 def test_file_describes_itself() -> None:
     data = to_bytes(measurement())
     header, body = data.split(b"\n", 1)
-    assert header == b"simprof-profile 3"
+    assert header == FORMAT.first_line.rstrip()
     assert json.loads(gzip.decompress(body))["mode"] == "pp"
 
 
@@ -72,12 +72,12 @@ def test_file_describes_itself() -> None:
     [
         (b"", "is not a simprof profile"),
         (b"\x7fELF" + bytes(100), "is not a simprof profile"),
-        (MAGIC + b"4\n", "of version 4"),
-        (MAGIC + b"3\nnonsense", "is a damaged profile"),
+        (MAGIC + b"3\n", "of version 3"),
+        (FORMAT.first_line + b"nonsense", "is a damaged profile"),
         (to_bytes(measurement())[:-9], "cut short"),
         (to_bytes(measurement()) + b"x", "after its end"),
-        (MAGIC + b"3\n" + gzip.compress(b"[]", mtime=0), "is a damaged profile"),
-        (MAGIC + b"3\n" + gzip.compress(b"{}", mtime=0), "lacks or does not know"),
+        (FORMAT.first_line + gzip.compress(b"[]", mtime=0), "is a damaged profile"),
+        (FORMAT.first_line + gzip.compress(b"{}", mtime=0), "lacks or does not know"),
     ],
 )
 def test_bad_files_are_refused(data: bytes, message: str) -> None:

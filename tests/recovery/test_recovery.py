@@ -2,7 +2,7 @@
 
 import json
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +71,9 @@ def trap(number: int) -> int:
 class NoLines:
     def find(self, address: int) -> SourceLine | None:
         return None
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        yield from ()
 
 
 def program(

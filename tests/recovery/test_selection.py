@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
-from profiler.recovery.library_sources import is_library_source
 from profiler.recovery.recovery import RecoveredProgram, recover
 from profiler.recovery.selection import SelectedRoutines
+from profiler.request.library_sources import is_library_source
 from profiler.request.request import ALL_ROUTINES, Selection
 from simulator.binary import elf
-from simulator.binary.program import SourceLine
+from simulator.binary.program import Range, SourceLine
 from simulator.errors import UsageError
 
 LIBRARIES = ("/build/glibc-2.36/csu/../csu/libc-start.c", "/usr/include/c++/12/bits/stl_map.h")
@@ -27,6 +27,10 @@ class Lines:
 
     def find(self, address: int) -> SourceLine | None:
         return SourceLine(self.files[address], 1) if address in self.files else None
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        for address, file in sorted(self.files.items()):
+            yield Range(address, address + 4), SourceLine(file, 1)
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,6 +30,10 @@ class NoLines:
     def find(self, address: int) -> SourceLine | None:
         """Return nothing."""
         return None
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        """Yield nothing."""
+        yield from ()
 
 
 def program_of(

@@ -184,6 +184,10 @@ class Job:
         Budget; a program that spends it is an error.
     compiler
         What built it, for the record ("" where unknown).
+    replay
+        Recording that stands for the run, which is not emulated; None: it is.
+    records
+        Whether that recording is made where there is none.
     group, suite, position
         "INT" or "FP", the suite's name, and the benchmark's place in it; "" outside of suites.
     """
@@ -202,6 +206,8 @@ class Job:
     group: str = ""
     suite: str = ""
     position: int = 0
+    replay: Path | None = field(default=None, compare=False)  # the result is the same
+    records: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)
@@ -404,8 +410,8 @@ class Timing:
     run
         The cell's whole group (cells of one program and input are run together).
     recovery, planning, generation
-        PLAN cells: recovering all graphs, planning all routines, generating their code; the
-        least of several repetitions.
+        PLAN cells: recovering all graphs; of `qpt` and `qpt2` also planning all routines, and
+        generating their code. The least of several repetitions.
     peak_memory
         Bytes that the worker had used at most until then.
     original, instrumented

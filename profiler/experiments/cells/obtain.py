@@ -9,6 +9,7 @@ from pathlib import Path
 
 from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, failure
 from profiler.experiments.cells.provenance import Keys, missing_key, row_key
+from profiler.experiments.cells.replays import find, stages
 from profiler.experiments.cells.run import JobGroup, groups
 from profiler.experiments.cells.store import Record, Store
 from profiler.experiments.cells.workers import Finished, run_here, run_processes
@@ -82,6 +83,7 @@ def obtain(
     *,
     store: Store | None = None,
     workers: int = 2,
+    replay: Path | None = None,
     progress: Callable[[CellProgress], None] | None = None,
     building: Callable[[BuildProgress], None] | None = None,
 ) -> Mapping[Cell, CellResult]:
@@ -94,15 +96,19 @@ def obtain(
     ----------
     workers
         Processes; 0: everything is done in this one.
+    replay
+        A recording, or a directory of recordings, that cells are measured by (`replays.find`);
+        None: they are run.
 
     Raises
     ------
     UsageError
-        If a cell names a benchmark or an input that the suite lacks, or the store or the cache
-        cannot be written.
+        If a cell names a benchmark or an input that the suite lacks, the store or the cache
+        cannot be written, or the recording is of another run.
     """
     order = suite_order(suite, cells, building=building)
-    outcome = carry_out(order, local_runner(workers), store=store, progress=progress)
+    run = local_runner(workers)
+    outcome = carry_out(order, run, store=store, replay=replay, progress=progress)
     return {job.cell: result for job, result in outcome.results.items()}
 
 
@@ -186,6 +192,7 @@ def carry_out(
     run: Runner,
     *,
     store: Store | None = None,
+    replay: Path | None = None,
     progress: Callable[[CellProgress], None] | None = None,
     retry: bool = False,
 ) -> Outcome:
@@ -195,15 +202,19 @@ def carry_out(
 
     Parameters
     ----------
+    replay
+        See `obtain`.
     retry
         Run again what failed before.
 
     Raises
     ------
     UsageError
-        If a file of a job cannot be read, or the store cannot be written.
+        If a file of a job cannot be read, the store cannot be written, or the recording is of
+        another run.
     """
     keys = _keys(order)
+    replays = None if replay is None else find(replay, {job: keys[job] for job in order.jobs})
     stored = {} if store is None else _stored(store, keys, retry)
     results: dict[Job, CellResult] = dict(stored)
     teller = _Teller(len(keys), len(stored), progress)
@@ -212,12 +223,15 @@ def carry_out(
         _save(store, keys, broken)
         results |= broken
         teller.tell(broken)
-    work = groups(job for job in order.jobs if job not in results)
-    for number, group_results in run(work):
-        fresh = dict(zip(work[number], group_results, strict=True))
-        _save(store, keys, fresh)
-        results |= fresh
-        teller.tell(fresh)
+    left = (job for job in order.jobs if job not in results)
+    if replays is not None:
+        left = (replays.of(job, keys[job]) for job in left)
+    for work in stages(groups(left)):
+        for number, group_results in run(work):
+            fresh = dict(zip(work[number], group_results, strict=True))
+            _save(store, keys, fresh)
+            results |= fresh
+            teller.tell(fresh)
     return Outcome({job: results[job] for job in keys}, len(stored))
 
 

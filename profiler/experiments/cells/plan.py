@@ -2,18 +2,22 @@
 
 All routines that the file shows are planned, entered or not. Code that start-up writes, and
 routines that only a run finds, are not known here.
+
+Each routine is planned and priced under all settings before the next one is, so that what they need
+of its graph is worked out once. Where somebody reads how long that takes, it is done again, for all
+routines under that setting alone.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
-from profiler.code.codegen import RoutineCode
-from profiler.code.context import ProgramContexts
+from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.pricing import Pricer
 from profiler.code.sizes import plan_sizes
 from profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
@@ -31,7 +35,7 @@ from simulator.errors import SimulatorError, UsageError
 REPETITIONS = 3
 TIMED = frozenset({"qpt", "qpt2"})
 """Modes whose times somebody reads (BL94 table 1)."""
-PATIENCE = 5.0
+PATIENCE = 1.0
 """Seconds after which nothing is measured another time."""
 
 T = TypeVar("T")
@@ -47,7 +51,13 @@ def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
     """
     program = elf.load(group[0].program)
     recovered, recovery = timed(lambda: recover(program))
-    return tuple(_cell(job, recovered, recovery) for job in group)
+    plannings = [_Planning(job.cell.setting, recovered) for job in group]
+    contexts = ProgramContexts(recovered)
+    for number in range(len(recovered.routines)):
+        for planning in plannings:
+            planning.take(number, contexts)
+        contexts.forget(number)
+    return tuple(planning.result(recovery) for planning in plannings)
 
 
 def timed(work: Callable[[], T], repetitions: int = REPETITIONS) -> tuple[T, float]:
@@ -63,54 +73,83 @@ def timed(work: Callable[[], T], repetitions: int = REPETITIONS) -> tuple[T, flo
     return result, best
 
 
-def _cell(job: Job, recovered: RecoveredProgram, recovery: float) -> CellResult:
-    try:
-        result = _planned(job, recovered)
-    except SimulatorError as error:
-        return failure(str(error))
-    return replace(result, timing=replace(result.timing, recovery=recovery))
+class _Planning:
+    """One setting's part of the work: routines are taken in ascending order."""
+
+    def __init__(self, setting: CellSetting, recovered: RecoveredProgram) -> None:
+        self._setting, self._recovered = setting, recovered
+        self._error: str | None = None
+        self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
+        self._rows: list[RoutineRow] = []
+        with self._noting_errors():
+            self._make = _planner(setting, recovered)
+            self._pricer = _pricer(setting)
+            self._selected = SelectedRoutines(recovered, setting.selection)
+
+    @contextmanager
+    def _noting_errors(self) -> Iterator[None]:
+        try:
+            yield
+        except SimulatorError as error:
+            self._error = str(error)
+
+    def take(self, number: int, contexts: ProgramContexts) -> None:
+        """Plan and price a routine, if it is selected."""
+        if self._error is None:
+            with self._noting_errors():
+                cfg = self._recovered.routines[number]
+                if self._selected.takes(cfg):
+                    self._plan(cfg, contexts.of(number))
+
+    def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
+        plan = self._make(cfg)
+        cost = self._pricer.cost(cfg, plan.plan, context)
+        own = self._selected.is_own(cfg)
+        self._rows.append(plan_row(self._setting.mode, plan, cost, context, own))
+        self._sizes.update(plan_sizes(plan.plan, cost, 0))
+
+    def result(self, recovery: float) -> CellResult:
+        """Return what was found; `recovery` are the seconds of that."""
+        timing = Timing(recovery=recovery)
+        if self._error is None and self._setting.mode in TIMED:
+            with self._noting_errors():
+                planning, generation = self._times()
+                timing = replace(timing, planning=planning, generation=generation)
+        if self._error is not None:
+            return replace(failure(self._error), timing=timing)
+        return CellResult(sizes=dict(self._sizes), routines=tuple(self._rows), timing=timing)
+
+    def _times(self) -> tuple[float, float]:
+        """Return the seconds of planning all routines, and of generating their code."""
+        routines = self._recovered.routines
+        numbers = [number for number, cfg in enumerate(routines) if self._selected.takes(cfg)]
+        plans, planning = timed(lambda: [self._make(routines[number]) for number in numbers])
+
+        def generate() -> None:
+            contexts, pricer = ProgramContexts(self._recovered), _pricer(self._setting)
+            for number, plan in zip(numbers, plans, strict=True):
+                pricer.code(routines[number], plan.plan, contexts.of(number))
+
+        return planning, timed(generate)[1]
 
 
-def _planned(job: Job, recovered: RecoveredProgram) -> CellResult:
-    setting = job.cell.setting
-    repetitions = REPETITIONS if setting.mode in TIMED else 1
-    selected = SelectedRoutines(recovered, setting.selection)
-    numbers = [number for number, cfg in enumerate(recovered.routines) if selected.takes(cfg)]
-    plans, planning = timed(lambda: _plans(job, recovered, numbers), repetitions)
-    codes, generation = timed(lambda: _codes(recovered, numbers, plans, setting), repetitions)
-    rows: list[RoutineRow] = []
-    sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
-    contexts = ProgramContexts(recovered)
-    for number, plan, code in zip(numbers, plans, codes, strict=True):
-        own = selected.is_own(recovered.routines[number])
-        rows.append(plan_row(setting.mode, plan, code, contexts.of(number), own))
-        sizes.update(plan_sizes(plan.plan, code, 0))
-    timing = Timing(planning=planning, generation=generation)
-    return CellResult(sizes=dict(sizes), routines=tuple(rows), timing=timing)
+def _planner(
+    setting: CellSetting, recovered: RecoveredProgram
+) -> Callable[[ControlFlowGraph], RoutinePlan]:
+    """Return what plans a routine.
 
-
-def _plans(job: Job, recovered: RecoveredProgram, numbers: Sequence[int]) -> list[RoutinePlan]:
-    setting = job.cell.setting
+    Raises
+    ------
+    UsageError
+        If the setting cannot be planned from the file alone.
+    """
     if needs_edge_profile(setting.mode) or setting.weights is WeightChoice.EXACT:
         raise UsageError(f"{setting.name} needs a run: it cannot be planned from the file alone")
     options = setting.scheme().options
     weights = WeightSource(options, SavedProfiles(recovered.program.sha256))
-
-    def plan(cfg: ControlFlowGraph) -> RoutinePlan:
-        return make_plan(cfg, setting.mode, options, weights(cfg))
-
-    return [plan(recovered.routines[number]) for number in numbers]
+    return lambda cfg: make_plan(cfg, setting.mode, options, weights(cfg))
 
 
-def _codes(
-    recovered: RecoveredProgram,
-    numbers: Sequence[int],
-    plans: list[RoutinePlan],
-    setting: CellSetting,
-) -> list[RoutineCode]:
+def _pricer(setting: CellSetting) -> Pricer:
     use = definition(setting.mode).registers(setting.scheme().options)
-    contexts, pricer = ProgramContexts(recovered), Pricer(generators(setting.mode), use)
-    return [
-        pricer.code(recovered.routines[number], plan.plan, contexts.of(number))
-        for number, plan in zip(numbers, plans, strict=True)
-    ]
+    return Pricer(generators(setting.mode), use)

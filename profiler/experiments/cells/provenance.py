@@ -29,6 +29,8 @@ _PATTERNS = (
     "profiler/experiments/cells/*.py",
 )
 """The code that makes results. Commands and reports only show them."""
+_SHORT = 16
+"""Digits of a digest in the name of a file."""
 _REWRITING = ("profiler/rewriting/**/*.py", "profiler/rewriting/*.c")
 """The code that writes and runs instrumented programs, in cells that do."""
 
@@ -144,6 +146,12 @@ def missing_key(job: Job) -> CellKey:
         "", job.cell.kind, setting, job.cell.benchmark, (), (), "", "", None,
         current.simprof, current.engine, current.cost_model,
     )  # fmt: skip
+
+
+def run_digest(key: CellKey) -> str:
+    """Return a digest of all of a key that decides the run, whatever is measured in it."""
+    names = set(CellKey.__dataclass_fields__) - {"setting", "kind", "rewriting", "cost_model"}
+    return _digest([getattr(key, name) for name in sorted(names)])[:_SHORT]
 
 
 def row_key(job: Job, key: CellKey) -> str:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from profiler.code.arrangement import runs_into_code
 from profiler.code.block_code import fold_slot_blocks
-from profiler.code.codegen import RoutineCode
 from profiler.code.context import RoutineContext
 from profiler.code.places import find_place
-from profiler.code.pricing import Pricer
+from profiler.code.pricing import Pricer, RoutineCost
 from profiler.code.sites import Where
 from profiler.experiments.cells.cells import TREES, RoutineRow, TreeCost
 from profiler.graphs.cfg import ControlFlowGraph
@@ -29,7 +28,7 @@ from profiler.plan.decoders import (
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
-from profiler.recovery.library_sources import is_library_source
+from profiler.request.library_sources import is_library_source
 from profiler.request.request import DEFAULT_MODE, SchemeOptions
 from profiler.schemes.registry import definition, generators, make_plan
 from profiler.session.events import RoutineEvents
@@ -200,7 +199,7 @@ def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
 
 
 def plan_row(
-    mode: str, routine_plan: RoutinePlan, code: RoutineCode, context: RoutineContext, own: bool
+    mode: str, routine_plan: RoutinePlan, code: RoutineCost, context: RoutineContext, own: bool
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
     cfg, plan, facts = routine_plan.cfg, routine_plan.plan, graph_facts(routine_plan.cfg)

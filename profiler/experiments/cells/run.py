@@ -7,7 +7,6 @@ first (`tpp`, exact weights). Whatever goes wrong becomes the error of the cells
 
 from __future__ import annotations
 
-import filecmp
 import hashlib
 import os
 import resource
@@ -29,6 +28,7 @@ from profiler.experiments.cells.cells import (
     failure,
 )
 from profiler.experiments.cells.gcov_data import arc_increments
+from profiler.experiments.cells.replays import output_of, recorded
 from profiler.experiments.cells.settings import WeightChoice, setting
 from profiler.profiles.cache_files import is_wanted
 from profiler.profiles.scratch import scratch_directory
@@ -129,8 +129,8 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         written = directory / "stdout"
         request = _request(job, directory, _output(stack, written), errors)
         results = measure(request, [_scheme(each, profile) for each in group])
-        digest = _digest(written)
-        error = _wrong(job, results[0], written)
+        digest = _digest(written) if request.replay is None else output_of(request.replay)
+        error = _wrong(job, results[0], digest)
         results = tuple(replace(result, output=digest, error=error) for result in results)
         return _with_compiler_counts(results, request.guest.writable)
 
@@ -199,7 +199,8 @@ def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
     arguments = tuple(map(os.fsencode, job.arguments))
     remember = is_wanted() and job.cell.kind is not Kind.TIME  # whose time is that of a first run
     selection = job.cell.setting.selection
-    return RunRequest(job.program, guest, arguments, selection=selection, remember=remember)
+    request = RunRequest(job.program, guest, arguments, selection=selection, remember=remember)
+    return recorded(job, request)
 
 
 def _root(job: Job, directory: Path) -> Path:
@@ -238,8 +239,11 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _wrong(job: Job, result: CellResult, written: Path) -> str | None:
-    """Say what is wrong with how the program ended, or with what it wrote; None if nothing is."""
+def _wrong(job: Job, result: CellResult, output: str) -> str | None:
+    """Say what is wrong with how the program ended, or with what it wrote; None if nothing is.
+
+    `output` is the SHA-256 of that.
+    """
     name = f"{job.cell.benchmark} ({job.cell.build}, {job.cell.input or 'no'} input)"
     match result.reason:
         case "exit" if job.status not in (None, result.status):
@@ -254,6 +258,6 @@ def _wrong(job: Job, result: CellResult, written: Path) -> str | None:
         return None
     if not job.expected.is_file():
         return f"{name}: {job.expected} is missing, which its output is compared with"
-    if not filecmp.cmp(job.expected, written, shallow=False):
+    if _digest(job.expected) != output:
         return f"{name} wrote something else than {job.expected.name}"
     return None

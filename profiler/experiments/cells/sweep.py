@@ -265,24 +265,26 @@ def sweep(
     path: Path,
     run: Runner,
     *,
+    replay: Path | None = None,
     progress: Callable[[CellProgress], None] | None = None,
     retry: bool = False,
 ) -> Outcome:
     """Run what of an order the file at `path` has not got yet, and put it there.
 
-    Started again after whatever ended it, it goes on where it was.
+    Started again after whatever ended it, it goes on where it was; `replay`: see `obtain`.
 
     Raises
     ------
     UsageError
-        If the file cannot be used, is no results file, or another sweep writes to it.
+        If the file cannot be used, is no results file, or another sweep writes to it, or the
+        recording is of another run.
     """
     with ExitStack() as stack:
         with Store(path):
             pass  # made where there was none; checked where there was one
         stack.enter_context(_alone(path))
         store = stack.enter_context(Store(path))
-        return carry_out(order, run, store=store, progress=progress, retry=retry)
+        return carry_out(order, run, store=store, replay=replay, progress=progress, retry=retry)
 
 
 @contextmanager

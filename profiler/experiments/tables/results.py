@@ -32,6 +32,7 @@ def run_tables(
     workers: int = 2,
     only: Sequence[str] = (),
     executed: Sequence[str] | None = None,
+    replay: Path | None = None,
     progress: Callable[[CellProgress], None] | None = None,
     building: Callable[[BuildProgress], None] | None = None,
 ) -> TableReport:
@@ -43,11 +44,14 @@ def run_tables(
         Glob patterns of benchmarks; empty: all.
     executed
         Glob patterns of those that are instrumented and run; None: those that the suite names.
+    replay
+        A recording, or a directory of recordings, that cells are measured by (`obtain`).
 
     Raises
     ------
     UsageError
-        If no benchmark matches, the build is unknown, or the store cannot be used. A program
+        If no benchmark matches, the build is unknown, the store cannot be used, or the recording is
+        of another run. A program
         that cannot be built or run is a row that says so.
     """
     programs = _matching(
@@ -56,7 +60,13 @@ def run_tables(
     view = replace(view, executed=_executed(suite, programs, executed))
     cells = dict.fromkeys(cell for spec in specs for cell in spec.cells(programs, view))
     results = obtain(
-        suite, cells, store=store, workers=workers, progress=progress, building=building
+        suite,
+        cells,
+        store=store,
+        workers=workers,
+        replay=replay,
+        progress=progress,
+        building=building,
     )
     made = versions()
     return _report(suite.name, suite.title, specs, programs, results, view, made)

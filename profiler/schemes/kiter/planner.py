@@ -85,6 +85,9 @@ class IterationPlan(PathCountingPlan):
     @cached_property
     def untruncated_paths(self) -> int:
         """Number of paths that there would be without limits: each loop has the k asked for."""
+        wanted = {(loop.head, loop.iterations) for loop in self.asked if loop.iterations > 1}
+        if not self.cut_edges and wanted == {(x.head, x.iterations) for x in self.loops}:
+            return self.numbering.total  # the limits have changed nothing
         whole = fit(self.cfg, self.unrolled.dfs, self.asked, None, None)
         return number_iterations(whole).total
 

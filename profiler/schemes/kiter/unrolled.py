@@ -299,13 +299,12 @@ class _Unroller:
     def _add_real(self, cfg_edge: int) -> None:
         _, source, target, _ = self.cfg.edges[cfg_edge]
         loop = self.loop_of.get(source)
-        step, last = 0, 1
-        if loop is not None:
-            step = 1 if cfg_edge in self.back else 0
-            last = loop.iterations - step
-        for iteration in range(1, last + 1):
-            stays = loop is not None and target in loop.body
-            to = Copy(target, iteration + step if stays else 1)
+        if loop is None:  # first copies have the numbers of what they are copies of
+            self.edges.append(UnrolledEdge(len(self.edges), source, target, cfg_edge, 1, ()))
+            return
+        step = 1 if cfg_edge in self.back else 0
+        for iteration in range(1, loop.iterations - step + 1):
+            to = Copy(target, iteration + step if target in loop.body else 1)
             self._add(Copy(source, iteration), to, cfg_edge)
 
     def _add_dummies(self) -> None:

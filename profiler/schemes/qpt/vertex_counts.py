@@ -156,6 +156,7 @@ class _Upward:
         self._ends = tree.ends
         self._parent: dict[int, tuple[int, bool]] = {}  # vertex -> parent, edge leads up
         self._depth: dict[int, int] = {}
+        neighbours = tree.neighbours()
         for root in range(tree.vertex_count):
             if root in self._depth:
                 continue
@@ -163,7 +164,7 @@ class _Upward:
             work = [root]
             while work:
                 vertex = work.pop()
-                for _, other, sign in tree.neighbours[vertex]:
+                for _, other, sign in neighbours[vertex]:
                     if other not in self._depth:
                         self._depth[other] = self._depth[vertex] + 1
                         self._parent[other] = vertex, sign < 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import errno
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from simulator.binary.program import MachineKind, Program
+from simulator.binary.program import MachineKind, Program, Range, SourceLine
 from simulator.cpu.address_space import AddressSpace
 from simulator.cpu.guest import (
     Exited,
@@ -127,6 +128,9 @@ class NoLines:
 
     def find(self, address: int) -> None:
         return None
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        yield from ()
 
 
 @pytest.fixture(params=[True, False], ids=["64-bit", "32-bit"])

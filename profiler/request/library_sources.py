@@ -1,4 +1,4 @@
-"""Source files of C, C++ and Fortran libraries, known by the names of their directories."""
+"""Which source files are not the program's own, by the names of their directories."""
 
 from __future__ import annotations
 

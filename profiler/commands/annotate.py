@@ -1,0 +1,69 @@
+"""`simprof annotate`: source or code with the counts of a saved profile beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from profiler.commands import options, profile_options
+from simulator.errors import UsageError
+
+
+@click.command("annotate")
+@profile_options.profile_argument
+@click.argument("target", required=False, metavar="[ROUTINE|FILE]")
+@click.option(
+    "--source/--code",
+    "as_source",
+    default=None,
+    help="Show source lines, or instructions with source lines between.  [default: instructions "
+    "of a routine, source of a file]",
+)
+@profile_options.elf_option
+@profile_options.source_dir_option
+@click.option("--json", "as_json", is_flag=True, help="Write JSON.")
+@click.option(
+    "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
+)
+def annotate_command(
+    profile: Path,
+    target: str | None,
+    as_source: bool | None,
+    elf: Path | None,
+    moved: tuple[tuple[str, str], ...],
+    as_json: bool,
+    output: Path | None,
+) -> int:
+    """Show how often source lines and instructions were executed, and branches taken.
+
+    ROUTINE is the name of a routine, or a pattern for names; FILE a source file, as its path or
+    the end of it. Without either, all files that ran are shown. A line is executed as often as
+    gcov says; "base" are the instructions that it executed, "added" those of the scheme's code.
+    """
+    options.check_outputs(output, inputs=(profile, elf))
+    if target == "":
+        raise UsageError("the name of a routine or file is empty: leave it out to see all")
+    from profiler.profiles.lines import SourceCounts
+    from profiler.profiles.program_files import SourceFiles
+    from profiler.reports import annotation_json, annotation_text
+    from profiler.reports.annotation import Annotator
+    from profiler.reports.display import UNFOLDED
+
+    measurement = profile_options.load_profile(profile)
+    program, notes = profile_options.find_program(measurement, elf, profile)
+    annotator = Annotator(SourceCounts(measurement, program), SourceFiles(moved), notes)
+    as_code = None if as_source is None else not as_source
+    if target is None:
+        annotation = annotator.everything(as_code)
+    else:
+        annotation = annotator.target(target, as_code)
+    if as_json:
+        profile_options.write_text(annotation_json.render(annotation), output)
+    else:
+        profile_options.show(
+            lambda width, color: annotation_text.render(annotation, width, color),
+            output,
+            plain=UNFOLDED,
+        )
+    return 0

@@ -1,0 +1,44 @@
+"""`simprof diff`: how two saved profiles differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from profiler.commands import options, profile_options
+
+
+@click.command("diff")
+@click.argument("before", type=options.PATH, metavar="A")
+@click.argument("after", type=options.PATH, metavar="B")
+@click.option(
+    "--top",
+    type=click.IntRange(min=0),
+    default=10,
+    show_default=True,
+    metavar="N",
+    help="Rows in each table.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Write JSON, which has all differences.")
+@click.option(
+    "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
+)
+def diff_command(before: Path, after: Path, top: int, as_json: bool, output: Path | None) -> int:
+    """Compare saved profiles A and B by routine, edge and path, the largest change first.
+
+    Profiles of one program are compared by address. Of two builds, routines are matched by name,
+    edges and paths by source line.
+    """
+    options.check_outputs(output, inputs=(before, after))
+    from profiler.profiles.differences import difference
+    from profiler.reports import difference_json, difference_text
+
+    found = difference(*map(profile_options.load_profile, (before, after)))
+    if as_json:
+        profile_options.write_text(difference_json.render(found), output)
+    else:
+        profile_options.show(
+            lambda width, color: difference_text.render(found, top, width, color), output
+        )
+    return 0

@@ -1,0 +1,72 @@
+"""`simprof export`: a saved profile in the format of another tool."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from profiler.commands import options, streams
+from profiler.commands.options import STANDARD_STREAM
+from profiler.exports.formats import FORMATS
+
+
+class ExportCommand(click.Command):
+    """A command whose help also lists the formats."""
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write one row a format: its name, and what it is."""
+        rows = [(name, FORMATS[name].summary) for name in sorted(FORMATS)]
+        with formatter.section("Formats"):
+            formatter.write_dl(rows)
+
+
+@click.command("export", cls=ExportCommand)
+@click.argument("profile", type=options.PATH)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(sorted(FORMATS)),
+    required=True,
+    metavar="F",
+    help="One of the formats below.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=options.PATH,
+    required=True,
+    metavar="FILE",
+    help="Write there; - is stdout.",
+)
+@click.option(
+    "--table",
+    metavar="NAME",
+    help="Which table, in formats that hold one: "
+    + ", ".join(FORMATS["csv"].tables)
+    + ".  [default: routines]",
+)
+@click.option(
+    "--program",
+    type=options.PATH,
+    metavar="ELF",
+    help="The program that was run.  [default: as in the profile]",
+)
+def export_command(
+    profile: Path, form: str, output: Path, table: str | None, program: Path | None, **_: Any
+) -> int:
+    """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
+    options.check_outputs(output, inputs=(profile, program))
+    from profiler.exports.formats import export, find
+    from profiler.exports.source import ExportSource
+    from profiler.profiles import storage
+    from profiler.profiles.output import write_atomically
+
+    source = ExportSource(storage.load(profile), str(profile), program, table)
+    content = export(find(form), source)
+    if output == STANDARD_STREAM:
+        streams.write_bytes(streams.STDOUT, content)
+    else:
+        write_atomically(output, content)
+    return 0

@@ -1,0 +1,139 @@
+"""`simprof routines`, `simprof edges`, `simprof paths`: what a saved profile has counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from profiler.commands import options, profile_options
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    from profiler.profiles.profile import Measurement
+    from profiler.reports.listings import Choice, Listing
+
+DEFAULT_TOP = 20
+
+
+def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that the three commands share."""
+    added = (
+        click.option(
+            "--routine",
+            "routines",
+            multiple=True,
+            metavar="GLOB",
+            help="Only routines of which a name matches; repeatable.",
+        ),
+        click.option(
+            "--exclude",
+            multiple=True,
+            metavar="GLOB",
+            help="No routine of which a name matches; repeatable.",
+        ),
+        click.option(
+            "--file",
+            "files",
+            multiple=True,
+            metavar="GLOB",
+            help="Only code from source files whose path, or its last part, matches; repeatable.",
+        ),
+        click.option(
+            "--min-count",
+            "least",
+            type=click.IntRange(min=0),
+            default=1,
+            show_default=True,
+            metavar="N",
+            help="Only what was executed so often; 0 shows what never was, too.",
+        ),
+        click.option(
+            "--sort",
+            metavar="COLUMN",
+            help="Sort by a column, as CSV names it: numbers descending, texts ascending.",
+        ),
+        click.option(
+            "--top",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help=f"Rows.  [default: {DEFAULT_TOP} in a table, all in CSV and JSON]",
+        ),
+        click.option("--csv", "as_csv", is_flag=True, help="Write CSV."),
+        click.option("--json", "as_json", is_flag=True, help="Write JSON."),
+        click.option(
+            "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
+        ),
+    )
+    for option in reversed(added):
+        command = option(command)
+    return profile_options.profile_argument(command)
+
+
+def _list(
+    profile: Path,
+    make: Callable[[Measurement, Choice], Listing],
+    subject: str,
+    chosen: dict[str, Any],
+) -> int:
+    """Write one of the listings."""
+    from profiler.reports import listing_csv, listing_json, listing_text, listings
+
+    as_csv, as_json, output = (chosen.pop(name) for name in ("as_csv", "as_json", "output"))
+    options.check_outputs(output, inputs=(profile,))
+    if as_csv and as_json:
+        raise UsageError("--csv and --json: give one of them")
+    names = [field.name for field in listings.FIELDS[subject]]
+    if chosen["sort"] not in (None, *names):
+        raise UsageError(f"--sort {chosen['sort']}: the columns are {', '.join(names)}")
+    if chosen["top"] is None and not (as_csv or as_json):
+        chosen["top"] = DEFAULT_TOP
+    listing = make(profile_options.load_profile(profile), listings.Choice(**chosen))
+    if as_csv:
+        profile_options.write_text(listing_csv.render(listing), output)
+    elif as_json:
+        profile_options.write_text(listing_json.render(listing), output)
+    else:
+        profile_options.show(
+            lambda width, color: listing_text.render(listing, width, color), output
+        )
+    return 0
+
+
+@click.command("routines")
+@_listing_options
+def routines_command(profile: Path, **chosen: Any) -> int:
+    """List the routines of a saved profile: what they executed, and what profiling them cost."""
+    from profiler.reports.listings import routines
+
+    return _list(profile, routines, "routines", chosen)
+
+
+@click.command("edges")
+@_listing_options
+def edges_command(profile: Path, **chosen: Any) -> int:
+    """List the edges of a saved profile: how often each was crossed, and what its code cost."""
+    from profiler.reports.listings import edges
+
+    return _list(profile, edges, "edges", chosen)
+
+
+@click.command("paths")
+@_listing_options
+def paths_command(profile: Path, **chosen: Any) -> int:
+    """List the executed paths of a saved profile."""
+    return _list(profile, _paths, "paths", chosen)
+
+
+def _paths(measurement: Measurement, choice: Choice) -> Listing:
+    from profiler.reports.listings import paths
+    from profiler.reports.mode_facts import collects_paths
+
+    if not collects_paths(measurement):
+        raise UsageError(
+            f"the profile is of mode {measurement.mode}, which collects no paths: record one of a "
+            "mode that does, such as pp"
+        )
+    return paths(measurement, choice)

@@ -1,0 +1,28 @@
+"""`simprof merge`: several saved profiles as one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from profiler.commands import options, profile_options, streams
+
+
+@click.command("merge")
+@click.argument("profiles", nargs=-1, required=True, type=options.PATH, metavar="PROFILE...")
+@click.option(
+    "-o", "--output", type=options.PATH, required=True, metavar="OUT", help="Save the sum there."
+)
+def merge_command(profiles: tuple[Path, ...], output: Path) -> int:
+    """Add up saved profiles of one program and mode, with the same options."""
+    options.check_outputs(output, inputs=profiles)
+    from profiler.profiles.combine import merge
+    from profiler.profiles.storage import save
+    from profiler.reports.numbers import plural
+
+    merged = merge([profile_options.load_profile(path) for path in profiles])
+    save(merged, output)
+    runs, base = plural(merged.runs, "run"), plural(merged.base, "instruction")
+    streams.write(streams.STDERR, f"{output}: {runs}, {base}\n")
+    return 0

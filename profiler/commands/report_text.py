@@ -1,0 +1,50 @@
+"""From saved profiles to the report that `simprof run` printed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from profiler.commands import profile_options, program_options
+from profiler.commands.options import STANDARD_STREAM
+
+
+class Extent(NamedTuple):
+    """How much a report shows: rows of its tables (None: as many as is usual), or everything."""
+
+    top: int | None = None
+    details: bool = False
+
+
+def write(
+    profiles: Sequence[Path], extent: Extent, json_file: Path | None, output: Path | None
+) -> None:
+    """Write the reports of profiles one below the other, and their JSON, one line each.
+
+    Parameters
+    ----------
+    extent
+        How much is shown.
+    json_file
+        Where the JSON goes; None: nowhere. Where that is stdout, the report is not written there.
+    output
+        Where the report goes; None: to stdout.
+
+    Raises
+    ------
+    UsageError
+        If a profile cannot be read, or something cannot be written.
+    """
+    from profiler.reports import run_json, text
+
+    measurements = list(map(profile_options.load_profile, profiles))
+
+    def report(width: int, color: bool) -> str:
+        return "\n".join(
+            text.render(each, extent.top, width, color, extent.details) for each in measurements
+        )
+
+    program_options.write_json(lambda: "".join(map(run_json.render, measurements)), json_file)
+    if json_file != STANDARD_STREAM or output is not None:
+        profile_options.show(report, output)

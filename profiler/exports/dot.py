@@ -1,0 +1,110 @@
+"""The routines that ran as graphs in Graphviz's language, with counts on edges and blocks.
+
+As `simprof cfg --format dot` draws them: one cluster a routine, a style for each kind of edge.
+Edges are the thicker and blocks the redder the more of the routine's executions they have. What
+was never executed is grey; an edge with a counter of the scheme on it is blue.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from profiler.exports.source import ExportSource
+from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
+from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
+from profiler.profiles.tables import block_counts
+from profiler.reports.graph_dot import STYLES
+from profiler.reports.names import readable
+
+if TYPE_CHECKING:
+    import graphviz
+
+WIDEST = 5.0
+"""Points, of the most frequent edge; those that were never followed have one."""
+
+RED = 0.0
+"""A hue; blocks differ in how much of it they have."""
+
+UNUSED = "gray60"
+COUNTED = "blue"
+
+
+def write(source: ExportSource) -> bytes:
+    """Return one digraph of all routines that ran."""
+    import graphviz
+
+    drawing = graphviz.Digraph(
+        "simprof",
+        node_attr={"shape": "box", "fontname": "monospace", "style": "filled"},
+        edge_attr={"fontname": "monospace"},
+    )
+    measurement = source.measurement
+    for position, routine in enumerate(measurement.routines):
+        with drawing.subgraph(name=f"cluster_{position}") as cluster:
+            cluster.attr(label=_escaped(heading(routine)))
+            _draw(cluster, position, routine, measurement)
+    return str(drawing.source).encode(errors="backslashreplace")
+
+
+def heading(routine: RoutineProfile) -> str:
+    """Return what stands above a routine."""
+    return (
+        f"{readable(routine.name)}: entered {routine.activations:,} times, "
+        f"{routine.instructions:,} instructions, {routine.added:,} added"
+    )
+
+
+def _draw(
+    cluster: graphviz.Digraph, position: int, routine: RoutineProfile, measurement: Measurement
+) -> None:
+    counts = block_counts(routine)
+    most = max(counts.values(), default=0)
+    names = {block: f"r{position}_{number}" for number, block in enumerate(counts)}
+    for block, name in names.items():
+        heat = counts[block] / most if most else 0.0
+        cluster.node(name, _label(block, counts[block], measurement), fillcolor=_color(heat))
+    for end in (ENTRY, EXIT):
+        names[end] = f"r{position}_{end}"
+        cluster.node(names[end], str(end), shape="ellipse", fillcolor="white")
+    for edge in routine.edge_counts:
+        if edge.source not in names:  # a block that nothing leads to: it was never executed
+            names[edge.source] = f"r{position}_{len(names)}"
+            label = _label(edge.source, 0, measurement)
+            cluster.node(names[edge.source], label, fillcolor=_color(0.0))
+        share = edge.count / most if most else 0.0
+        cluster.edge(names[edge.source], names[edge.target], **_edge_attributes(edge, share))
+
+
+def _edge_attributes(edge: EdgeCount, share: float) -> dict[str, str]:
+    attributes = {
+        "label": f"{edge.count:,}",
+        "style": STYLES.get(edge.kind, "dotted"),
+        "penwidth": f"{1 + (WIDEST - 1) * min(share, 1.0):.2f}",
+        "tooltip": str(edge.kind),
+    }
+    if edge.instrumented:
+        attributes["color"] = COUNTED
+    elif not edge.count:
+        attributes["color"] = UNUSED
+    if edge.kind is EdgeKind.EARLY:
+        attributes["constraint"] = "false"
+    return attributes
+
+
+def _label(block: VertexName, count: int, measurement: Measurement) -> str:
+    line = measurement.lines.get(block.start) if isinstance(block.start, int) else None
+    place = "" if line is None else f"\n{readable(line.file.rpartition('/')[2])}:{line.line}"
+    return "\\n".join(_escaped(part) for part in f"{block}{place}\n{count:,}".split("\n"))
+
+
+def _escaped(text: str) -> str:
+    """Return a label that shows `text`: Graphviz reads entities of HTML in all labels."""
+    import graphviz
+
+    shown: str = graphviz.escape(text.replace("&", "&amp;"))  # of a kind that is never markup
+    return shown
+
+
+def _color(heat: float) -> str:
+    """Return a colour by how hot a block is, from 0 (white) to 1 (red)."""
+    return f"{RED:.3f} {0.6 * heat:.3f} 1.000"

@@ -1,0 +1,138 @@
+"""The formats of `simprof export`: one entry each, with the function that writes it.
+
+A new format is a module with a function `ExportSource -> bytes`, and an entry here. Modules are
+imported when their format is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib import import_module
+from types import MappingProxyType
+
+from profiler.exports.source import ExportSource
+from profiler.profiles import tables
+from profiler.reports import mode_facts
+from simulator.errors import UsageError
+
+Writer = Callable[[ExportSource], bytes]
+
+
+class Need(StrEnum):
+    """What a format needs besides counts of edges, which every profile has."""
+
+    PROGRAM = "the program's file"
+    LINES = "line information of the program (compiled with -g)"
+
+
+@dataclass(frozen=True)
+class ExportFormat:
+    """One format.
+
+    Attributes
+    ----------
+    name
+        As `--format` takes it.
+    summary
+        What a file holds, and what opens it, in one line.
+    suffix
+        How names of such files end.
+    place
+        The function that writes it, "module:function" within this package.
+    needs
+        What it needs besides the profile.
+    tables
+        The names of the tables of which a file holds one; the first where none is asked for.
+    """
+
+    name: str
+    summary: str
+    suffix: str
+    place: str
+    needs: frozenset[Need] = frozenset()
+    tables: tuple[str, ...] = ()
+
+    @property
+    def writer(self) -> Writer:
+        """The function that writes it."""
+        module, _, function = self.place.partition(":")
+        writer: Writer = getattr(import_module(f"profiler.exports.{module}"), function)
+        return writer
+
+
+_ENTRIES = (
+    ExportFormat(
+        "csv",
+        "one table of counts (--table), for spreadsheets and pandas",
+        ".csv",
+        "csv_file:write",
+        tables=tables.NAMES,
+    ),
+    ExportFormat(
+        "dot",
+        "graphs of the routines that ran, with counts on edges, for Graphviz",
+        ".dot",
+        "dot:write",
+    ),
+    ExportFormat(
+        "parquet",
+        "one table of counts (--table), for pandas, DuckDB, Spark; needs simprof[parquet]",
+        ".parquet",
+        "parquet:write",
+        tables=tables.NAMES,
+    ),
+)
+FORMATS: Mapping[str, ExportFormat] = MappingProxyType({each.name: each for each in _ENTRIES})
+
+
+def find(name: str) -> ExportFormat:
+    """Return a format by its name.
+
+    Raises
+    ------
+    UsageError
+        If there is none.
+    """
+    if name not in FORMATS:
+        raise UsageError(f"{name!r} is no export format: choose from {', '.join(sorted(FORMATS))}")
+    return FORMATS[name]
+
+
+def export(form: ExportFormat, source: ExportSource) -> bytes:
+    """Return the content of a file.
+
+    Raises
+    ------
+    UsageError
+        If the profile, or the program, lacks what the format needs.
+    """
+    _check_table(form, source)
+    if form.needs:
+        _check_program(form, source)
+    return form.writer(source)
+
+
+def _check_table(form: ExportFormat, source: ExportSource) -> None:
+    if source.table is None:
+        return
+    if not form.tables:
+        raise UsageError(f"--format {form.name} holds no table of its own: leave out --table")
+    if source.table not in form.tables:
+        raise UsageError(f"{source.table!r} is no table: choose from {', '.join(form.tables)}")
+    if source.table == "paths" and not mode_facts.collects_paths(source.measurement):
+        raise UsageError(
+            f"{source.name} has no paths: mode {source.measurement.mode} collects none"
+        )
+
+
+def _check_program(form: ExportFormat, source: ExportSource) -> None:
+    program = source.program  # if it is not there, this says so
+    if Need.LINES in form.needs and not any(
+        program.lines.find(routine.address) for routine in source.recovered.routines
+    ):
+        raise UsageError(
+            f"--format {form.name} shows source lines, and {program.path} has no line information: "
+            "compile it with -g"
+        )

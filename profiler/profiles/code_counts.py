@@ -1,0 +1,172 @@
+"""What a profile says of single instructions: executions, branches taken, added instructions.
+
+Everything here follows from the profile alone: its blocks say where instructions are, its edges
+how often control went where.
+
+Terms
+-----
+executions
+    How often an instruction was executed. An instruction in a delay slot that is also the target
+    of transfers is in two blocks, and the sum of both. The delay slot of an annulled branch is a
+    block of its own. Executions that a fault, a signal or the end of the run cut short count up to
+    the instruction before which they ended.
+added
+    Added instructions have no address in the program that ran: they are charged to one of its
+    instructions. That is
+
+    - for code on an edge, the transfer at the end of the edge's source, after which control takes
+      the edge (its delay slot is not charged); where the source ends without a transfer, its last
+      instruction;
+    - for code on an edge from ENTRY, the first instruction of the block that is entered;
+    - for code of a block itself, the first instruction of the block.
+
+    An edge into a slot block is charged to the annulled branch, one out of it to the slot's
+    instruction. It makes no difference whether the code stands at the end of the source, at the
+    top of the target, between the two, or in a stub.
+unplaced
+    What run-time routines execute to find a path in a hash table depends on the order of events
+    and is known for a routine as a whole: it is charged to none of its instructions.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from profiler.graphs.cfg import EdgeKind, VertexName
+from profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """What a conditional branch did.
+
+    Attributes
+    ----------
+    address
+        Of the branch.
+    taken, not_taken
+        How often it was taken, and how often not.
+    target, next
+        Blocks where control went when it was taken, and when not; EXIT: out of the routine.
+    """
+
+    address: int
+    taken: int
+    not_taken: int
+    target: VertexName
+    next: VertexName
+
+
+@dataclass(frozen=True)
+class CodeCounts:
+    """One routine, instruction by instruction.
+
+    Attributes
+    ----------
+    profile
+        The routine.
+    executions
+        Address -> executions, for every instruction of the routine's graph, by address.
+    added
+        Address -> added instructions charged to it; those without any are left out.
+    branches
+        Address -> conditional branch.
+    unplaced
+        Added instructions that are charged to no instruction.
+    """
+
+    profile: RoutineProfile
+    executions: Mapping[int, int]
+    added: Mapping[int, int]
+    branches: Mapping[int, Branch]
+    unplaced: int
+
+
+def code_counts(routine: RoutineProfile) -> CodeCounts:
+    """Return what a profile says of the instructions of a routine.
+
+    Examples
+    --------
+    >>> from profiler.profiles.storage import load
+    >>> counts = code_counts(load(path).routines[0])  # doctest: +SKIP
+    >>> counts.executions[0x100f40]  # doctest: +SKIP
+    66
+    """
+    return CodeCounts(
+        routine,
+        _executions(routine),
+        _added(routine),
+        {branch.address: branch for branch in _branches(routine)},
+        routine.unplaced,
+    )
+
+
+def _executions(routine: RoutineProfile) -> dict[int, int]:
+    counts: dict[int, int] = defaultdict(int)
+    for block in routine.block_counts:
+        for address in range(block.start, block.end, 4):
+            counts[address] += block.count
+    for cut in routine.cut_blocks:
+        block = routine.block_counts[cut.block]
+        for address in range(block.start + 4 * cut.executed, block.end, 4):
+            counts[address] -= cut.count
+    return dict(sorted(counts.items()))
+
+
+def _added(routine: RoutineProfile) -> dict[int, int]:
+    blocks = {block.name: block for block in routine.block_counts}
+    charged: dict[int, int] = defaultdict(int)
+    for block in routine.block_counts:
+        charged[block.start] += block.added
+    for edge in routine.edge_counts:
+        if edge.added:
+            charged[edge_address(routine, edge, blocks)] += edge.added
+    return {address: count for address, count in sorted(charged.items()) if count}
+
+
+def edge_address(
+    routine: RoutineProfile, edge: EdgeCount, blocks: Mapping[VertexName, BlockCount]
+) -> int:
+    """Return the instruction that an edge's code is charged to.
+
+    Parameters
+    ----------
+    routine
+        Whose edge it is.
+    edge
+        The edge.
+    blocks
+        The routine's blocks by name.
+    """
+    if edge.source in blocks:
+        return blocks[edge.source].transfer
+    return blocks[edge.target].start if edge.target in blocks else routine.address
+
+
+def _branches(routine: RoutineProfile) -> Iterable[Branch]:
+    """Yield the conditional branches: the blocks that can be left in two ways, and no more."""
+    out: dict[VertexName, list[EdgeCount]] = defaultdict(list)
+    for edge in routine.edge_counts:
+        if edge.kind is not EdgeKind.EARLY:
+            out[edge.source].append(edge)
+    for block in routine.block_counts:
+        sides = _sides(out.get(block.name, ()))
+        if sides is None:
+            continue
+        taken, passed = sides
+        target = taken.target
+        if taken.kind is EdgeKind.SLOT:
+            target = out[taken.target][0].target
+        yield Branch(block.transfer, taken.count, passed.count, target, passed.target)
+
+
+def _sides(edges: Iterable[EdgeCount]) -> tuple[EdgeCount, EdgeCount] | None:
+    """Return the edge of a branch that is taken, and the other; None where there is no branch."""
+    by_kind = {edge.kind: edge for edge in edges}
+    passed = by_kind.pop(EdgeKind.FALL_THROUGH, None)
+    taken = by_kind.pop(EdgeKind.SLOT, None) or by_kind.pop(EdgeKind.TAKEN, None)
+    outer = by_kind.pop(EdgeKind.EXIT, None)
+    taken, passed = taken or (outer if passed else None), passed or (outer if taken else None)
+    return None if taken is None or passed is None or by_kind else (taken, passed)

@@ -1,0 +1,284 @@
+"""How two profiles differ: of one program, or of two builds of it.
+
+Terms
+-----
+same program
+    Both profiles are of the same file. Routines, edges and paths are matched by their addresses,
+    as `combine` does.
+two builds
+    The files differ, so that addresses may have moved. Routines are matched by name; those that
+    share one also by the file that they were compiled from, and in order. An edge is known by the
+    source lines of the blocks that it leads from and to, and by its kind; a path by the lines of
+    its blocks. Lines count from the first line of their routine, so that text inserted above it
+    changes nothing; lines of other files (inline functions) count as they are. Edges of the same
+    lines and kind are added up. Blocks whose lines are unknown are known by their distance from
+    the routine's start.
+
+Only what differs is listed, the largest change first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import PurePath
+
+from profiler.graphs.cfg import VertexName
+from profiler.profiles.combine import edge_keys, path_key
+from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+from simulator.binary.program import SourceLine
+
+Pair = tuple[int, int]
+"""A number in the first profile, and in the second."""
+
+
+@dataclass(frozen=True)
+class RoutineDifference:
+    """A routine whose numbers differ.
+
+    Attributes
+    ----------
+    name
+        Of the routine.
+    side
+        "both", or in which profile alone it was entered: "before", "after".
+    activations, instructions, added
+        As in `RoutineProfile`.
+    """
+
+    name: str
+    side: str
+    activations: Pair
+    instructions: Pair
+    added: Pair
+
+
+@dataclass(frozen=True)
+class CountDifference:
+    """An edge or path whose count differs.
+
+    Attributes
+    ----------
+    routine
+        Its routine.
+    steps
+        An edge's source and target, or a path's blocks: their names, or where builds are compared
+        "FILE:LINE" (`+OFFSET` from the routine's start where no line is known).
+    kind
+        An edge's kind; of a path "path" or "partial".
+    count
+        The counts.
+    """
+
+    routine: str
+    steps: tuple[str, ...]
+    kind: str
+    count: Pair
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Everything in which two profiles differ.
+
+    Attributes
+    ----------
+    same_program
+        Whether both are of one file.
+    routines, edges, paths
+        Those that differ.
+    """
+
+    before: Measurement
+    after: Measurement
+    same_program: bool
+    routines: tuple[RoutineDifference, ...]
+    edges: tuple[CountDifference, ...]
+    paths: tuple[CountDifference, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing differs."""
+        totals = [(each.base, each.added) for each in (self.before, self.after)]
+        return totals[0] == totals[1] and not (self.routines or self.edges or self.paths)
+
+
+def difference(before: Measurement, after: Measurement) -> Difference:
+    """Compare two profiles, of any modes."""
+    same = before.program.sha256 == after.program.sha256
+    pairs = _pairs(before, after, same)
+    tables = [_Exact() if same else _ByLine(each) for each in (before, after)]
+    edges: list[CountDifference] = []
+    paths: list[CountDifference] = []
+    for name, sides in pairs:
+        found = list(zip(tables, sides, strict=True))
+        counted = [table.edges(side) if side else {} for table, side in found]
+        edges += _changes(name, counted[0], counted[1])
+        counted = [table.paths(side) if side else {} for table, side in found]
+        paths += _changes(name, counted[0], counted[1])
+    routines = [each for name, sides in pairs if (each := _routine(name, *sides)) is not None]
+    return Difference(
+        before,
+        after,
+        same,
+        tuple(sorted(routines, key=_size_of_routine)),
+        tuple(sorted(edges, key=_size)),
+        tuple(sorted(paths, key=_size)),
+    )
+
+
+Side = RoutineProfile | None
+Named = Mapping[Hashable, tuple[tuple[str, ...], str, int]]
+"""By what identifies an edge or path: its steps, its kind and its count."""
+
+
+def _pairs(
+    before: Measurement, after: Measurement, same: bool
+) -> list[tuple[str, tuple[Side, Side]]]:
+    """Return the routines of both profiles, matched, in the order of the second."""
+    keys: list[dict[Hashable, RoutineProfile]] = []
+    for measurement in (before, after):
+        named = _named(measurement)
+        keys.append({each.key: each for each in measurement.routines} if same else named)
+    return [
+        (known.name, (keys[0].get(key), keys[1].get(key)))
+        for key in dict.fromkeys((*keys[1], *keys[0]))
+        if (known := keys[1].get(key) or keys[0][key])
+    ]
+
+
+def _named(measurement: Measurement) -> dict[Hashable, RoutineProfile]:
+    """Return the routines of a build by name, file and position among those that share both."""
+    seen: Counter[tuple[str, str]] = Counter()
+    found: dict[Hashable, RoutineProfile] = {}
+    shared = Counter(routine.name for routine in measurement.routines)
+    for routine in measurement.routines:
+        line = measurement.lines.get(routine.address)
+        file = PurePath(line.file).name if line is not None and shared[routine.name] > 1 else ""
+        found[routine.name, file, seen[routine.name, file]] = routine
+        seen[routine.name, file] += 1
+    return found
+
+
+class _Exact:
+    """Edges and paths of one program, by address."""
+
+    def edges(self, routine: RoutineProfile) -> Named:
+        """Return the edges of a routine."""
+        return {
+            key: ((str(edge.source), str(edge.target)), str(edge.kind), edge.count)
+            for key, edge in zip(edge_keys(routine), routine.edge_counts, strict=True)
+        }
+
+    def paths(self, routine: RoutineProfile) -> Named:
+        """Return the paths of a routine."""
+        keys = edge_keys(routine)
+        return {
+            path_key(path, keys): (
+                tuple(str(each) for each in _vertices(path)),
+                _kind(path),
+                path.count,
+            )
+            for path in routine.path_counts
+        }
+
+
+class _ByLine:
+    """Edges and paths of a build, by source line."""
+
+    def __init__(self, measurement: Measurement) -> None:
+        self._lines = measurement.lines
+
+    def edges(self, routine: RoutineProfile) -> Named:
+        """Return the edges of a routine, those of the same lines and kind as one."""
+
+        def ends(edge: EdgeCount) -> tuple[VertexName, ...]:
+            return edge.source, edge.target
+
+        rows = ((ends(edge), str(edge.kind), edge.count) for edge in routine.edge_counts)
+        return self._added_up(routine, rows, repeats=True)
+
+    def paths(self, routine: RoutineProfile) -> Named:
+        """Return the paths of a routine, those of the same lines as one."""
+        rows = ((_vertices(path), _kind(path), path.count) for path in routine.path_counts)
+        return self._added_up(routine, rows, repeats=False)
+
+    def _added_up(
+        self,
+        routine: RoutineProfile,
+        rows: Iterable[tuple[Sequence[VertexName], str, int]],
+        repeats: bool,
+    ) -> Named:
+        first = self._lines.get(routine.address)
+        total: dict[Hashable, tuple[tuple[str, ...], str, int]] = {}
+        for vertices, kind, count in rows:
+            if not count:
+                continue
+            places = [self._place(routine, first, vertex) for vertex in vertices]
+            if not repeats:
+                places = [place for place, _ in groupby(places)]
+            key = (tuple(key for key, _ in places), kind)
+            known = total[key][2] if key in total else 0
+            total[key] = tuple(text for _, text in places), kind, known + count
+        return total
+
+    def _place(
+        self, routine: RoutineProfile, first: SourceLine | None, vertex: VertexName
+    ) -> tuple[Hashable, str]:
+        """Return what identifies a vertex in any build, and what it is called."""
+        if not isinstance(vertex.start, int):
+            return vertex.start, vertex.start
+        line = self._lines.get(vertex.start)
+        if line is None:
+            away = f"{vertex.start - routine.address:+#x}"
+            return away, away
+        own = first is not None and line.file == first.file
+        number = line.line - first.line if own and first is not None else line.line
+        file = "" if own else PurePath(line.file).name
+        return (file, number), f"{PurePath(line.file).name}:{line.line}"
+
+
+def _vertices(path: PathCount) -> list[VertexName]:
+    slots = set(path.slots)
+    return [VertexName(start, at in slots) for at, start in enumerate(path.blocks)]
+
+
+def _kind(path: PathCount) -> str:
+    return "partial" if path.partial else "path"
+
+
+def _changes(name: str, before: Named, after: Named) -> Iterable[CountDifference]:
+    for key in dict.fromkeys((*after, *before)):
+        steps, kind, _ = after.get(key) or before[key]
+        count = tuple(side[key][2] if key in side else 0 for side in (before, after))
+        if count[0] != count[1]:
+            yield CountDifference(name, steps, kind, (count[0], count[1]))
+
+
+def _routine(name: str, before: Side, after: Side) -> RoutineDifference | None:
+    def pair(number: Callable[[RoutineProfile], int]) -> Pair:
+        return (0 if before is None else number(before), 0 if after is None else number(after))
+
+    side = "after" if before is None else "before" if after is None else "both"
+    found = RoutineDifference(
+        name,
+        side,
+        pair(lambda routine: routine.activations),
+        pair(lambda routine: routine.instructions),
+        pair(lambda routine: routine.added),
+    )
+    numbers = (found.activations, found.instructions, found.added)
+    return found if any(first != second for first, second in numbers) else None
+
+
+def _size(change: CountDifference) -> int:
+    return -abs(change.count[1] - change.count[0])
+
+
+def _size_of_routine(change: RoutineDifference) -> tuple[int, int]:
+    return (
+        -abs(change.instructions[1] - change.instructions[0])
+        - abs(change.added[1] - change.added[0]),
+        -abs(change.activations[1] - change.activations[0]),
+    )

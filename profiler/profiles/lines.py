@@ -1,0 +1,286 @@
+"""What a profile says of source lines: executions, base and added instructions, branches.
+
+The program's file tells from which line each instruction was compiled. Where it is not at hand,
+the profile's own lines are used, which are those of the starts of blocks.
+
+Terms
+-----
+executions
+    As gcov counts them (`accumulate_line_info` of its source): a line is the set of blocks that
+    hold an instruction of it, and was executed as often as control entered this set from outside,
+    plus as often as it went round within it, cycle by cycle. So `for (i = 0; i < 9; i++)` counts 1
+    for its beginning and 9 for the turns, whatever blocks a compiler makes of it. A line of which
+    there are copies (inline functions, templates) has the sum of all.
+base
+    Instructions of the line that were executed: the sum of their executions.
+added
+    Instructions that the scheme added, charged to instructions as `code_counts` says.
+never executed
+    Lines that have code, none of which ran: known from the program's file. Where the profile has
+    some routines only, so have they.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import pairwise
+
+from profiler.graphs.cfg import EdgeKind, VertexName
+from profiler.profiles.code_counts import Branch, CodeCounts, code_counts
+from profiler.profiles.profile import EdgeCount, Measurement
+from profiler.request.library_sources import is_library_source
+from simulator.binary.demangling import demangle
+from simulator.binary.program import Program, Range, SourceLine, Symbol
+
+NO_PROGRAM = "the program is not at hand: a block counts for the line where it starts"
+NO_LINES = "the program has no line information (compile it with -g): counts are by address only"
+
+
+@dataclass
+class LineCounts:
+    """What is known of a source line.
+
+    Attributes
+    ----------
+    line
+        The line.
+    executions, base, added
+        See the module.
+    addresses
+        Its instructions, in ascending order, as far as graphs have them.
+    branches
+        Conditional branches compiled from it.
+    routines
+        Positions in `SourceCounts.routines` of those that hold its code.
+    """
+
+    line: SourceLine
+    executions: int = 0
+    base: int = 0
+    added: int = 0
+    addresses: list[int] = field(default_factory=list)
+    branches: list[Branch] = field(default_factory=list)
+    routines: list[int] = field(default_factory=list)
+
+
+class SourceCounts:
+    """A profile by instruction and by source line.
+
+    Parameters
+    ----------
+    measurement
+        The profile.
+    program
+        The very program that ran (`program_files.find_program`); None if it is not at hand.
+
+    Attributes
+    ----------
+    routines
+        The profile's routines, instruction by instruction.
+    """
+
+    def __init__(self, measurement: Measurement, program: Program | None) -> None:
+        self.measurement = measurement
+        self.program = program
+        self.routines: tuple[CodeCounts, ...] = tuple(map(code_counts, measurement.routines))
+
+    @cached_property
+    def notes(self) -> tuple[str, ...]:
+        """What the reader of the lines must know, one sentence each."""
+        if self.program is not None:
+            return () if any(True for _ in self.program.lines.stretches()) else (NO_LINES,)
+        return (NO_PROGRAM,) if self.measurement.lines else (NO_LINES,)
+
+    @cached_property
+    def _starts(self) -> tuple[list[int], list[int]]:
+        """Where the profile's lines begin, and up to where they are known."""
+        ends = {
+            block.start: block.end
+            for routine in self.measurement.routines
+            for block in routine.block_counts
+        }
+        starts = sorted(self.measurement.lines)
+        return starts, [ends.get(start, start + 4) for start in starts]
+
+    def line_at(self, address: int) -> SourceLine | None:
+        """Return the line that an instruction was compiled from, None where it is unknown."""
+        if self.program is not None:
+            return self.program.lines.find(address)
+        starts, ends = self._starts
+        place = bisect_right(starts, address) - 1
+        known = place >= 0 and address < ends[place]
+        return self.measurement.lines[starts[place]] if known else None
+
+    def word_at(self, address: int) -> int | None:
+        """Return the instruction word at an address, None where it is unknown."""
+        for segment in () if self.program is None else self.program.segments:
+            at = address - segment.address
+            if 0 <= at <= len(segment.data) - 4:
+                return int.from_bytes(segment.data[at : at + 4], "big")
+        return None
+
+    @cached_property
+    def lines(self) -> Mapping[SourceLine, LineCounts]:
+        """Every line that has code, those that were never executed included, by file and line."""
+        found: dict[SourceLine, LineCounts] = {}
+        for number, code in enumerate(self.routines):
+            for line, blocks in self._blocks_of_lines(code).items():
+                counts = found.setdefault(line, LineCounts(line))
+                counts.executions += _entries(code.profile.edge_counts, blocks)
+                counts.routines.append(number)
+            self._add_instructions(code, found)
+        for line in self._never_executed(found):
+            found[line] = LineCounts(line)
+        return {line: found[line] for line in sorted(found, key=lambda at: (at.file, at.line))}
+
+    @cached_property
+    def files(self) -> Mapping[str, Mapping[int, LineCounts]]:
+        """File -> line number -> what is known of that line."""
+        files: dict[str, dict[int, LineCounts]] = defaultdict(dict)
+        for line, counts in self.lines.items():
+            files[line.file][line.line] = counts
+        return dict(files)
+
+    def _blocks_of_lines(self, code: CodeCounts) -> dict[SourceLine, set[VertexName]]:
+        blocks: dict[SourceLine, set[VertexName]] = defaultdict(set)
+        for block in code.profile.block_counts:
+            for address in range(block.start, block.end, 4):
+                line = self.line_at(address)
+                if line is not None:
+                    blocks[line].add(block.name)
+        return blocks
+
+    def _add_instructions(self, code: CodeCounts, found: Mapping[SourceLine, LineCounts]) -> None:
+        for address, count in code.executions.items():
+            line = self.line_at(address)
+            if line is None:
+                continue
+            counts = found[line]
+            counts.base += count
+            counts.added += code.added.get(address, 0)
+            counts.addresses.append(address)
+            if address in code.branches:
+                counts.branches.append(code.branches[address])
+
+    def _never_executed(self, found: Mapping[SourceLine, LineCounts]) -> Iterator[SourceLine]:
+        if self.program is None:
+            return
+        profiled = ProfiledCode(self.measurement, self.program)
+        known = set(found)
+        for stretch, line in self.program.lines.stretches():
+            if line not in known and profiled.has(stretch):
+                known.add(line)
+                yield line
+
+
+class ProfiledCode:
+    """Tells which code of a program a profile is about, executed or not.
+
+    Parameters
+    ----------
+    measurement
+        The profile.
+    program
+        The program that ran.
+    """
+
+    def __init__(self, measurement: Measurement, program: Program) -> None:
+        options = measurement.options
+        self._wanted, self._unwanted = (
+            each if isinstance(each, tuple) else ()
+            for each in (options.get("routines"), options.get("exclude"))
+        )
+        self._own_only = bool(options.get("user_only"))
+        self._program = program
+        self._is_all = not (self._wanted or self._unwanted or self._own_only)
+
+    @cached_property
+    def _ranges(self) -> tuple[list[int], list[int]]:
+        names: dict[int, list[Symbol]] = defaultdict(list)
+        for symbol in self._program.symbols:
+            if symbol.is_function and symbol.size:
+                names[symbol.address].append(symbol)
+        taken = {
+            address: address + max(symbol.size for symbol in symbols)
+            for address, symbols in sorted(names.items())
+            if self._takes(address, symbols)
+        }
+        return list(taken), list(taken.values())
+
+    def _takes(self, address: int, symbols: Iterable[Symbol]) -> bool:
+        names = {text for symbol in symbols for text in (symbol.name, demangle(symbol.name))}
+        if (self._wanted and not _matches(names, self._wanted)) or _matches(names, self._unwanted):
+            return False
+        line = self._program.lines.find(address)
+        return not self._own_only or (line is not None and not is_library_source(line.file))
+
+    def has(self, stretch: Range) -> bool:
+        """Whether a stretch of code belongs to a routine that the profile is about."""
+        if self._is_all:
+            return True
+        starts, ends = self._ranges
+        place = bisect_right(starts, stretch.start) - 1
+        return place >= 0 and stretch.start < ends[place]
+
+
+def _matches(names: Iterable[str], patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns for name in names)
+
+
+def _entries(edges: Iterable[EdgeCount], blocks: set[VertexName]) -> int:
+    """Return how often a set of blocks was entered from outside, or gone round in."""
+    total = 0
+    inner: dict[VertexName, dict[VertexName, int]] = defaultdict(dict)
+    for edge in edges:
+        if edge.target not in blocks or edge.kind is EdgeKind.EARLY or not edge.count:
+            continue
+        if edge.source in blocks:
+            arcs = inner[edge.source]
+            arcs[edge.target] = arcs.get(edge.target, 0) + edge.count
+        else:
+            total += edge.count
+    return total + _turns(inner)
+
+
+def _turns(arcs: dict[VertexName, dict[VertexName, int]]) -> int:
+    """Return how often control went round in cycles.
+
+    A cycle is taken out as often as its rarest edge was crossed, until there is none.
+    """
+    total = 0
+    for start in list(arcs):
+        while (cycle := _cycle(arcs, start)) is not None:
+            turns = min(arcs[source][target] for source, target in cycle)
+            total += turns
+            for source, target in cycle:
+                arcs[source][target] -= turns
+                if not arcs[source][target]:
+                    del arcs[source][target]
+    return total
+
+
+def _cycle(
+    arcs: Mapping[VertexName, Mapping[VertexName, int]], start: VertexName
+) -> list[tuple[VertexName, VertexName]] | None:
+    """Return the edges of a cycle that can be reached from `start`, None where there is none."""
+    way, on_way, done = [start], {start: 0}, set[VertexName]()
+    choices = [iter(tuple(arcs.get(start, ())))]
+    while way:
+        target = next(choices[-1], None)
+        if target is None:
+            done.add(way[-1])
+            del on_way[way.pop()]
+            choices.pop()
+        elif target in on_way:
+            cycle = [*way[on_way[target] :], target]
+            return list(pairwise(cycle))
+        elif target not in done:
+            on_way[target] = len(way)
+            way.append(target)
+            choices.append(iter(tuple(arcs.get(target, ()))))
+    return None

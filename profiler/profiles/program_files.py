@@ -1,0 +1,109 @@
+"""What a profile refers to: the program that ran, and its sources, which may have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from profiler.profiles.profile import Measurement
+from simulator.binary.elf import load
+from simulator.binary.program import Program
+from simulator.errors import SimulatorError, UsageError
+
+LARGEST_SOURCE = 64 << 20
+"""Bytes of a source file; a larger one is not read."""
+
+
+@dataclass(frozen=True)
+class FoundProgram:
+    """The program of a profile; where it is not at hand `note` says why."""
+
+    program: Program | None
+    note: str | None = None
+
+
+def find_program(
+    measurement: Measurement, given: Path | None = None, profile: Path | None = None
+) -> FoundProgram:
+    """Look for the program that a profile is of.
+
+    Parameters
+    ----------
+    measurement
+        The profile.
+    given
+        Where the user says that the program is; None: where it was when it ran, seen from here
+        or from the profile's directory.
+    profile
+        The profile's file.
+
+    Raises
+    ------
+    UsageError
+        If the user names a file that is not that very program.
+    SimulatorError
+        If that file is no SPARC program, or cannot be read.
+    """
+    name = measurement.program.file
+    if given is not None:
+        program = load(given)
+        if program.sha256 != measurement.program.sha256:
+            raise UsageError(
+                f"{given} is another program than the profile is of, {name}: name that"
+            )
+        return FoundProgram(program)
+    places = [Path(name)] if profile is None else [Path(name), profile.parent / Path(name).name]
+    note = f"{name} is not there: say where it is by --elf FILE"
+    for place in places:
+        if not place.is_file():
+            continue
+        try:
+            program = load(place)
+        except SimulatorError as error:
+            note = f"{place}: {error}"
+            continue
+        if program.sha256 == measurement.program.sha256:
+            return FoundProgram(program)
+        note = f"{place} has changed since it ran: say where the program is by --elf FILE"
+    return FoundProgram(None, note)
+
+
+@dataclass(frozen=True)
+class SourceFiles:
+    """Reads source files, those that have moved from where they are now.
+
+    Attributes
+    ----------
+    moved
+        (directory when the program was compiled, directory now); the first that fits is used.
+        Like GDB's `set substitute-path`, it replaces whole components of a path.
+    """
+
+    moved: tuple[tuple[str, str], ...] = ()
+
+    def place(self, file: str) -> Path:
+        """Return where a source file is now."""
+        for before, now in self.moved:
+            start = before.rstrip("/")
+            if file == start or file.startswith(f"{start}/"):
+                return Path(now + file[len(start) :])
+        return Path(file)
+
+    def text(self, file: str) -> Sequence[str] | None:
+        """Return the lines of a source file, None where it cannot be read."""
+        return _text(self.place(file))
+
+
+@cache
+def _text(path: Path) -> Sequence[str] | None:
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST_SOURCE:
+            return None
+        content = path.read_bytes()
+    except (OSError, ValueError):
+        return None
+    return tuple(
+        line.removesuffix("\r") for line in content.decode(errors="backslashreplace").split("\n")
+    )

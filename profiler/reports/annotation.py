@@ -1,0 +1,226 @@
+"""Source and code with the counts of a profile beside them: which is shown, and its text.
+
+A *view* is either the source of a file, line by line, or the code of a routine, instruction by
+instruction, with the source lines that it was compiled from between. `annotation_text` and
+`annotation_json` write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import PurePath
+
+from profiler.profiles.code_counts import Branch, CodeCounts
+from profiler.profiles.lines import LineCounts, SourceCounts
+from profiler.profiles.program_files import SourceFiles
+from profiler.reports.listings import matches
+from simulator.binary.demangling import demangle
+from simulator.binary.program import SourceLine
+from simulator.errors import UsageError
+from simulator.isa.disassembly import disassemble
+
+
+@dataclass(frozen=True)
+class SourceRow:
+    """A line of source. `text` is None where it cannot be read, `counts` where there is no code."""
+
+    number: int
+    text: str | None
+    counts: LineCounts | None
+
+
+@dataclass(frozen=True)
+class SourceView:
+    """A source file, or a part of it."""
+
+    file: str
+    rows: tuple[SourceRow, ...]
+
+
+@dataclass(frozen=True)
+class CodeRow:
+    """An instruction.
+
+    Attributes
+    ----------
+    text
+        The instruction; None where the program is not at hand.
+    line, source
+        The line that it was compiled from, and its text, as far as they are known.
+    """
+
+    address: int
+    text: str | None
+    executions: int
+    added: int
+    branch: Branch | None
+    line: SourceLine | None
+    source: str | None
+
+
+@dataclass(frozen=True)
+class CodeView:
+    """A routine, instruction by instruction."""
+
+    code: CodeCounts
+    rows: tuple[CodeRow, ...]
+
+
+@dataclass(frozen=True)
+class Annotation:
+    """What is shown of a profile, and what its reader must know."""
+
+    counts: SourceCounts
+    views: tuple[SourceView | CodeView, ...]
+    notes: tuple[str, ...] = ()
+
+
+class Annotator:
+    """Makes the views of a profile.
+
+    Parameters
+    ----------
+    counts
+        The profile.
+    sources
+        Where source files are.
+    notes
+        What is to be said beside what the annotator finds itself.
+    """
+
+    def __init__(
+        self, counts: SourceCounts, sources: SourceFiles, notes: Sequence[str] = ()
+    ) -> None:
+        self._counts = counts
+        self._sources = sources
+        self._notes = list(dict.fromkeys((*notes, *counts.notes)))
+
+    def everything(self, as_code: bool | None = None) -> Annotation:
+        """Show all files that have executed lines, and as code all routines of which none is.
+
+        `as_code`: all routines, or no code at all; None: as said.
+        """
+        if as_code:
+            return self._annotation([self._code(code) for code in self._counts.routines])
+        executed = {
+            file: lines
+            for file, lines in self._counts.files.items()
+            if any(line.executions for line in lines.values())
+        }
+        views: list[SourceView | CodeView] = [self._source(file) for file in executed]
+        if as_code is None:
+            views += [self._code(code) for code in self._counts.routines if not self._lines(code)]
+        return self._annotation(views)
+
+    def target(self, target: str, as_code: bool | None = None) -> Annotation:
+        """Show routines, or source files, of some name.
+
+        Parameters
+        ----------
+        target
+            A name or glob: of routines, or of a source file (its path, or the end of it).
+        as_code
+            Whether code is shown, or source; None: code of routines, source of files.
+
+        Raises
+        ------
+        UsageError
+            If there is neither.
+        """
+        routines = [
+            code
+            for code in self._counts.routines
+            if matches(_names(code), (target,)) or target in _names(code)
+        ]
+        files = [file for file in self._counts.files if _is_file(file, target)]
+        if not routines and not files:
+            raise UsageError(
+                f"{target} is neither a routine of the profile nor a source file that it knows: "
+                "`simprof routines` lists those"
+            )
+        views: list[SourceView | CodeView] = []
+        for code in routines:
+            views += [self._code(code)] if as_code in (None, True) else self._own_source(code)
+        for file in files:
+            if as_code:
+                of_file = {n for line in self._counts.files[file].values() for n in line.routines}
+                views += [self._code(self._counts.routines[number]) for number in sorted(of_file)]
+            else:
+                views.append(self._source(file))
+        return self._annotation(views)
+
+    def _annotation(self, views: Sequence[SourceView | CodeView]) -> Annotation:
+        return Annotation(self._counts, tuple(views), tuple(dict.fromkeys(self._notes)))
+
+    def _lines(self, code: CodeCounts) -> dict[str, list[int]]:
+        """Return the numbers of lines that a routine was compiled from, by file."""
+        lines: dict[str, list[int]] = {}
+        for address in code.executions:
+            line = self._counts.line_at(address)
+            if line is not None:
+                lines.setdefault(line.file, []).append(line.line)
+        return lines
+
+    def _own_source(self, code: CodeCounts) -> Iterator[SourceView]:
+        """Yield the part of the routine's file that its lines are in."""
+        lines = self._lines(code)
+        start = self._counts.line_at(code.profile.address)
+        if start is None or start.file not in lines:
+            self._notes.append(f"no line is known of {demangle(code.profile.name)}")
+            return
+        own = lines[start.file]
+        yield self._source(start.file, min(own), max(own))
+
+    def _source(self, file: str, first: int = 1, last: int | None = None) -> SourceView:
+        lines, text = self._counts.files[file], self._sources.text(file)
+        if text is None:
+            self._miss(file)
+            numbers = [n for n in sorted(lines) if first <= n <= (last or n)]
+            return SourceView(file, tuple(SourceRow(n, None, lines[n]) for n in numbers))
+        beyond = [n for n in sorted(lines) if n > len(text)]
+        if beyond:
+            self._notes.append(
+                f"{self._sources.place(file)} has no line {beyond[0]}: it is not what was compiled"
+            )
+        end = len(text) - (not text[-1]) if last is None else min(last, len(text))
+        rows = [SourceRow(n, text[n - 1], lines.get(n)) for n in range(first, end + 1)]
+        rows += [SourceRow(n, None, lines[n]) for n in beyond if first <= n <= (last or n)]
+        return SourceView(file, tuple(rows))
+
+    def _miss(self, file: str) -> None:
+        self._notes.append(
+            f"{self._sources.place(file)} cannot be read: say where it is by --source-dir FROM=TO"
+        )
+
+    def _code(self, code: CodeCounts) -> CodeView:
+        return CodeView(code, tuple(self._code_row(code, address) for address in code.executions))
+
+    def _code_row(self, code: CodeCounts, address: int) -> CodeRow:
+        line = self._counts.line_at(address)
+        text = None if line is None else self._sources.text(line.file)
+        if line is not None and text is None:
+            self._miss(line.file)
+        word = self._counts.word_at(address)
+        return CodeRow(
+            address,
+            None if word is None else disassemble(word, address),
+            code.executions[address],
+            code.added.get(address, 0),
+            code.branches.get(address),
+            line,
+            text[line.line - 1] if line and text and line.line <= len(text) else None,
+        )
+
+
+def _names(code: CodeCounts) -> set[str]:
+    name = code.profile.name
+    return {name, demangle(name), code.profile.alias or name}
+
+
+def _is_file(file: str, target: str) -> bool:
+    """Whether `target` is the path of a file, the end of it, or a pattern for either."""
+    parts, wanted = PurePath(file).parts, PurePath(target).parts
+    end = str(PurePath(*parts[-len(wanted) :])) if wanted else ""
+    return fnmatchcase(file, target) or fnmatchcase(end, str(PurePath(target)))

@@ -1,0 +1,111 @@
+"""Annotated source and code for people.
+
+Beside source: how often a line was executed, how many instructions that were, how many were
+added, and the line; below a line with conditional branches, how often each was taken. Beside code:
+executions, added instructions, address, instruction, and what a branch did. A line that never ran
+has 0 executions, one without code none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from profiler.profiles.code_counts import Branch
+from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
+from profiler.reports.layout import Styled
+from profiler.reports.names import known_as
+from profiler.reports.numbers import digits, plural
+from profiler.reports.tables import BLANK, Part, columns, number, paragraph, print_parts, text
+
+TAB = 8
+
+
+def render(annotation: Annotation, width: int = 100, color: bool = False) -> str:
+    """Return the views, one below the other, and the notes."""
+    parts: list[Part] = []
+    for view in annotation.views:
+        parts += [] if not parts else [BLANK]
+        parts += _source(view) if isinstance(view, SourceView) else _code(view)
+    if not annotation.views:
+        parts.append(paragraph("nothing to show: the profile has no counts"))
+    unplaced = sum(code.unplaced for code in annotation.counts.routines)
+    if unplaced and annotation.views:
+        parts += [BLANK, paragraph(_unplaced(unplaced))]
+    parts += [paragraph(f"note: {note}", style="yellow") for note in annotation.notes]
+    return print_parts(parts, width, color)
+
+
+def _unplaced(count: int) -> str:
+    return (
+        f"In the whole profile, {plural(count, 'added instruction')} of run-time routines that "
+        "look up hash tables are at no line: they are known for whole routines only."
+    )
+
+
+def _source(view: SourceView) -> Iterator[Part]:
+    counted = [row.counts for row in view.rows if row.counts is not None]
+    ran = sum(line.executions > 0 or line.base > 0 for line in counted)
+    yield paragraph(
+        f"{view.file}: {digits(ran)} of {plural(len(counted), 'line')} with code executed, "
+        f"{plural(sum(line.base for line in counted), 'instruction')}, "
+        f"{digits(sum(line.added for line in counted))} added",
+        style="bold",
+    )
+    table = columns(*map(number, ("executions", "base", "added", "line")), text("source"))
+    for row in view.rows:
+        table.add_row(*_numbers(row), str(row.number), _plain(row.text), style=_style(row))
+        for branch in () if row.counts is None else row.counts.branches:
+            table.add_row("", "", "", "", Styled(f"  {branch.address:x}: {_sides(branch)}", "cyan"))
+    yield table
+
+
+def _numbers(row: SourceRow) -> tuple[str, str, str]:
+    if row.counts is None:
+        return ("", "", "")
+    line = row.counts
+    return (digits(line.executions), digits(line.base), digits(line.added) if line.added else "")
+
+
+def _style(row: SourceRow) -> str:
+    return "red" if row.counts is not None and not row.counts.base else ""
+
+
+def _code(view: CodeView) -> Iterator[Part]:
+    routine, unplaced = view.code.profile, view.code.unplaced
+    yield paragraph(
+        f"{known_as(routine.name, routine.alias)} at {routine.address:x}: entered "
+        f"{plural(routine.activations, 'time')}, {plural(routine.instructions, 'instruction')}, "
+        f"{digits(routine.added)} added"
+        + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
+        style="bold",
+    )
+    table = columns(
+        *map(number, ("executions", "added", "address")), text("instruction"), text("branch")
+    )
+    line = None
+    for row in view.rows:
+        if row.line is not None and row.line != line:
+            place = f"{row.line.file}:{row.line.line}"
+            shown = f"{place}: {_plain(row.source).strip()}" if row.source is not None else place
+            table.add_row("", "", "", Styled(shown, "cyan"))
+        line = row.line
+        table.add_row(*_code_cells(row), style="" if row.executions else "red")
+    yield table
+
+
+def _code_cells(row: CodeRow) -> tuple[str, str, str, str, str]:
+    return (
+        digits(row.executions),
+        digits(row.added) if row.added else "",
+        f"{row.address:x}",
+        f"  {row.text}" if row.text is not None else "  ?",
+        _sides(row.branch) if row.branch is not None else "",
+    )
+
+
+def _sides(branch: Branch) -> str:
+    return f"taken {digits(branch.taken)}, not taken {digits(branch.not_taken)}"
+
+
+def _plain(line: str | None) -> str:
+    return "" if line is None else line.expandtabs(TAB).rstrip()

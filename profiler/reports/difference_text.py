@@ -1,0 +1,113 @@
+"""How two profiles differ, for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from profiler.profiles.differences import CountDifference, Difference, Pair, RoutineDifference
+from profiler.reports.hot_tables import shorten
+from profiler.reports.names import readable
+from profiler.reports.numbers import digits, plural
+from profiler.reports.tables import (
+    Part,
+    Table,
+    columns,
+    name,
+    number,
+    paragraph,
+    print_parts,
+    section,
+    text,
+)
+from profiler.reports.text import program_text
+
+BUILDS = (
+    "The programs differ: routines are matched by name, edges and paths by source line, counted "
+    "from the first line of their routine."
+)
+
+
+def render(difference: Difference, top: int = 10, width: int = 100, color: bool = False) -> str:
+    """Return the report; `top`: rows in each table."""
+    return print_parts(list(_parts(difference, top)), width, color)
+
+
+def _parts(difference: Difference, top: int) -> Iterator[Part]:
+    before, after = difference.before, difference.after
+    yield paragraph(f"before: {program_text(before)}, mode {before.mode}")
+    yield paragraph(f"after:  {program_text(after)}, mode {after.mode}")
+    if not difference.same_program:
+        yield paragraph(BUILDS)
+    if difference.is_empty:
+        yield paragraph("nothing differs", style="green")
+        return
+    yield from section("Totals", _totals(difference))
+    yield from _listed("Routines", difference.routines, _routines(difference.routines[:top]))
+    yield from _listed("Edges", difference.edges, _counts(difference.edges[:top]))
+    yield from _listed("Paths", difference.paths, _counts(difference.paths[:top]))
+
+
+def _listed(title: str, changes: Sequence[object], table: Table) -> Iterator[Part]:
+    yield from section(f"{title} that differ", table)
+    more = len(changes) - table.row_count
+    if more:
+        noun = title.lower().removesuffix("s")
+        yield paragraph(f"{plural(more, noun)} more: --top says how many are shown")
+
+
+def _totals(difference: Difference) -> Table:
+    table = columns(text("instructions"), *map(number, ("before", "after", "change", "%")))
+    before, after = difference.before, difference.after
+    table.add_row("base", *_change((before.base, after.base)))
+    table.add_row("added", *_change((before.added, after.added)))
+    return table
+
+
+def _routines(changes: Sequence[RoutineDifference]) -> Table:
+    table = columns(
+        name("routine"), text("number"), *map(number, ("before", "after", "change", "%"))
+    )
+    for each in changes:
+        title = readable(each.name)
+        if each.side != "both":
+            title += f" ({each.side} only)"
+        rows = (
+            ("instructions", each.instructions),
+            ("added", each.added),
+            ("entered", each.activations),
+        )
+        for label, pair in rows:
+            if pair[0] != pair[1]:
+                table.add_row(title, label, *_change(pair))
+                title = ""
+    return table
+
+
+def _counts(changes: Sequence[CountDifference]) -> Table:
+    table = columns(
+        *map(number, ("before", "after", "change", "%")),
+        name("routine"),
+        text("kind"),
+        text("way"),
+    )
+    for each in changes:
+        table.add_row(*_change(each.count), readable(each.routine), each.kind, way(each.steps))
+    return table
+
+
+def way(steps: Sequence[str]) -> str:
+    """Return "A > B > ..."; of lines of one file only the first has its name."""
+    parts: list[str] = []
+    for file, group in groupby(steps, key=lambda step: step.rpartition(":")[0]):
+        for at, step in enumerate(group):
+            known = file and at
+            parts.append(step.rpartition(":")[2] if known else step.removeprefix("0x"))
+    return " > ".join(shorten(parts))
+
+
+def _change(pair: Pair) -> tuple[str, str, str, str]:
+    before, after = pair
+    sign = "+" if after > before else ""
+    share = "-" if not before else f"{sign}{100 * (after - before) / before:.2f} %"
+    return digits(before), digits(after), f"{sign}{digits(after - before)}", share

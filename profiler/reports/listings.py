@@ -1,0 +1,309 @@
+"""Routines, edges and paths of a profile as rows: chosen, sorted, and shown in three forms.
+
+A *listing* has columns with plain names and rows of plain values, so that the table for people,
+CSV and JSON say the same; `listing_text`, `listing_csv` and `listing_json` write them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cached_property
+from itertools import groupby
+from pathlib import PurePath
+from types import MappingProxyType
+from typing import NamedTuple
+
+from profiler.graphs.cfg import VertexName
+from profiler.profiles.code_counts import edge_address
+from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.reports.layout import Kind
+from profiler.reports.numbers import identifier
+from simulator.binary.demangling import demangle
+from simulator.binary.program import SourceLine
+
+Value = int | str | float | bool | None
+
+
+class Field(NamedTuple):
+    """A column: its name in CSV, JSON and `--sort`, its title for people, and how it is shown.
+
+    `shown` makes what people read of a value; None: the value itself. A field without a title is
+    not in the table for people.
+    """
+
+    name: str
+    title: str
+    kind: Kind
+    shown: Callable[[Value], int | str] | None = None
+
+
+@dataclass(frozen=True)
+class Listing:
+    """Rows of values by field; `left_out`: how many rows `--top` has cut off."""
+
+    subject: str
+    measurement: Measurement
+    fields: tuple[Field, ...]
+    rows: tuple[tuple[Value, ...], ...]
+    left_out: int = 0
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which rows are wanted, and in which order.
+
+    Attributes
+    ----------
+    routines, exclude
+        Globs for names of routines: only such, none such.
+    files
+        Globs for source files: their path, or its last component.
+    least
+        The smallest count.
+    sort
+        Name of a field: numbers descending, texts ascending; None: as the listing says.
+    top
+        How many rows; None: all.
+    """
+
+    routines: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    least: int = 0
+    sort: str | None = None
+    top: int | None = None
+
+    def takes_routine(self, routine: RoutineProfile) -> bool:
+        """Whether a routine is wanted."""
+        names = {routine.name, demangle(routine.name), routine.alias or routine.name}
+        wanted = not self.routines or matches(names, self.routines)
+        return wanted and not matches(names, self.exclude)
+
+    def takes_lines(self, lines: Iterable[SourceLine]) -> bool:
+        """Whether code of these lines is wanted."""
+        if not self.files:
+            return True
+        return any(matches({line.file, PurePath(line.file).name}, self.files) for line in lines)
+
+    @cached_property
+    def restricts_files(self) -> bool:
+        """Whether files are chosen."""
+        return bool(self.files)
+
+
+def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
+    """Whether any of the names matches any of the patterns."""
+    return any(fnmatchcase(name, glob) for glob in globs for name in names)
+
+
+def _address(value: Value) -> str:
+    return f"{value:x}" if isinstance(value, int) else ""
+
+
+def _percent(value: Value) -> str:
+    return f"{100 * value:.2f} %" if isinstance(value, float) else "-"
+
+
+def _yes(value: Value) -> str:
+    return "yes" if value else "-"
+
+
+def _path(value: Value) -> str:
+    return identifier(value) if isinstance(value, int) else "partial"
+
+
+NUMBER, NAME, TEXT = Kind.NUMBER, Kind.NAME, Kind.TEXT
+
+ROUTINES = (
+    Field("added", "added", NUMBER),
+    Field("instructions", "instructions", NUMBER),
+    Field("overhead", "overhead", NUMBER, _percent),
+    Field("activations", "entered", NUMBER),
+    Field("executed_paths", "paths", NUMBER),
+    Field("potential_paths", "of", NUMBER),
+    Field("blocks", "", NUMBER),
+    Field("edges", "", NUMBER),
+    Field("address", "address", NUMBER, _address),
+    Field("routine", "routine", NAME),
+    Field("symbol", "", NAME),
+    Field("file", "", TEXT),
+    Field("line", "", NUMBER),
+    Field("place", "source line", TEXT),
+)
+EDGES = (
+    Field("count", "count", NUMBER),
+    Field("added", "added", NUMBER),
+    Field("routine", "routine", NAME),
+    Field("symbol", "", NAME),
+    Field("source", "from", TEXT),
+    Field("target", "to", TEXT),
+    Field("kind", "kind", TEXT),
+    Field("instrumented", "counter", TEXT, _yes),
+    Field("address", "", NUMBER, _address),
+    Field("file", "", TEXT),
+    Field("line", "", NUMBER),
+    Field("place", "source line", TEXT),
+)
+PATHS = (
+    Field("flow", "instructions", NUMBER),
+    Field("share", "share", NUMBER, _percent),
+    Field("count", "count", NUMBER),
+    Field("length", "length", NUMBER),
+    Field("path", "path", NUMBER, _path),
+    Field("routine", "routine", NAME),
+    Field("symbol", "", NAME),
+    Field("partial", "", TEXT),
+    Field("blocks", "blocks", TEXT),
+    Field("lines", "source lines", TEXT),
+)
+FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
+    {"routines": ROUTINES, "edges": EDGES, "paths": PATHS}
+)
+
+
+def routines(measurement: Measurement, choice: Choice) -> Listing:
+    """List routines, those where the scheme's code executes most first.
+
+    `least` is about activations.
+    """
+    rows = []
+    for routine in _chosen(measurement, choice):
+        line = measurement.lines.get(routine.address)
+        if routine.activations < choice.least or not choice.takes_lines(filter(None, (line,))):
+            continue
+        overhead = routine.added / routine.instructions if routine.instructions else None
+        executed = sum(path.count > 0 and not path.partial for path in routine.path_counts)
+        rows.append(
+            (
+                routine.added,
+                routine.instructions,
+                overhead,
+                routine.activations,
+                executed,
+                routine.potential_paths,
+                routine.blocks,
+                routine.edges,
+                routine.address,
+                *_names(routine),
+                *_place(line),
+            )
+        )
+    return _listing("routines", measurement, rows, choice, ("added", "instructions"))
+
+
+def edges(measurement: Measurement, choice: Choice) -> Listing:
+    """List edges, those crossed most often first; their line is that of their last instruction."""
+    rows: list[tuple[Value, ...]] = []
+    for routine in _chosen(measurement, choice):
+        blocks = {block.name: block for block in routine.block_counts}
+        for edge in routine.edge_counts:
+            line = _edge_line(measurement, edge.target, edge.source)
+            if edge.count < choice.least or not choice.takes_lines(filter(None, (line,))):
+                continue
+            rows.append(
+                (
+                    edge.count,
+                    edge.added,
+                    *_names(routine),
+                    edge.source.text(""),
+                    edge.target.text(""),
+                    str(edge.kind),
+                    edge.instrumented,
+                    edge_address(routine, edge, blocks),
+                    *_place(line),
+                )
+            )
+    return _listing("edges", measurement, rows, choice, ("count",))
+
+
+def paths(measurement: Measurement, choice: Choice) -> Listing:
+    """List executed paths, those that execute most instructions first."""
+    rows: list[tuple[Value, ...]] = []
+    for routine in _chosen(measurement, choice):
+        for path in routine.path_counts:
+            lines = path_lines(path, measurement)
+            if path.count < choice.least or not choice.takes_lines(lines):
+                continue
+            flow = path.count * path.instructions
+            rows.append(
+                (
+                    flow,
+                    flow / measurement.base if measurement.base else None,
+                    path.count,
+                    path.instructions,
+                    path.id,
+                    *_names(routine),
+                    path.partial,
+                    " > ".join(path_blocks(path)),
+                    lines_text(lines),
+                )
+            )
+    return _listing("paths", measurement, rows, choice, ("flow",))
+
+
+def path_blocks(path: PathCount) -> list[str]:
+    """Return the names of a path's blocks."""
+    slots = set(path.slots)
+    return [VertexName(start, at in slots).text("") for at, start in enumerate(path.blocks)]
+
+
+def path_lines(path: PathCount, measurement: Measurement) -> list[SourceLine]:
+    """Return the source lines of a path's blocks, as far as they are known, repeats left out."""
+    places = (
+        measurement.lines.get(start) if isinstance(start, int) else None for start in path.blocks
+    )
+    return [place for place, _ in groupby(places) if place is not None]
+
+
+def lines_text(lines: Iterable[SourceLine]) -> str:
+    """Return "FILE:LINE > LINE > ..."; a file is named where it is another than before."""
+    parts, file = [], None
+    for line in lines:
+        parts.append(f"{line.line}" if line.file == file else f"{line.file}:{line.line}")
+        file = line.file
+    return " > ".join(parts)
+
+
+def _chosen(measurement: Measurement, choice: Choice) -> Iterator[RoutineProfile]:
+    return (each for each in measurement.routines if choice.takes_routine(each))
+
+
+def _names(routine: RoutineProfile) -> tuple[str, str]:
+    """Return a routine's readable name and its symbol."""
+    return demangle(routine.name), routine.name
+
+
+def _place(line: SourceLine | None) -> tuple[str | None, int | None, str]:
+    return (None, None, "") if line is None else (line.file, line.line, f"{line.file}:{line.line}")
+
+
+def _edge_line(measurement: Measurement, *vertices: VertexName) -> SourceLine | None:
+    starts = (vertex.start for vertex in vertices if isinstance(vertex.start, int))
+    return next(filter(None, map(measurement.lines.get, starts)), None)
+
+
+def _listing(
+    subject: str,
+    measurement: Measurement,
+    rows: Sequence[tuple[Value, ...]],
+    choice: Choice,
+    default: tuple[str, ...],
+) -> Listing:
+    fields = FIELDS[subject]
+    names = [field.name for field in fields]
+    keys = [names.index(name) for name in ([choice.sort] if choice.sort else default)]
+    ordered = sorted(rows, key=lambda row: tuple(_rank(row[key]) for key in keys))
+    shown = ordered if choice.top is None else ordered[: choice.top]
+    return Listing(subject, measurement, fields, tuple(shown), len(rows) - len(shown))
+
+
+def _rank(value: Value) -> tuple[int, float | int, str]:
+    """Sort key: numbers descending, texts ascending, what is unknown last."""
+    match value:
+        case None | "":
+            return (1, 0, "")
+        case str():
+            return (0, 0, value)
+    return (0, -value, "")

@@ -1,0 +1,183 @@
+"""The command `simprof export`, and what holds for all formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler import cli
+from profiler.exports.formats import FORMATS, Need, export, find
+from profiler.exports.source import ExportSource
+from profiler.profiles import storage
+from profiler.profiles.profile import Measurement, ProgramInfo
+from simulator.errors import SimulatorError, UsageError
+from tests.support.hostile_profile import hostile_measurement
+from tests.support.samples import measurement
+
+FROM_PROFILE = sorted(name for name, form in FORMATS.items() if not form.needs)
+
+
+@pytest.fixture
+def profile(tmp_path: Path) -> Path:
+    path = tmp_path / "loop.prof"
+    storage.save(measurement(), path)
+    return path
+
+
+def test_an_entry_is_named_as_it_is_found() -> None:
+    for name, form in FORMATS.items():
+        assert form.name == name == find(name).name
+        assert form.suffix.startswith(".")
+        assert callable(form.writer)
+
+
+def test_help_lists_all_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["export", "--help"]) == 0
+    listed = capsys.readouterr().out.split("Formats:")[1]
+    assert re.findall(r"^  (\w+) ", listed, re.MULTILINE) == sorted(FORMATS)
+
+
+@pytest.mark.parametrize("form", FROM_PROFILE)
+def test_a_file_and_stdout_get_the_same(
+    form: str, profile: Path, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    target = tmp_path / "out"
+    assert cli.run(["export", "--format", form, str(profile), "-o", str(target)]) == 0
+    assert cli.run(["export", "--format", form, str(profile), "-o", "-"]) == 0
+    content = target.read_bytes()
+    assert content
+    assert capfdbinary.readouterr().out == content
+
+
+@pytest.mark.parametrize("form", FROM_PROFILE)
+def test_an_empty_profile_is_written_too(form: str) -> None:
+    empty = measurement(routines=(), lines={})
+    assert export(find(form), ExportSource(empty)) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--format", "nothing"], "'nothing' is not one of"),
+        (["--format", "csv", "--table", "nothing"], "'nothing' is no table: choose from routines"),
+        (["--format", "dot", "--table", "edges"], "--format dot holds no table of its own"),
+        ([], "Missing option '--format'"),
+    ],
+)
+def test_wrong_words_are_one_line(
+    words: list[str],
+    said: str,
+    profile: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = tmp_path / "out"
+    assert cli.run(["export", *words, str(profile), "-o", str(target)]) == 125
+    error = capsys.readouterr().err
+    assert error.startswith("simprof: ")
+    assert error.count("\n") == 1
+    assert said in error
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("content", [b"", b"\x7fELF", None])
+def test_what_is_no_profile_is_one_line_and_leaves_the_target_alone(
+    content: bytes | None, profile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    profile.write_bytes(profile.read_bytes()[:-9] if content is None else content)
+    target = tmp_path / "out"
+    target.write_bytes(b"before")
+    assert cli.run(["export", "--format", "csv", str(profile), "-o", str(target)]) == 125
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert str(profile) in error
+    assert target.read_bytes() == b"before"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["loop.prof", "out"]
+
+
+def test_paths_are_refused_where_the_mode_collects_none() -> None:
+    source = ExportSource(measurement(mode="qpt2"), "loop.prof", table="paths")
+    with pytest.raises(UsageError, match=r"^loop.prof has no paths: mode qpt2 collects none$"):
+        export(find("csv"), source)
+
+
+def needing_the_program() -> list[str]:
+    return sorted(name for name, form in FORMATS.items() if Need.PROGRAM in form.needs)
+
+
+def of_program(path: Path, sha256: str) -> Measurement:
+    whole = measurement()
+    return replace(whole, program=ProgramInfo(str(path), sha256, whole.program.machine))
+
+
+def test_a_program_that_is_gone_is_asked_for(tmp_path: Path) -> None:
+    source = ExportSource(of_program(tmp_path / "gone.elf", "ab" * 32), "loop.prof")
+    with pytest.raises(UsageError, match=r"gone.elf, which is not there: .* with --program$"):
+        source.program  # noqa: B018 - reading it is the test
+
+
+def test_another_program_is_refused(fixture_elf: Callable[..., Path]) -> None:
+    source = ExportSource(of_program(fixture_elf("calls"), "ab" * 32), "loop.prof")
+    with pytest.raises(
+        SimulatorError, match=r"^loop.prof is of another program than .*calls.elf is"
+    ):
+        source.program  # noqa: B018 - reading it is the test
+
+
+def rows_of(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
+
+
+def table_of(whole: Measurement, name: str) -> list[dict[str, str]]:
+    return rows_of(export(find("csv"), ExportSource(whole, table=name)))
+
+
+def test_csv_has_the_counts() -> None:
+    (routine,) = table_of(measurement(), "routines")
+    assert (routine["routine"], routine["routine_address"]) == ("main", "4096")
+    assert (routine["activations"], routine["added"], routine["file"]) == ("2", "40", "loop.c")
+    edges = {
+        (row["source"], row["target"]): (int(row["count"]), row["instrumented"])
+        for row in table_of(measurement(), "edges")
+    }
+    assert edges == {
+        ("0x1000", "0x1020"): (2, "false"),
+        ("0x1000", "slot 0x100c"): (5, "false"),
+        ("slot 0x100c", "0x1010"): (5, "false"),
+        ("0x1010", "0x1000"): (5, "true"),
+        ("ENTRY", "0x1000"): (2, "true"),
+        ("0x1020", "EXIT"): (2, "true"),
+    }
+    blocks = {
+        (int(row["block"]), row["slot"]): int(row["count"])
+        for row in table_of(measurement(), "blocks")
+    }
+    assert blocks == {
+        (0x1000, "false"): 7,
+        (0x100C, "true"): 5,
+        (0x1010, "false"): 5,
+        (0x1020, "false"): 2,
+    }
+    paths = [(row["path"], row["count"], row["blocks"]) for row in table_of(measurement(), "paths")]
+    assert paths == [
+        ("0", "2", "0x1000, slot 0x100c, 0x1010"),
+        ("1", "3", "0x1000, slot 0x100c, 0x1010"),
+        ("2", "2", "0x1000, 0x1020"),
+    ]
+
+
+def test_csv_keeps_any_name_and_any_number() -> None:
+    whole = hostile_measurement()
+    long = replace(whole.routines[0], potential_paths=10**5000)
+    whole = replace(whole, routines=(long, *whole.routines[1:]))
+    rows = table_of(whole, "routines")
+    names = [routine.name.encode(errors="backslashreplace").decode() for routine in whole.routines]
+    assert [row["routine"] for row in rows] == names
+    assert rows[0]["potential_paths"] == "1" + "0" * 5000
+    assert {row["activations"] for row in rows} == {str(10**15)}

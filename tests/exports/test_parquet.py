@@ -1,0 +1,77 @@
+"""`simprof export --format parquet`: pandas reads the tables back as they are."""
+
+from __future__ import annotations
+
+import io
+import sys
+from dataclasses import replace
+
+import pandas as pd
+import pytest
+
+from profiler.exports.formats import export, find
+from profiler.exports.source import ExportSource
+from profiler.profiles import tables
+from profiler.profiles.profile import Measurement
+from profiler.profiles.tables import ColumnKind
+from simulator.errors import UsageError
+from tests.support.hostile_profile import hostile_measurement
+from tests.support.samples import measurement
+
+
+def read_back(whole: Measurement, name: str) -> pd.DataFrame:
+    content = export(find("parquet"), ExportSource(whole, table=name))
+    return pd.read_parquet(io.BytesIO(content))
+
+
+def plain(cell: object) -> object:
+    """A cell as Python has it: pandas gives NaN where there is no number or text."""
+    return None if pd.isna(cell) else cell  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("name", tables.NAMES)
+@pytest.mark.parametrize("whole", [measurement(), hostile_measurement()], ids=["plain", "hostile"])
+def test_pandas_reads_the_same_back(whole: Measurement, name: str) -> None:
+    expected = tables.table(whole, name)
+    frame = read_back(whole, name)
+    assert list(frame.columns) == [column.name for column in expected.columns]
+    assert len(frame) == len(expected.rows)
+    for place, column in enumerate(expected.columns):
+        cells = [row[place] for row in expected.rows]
+        if column.kind in (ColumnKind.TEXT, ColumnKind.LONG):
+            cells = [
+                cell if cell is None else str(cell).encode(errors="backslashreplace").decode()
+                for cell in cells
+            ]
+        assert [plain(cell) for cell in frame[column.name]] == cells, column.name
+
+
+def test_types_do_not_depend_on_the_rows() -> None:
+    empty, full = (
+        read_back(measurement(routines=routines), "routines").dtypes.to_dict()
+        for routines in ((), measurement().routines)
+    )
+    whole = {name for name, kind in full.items() if kind == "int64"} - {"line"}
+    assert {"activations", "instructions", "added", "routine_address"} <= whole
+    assert {empty[name] for name in whole} == {full["activations"]}
+
+
+def test_path_numbers_of_any_length_are_text() -> None:
+    (routine,) = measurement().routines
+    (first, *others) = routine.path_counts
+    paths = (replace(first, id=10**5000), *others)
+    frame = read_back(measurement(routines=(replace(routine, path_counts=paths),)), "paths")
+    assert frame["path"][0] == "1" + "0" * 5000
+
+
+def test_a_count_beyond_64_bits_is_one_line() -> None:
+    (routine,) = measurement().routines
+    whole = measurement(routines=(replace(routine, activations=1 << 63),))
+    with pytest.raises(UsageError, match=r"^column activations has a number .*: use --format csv$"):
+        read_back(whole, "routines")
+
+
+def test_without_pyarrow_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(UsageError, match=r"needs pyarrow: `pip install 'simprof\[parquet\]'`"):
+        export(find("parquet"), ExportSource(measurement()))
