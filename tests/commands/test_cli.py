@@ -175,14 +175,14 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
 
 def test_compare_settings_stand_beside_tpp(session: FakeSession) -> None:
     tpp = ["--tpp", "1,1", "--tpp=5,15.5"]
-    simprof("compare", "a.elf", "--modes", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
+    simprof("compare", "a.elf", "--mode", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
     names = [setting.name for setting in session.settings]
     assert names == ["tpp", "tpp(1,1)", "tpp(5,15.5)", "kiter"]
     chosen = [
         tuple(option.of(s.options) for option in (COLD, LOOP, ITERATIONS)) for s in session.settings
     ]
     assert chosen == [(3, 15, 3), (1, 1, 3), (5, 15.5, 3), (3, 15, 3)]
-    simprof("compare", "a.elf", "--modes", "edges", "--tpp", "0,100")
+    simprof("compare", "a.elf", "--mode", "edges", "--tpp", "0,100")
     assert [setting.name for setting in session.settings] == ["edges", "tpp(0,100)"]
 
 
@@ -355,14 +355,13 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--mode=bits", "--trace", "-"], "only --json"),
         (["run", "x", "--mode=bits", "--trace", "/"], "is a directory"),
         (["compare"], "Missing argument 'ELF'"),
-        (["compare", "x", "--modes", "pp,fast"], "'fast' is no mode"),
-        (["compare", "x", "--modes", ""], "'' is no mode"),
-        (["compare", "x", "--modes", "pp,qpt2,pp"], "pp is named twice"),
+        (["compare", "x", "--mode", "pp,fast"], "'fast' is no mode"),
+        (["compare", "x", "--mode", ""], "'' is no mode"),
+        (["compare", "x", "--mode", "pp,qpt2,pp"], "pp is named twice"),
         (["compare", "x", "--tpp", "5"], "not of the form I,J"),
         (["compare", "x", "--tpp", "5,15,25"], "not of the form I,J"),
         (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
         (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
-        (["compare", "x", "--mode", "pp"], "--mode"),
         (["compare", "x", "--json", "-", "--report", "-"], "two outputs"),
         (["run", "x", "-o", "-"], "only --json and --report"),
         (["compare", "x", "-k", "0"], "--iterations"),

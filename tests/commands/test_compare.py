@@ -261,11 +261,11 @@ def simprof(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedP
 def test_the_program_runs_once_as_far_as_it_shows(fixture_elf: Find) -> None:
     """Two emulations, but input is read and output written once; its exit status is passed on."""
     words = (ROOT / "fixtures/input/words.txt").read_bytes()
-    done = simprof(fixture_elf("words"), "--modes=tpp,bits", "--table=hash", given=words)
+    done = simprof(fixture_elf("words"), "--mode=tpp,bits", "--table=hash", given=words)
     assert done.stdout == (ROOT / "fixtures/expected/words.txt").read_bytes()
     assert done.returncode == 0, done.stderr.decode()
     assert b"emulated  twice" in done.stderr
-    assert simprof(fixture_elf("nonlocal"), "--modes", "tpp").returncode == 4
+    assert simprof(fixture_elf("nonlocal"), "--mode", "tpp").returncode == 4
 
 
 @pytest.mark.parametrize("option", ["--edge-profile", "--weights"])

@@ -37,7 +37,7 @@ def blocks() -> list[str]:
     [
         "simprof run --mode=pp fixtures/bin/v9/bench.elf",
         "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf",
-        "simprof verify --on emulator --modes pp,qpt2,tpp fixtures/bin/v9/bench.elf",
+        "simprof verify --on emulator --mode pp,qpt2,tpp fixtures/bin/v9/bench.elf",
     ],
 )
 def test_examples_print_what_the_readme_shows(
