@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     __version__: str
     from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
-    from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
+    from profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
     from profiler.recovery.recovery import RecoveredProgram
     from simprof._graphs import (
         PlannedEdge,
@@ -49,7 +49,8 @@ if TYPE_CHECKING:
         recover,
         to_networkx,
     )
-    from simprof._programs import Comparison, compare, load, run, save
+    from simprof._programs import compare, load, run, save
+    from simprof._results import Comparison, Measurement
     from simulator.errors import SimulatorError as SimprofError
     from simulator.errors import UsageError
 
@@ -81,7 +82,7 @@ __all__ = [
 
 _HOMES = {
     "profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
-    "profiler.profiles.profile": ("EdgeCount", "Measurement", "PathCount", "RoutineProfile"),
+    "profiler.profiles.profile": ("EdgeCount", "PathCount", "RoutineProfile"),
     "profiler.recovery.recovery": ("RecoveredProgram",),
     "simprof._graphs": (
         "PlannedEdge",
@@ -92,7 +93,8 @@ _HOMES = {
         "recover",
         "to_networkx",
     ),
-    "simprof._programs": ("Comparison", "compare", "load", "run", "save"),
+    "simprof._programs": ("compare", "load", "run", "save"),
+    "simprof._results": ("Comparison", "Measurement"),
     "simulator.errors": ("UsageError",),
 }
 _PLACES = {name: (module, name) for module, names in _HOMES.items() for name in names}

@@ -7,7 +7,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, TypedDict, Unpack
@@ -17,8 +17,8 @@ from simprof._checks import file_path, program, words, wrong
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.profiles.profile import Measurement
     from profiler.request.request import RunRequest, SchemeOptions
+    from simprof._results import Comparison, Measurement
 
 StrPath = str | os.PathLike[str]
 Stream = StrPath | IO[bytes] | None
@@ -58,26 +58,6 @@ class ProgramOptions(TypedDict, total=False):
     strict: bool
     no_cache: bool
     self_check: bool
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Several schemes on one program.
-
-    Attributes
-    ----------
-    measurements
-        By the name of the scheme, in the order asked for: "pp", "tpp(1,1)".
-    emulations
-        How often the program was emulated for that.
-    whole_emulations
-        How many of these runs were whole: the others were given up because the graphs lacked
-        something.
-    """
-
-    measurements: Mapping[str, Measurement]
-    emulations: int
-    whole_emulations: int
 
 
 def run(
@@ -134,11 +114,12 @@ def run(
     from profiler.commands.run import run_command
     from profiler.commands.scheme_options import collect
     from profiler.session.session import run_program
+    from simprof._results import shown
 
     chosen = parse(run_command, program(elf, arguments), {"mode": mode, **options})
     scheme = collect(chosen, chosen["weights"])
     with _request(chosen, scheme, stdout, stderr) as request:
-        return run_program(replace(request, mode=chosen["mode"], scheme=scheme))
+        return shown(run_program(replace(request, mode=chosen["mode"], scheme=scheme)))
 
 
 def compare(
@@ -178,6 +159,7 @@ def compare(
     from profiler.commands.scheme_options import collect
     from profiler.schemes.registry import tried_modes
     from profiler.session.session import compare_program
+    from simprof._results import Comparison, shown
 
     given = program(elf, arguments)
     wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
@@ -192,7 +174,7 @@ def compare(
     with _request(chosen, scheme, stdout, stderr) as request:
         comparison = compare_program(request, settings)
     names = [setting.name for setting in settings]
-    measurements = dict(zip(names, comparison.measurements, strict=True))
+    measurements = dict(zip(names, map(shown, comparison.measurements), strict=True))
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)
 
 
@@ -205,8 +187,9 @@ def load(profile: StrPath) -> Measurement:
         If the file cannot be read or is no profile.
     """
     from profiler.profiles import storage
+    from simprof._results import shown
 
-    return storage.load(file_path(profile, "profile"))
+    return shown(storage.load(file_path(profile, "profile")))
 
 
 def save(measurement: Measurement, profile: StrPath) -> None:

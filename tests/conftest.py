@@ -8,6 +8,8 @@ qemu
     The test runs programs under qemu-user.
 viewers
     The test has other tools open what simprof exports (`VIEWERS`).
+browser
+    The test opens pages in Chromium.
 long
     The test takes more than a few seconds; it runs with `--long` only.
 
@@ -90,6 +92,8 @@ def skip_reasons(long: bool) -> dict[str, str]:
         reasons["qemu"] = f"no {', '.join(absent)}: {INSTALL}"
     if absent := missing(VIEWERS):
         reasons["viewers"] = f"no {', '.join(absent)}: {INSTALL}"
+    if absent := missing(["chromium"]):
+        reasons["browser"] = f"no {', '.join(absent)}: {INSTALL}"
     return reasons
 
 

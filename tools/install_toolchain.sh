@@ -1,9 +1,9 @@
 #!/bin/sh
 # Install what the tests compare against and what suites are built with: the SPARC cross compilers
 # (C, C++, Fortran, both widths), qemu-user, the host's compiler, make and Tcl, with which some
-# packages make their sources, and the viewers that exported profiles are opened with. Needs Debian
-# and root, or sudo without a password; elsewhere it says which tests will be skipped. Exit status:
-# 0 if everything is there afterwards, 1 if not.
+# packages make their sources, the viewers that exported profiles are opened with, and the browser
+# for pages. Needs Debian and root, or sudo without a password; elsewhere it says which tests will
+# be skipped. Exit status: 0 if everything is there afterwards, 1 if not.
 #
 #     tools/install_toolchain.sh [--optional]      --optional: exit 0 in any case
 set -u
@@ -11,10 +11,10 @@ set -u
 packages="gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu
     g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu
     gfortran-12-sparc64-linux-gnu gfortran-12-multilib-sparc64-linux-gnu
-    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl graphviz lcov valgrind"
+    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl graphviz lcov valgrind chromium"
 commands="sparc64-linux-gnu-gcc-12 sparc64-linux-gnu-g++-12 sparc64-linux-gnu-gfortran-12
     sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc
-    gcc make tclsh callgrind_annotate dot gcov genhtml"
+    gcc make tclsh callgrind_annotate dot gcov genhtml chromium"
 
 failure=1
 [ "${1:-}" = "--optional" ] && failure=0
@@ -42,7 +42,7 @@ has_library() {
 
 give_up() {
     echo "install_toolchain: $1; missing: $(missing | paste -sd, - | sed 's/,/, /g')" >&2
-    echo "install_toolchain: tests marked 'toolchain', 'qemu' or 'viewers' that need them are skipped" >&2
+    echo "install_toolchain: tests marked 'toolchain', 'qemu', 'viewers' or 'browser' that need them are skipped" >&2
     exit "$failure"
 }
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options, streams
+from profiler.commands import (
+    context_options,
+    options,
+    program_options,
+    shared_options,
+    streams,
+)
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.scheme_options import collect, percentage, scheme_options
@@ -42,6 +49,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
 @shared_options.extent_options("1 routine of each mode")
+@context_options.context_options
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
@@ -61,6 +69,7 @@ def compare_command(
     elf = program_options.program_file(elf, arguments, chosen)
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, arguments, chosen)
+    request = replace(request, contexts=context_options.contexts(chosen))
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import compare_program
 

@@ -48,6 +48,11 @@ _PROGRAM_OR_REPLAY = [
         metavar="RUN",
         help="Measure the run that `simprof record` has kept there; the program is not run.",
     ),
+    click.option(
+        "--partial",
+        is_flag=True,
+        help="With --replay: measure a recording that is cut or damaged as far as it is whole.",
+    ),
 ]
 _RESULTS = [
     shared_options.selection_options("Profile"),
@@ -117,6 +122,8 @@ def program_file(elf: str | None, arguments: tuple[str, ...], chosen: Mapping[st
     """
     replay = chosen["replay"]
     if replay is None:
+        if chosen["partial"]:
+            raise UsageError("--partial without --replay: name the recording")
         if elf is None:
             raise click.UsageError("Missing argument 'ELF'.")
         return elf
@@ -195,6 +202,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         self_check=chosen["self_check"],
         remember=not chosen["no_cache"],
         replay=chosen.get("replay"),
+        partial=chosen.get("partial", False),
     )
 
 

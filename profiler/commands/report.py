@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, report_text, shared_options
+from profiler.commands import options, profile_options, report_page, report_text, shared_options
 from profiler.commands.report_text import Extent
+from simulator.errors import UsageError
 
 
 @click.command("report")
@@ -17,14 +18,36 @@ from profiler.commands.report_text import Extent
 @click.option(
     "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
 )
+@click.option(
+    "--html",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write a page to explore in a browser, in place of the report: one file that needs "
+    "nothing else.",
+)
+@profile_options.elf_option
+@profile_options.source_dir_option
 def report_command(
     profiles: tuple[Path, ...],
     top: int | None,
     details: bool,
     json_file: Path | None,
     output: Path | None,
+    html: Path | None,
+    elf: Path | None,
+    moved: tuple[tuple[str, str], ...],
 ) -> int:
-    """Show what saved profiles (`simprof run -o PROFILE`) hold: the report of the run again."""
-    options.check_outputs(json_file, output, inputs=profiles)
+    """Show what saved profiles (`simprof run -o PROFILE`) hold: the report of the run again.
+
+    With --html, a page about all of them: what each costs, routines with their graphs and the code
+    on them, hot paths as source and instructions, profiles side by side. --elf and --source-dir are
+    for this page.
+    """
+    options.check_outputs(json_file, output, html, inputs=(*profiles, elf))
+    if html is not None:
+        if json_file is not None or output is not None:
+            raise UsageError("--html beside --json or -o: it is written in place of the report")
+        report_page.write(profiles, html, report_page.Places(elf, moved))
+        return 0
     report_text.write(profiles, Extent(top, details), json_file, output)
     return 0

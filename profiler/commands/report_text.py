@@ -11,10 +11,21 @@ from profiler.commands.options import STANDARD_STREAM
 
 
 class Extent(NamedTuple):
-    """How much a report shows: rows of its tables (None: as many as is usual), or everything."""
+    """How much a report shows.
+
+    Attributes
+    ----------
+    top
+        Rows of its tables; None: as many as is usual.
+    details
+        Whether everything.
+    follow
+        Routine whose calls are shown as a tree.
+    """
 
     top: int | None = None
     details: bool = False
+    follow: str | None = None
 
 
 def write(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import options, program_options, shared_options
+from profiler.commands import context_options, options, program_options, shared_options
 from profiler.commands.report_text import Extent
 from profiler.commands.scheme_options import (
     collect,
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 @options.weights_option
 @scheme_options("saved profile (-o) of the same program that guides it.  [default: a first run]")
 @program_options.program_options
+@context_options.context_options
+@context_options.FOLLOW
 @shared_options.extent_options()
 @click.option(
     "-o", "--output", type=options.PATH, metavar="PROFILE", help="Save the profile to a file."
@@ -56,6 +58,7 @@ def run_command(
     weights: Weights | Path,
     output: Path | None,
     trace: Path | None,
+    follow: str | None,
     **chosen: Any,
 ) -> int:
     """Run the SPARC program ELF and measure what profiling it costs.
@@ -73,11 +76,15 @@ def run_command(
     if trace is not None and chosen["replay"] is not None:
         raise UsageError("--trace beside --replay: a recording has no trace; run the program")
     request = program_options.make_request(elf, arguments, chosen)
+    contexts = context_options.contexts(chosen, follow)
+    if trace is not None and chosen["entry"] is not None:
+        raise UsageError("--trace beside --entry: a trace is of a whole run; leave one of them out")
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import run_program
 
-        measurement = run_program(replace(watched, mode=mode, scheme=scheme, trace=trace))
-    extent = Extent(chosen["top"], chosen["details"])
+        wanted = replace(watched, mode=mode, scheme=scheme, trace=trace, contexts=contexts)
+        measurement = run_program(wanted)
+    extent = Extent(chosen["top"], chosen["details"], follow)
     write_results(measurement, output, chosen["json_file"], chosen["report"], extent)
     return measurement.ending.code
 
@@ -98,5 +105,6 @@ def write_results(
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)
     program_options.write_report(
-        partial(text.render, measurement, extent.top, details=extent.details), report
+        partial(text.render, measurement, extent.top, details=extent.details, follow=extent.follow),
+        report,
     )

@@ -110,6 +110,14 @@ class Activations:
         Told of every activation that ends early; None: nobody.
     on_end_at
         The same, but told of its frame, too.
+    on_cut
+        Told of the frame, block and address of every execution of a block that did not come to its
+        end.
+    on_handler
+        Told of the frame of every signal's handler, before the handler begins.
+    on_landing
+        Told of every frame in which a new activation is to begin by a landing, and of that of the
+        activation that owns the stack there.
     """
 
     def __init__(
@@ -132,11 +140,15 @@ class Activations:
         self._signals: list[SignalRecord] = []
         self.on_end: Callable[[EarlyEnd], None] | None = None
         self.on_end_at: Callable[[int, EarlyEnd], None] | None = None
+        self.on_cut: Callable[[int, int, int], None] | None = None
+        self.on_handler: Callable[[int], None] | None = None
+        self.on_landing: Callable[[int, int], None] | None = None
 
     def retire(self) -> None:
         """Let go of the automaton and of native code, when the run is over."""
         del self._cross, self._reached, self._on_missing
         self.on_end = None
+        self.on_end_at = self.on_cut = self.on_handler = self.on_landing = None
 
     # Reading frames
 
@@ -207,8 +219,14 @@ class Activations:
             record = self._signals[self._return_address(frame) >> 2]
             self.apply(self._reached(record.state, record.pc)[0], caller)
             if block != UNKNOWN:
-                self._tally.cut[block, record.pc] += 1
+                self.cut(caller, block, record.pc)
         self.end_early(caller, block)
+
+    def cut(self, frame: int, block: int, pc: int) -> None:
+        """Count that the activation at `frame` has come no further in `block` than to `pc`."""
+        self._tally.cut[block, pc] += 1
+        if self.on_cut is not None:
+            self.on_cut(frame, block, pc)
 
     def end_callers_early(self) -> None:
         """End all activations below the current one where they wait: the run is over."""
@@ -271,8 +289,7 @@ class Activations:
             return
         for above in range(frame, target, -kernels.STRIDE):
             self._end_caller_early(above)
-        self.current = target
-        self.enter(address)
+        self._enter_landing(target, address)
 
     def _return_unseen(self, address: int, frame: int) -> None:
         """Follow the activation at `frame` to a place where the graphs have no return."""
@@ -317,8 +334,20 @@ class Activations:
         if above > 0:
             self._end_caller_early(above)
             self._memory.state.frames[above + kernels.FRAME_RETURN] |= ENDED_BIT
-        self.current = above
+        self._enter_landing(above, address)
+
+    def _enter_landing(self, frame: int, address: int) -> None:
+        self.current = frame
+        if self.on_landing is not None:
+            self.on_landing(frame, self._owner(frame))
         self.enter(address)
+
+    def _owner(self, frame: int) -> int:
+        """Frame of the innermost activation, from `frame` down, below whose caller the stack is."""
+        pointer = self._stack_pointer()
+        while frame > 0 and self._stack(frame) <= pointer:
+            frame -= kernels.STRIDE
+        return frame
 
     def enter(self, address: int, *, behind: bool = False) -> None:
         """Begin an activation in the current frame at `address` (`behind`: see `MissingEntry`)."""
@@ -342,6 +371,8 @@ class Activations:
         frames[frame + kernels.FRAME_STACK] = _signed(stack_pointer)
         frames[frame + kernels.FRAME_SEGMENTS] = 0
         self.current = frame
+        if self.on_handler is not None:
+            self.on_handler(frame)
         self.enter(address)
 
     def interrupted_state(self, return_address: int) -> int:

@@ -125,6 +125,12 @@ class Automaton:
             self._states.until,
             self._note_missing,
         )
+        self._contexts = lowering.contexts
+        if self._contexts is not None:
+            self._activations.on_end_at = self._contexts.ended_early
+            self._activations.on_cut = self._contexts.cut_short
+            self._activations.on_handler = self._contexts.signalled
+            self._activations.on_landing = self._contexts.landed
         callback_type = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
         self._callback: Any = callback_type(self._guarded)
         # `ctypes.cast` would make a cycle, which keeps the automaton in memory.
@@ -234,6 +240,8 @@ class Automaton:
                     operations += self._lowering.operations(edge)
                 case Push(return_address):
                     operations.append((kernels.CALL, return_address, 0))
+                    if self._contexts is not None:
+                        operations.append(self._contexts.pushed(return_address))
                 case Pop():
                     operations.append((kernels.RETURN, 0, 0))
                 case Land():
@@ -336,10 +344,11 @@ class Automaton:
     def _native_landings(self) -> Landings | None:
         """Count a landing; return what native code knows of them, None as long as that is nothing.
 
-        Where a trace is written, it lists all landings; a recording has all early ends.
+        Where a trace is written, it lists all landings; a recording has all early ends, and so have
+        counts by context.
         """
         self._landed += 1
-        watched = self.trace is not None or self._recording is not None
+        watched = any((self.trace, self._recording, self._contexts))
         if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
             from profiler.engine.landings import Landings  # most programs never need it
 
@@ -650,7 +659,7 @@ class Automaton:
             return UNKNOWN
         if context.block != UNKNOWN:
             next_pc = end if fault_pc is None else fault_pc
-            self.tally.cut[context.block, next_pc] += 1
+            self._activations.cut(self._activations.current, context.block, next_pc)
         return context.block
 
 

@@ -40,6 +40,7 @@ MODULES = (
     "profiler.engine.kernels",
     "profiler.engine.landing_kernel",
     "profiler.engine.recording_kernel",
+    "profiler.engine.context_kernel",
     "profiler.engine.replay_kernel",
 )
 """Those with C functions: their machine code is kept."""

@@ -143,7 +143,8 @@ SEGMENT = 3  # segment r + a ends; r = b
 HASH = 4  # hashed count of a; b: length of its list (of the first), its node << NODE_SHIFT
 WINDOW = 5  # clock word a is CAN_SAVE: spill a window if none is free; CAN_RESTORE: fill one
 CALL = 8  # push a frame: return address a; then do what WINDOW does with b, if that is not 0
-RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp
+RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp; then
+# do what WINDOW does with a, if that is not 0
 SLOW = 10  # Python decides; b of either: number of the landing, 0 where there was none
 CROSS = 11  # of traced runs: edge number a is crossed; append b >> 8, of b & 0xff bits
 TOKEN = 12  # append b >> 8, of b & 0xff bits
@@ -227,6 +228,7 @@ LANDINGS_POINTER = 49
 WAITS_POINTER = 50
 ENDS_POINTER = 51
 QUICK_PART = 52
+CONTEXTS_POINTER = 53  # of runs that count by calling context (`context_kernel`)
 CLOCK_WORDS = 56
 
 
@@ -628,6 +630,8 @@ def execute(k: int, operation: int, address: int) -> int:
             if returns(k, frame, address):
                 bump(k, FRAME, -STRIDE)
                 frame -= 8 * STRIDE
+                if get(at, 1) != 0:
+                    move_window(k, get(at, 1))
             else:
                 status = MISMATCH
         elif code == WINDOW:
@@ -738,6 +742,19 @@ def pushed(k: int, at: int) -> bool:
 
 
 @inline
+def popped(k: int, at: int, frame: int, address: int) -> bool:
+    """Execute the RETURN operation at address `at`, unless a window must be moved.
+
+    False also where control has not come to the caller of the activation at `frame`.
+    """
+    place = get(at, 1)
+    if not returns(k, frame, address) or (place != 0 and window_lacks(k, place)):
+        return False
+    put(k, FRAME, get(k, FRAME) - STRIDE)
+    return True
+
+
+@inline
 def short(k: int, operation: int) -> bool:
     """Execute operation number `operation` if it stands alone and takes no call of anything."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
@@ -747,11 +764,7 @@ def short(k: int, operation: int) -> bool:
     if word == CALL | LAST:
         return pushed(k, at)
     if word == RETURN | LAST:
-        frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
-        if not returns(k, frame, get(k, BLOCK_ADDRESS)):
-            return False
-        put(k, FRAME, get(k, FRAME) - STRIDE)
-        return True
+        return popped(k, at, get(k, FRAMES_POINTER) + 8 * get(k, FRAME), get(k, BLOCK_ADDRESS))
     return word == WINDOW | LAST and not window_lacks(k, get(at, 1))
 
 
@@ -782,9 +795,8 @@ def quick(k: int, operation: int, address: int) -> int:
                 return operation
             frame += 8 * STRIDE
         elif code == RETURN:
-            if not returns(k, frame, address):
+            if not popped(k, at, frame, address):
                 return operation
-            put(k, FRAME, get(k, FRAME) - STRIDE)
             frame -= 8 * STRIDE
         elif code == BEGIN:
             put(frame, FRAME_PATH, get(at, 1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -35,8 +35,12 @@ from profiler.engine.products import (
 )
 from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.loops import depth_first
 from profiler.plan.plan import InstrumentationPlan, Table
 from simulator.binary.program import MachineKind
+
+if TYPE_CHECKING:
+    from profiler.engine.contexts import ContextCounting
 
 Array = npt.NDArray[np.int64]
 PathPlanner = Callable[[int], InstrumentationPlan | None]
@@ -135,6 +139,8 @@ class Lowering:
         See `Products`.
     known
         Routines of earlier runs under the same schemes, which this run takes over and adds to.
+    contexts
+        What counts by calling context; None: nothing does.
     """
 
     def __init__(
@@ -148,10 +154,16 @@ class Lowering:
         *,
         keep_history: bool = False,
         known: KnownProducts | None = None,
+        contexts: ContextCounting | None = None,
     ) -> None:
         self.stack_mask = stack_mask
-        self.memory = EngineMemory(hash_model.words())
-        self.products = Products(self.memory, keep_history=keep_history)
+        self.contexts = contexts
+        parts = {} if contexts is None else contexts.parts
+        self.memory = EngineMemory(hash_model.words(), parts=parts)
+        if contexts is not None:
+            contexts.attach(self.memory)
+        note = None if contexts is None else contexts.taken
+        self.products = Products(self.memory, keep_history=keep_history, note=note)
         self._planners = planners
         self._known = {} if known is None else known
         self._graphs = graphs
@@ -164,7 +176,7 @@ class Lowering:
 
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
-        if not self._planners:
+        if not self._planners and self.contexts is None:
             return ()
         routine = int(np.searchsorted(self._first_edge, edge, "right")) - 1
         if routine not in self._lowered:
@@ -176,6 +188,10 @@ class Lowering:
         """Return what the hashing routine did for a routine's table of a scheme."""
         table = self._tables.get((routine, slot), -1)
         return HashWork(0, 0) if table < 0 else self.memory.hash_work(table)
+
+    def tables(self) -> dict[int, tuple[int, int]]:
+        """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
+        return {table: owner for owner, table in self._tables.items() if table >= 0}
 
     def hash_works(self) -> dict[tuple[int, int], HashWork]:
         """(routine, slot) -> what the hashing routine did for that table; others have none."""
@@ -194,7 +210,7 @@ class Lowering:
     def _lower(self, routine: int) -> None:
         plans = {slot: plan(routine) for slot, plan in enumerate(self._planners)}
         counting = {slot: p for slot, p in plans.items() if p is not None and p.counts_paths}
-        if not counting:
+        if not counting and self.contexts is None:
             return
         product = self._product(routine, counting)
         players, segmentation = product.players, product.segmentation
@@ -210,6 +226,8 @@ class Lowering:
                 for player in hashing
                 for count in player.fixed_counts(edge)
             ]
+            if self.contexts is not None and product.begins(edge):
+                fixed.insert(0, self.contexts.begun(routine))
             steps = segmentation.steps.get(edge, ())
             operations = (*fixed, *(_operation(step, start) for step in steps))
             if operations:
@@ -228,6 +246,8 @@ class Lowering:
                 for edge, actions in plan.actions.items()
                 if any(hashes(plan, action) for action in actions)
             }.union(*(acting_turns(cfg, plan) for plan in plans.values()))
+            if self.contexts is not None:
+                cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
             players = {slot: Player(cfg, plan, -1) for slot, plan in plans.items()}
             product = RoutineProduct(segment(cfg, cuts, weights), players)
             known = self._known[name] = KnownProduct(cfg, plans, weights, product)
@@ -273,6 +293,8 @@ def _join(first: Operation, second: Operation) -> Operation | None:
             return code, a + c, b
         case kernels.CALL, kernels.WINDOW if b == 0:
             return code, a, c
+        case kernels.RETURN, kernels.WINDOW if a == 0:
+            return code, c, b
         case kernels.SEGMENT, kernels.ADD:
             return code, a, b + c
         case kernels.ADD, kernels.SEGMENT:

@@ -18,7 +18,7 @@ player
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -263,6 +263,11 @@ class RoutineProduct:
         back = dag.dfs.back_edges - dag.dfs.self_loops
         return edge in back or dag.cfg.edges[edge].target == dag.cfg.exit
 
+    def begins(self, edge: int) -> bool:
+        """Whether activations begin along `edge`."""
+        cfg = self.segmentation.cfg
+        return cfg.edges[edge].source == cfg.entry
+
     def edges(self, key: int) -> tuple[int, ...]:
         """Edges of segment `key`; ValueError if there is none."""
         known = self._edges.get(key)
@@ -302,6 +307,9 @@ class Products:
     keep_history
         Tell states apart by how they were reached (see `SegmentState`), so that other schemes
         can be replayed afterwards.
+    note
+        Transition's number, routine, edges -> code and key of an operation to execute when it is
+        taken; None: there is none.
 
     Attributes
     ----------
@@ -309,7 +317,14 @@ class Products:
         That.
     """
 
-    def __init__(self, memory: EngineMemory, *, keep_history: bool = False) -> None:
+    def __init__(
+        self,
+        memory: EngineMemory,
+        *,
+        keep_history: bool = False,
+        note: Callable[[int, int, tuple[int, ...]], tuple[int, int]] | None = None,
+    ) -> None:
+        self._note = note
         self._memory = memory
         self.keeps_history = keep_history
         self._routines: dict[int, RoutineProduct] = {}
@@ -350,6 +365,8 @@ class Products:
             return False
         product = self._routines[state.routine]
         stretches, after, operations = [], [], []
+        if self._note is not None:
+            operations.append(self._note(len(self._sources), state.routine, edges))
         for player, registers in zip(product.players.values(), state.players, strict=True):
             place = player.stretch(registers, key, edges)
             stretch = player.stretches[place]
@@ -382,6 +399,23 @@ class Products:
             number = self._lists[operations] = self._memory.add_operations(sized)
         return number
 
+    @property
+    def transitions(self) -> int:
+        """How many transitions there are; they have numbers from 0."""
+        return len(self._sources)
+
+    def transition(self, number: int) -> tuple[int, tuple[int, ...], dict[int, Stretch]]:
+        """Return a transition's routine, its edges, and what each scheme does, by slot."""
+        routine, key = self._owners[number], self._keys[number]
+        product = self._routines[routine]
+        stretches = {
+            slot: player.stretches[place]
+            for (slot, player), place in zip(
+                product.players.items(), self._stretches[number], strict=True
+            )
+        }
+        return routine, product.edges(key), stretches
+
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
         counts: dict[tuple[int, tuple[int, ...], int], int] = Counter()
@@ -401,9 +435,12 @@ class Products:
         """Return the schemes of a routine with its segments; None if no scheme counts its paths."""
         return self._routines.get(routine)
 
-    def totals(self) -> dict[tuple[int, int], Totals]:
-        """(routine, slot) -> what the transitions taken have counted."""
-        times = self._times()
+    def totals(self, times: Sequence[int] | None = None) -> dict[tuple[int, int], Totals]:
+        """(routine, slot) -> what the transitions taken have counted.
+
+        `times`: how often each was taken, by its number; None: as often as in the whole run.
+        """
+        times = self._times() if times is None else times
         by_player: dict[tuple[int, int], np.ndarray] = {}
         for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
             players = self._routines[routine].players
@@ -457,21 +494,38 @@ class Products:
             its registers then stood for. Empty where the routine is not profiled, or was entered
             by a way that its graph does not have (`lost` then counts the activations).
         """
-        state = self._states.get(number)
-        product = self._routines.get(routine)
-        if product is None or state is None or state.routine != routine:
-            return {}
         try:
-            edges = product.segmentation.decode_prefix(register, block)
+            _, stretches = self.begun(routine, block, register, number)
         except ValueError:
             self.lost += count
             return {}
-        by_slot = {}
-        for (slot, player), registers in zip(product.players.items(), state.players, strict=True):
-            stretch = player.execute(registers, edges, ends=False)
-            after, last = stretch.after
-            by_slot[slot] = stretch, UnfinishedPath(block, after, last, count)
-        return by_slot
+        return {
+            slot: (stretch, UnfinishedPath(block, *stretch.after, count))
+            for slot, stretch in stretches.items()
+        }
+
+    def begun(
+        self, routine: int, block: int, register: int, number: int
+    ) -> tuple[tuple[int, ...], dict[int, Stretch]]:
+        """Return the edges of a segment that was begun, and what each scheme did along them.
+
+        Parameters are those of `finish`, and so are the cases in which there are none.
+
+        Raises
+        ------
+        ValueError
+            If there is no such segment.
+        """
+        state = self._states.get(number)
+        product = self._routines.get(routine)
+        if product is None or state is None or state.routine != routine:
+            return (), {}
+        edges = product.segmentation.decode_prefix(register, block)
+        players = zip(product.players.items(), state.players, strict=True)
+        return edges, {
+            slot: player.execute(registers, edges, ends=False)
+            for (slot, player), registers in players
+        }
 
 
 def hash_operation(table: int, count: PathIncrement, key: int) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,6 +32,9 @@ from profiler.engine.segments import (
 from profiler.engine.walk import GraphIndex
 from profiler.graphs.loops import depth_first
 from profiler.plan.decoders import UnfinishedPath
+
+if TYPE_CHECKING:
+    from profiler.engine.contexts import ContextCounting
 
 Array = kernels.Array
 BUFFER_WORDS = 1 << 20
@@ -112,6 +115,7 @@ class RecordingLowering:
         self.memory = EngineMemory(self._array, parts={kernels.HASH_PART: recording_kernel.part()})
         self.memory.clock[kernels.NODE_LIMIT] = 1 << 62  # notes need no room for nodes
         self.products = self
+        self.contexts: ContextCounting | None = None
         self.keeps_history = False
         self.lost = 0
         self._guard: Callable[[Callable[[], None]], None] = lambda action: action()
@@ -189,7 +193,7 @@ class RecordingLowering:
         """Return that no scheme's hashing was done."""
         return {}
 
-    def totals(self) -> dict[tuple[int, int], Totals]:
+    def totals(self, times: Sequence[int] | None = None) -> dict[tuple[int, int], Totals]:
         """Return that no scheme has counted anything."""
         return {}
 

@@ -36,7 +36,13 @@ LISTS = 10  # stretch, by its number in the routine -> number of the first opera
 # 0 if it has none, `UNKNOWN` where that is not known yet
 DOES = 11  # stretch -> what else it does
 STRETCHES = 12
-WORDS = 13
+COUNTS = 13  # stretch -> how often it was executed (`count`)
+ALIVE = 14  # of each activation that is alive, the stretch that it crossed edges in last; 0: none
+DEPTH = 15  # how many are alive
+ROOM = 16  # for how many there is room in ALIVE
+WORDS = 17
+
+CROSSES = 1 << 8  # among what a stretch does, for `count`: it crosses edges
 
 # What `replay` came to.
 DONE = 0
@@ -45,6 +51,7 @@ NEW_SEGMENT = 2
 NO_NODES = 3
 EARLY = 4  # an activation ends early: the frame is there, WEIGHT says how often
 DAMAGED = 5  # what comes next cannot be
+NO_ROOM = 6  # of `count`: more activations are alive than there is room for
 
 UNKNOWN = -1  # of a stretch that has no list of operations yet
 
@@ -287,9 +294,45 @@ def replay(k: int, w: int) -> int:
                 put(k, kernels.FRAME, frame - STRIDE)
 
 
+@kernels.jit
+def count(w: int) -> int:
+    """Count the stretches of one routine, from `POSITION` to `END`, and note who is alive then."""
+    alive, counts, flags = get(w, ALIVE), get(w, COUNTS), get(w, DOES)
+    while True:
+        if get(w, LEFT) == 0:
+            if get(w, POSITION) >= get(w, END):
+                return DONE
+            if _next_stretch(w) != DONE:
+                return DAMAGED
+        stretch, depth = get(w, STRETCH), get(w, DEPTH)
+        does = get(flags, stretch)
+        times = get(w, LEFT)
+        if does & BEGINS:
+            if depth == get(w, ROOM):
+                return NO_ROOM
+            depth += 1
+            put(alive, depth - 1, 0)
+        if depth == 0:
+            return DAMAGED
+        if does & CROSSES:
+            put(alive, depth - 1, stretch)
+        if does & ENDS:
+            depth -= 1
+        if depth != get(w, DEPTH):
+            times = 1
+        put(counts, stretch, get(counts, stretch) + times)
+        put(w, LEFT, get(w, LEFT) - times)
+        put(w, DEPTH, depth)
+
+
 if not kernels.PLAIN:
 
     @kernels.c_function(_types.int64, _types.int64, result=_types.int64)
     def call_replay(k: int, w: int) -> int:
         """`replay`, for Python."""
         return replay(k, w)
+
+    @kernels.c_function(_types.int64, result=_types.int64)
+    def call_count(w: int) -> int:
+        """`count`, for Python."""
+        return count(w)

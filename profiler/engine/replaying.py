@@ -8,7 +8,7 @@ translation blocks, of which there are none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -129,6 +129,24 @@ class Replayer:
         alive = int(clock[kernels.FRAME])
         frames = self._memory.state.frames[kernels.STRIDE : kernels.STRIDE + alive]
         routine.frames = frames.copy()
+
+    def end_alive(self, alive: Mapping[int, Sequence[int]]) -> None:
+        """End the activations that the recording leaves alive, where it was cut.
+
+        Parameters
+        ----------
+        alive
+            Routine -> of each activation, outermost first, the block that it is in; -1 of one that
+            has crossed no edge, of which nothing is counted (`cut_run`).
+        """
+        for number, blocks in alive.items():
+            first = int(self._first_block[number])
+            frames = self._routines[number].frames.reshape(-1, kernels.STRIDE)
+            for frame, block in zip(frames.tolist(), blocks, strict=True):
+                if block >= 0:
+                    register = frame[kernels.FRAME_PATH]
+                    state = frame[kernels.FRAME_SEGMENTS]
+                    self.early[EarlyEnd(first + block, register, state)] += 1
 
     def _list(self, stretch: RecordedStretch) -> int:
         """Return the number of the first operation of a stretch, 0 if it has none."""

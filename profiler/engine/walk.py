@@ -183,7 +183,6 @@ class GraphIndex:
         self.block_count = graphs.block_count
         self.routine_of_block = np.repeat(np.arange(len(graphs)), np.diff(graphs.first_block))
         self._is_indexed = bytearray(self.block_count)
-        self._pairs: dict[tuple[int, int], dict[EdgeKind, int]] = {}
         self.exit_edge: ByBlock[int] = self._by_block()
         self.entry_edge: ByBlock[int] = self._by_block()
         self.slot_edge: ByBlock[tuple[int, int]] = self._by_block()
@@ -221,9 +220,7 @@ class GraphIndex:
                 self.entry_edge.known[target] = name
             elif edge.kind is EdgeKind.EXIT:
                 self.exit_edge.known[source] = name
-            else:
-                self._pairs.setdefault((source, target), {})[edge.kind] = name
-            if edge.kind is EdgeKind.SLOT:
+            elif edge.kind is EdgeKind.SLOT:
                 self.slot_edge.known[source] = (name, target)
             elif edge.kind is EdgeKind.CALL_RETURN:
                 self.return_point.known[source] = cfg.blocks[edge.target].start
@@ -239,9 +236,14 @@ class GraphIndex:
         return dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
 
     def between(self, source: int, target: int) -> dict[EdgeKind, int]:
-        """Return the edges from `source` to `target`, by kind."""
-        self._learn(source)
-        return self._pairs.get((source, target), {})
+        """Return the edges from block `source` to block `target`, by kind."""
+        number = self.routine(source)
+        cfg = self.recovered.routines[number]
+        base, edge_base = int(self.first_block[number]), int(self.first_edge[number])
+        if not base <= target < base + len(cfg.blocks):
+            return {}
+        leaving = map(cfg.edges.__getitem__, cfg.out_edges[source - base])
+        return {edge.kind: edge_base + edge.id for edge in leaving if edge.target == target - base}
 
     def routine(self, block: int) -> int:
         """Return the number of the routine that `block` belongs to."""

@@ -164,13 +164,17 @@ def number(dag: Dag) -> PathNumbering:
     values = [0] * len(dag.edges)
     order: list[tuple[int, ...]] = [()] * dag.cfg.vertex_count
     num_paths[dag.cfg.exit] = 1
+    targets = [edge.target for edge in dag.edges]
     for vertex in reversed(dag.topological[:-1]):
         edges = dag.out_edges[vertex]
-        order[vertex] = tuple(sorted(edges, key=lambda edge: num_paths[dag.edges[edge].target]))
+        if len(edges) > 1:
+            ascending = tuple(sorted(edges, key=lambda edge: num_paths[targets[edge]]))
+            edges = edges if ascending == edges else ascending  # the dag's own takes no memory
+        order[vertex] = edges
         total = 0
-        for edge in order[vertex]:
+        for edge in edges:
             values[edge] = total
-            total += num_paths[dag.edges[edge].target]
+            total += num_paths[targets[edge]]
         num_paths[vertex] = total
     return PathNumbering(dag, tuple(num_paths), tuple(values), tuple(order))
 
@@ -266,9 +270,11 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
     num_paths = [0] * dag.cfg.vertex_count
     num_paths[exit_vertex] = 1
     cuts: list[int] = []
+    targets = [edge.target for edge in dag.edges]
     for vertex in reversed(dag.topological[:-1]):
-        targets = [dag.edges[edge].target for edge in dag.out_edges[vertex]]
-        total = sum(num_paths[target] for target in targets)
+        total = 0
+        for edge_id in dag.out_edges[vertex]:
+            total += num_paths[targets[edge_id]]
         if total > threshold and vertex != entry:
             chosen = [
                 edge.cfg_edge
@@ -279,7 +285,7 @@ def truncate(dag: Dag, threshold: int) -> Truncation:
                 # What is left: edges to EXIT, and one dummy edge to EXIT, which a vertex that
                 # is the source of back edges has already (its target is EXIT, so it counts).
                 dummy = 0 if vertex in dag.exit_dummy else 1
-                total = len(targets) - len(chosen) + dummy
+                total = len(dag.out_edges[vertex]) - len(chosen) + dummy
                 cuts.extend(chosen)
         num_paths[vertex] = total
     starts = set(dag.entry_dummy) | {dag.cfg.edges[edge].target for edge in cuts}

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from profiler.graphs.cfg import VertexName
+from profiler.profiles.call_tree import merge_trees
 from profiler.profiles.profile import (
     BlockCount,
     CutBlock,
@@ -102,6 +103,7 @@ def merge(measurements: Sequence[Measurement]) -> Measurement:
         lines={at: line for measurement in measurements for at, line in measurement.lines.items()},
         runs=sum(each.runs for each in measurements),
         refused_calls=add_refused_calls(measurements),
+        call_tree=merge_trees([each.call_tree for each in measurements]),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Literal
 
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from profiler.plan.plan import Addressing, Table
+from profiler.profiles.call_tree import CallTree
 from simulator.binary.program import MachineKind, SourceLine
 from simulator.errors import SimulatorError
 
@@ -323,6 +324,8 @@ class Measurement:
         `undercounted_blocks` (`accuracy.Attribution`).
     refused_calls
         System calls that were refused because simprof lacks the service, by name.
+    call_tree
+        What was executed in each calling context, where that was asked for.
     """
 
     program: ProgramInfo
@@ -340,6 +343,7 @@ class Measurement:
     sizes: Mapping[str, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
     refused_calls: tuple[RefusedCalls, ...] = ()
+    call_tree: CallTree | None = None
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""

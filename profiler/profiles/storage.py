@@ -19,7 +19,7 @@ from profiler.profiles.output import write_atomically
 from profiler.profiles.profile import Measurement
 from simulator.errors import UsageError
 
-FORMAT = FileFormat("profile", version=4, option="run -o", longest=64)
+FORMAT = FileFormat("profile", version=5, option="run -o", longest=64)
 MAGIC = FORMAT.magic
 LARGEST_CONTENT = 4 << 30  # bytes of JSON; a damaged or hostile file must not fill the memory
 

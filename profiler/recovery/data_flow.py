@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
+from profiler.recovery.block_graph import block_graph, frame_escapes
 from profiler.recovery.code_image import CodeImage
+from profiler.recovery.effects import pc_thunk
 from profiler.recovery.exploration import Exploration, Flow
 from profiler.recovery.instructions import Interpreter
 from profiler.recovery.intervals import refine, wider
+from profiler.recovery.slices import Part, Slice
 from profiler.recovery.symbolic import (
-    FP,
     O7,
     RETURN_ADDRESS,
-    SP,
     UNBOUNDED,
     Affine,
     Bounds,
@@ -38,8 +39,6 @@ MAX_GROWTH = 4
 """How often the interval of a value that paths disagree on may grow before it is given up."""
 
 _K = TransferKind
-_RETL = 0x81C3E008
-_EVERYWHERE = -(1 << 20)  # below any frame offset
 
 
 class DataFlow:
@@ -71,11 +70,9 @@ class DataFlow:
         guesses: Guesses | None = None,
     ) -> None:
         self._x = exploration
-        self._number = number
         self._code = code
-        self._leaders = exploration.leaders[number]
         self._guesses = guesses
-        escapes = {} if guesses else _frame_escapes(exploration, number)
+        escapes = {} if guesses else frame_escapes(exploration, number)
         self.tables: set[int] = set() if guesses is None else guesses.tables
         self._step = Interpreter(
             exploration.words,
@@ -85,23 +82,25 @@ class DataFlow:
             self.tables,
             keep_elements=guesses is not None,
         )
+        self._graph = block_graph(exploration, number)
+        self._slice: Slice | None = None
+        if guesses is None:
+            self._slice = Slice(exploration, self._graph, escapes)
+        self._parts: dict[int, Part] = {}
         self._states: dict[int, SymbolicState] = {}
-        edges = _leader_edges(exploration, number)
-        self._predecessors = Counter(target for _, target in edges)
-        self._predecessors.update(exploration.entries[number])
-        self._relevant = _reaching(edges, _jump_leaders(exploration, number))
         self._joins: dict[int, set[int]] = {}
         self._growth: Counter[int] = Counter()
         self._widened: dict[int, bool] = {}
-        self._region_ends: dict[int, int] = {}
         self._queue: list[int] = []
         self._queued: set[int] = set()
         self._jumps: dict[int, tuple[SymbolicValue | None, Bounds]] = {}
 
     def propagate(self) -> dict[int, tuple[SymbolicValue | None, Bounds]]:
         """Return, by jump, the target's value and its index's bounds at the fixpoint."""
-        for entry in sorted(self._x.entries[self._number]):
+        for entry in self._graph.entries:
             self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 1)})
+        for leader in self._slice.sources() if self._slice else ():
+            self._join(leader, {})
         while self._queue:
             leader = heapq.heappop(self._queue)
             self._queued.discard(leader)
@@ -113,13 +112,15 @@ class DataFlow:
 
         Behind a single predecessor nothing has to be met: what it last said holds.
         """
-        if index not in self._relevant:
+        sources = self._graph.predecessors.get(index)
+        if sources is None:
             return
+        state = dict(state) if self._slice is None else self._slice.kept(index, state)
         known = self._states.get(index)
-        if known is None or self._predecessors[index] == 1:
+        if known is None or len(sources) + (index in self._graph.entries) == 1:
             if known == state:
                 return
-            self._states[index] = dict(state)
+            self._states[index] = state
         elif not self._meet(index, known, state):
             return
         if index not in self._queued:
@@ -245,33 +246,37 @@ class DataFlow:
         return Affine(0, atom, 1)
 
     def _block(self, leader: int, state: SymbolicState) -> None:
-        last = self._x.next_end[leader]
-        end = self._region_ends.get(leader, -1)
-        if end < 0:
-            _, end, _ = self._x.routine_map.region(leader)
-            self._region_ends[leader] = end
-        index = leader
-        stop = min(last, end)
-        while index < stop:
+        extent, part = self._graph.extents[leader], self._part(leader)
+        for index in part.indices:
             self._step.execute(state, index)
-            index += 1
-            if index in self._leaders and index <= last:
-                self._join(index, state)
-                return
+        if extent.falls_to >= 0:
+            self._join(extent.falls_to, state)
+            return
         self._step.drop_dead_facts(state)
-        if last < end and last in self._x.flows:
-            self._transfer(last, self._x.flows[last], state)
+        if extent.flow is not None:
+            self._transfer(extent.at, extent.flow, part, state)
 
-    def _transfer(self, at: int, flow: Flow, state: SymbolicState) -> None:
+    def _part(self, leader: int) -> Part:
+        """What of a block must be executed: all of it, unless the slice says less."""
+        part = self._parts.get(leader)
+        if part is None:
+            if self._slice is None:
+                part = Part(range(leader, self._graph.extents[leader].end))
+            else:
+                part = self._slice.part(leader)
+            self._parts[leader] = part
+        return part
+
+    def _transfer(self, at: int, flow: Flow, part: Part, state: SymbolicState) -> None:
         kind = flow.kind
         if kind == _K.BRANCH:
-            self._branch(at, flow, state)
+            self._branch(at, flow, part, state)
             return
         if kind == _K.JUMP:
             self._jump(at, state)
         if kind in (_K.CALL, _K.INDIRECT_CALL):
             state[O7] = self._code.address(at)
-        if flow.has_slot:
+        if flow.has_slot and part.delay:
             self._step.execute(state, at + 1)
         if flow.call_return >= 0:
             self._after_call(at, state)
@@ -287,7 +292,7 @@ class DataFlow:
     def _after_call(self, at: int, state: SymbolicState) -> None:
         """What a call leaves; a PC thunk adds the call's address to one register."""
         target = self._x.targets[at] if self._x.kinds[at] == _K.CALL else -1
-        thunk = _thunk(self._x.words, target)
+        thunk = pc_thunk(self._x.words, target)
         if thunk is None:
             self._step.clobber_call(state)
             return
@@ -303,7 +308,7 @@ class DataFlow:
         value = self._step.jump_target(state, self._x.words[at])
         self._jumps[at] = (value, self._bounds_of(value, state))
 
-    def _branch(self, at: int, flow: Flow, state: SymbolicState) -> None:
+    def _branch(self, at: int, flow: Flow, part: Part, state: SymbolicState) -> None:
         word = self._x.words[at]
         comparison = state.get("cc")
         condition = (word >> 25) & 15
@@ -313,9 +318,11 @@ class DataFlow:
             condition = _REGISTER_CONDITIONS[condition & 7]
         elif group not in (1, 2):
             comparison = None
+        if not part.compares:
+            comparison = None
         fall = state
         taken = dict(state)
-        if flow.has_slot or flow.slot_block:
+        if part.delay and (flow.has_slot or flow.slot_block):
             self._step.execute(taken, at + 1)
         if flow.has_slot:
             fall = dict(taken)
@@ -335,77 +342,3 @@ class DataFlow:
 
 _REGISTER_CONDITIONS = (0, 1, 2, 3, 0, 9, 10, 11)
 """BPr's conditions (0 reserved, z, lez, lz, reserved, nz, gz, gez) as integer conditions."""
-
-
-def _thunk(words: Sequence[int], target: int) -> tuple[int, bool] | None:
-    """`retl; add %o7, %rX, %rX` or `retl; mov %o7, %rX`: (register, whether it adds)."""
-    if target < 0 or target + 1 >= len(words) or words[target] != _RETL:
-        return None
-    word = words[target + 1]
-    op3, rd = (word >> 19) & 63, (word >> 25) & 31
-    sources = {(word >> 14) & 31, word & 31}
-    if word >> 30 != 2 or word & 0x2000 or O7 not in sources or op3 not in (0, 2):
-        return None
-    if op3 == 0 and sources == {O7, rd} and rd != O7:
-        return rd, True
-    return (rd, False) if sources == {O7, 0} else None
-
-
-def _leader_edges(exploration: Exploration, number: int) -> list[tuple[int, int]]:
-    """Edges of a routine explored so far, between leaders."""
-    edges: list[tuple[int, int]] = []
-    leaders = sorted(exploration.leaders[number])
-    for leader, after in zip(leaders, [*leaders[1:], 1 << 62], strict=True):
-        last = exploration.next_end[leader]
-        if after <= last:
-            edges.append((leader, after))
-        elif last in exploration.flows:
-            edges += [(leader, to) for to in exploration.flows[last].successors()]
-    return edges
-
-
-def _jump_leaders(exploration: Exploration, number: int) -> list[int]:
-    """Leaders of the blocks that end in a routine's indirect jumps."""
-    jumps = exploration.jumps.get(number, set())
-    leaders = exploration.leaders[number]
-    return [leader for leader in leaders if exploration.next_end[leader] in jumps]
-
-
-def _reaching(edges: list[tuple[int, int]], goals: list[int]) -> set[int]:
-    """Everything from which one of `goals` can be reached."""
-    sources: dict[int, list[int]] = {}
-    for source, target in edges:
-        sources.setdefault(target, []).append(source)
-    reaching, work = set(goals), list(goals)
-    while work:
-        for source in sources.get(work.pop(), ()):
-            if source not in reaching:
-                reaching.add(source)
-                work.append(source)
-    return reaching
-
-
-def _frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
-    """Lowest frame offset whose address the routine computes, by frame register."""
-    escapes: dict[int, int] = {}
-    for leader in exploration.leaders[number]:
-        for index in range(leader, min(exploration.next_end[leader] + 2, len(exploration.words))):
-            word = exploration.words[index]
-            if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):
-                continue
-            _note_escape(word, escapes)
-    return escapes
-
-
-def _note_escape(word: int, escapes: dict[int, int]) -> None:
-    op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
-    if op3 in (0x3C, 0x3D, 0x38, 0x39, 0x3A) or op3 & 0x30 == 0x30 or rd in (0, SP, FP):
-        return
-    if word & 0x2000:
-        if first in (SP, FP):
-            offset = (word & 0x1FFF ^ 0x1000) - 0x1000
-            lowest = offset if op3 == 0 else _EVERYWHERE
-            escapes[first] = min(escapes.get(first, lowest), lowest)
-        return
-    for register in {first, word & 31} & {SP, FP}:
-        escapes[register] = _EVERYWHERE

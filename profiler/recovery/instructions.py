@@ -209,7 +209,7 @@ class Interpreter:
         elif op3 <= 0x24:
             state.pop("cc", None)
             put(state, rd, None)
-        elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and _is_integer_vis(word)):
+        elif op3 in (0x2A, 0x2C, 0x2D, 0x2E, 0x2F) or (op3 == 0x36 and is_integer_vis(word)):
             put(state, rd, None)
 
     def _alu(
@@ -355,10 +355,10 @@ class Interpreter:
     def _memory_access(self, state: SymbolicState, index: int, word: int) -> None:
         op3, rd = (word >> 19) & 63, (word >> 25) & 31
         slot = None if op3 & 0x10 else self._slot(state, word)
-        if op3 in _STORES:
-            self._store(state, index, slot, rd, _STORES[op3], integer=op3 in (0x04, 0x0E))
-        elif op3 in _LOADS:
-            size, signed = _LOADS[op3]
+        if op3 in STORES:
+            self._store(state, index, slot, rd, STORES[op3], integer=op3 in (0x04, 0x0E))
+        elif op3 in LOADS:
+            size, signed = LOADS[op3]
             put(state, rd, self._load(state, index, word, slot, size, signed))
             if op3 == 3:
                 state.pop(rd | 1, None)
@@ -484,8 +484,8 @@ class Interpreter:
         self.clobber_memory(state)
 
 
-_STORES = {0x04: 4, 0x05: 1, 0x06: 2, 0x07: 8, 0x0E: 8, 0x24: 4, 0x25: 8, 0x26: 16, 0x27: 8}
-_LOADS = {
+STORES = {0x04: 4, 0x05: 1, 0x06: 2, 0x07: 8, 0x0E: 8, 0x24: 4, 0x25: 8, 0x26: 16, 0x27: 8}
+LOADS = {
     0x00: (4, False), 0x01: (1, False), 0x02: (2, False), 0x03: (4, False),
     0x08: (4, True), 0x09: (1, True), 0x0A: (2, True), 0x0B: (8, False),
 }  # fmt: skip
@@ -497,7 +497,7 @@ def _sign_extended(entry: Entry) -> Entry:
     return entry._replace(signed=True) if is_plain else entry
 
 
-def _is_integer_vis(word: int) -> bool:
+def is_integer_vis(word: int) -> bool:
     """Whether a VIS instruction's destination is an integer register (V9 extensions, VIS 1-3)."""
     function = (word >> 5) & 0x1FF
     return function < 0x1C or 0x20 <= function < 0x30 or function == 0x3F or function >= 0x110

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 
 from profiler.profiles.code_counts import Branch
 from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
+from profiler.reports.display import visible
 from profiler.reports.layout import Styled
 from profiler.reports.names import known_as
-from profiler.reports.numbers import digits, plural
+from profiler.reports.numbers import counted, digits
 from profiler.reports.tables import BLANK, Part, columns, number, paragraph, print_parts, text
 
 TAB = 8
@@ -37,18 +38,18 @@ def render(annotation: Annotation, width: int = 100, color: bool = False) -> str
 
 def _unplaced(count: int) -> str:
     return (
-        f"In the whole profile, {plural(count, 'added instruction')} of run-time routines that "
+        f"In the whole profile, {counted(count, 'added instruction')} of run-time routines that "
         "look up hash tables are at no line: they are known for whole routines only."
     )
 
 
 def _source(view: SourceView) -> Iterator[Part]:
-    counted = [row.counts for row in view.rows if row.counts is not None]
-    ran = sum(line.executions > 0 or line.base > 0 for line in counted)
+    lines = [row.counts for row in view.rows if row.counts is not None]
+    ran = sum(line.executions > 0 or line.base > 0 for line in lines)
     yield paragraph(
-        f"{view.file}: {digits(ran)} of {plural(len(counted), 'line')} with code executed, "
-        f"{plural(sum(line.base for line in counted), 'instruction')}, "
-        f"{digits(sum(line.added for line in counted))} added",
+        f"{view.file}: {digits(ran)} of {counted(len(lines), 'line')} with code executed, "
+        f"{counted(sum(line.base for line in lines), 'instruction')}, "
+        f"{digits(sum(line.added for line in lines))} added",
         style="bold",
     )
     table = columns(*map(number, ("executions", "base", "added", "line")), text("source"))
@@ -74,7 +75,7 @@ def _code(view: CodeView) -> Iterator[Part]:
     routine, unplaced = view.code.profile, view.code.unplaced
     yield paragraph(
         f"{known_as(routine.name, routine.alias)} at {routine.address:x}: entered "
-        f"{plural(routine.activations, 'time')}, {plural(routine.instructions, 'instruction')}, "
+        f"{counted(routine.activations, 'time')}, {counted(routine.instructions, 'instruction')}, "
         f"{digits(routine.added)} added"
         + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
         style="bold",
@@ -85,7 +86,7 @@ def _code(view: CodeView) -> Iterator[Part]:
     line = None
     for row in view.rows:
         if row.line is not None and row.line != line:
-            place = f"{row.line.file}:{row.line.line}"
+            place = visible(f"{row.line.file}:{row.line.line}")
             shown = f"{place}: {_plain(row.source).strip()}" if row.source is not None else place
             table.add_row("", "", "", Styled(shown, "cyan"))
         line = row.line
@@ -108,4 +109,4 @@ def _sides(branch: Branch) -> str:
 
 
 def _plain(line: str | None) -> str:
-    return "" if line is None else line.expandtabs(TAB).rstrip()
+    return "" if line is None else visible(line.expandtabs(TAB).rstrip())

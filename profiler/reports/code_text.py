@@ -26,17 +26,18 @@ from profiler.recovery.recovery import RecoveredProgram
 from profiler.reports.display import UNFOLDED, fold_lines
 from profiler.reports.names import HEADING, brief
 from simulator.binary.program import MachineKind
+from simulator.isa.assembler import Instruction
 from simulator.isa.decode import HAS_DELAY_SLOT
-from simulator.isa.disassembly import disassemble
+from simulator.isa.disassembly import Disassembler
 
-_WHERE = {
+WHERE = {
     "source-end": "at the end of its source",
     "target-top": "at the top of its target",
     "fall-through": "in line before its target",
     "stub": "in a stub",
     "block": "in the block",
 }
-_NO_ACTIONS = "nothing but the jump"
+NO_ACTIONS = "nothing but the jump"
 """What code does without an action: it leads from a stub back to the routine's own code."""
 
 
@@ -83,6 +84,14 @@ def called_routines(routines: Iterable[InstrumentedRoutine]) -> frozenset[str]:
     )
 
 
+def generated_text(disassembler: Disassembler, instruction: Instruction) -> str:
+    """Return the text of generated code: like the program's own, but where it names a place."""
+    is_branch = instruction.word >> 30 == 0 and instruction.is_transfer
+    if instruction.fixup is not None or is_branch:
+        return instruction.text
+    return disassembler.text(instruction.word, 0)
+
+
 class _Listing:
     """Makes the lines of one routine."""
 
@@ -94,6 +103,7 @@ class _Listing:
         self._mode = mode
         self._shown = shown
         self._cfg: ControlFlowGraph = recovered.routines[shown.number]
+        self._text = Disassembler(recovered.program.machine is not MachineKind.SPARCV8)
         self._slot_blocks = {block.start for block in self._cfg.blocks if block.is_slot}
         self._stubs: Mapping[int, Stub] = {
             transfer: stub for stub in shown.emission.stubs for transfer in stub.transfers
@@ -106,6 +116,7 @@ class _Listing:
         for block in self._cfg.blocks:
             if block.is_slot:
                 continue  # shown with the block whose branch it follows
+            self._text.forget()
             yield f"  {self._cfg.name_of(block.id)}:"
             for address in range(block.start, block.end, 4):
                 yield from self._at(address, block)
@@ -161,7 +172,7 @@ class _Listing:
     def _original(self, address: int, in_slot: bool) -> str:
         code = self._recovered.code
         index = code.index(address)
-        text = "(no code)" if index < 0 else disassemble(int(code.words[index]), address)
+        text = "(no code)" if index < 0 else self._text.text(int(code.words[index]), address)
         stub = self._stubs.get(address)
         sent = "" if stub is None else f"  ! now goes to stub {self._stub_name(stub)}"
         return f"    {address:#x}  {' ' if in_slot else ''}{text}{sent}"
@@ -180,18 +191,20 @@ class _Listing:
         yield f"  stub {self._stub_name(stub)}, from {origin}:"
         if stub.copied is not None:
             word = int(self._recovered.code.words[self._recovered.code.index(stub.copied)])
-            yield f"     copied  {disassemble(word, stub.copied)}"
+            self._text.forget()
+            yield f"     copied  {self._text.text(word, stub.copied)}"
         for piece in stub.pieces:
             yield from self._piece(piece)
 
     def _piece(self, piece: Piece) -> Iterator[str]:
         snippet = piece.snippet
-        does = "; ".join(str(action) for action in snippet.actions) or _NO_ACTIONS
+        does = "; ".join(str(action) for action in snippet.actions) or NO_ACTIONS
         yield f"  + {self._subject(piece)}: {does}"
-        yield f"  + {_cost(piece)}, {_WHERE[snippet.where]}"
+        yield f"  + {_cost(piece)}, {WHERE[snippet.where]}"
         slot = False
+        generated = Disassembler(self._recovered.program.machine is not MachineKind.SPARCV8)
         for instruction in snippet.instructions:
-            text = self._resolved(instruction.text, piece)
+            text = self._resolved(generated_text(generated, instruction), piece)
             yield f"  +     {' ' if slot else ''}{text}"
             slot = instruction.is_transfer
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from itertools import groupby
 
 from profiler.profiles.differences import CountDifference, Difference, Pair, RoutineDifference
+from profiler.reports.display import visible
 from profiler.reports.hot_tables import shorten
 from profiler.reports.names import readable
 from profiler.reports.numbers import digits, plural
@@ -22,6 +24,7 @@ from profiler.reports.tables import (
 )
 from profiler.reports.text import program_text
 
+LARGE_FACTOR = 1_000
 BUILDS = (
     "The programs differ: routines are matched by name, edges and paths by source line, counted "
     "from the first line of their routine."
@@ -102,12 +105,23 @@ def way(steps: Sequence[str]) -> str:
     for file, group in groupby(steps, key=lambda step: step.rpartition(":")[0]):
         for at, step in enumerate(group):
             known = file and at
-            parts.append(step.rpartition(":")[2] if known else step.removeprefix("0x"))
+            parts.append(visible(step.rpartition(":")[2] if known else step.removeprefix("0x")))
     return " > ".join(shorten(parts))
 
 
 def _change(pair: Pair) -> tuple[str, str, str, str]:
     before, after = pair
     sign = "+" if after > before else ""
-    share = "-" if not before else f"{sign}{100 * (after - before) / before:.2f} %"
-    return digits(before), digits(after), f"{sign}{digits(after - before)}", share
+    return digits(before), digits(after), f"{sign}{digits(after - before)}", _share(pair)
+
+
+def _share(pair: Pair) -> str:
+    """Return the change in percent, every digit of it right; a large one as a factor."""
+    before, after = pair
+    if not before:
+        return "-"
+    if after >= LARGE_FACTOR * before:
+        return f"{digits(after // before)} x"
+    hundredths = round(Fraction(10_000 * (after - before), before))
+    sign = "" if after == before else "+" if after > before else "-"
+    return f"{sign}{digits(abs(hundredths) // 100)}.{abs(hundredths) % 100:02} %"

@@ -9,7 +9,8 @@ from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from profiler.recovery.recovery import RecoveredProgram
 from profiler.reports.display import UNFOLDED, fold_lines
 from profiler.reports.names import HEADING, brief
-from simulator.isa.disassembly import disassemble
+from simulator.binary.program import MachineKind
+from simulator.isa.disassembly import Disassembler
 
 
 def render(
@@ -57,9 +58,10 @@ def _block(
 ) -> Iterator[str]:
     unit = "instruction" if block.instructions == 1 else "instructions"
     yield f"  {graph.name_of(block.id)}: {block.instructions} {unit}"
+    disassembler = Disassembler(recovered.program.machine is not MachineKind.SPARCV8)
     for address in range(block.start, block.end, 4):
         word = int(recovered.code.words[recovered.code.index(address)])
-        text = f"    {address:#x}  {disassemble(word, address)}"
+        text = f"    {address:#x}  {disassembler.text(word, address)}"
         yield f"{text}  ! {notes[address]}" if address in notes else text
     for number in graph.out_edges[block.id]:
         edge = graph.edges[number]

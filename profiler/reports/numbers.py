@@ -5,6 +5,9 @@ from __future__ import annotations
 from fractions import Fraction
 
 LONGEST_PLAIN = 10**15
+LONGEST_COUNT = 10**18
+"""A smaller one takes at most 23 cells, so that no table breaks it (`layout.TEXT_FLOOR`)."""
+
 LONGEST_IDENTIFIER = 10**20
 SHOWN_DIGITS = 3
 
@@ -18,7 +21,12 @@ def group_digits(number: int) -> str:
 
 def digits(number: int) -> str:
     """Return a count, every digit of it unless nobody could read it."""
-    return f"{number:,}" if abs(number) < LONGEST_IDENTIFIER else scientific(number)
+    return f"{number:,}" if abs(number) < LONGEST_COUNT else scientific(number)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a count as `digits` does, and its noun, in the plural where that is right."""
+    return f"{digits(number)} {noun}{'' if number == 1 else 's'}"
 
 
 def scientific(number: int) -> str:

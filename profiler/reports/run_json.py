@@ -25,6 +25,7 @@ from profiler.profiles.profile import (
 )
 from profiler.profiles.tables import block_counts
 from profiler.reports import mode_facts
+from profiler.reports.call_tree_json import call_tree_object
 
 
 def render(measurement: Measurement) -> str:
@@ -84,6 +85,8 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
     }
     if measurement.runs != 1:
         result["runs"] = measurement.runs
+    if measurement.call_tree is not None:
+        result["call_tree"] = call_tree_object(measurement.call_tree)
     judged = mode_facts.attribution_shares(measurement)
     if judged is not None:
         result["attribution"] = {

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from profiler.code.runtime.routines import Routines, runtime_code
 from simulator.binary.program import MachineKind
 from simulator.isa.assembly import Assembly
-from simulator.isa.disassembly import disassemble
+from simulator.isa.disassembly import Disassembler
 
 HEADING = "run-time routines that this code calls, the same for all its routines:"
 
@@ -20,11 +20,18 @@ def render(machine: MachineKind, called: Collection[str], more: Sequence[Routine
     more
         The run-time code of the scheme (`schemes.definition.SchemeCode.routines`).
     """
-    shown = [line for assembly in runtime_code(machine, more) for line in _listed(assembly, called)]
+    disassembler = Disassembler(machine is not MachineKind.SPARCV8)
+    shown = [
+        line
+        for assembly in runtime_code(machine, more)
+        for line in _listed(assembly, called, disassembler)
+    ]
     return "\n".join([HEADING, *shown]) + "\n" if shown else ""
 
 
-def _listed(assembly: Assembly, called: Collection[str]) -> Iterator[str]:
+def _listed(
+    assembly: Assembly, called: Collection[str], disassembler: Disassembler
+) -> Iterator[str]:
     """Yield the lines of the called routines; one reaches from its symbol to the next one."""
     symbols = {address: name for name, address in assembly.labels.items() if "." not in name}
     is_called = in_slot = False
@@ -36,5 +43,5 @@ def _listed(assembly: Assembly, called: Collection[str]) -> Iterator[str]:
                 yield f"  {symbols[address]} at {address:#x}:"
         if is_called:
             slot = " " if in_slot else ""
-            yield f"    {address:#x}  {slot}{disassemble(instruction.word, address)}"
+            yield f"    {address:#x}  {slot}{disassembler.text(instruction.word, address)}"
         in_slot = instruction.is_transfer

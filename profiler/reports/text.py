@@ -17,7 +17,7 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
-from profiler.reports import answer_text, hot_tables, mode_facts
+from profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts
 from profiler.reports.code_kinds import marked
 from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
@@ -56,6 +56,7 @@ COUNT_NAMES = {
     "runs": "emulated runs",
     "whole_runs": "of them whole; others were given up because the graphs lacked something",
     "system_calls": "system calls",
+    "window_calls": "calls counted, and nothing outside them",
     "spills": "register windows spilled",
     "fills": "register windows filled",
 }
@@ -67,6 +68,7 @@ def render(
     width: int = 100,
     color: bool = False,
     details: bool = False,
+    follow: str | None = None,
 ) -> str:
     """Return the report.
 
@@ -80,18 +82,24 @@ def render(
         Whether to use terminal colours.
     details
         Whether to say everything, not only what was asked for.
+    follow
+        Routine whose calls to show as a tree.
     """
-    parts = detailed(measurement, top) if details else brief_sections(measurement, top)
-    return print_parts(list(parts), width, color)
+    make = detailed if details else brief_sections
+    return print_parts(list(make(measurement, top, follow)), width, color)
 
 
-def brief_sections(measurement: Measurement, top: int | None) -> Iterable[Part]:
+def brief_sections(
+    measurement: Measurement, top: int | None, follow: str | None = None
+) -> Iterable[Part]:
     """Yield the parts of the first screen: the answer, and what must be known to trust it."""
+    top = answer_text.TOP if top is None else top
     facts = summary(measurement)
     if events := answer_text.counting(measurement):
         facts.add_row("counting", events)
     yield facts
-    yield from answer_text.answer(measurement, answer_text.TOP if top is None else top)
+    yield from call_tree_text.sections(measurement, top, follow)
+    yield from answer_text.answer(measurement, top)
     yield from section("What is lost", losses(measurement))
     yield from section(REFUSED_TITLE, refused_calls(measurement))
     yield from warnings(measurement)
@@ -99,10 +107,13 @@ def brief_sections(measurement: Measurement, top: int | None) -> Iterable[Part]:
     yield paragraph(answer_text.MORE, style="dim")
 
 
-def detailed(measurement: Measurement, top: int | None) -> Iterable[Part]:
+def detailed(
+    measurement: Measurement, top: int | None, follow: str | None = None
+) -> Iterable[Part]:
     """Yield the parts of the report that says everything."""
     top = DETAILS_TOP if top is None else top
     yield summary(measurement)
+    yield from call_tree_text.sections(measurement, top, follow)
     yield from section("Totals", totals(measurement))
     yield from section("Paths", path_kinds(measurement))
     yield from section("Sizes", sizes(measurement))

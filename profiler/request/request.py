@@ -10,6 +10,7 @@ from pathlib import Path
 DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000
 DEFAULT_MEMORY_LIMIT = 2 << 30
+DEFAULT_CONTEXT_LIMIT = 1 << 18
 DEFAULT_STACK_SIZE = 64 << 20
 """Linux gives 8 MiB. 100,000 frames of 176 bytes, the smallest of a V9 program, need 17."""
 
@@ -234,6 +235,28 @@ ALL_ROUTINES = Selection()
 
 
 @dataclass(frozen=True)
+class Contexts:
+    """What a run tells apart by calling context.
+
+    Attributes
+    ----------
+    tree
+        Whether it makes a call tree.
+    limit
+        How many contexts the tree may have.
+    entry
+        Routine whose calls are the window: nothing else is counted. None: all is.
+    calls
+        How many of its calls; None: all.
+    """
+
+    tree: bool = False
+    limit: int = DEFAULT_CONTEXT_LIMIT
+    entry: str | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True)
 class RunRequest:
     """One run of one program under one scheme.
 
@@ -255,8 +278,12 @@ class RunRequest:
         Where to record the run, for schemes to be measured by later; None: nowhere.
     replay
         A recording that stands for the run; None: the program is run.
+    partial
+        Whether that recording is measured as far as it goes where it is cut.
     remember
         Whether to use, and to keep, what is known of the program (`session.memory`).
+    contexts
+        What to tell apart by calling context; None: nothing.
     """
 
     program: Path
@@ -270,7 +297,9 @@ class RunRequest:
     trace: Path | None = None
     recording: Path | None = None
     replay: Path | None = None
+    partial: bool = False
     remember: bool = False
+    contexts: Contexts | None = None
 
     @property
     def setting(self) -> Setting:

@@ -10,17 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.profiles.profile import EdgeCount, EdgeProfile
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import SchemeOptions, Setting, TableChoice, Weights
+from profiler.request.request import SchemeOptions, Setting
 from profiler.rewriting.counter_file import CounterFile
 from profiler.schemes import registry
 from profiler.schemes.definition import plain
+from profiler.session.run_facts import chosen_options
 from profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
 from simulator.errors import UsageError
 
@@ -163,7 +163,7 @@ def of_header(file: CounterFile) -> Recipe:
         }
         return Recipe(
             mode=header["mode"],
-            options=_options(header["options"]),
+            options=chosen_options(header["options"]),
             discoveries=Discoveries(**discoveries),
             routines=_integers(header["routines"]),
             edge_counts=_counts(header["edge_counts"]),
@@ -176,22 +176,6 @@ def of_header(file: CounterFile) -> Recipe:
         raise UsageError(
             f"{file.name} has no header that this simprof understands: instrument the program again"
         ) from None
-
-
-def _options(fields: Mapping[str, Any]) -> SchemeOptions:
-    weights, profile = fields["weights"], fields["edge_profile"]
-    own: dict[str, Any] = {}
-    for option in registry.options():
-        if option.name in fields:
-            value = fields[option.name]
-            own[option.name] = option.kind(value) if issubclass(option.kind, StrEnum) else value
-    return SchemeOptions(
-        path_limit=fields["path_limit"],
-        weights=Weights(weights) if weights in list(Weights) else Path(weights),
-        table=TableChoice(fields["table"]),
-        edge_profile=None if profile is None else Path(profile),
-        **own,
-    )
 
 
 def _integers(values: Iterable[Any]) -> tuple[int, ...]:

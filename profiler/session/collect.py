@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from profiler.code.context import ProgramContexts
+from profiler.engine.lowering import Lowering
 from profiler.engine.run_counts import RunCounts
+from profiler.engine.walk import GraphIndex
 from profiler.request.errors import CountError
 from profiler.session.counters import Counters
 from profiler.session.events import collect_events
 from profiler.session.execute import ProgramExecution
 from profiler.session.observation import Invocation, Observation, Unattributed
+
+if TYPE_CHECKING:
+    from profiler.session.ledger import Ledger
+    from profiler.session.windows import Window
 
 
 def collect(
@@ -36,7 +44,12 @@ def collect(
     counts = automaton.counts
     early = automaton.tally.early
     events = collect_events(execution.index, counts.edge_counts, early, counts.cut)
-    counters = Counters(execution.lowering, events)
+    times, window, ledger = None, None, None
+    if isinstance(execution.lowering, Lowering) and execution.lowering.contexts is not None:
+        window, ledger = _by_context(execution.index, execution.lowering)
+    if window is not None:
+        events, times = dict(window.events), window.times
+    counters = Counters(execution.lowering, events, times)
     if automaton.lost:
         raise CountError(
             f"{automaton.lost} path counts fell outside their tables: this is a defect "
@@ -61,7 +74,22 @@ def collect(
         ),
         runs=runs,
         whole_runs=whole_runs,
+        ledger=ledger,
+        window=window,
     )
+
+
+def _by_context(index: GraphIndex, lowering: Lowering) -> tuple[Window | None, Ledger | None]:
+    """Return what a run has counted by calling context: in its window, and for its call tree."""
+    from profiler.session.ledger import Ledger  # which few runs need
+    from profiler.session.windows import window_of
+
+    contexts = lowering.contexts
+    assert contexts is not None
+    counts, options = contexts.counts(), contexts.options
+    window = None if options.entry is None else window_of(counts, lowering, index)
+    ledger = Ledger(counts, lowering, index, options.limit) if options.tree else None
+    return window, ledger
 
 
 def _unattributed(counts: RunCounts, instructions: int) -> Unattributed:

@@ -66,16 +66,21 @@ class Counters:
         Of the run.
     events
         By routine number.
+    times
+        How often each transition of the segment automaton counts; None: as often as it was taken.
     """
 
     def __init__(
-        self, lowering: Lowering | RecordingLowering, events: Mapping[int, RoutineEvents]
+        self,
+        lowering: Lowering | RecordingLowering,
+        events: Mapping[int, RoutineEvents],
+        times: Sequence[int] | None = None,
     ) -> None:
         self._hash_work = lowering.hash_works()
         self._products: Products | RecordingLowering | None = lowering.products
         self._events = events
         self._paths = {
-            key: _PathTotals(totals) for key, totals in lowering.products.totals().items()
+            key: _PathTotals(totals) for key, totals in lowering.products.totals(times).items()
         }
         for routine, routine_events in events.items():
             for end in routine_events.ends:

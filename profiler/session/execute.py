@@ -21,6 +21,8 @@ from profiler.engine.silence import EventsLostError
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import GraphIndex, Missing
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
+from profiler.request.request import Contexts
+from profiler.session.contexts import counting_of
 from profiler.session.discover import discoveries_of
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from profiler.session.world import World
@@ -63,6 +65,8 @@ class ExecutionOptions:
     is_dense
         Whether every block raises events throughout the run, as it does where a trace is written
         or a recording made.
+    contexts
+        What to tell apart by calling context; None: nothing.
     """
 
     persistent: bool = False
@@ -72,6 +76,7 @@ class ExecutionOptions:
     record: RecordingStart | None = None
     known: KnownProducts = field(default_factory=dict)
     is_dense: bool = False
+    contexts: Contexts | None = None
 
 
 @dataclass(frozen=True)
@@ -174,6 +179,7 @@ def _lowering(
         lambda number: None if edge_counts is None else edge_counts(recovered.routines[number]),
         keep_history=options.replayable,
         known=options.known,
+        contexts=counting_of(index, options.contexts),
     )
 
 

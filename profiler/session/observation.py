@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from profiler.code.context import ProgramContexts
 from profiler.code.pricing import KnownCosts
@@ -13,13 +14,17 @@ from profiler.graphs.cfg import ControlFlowGraph
 from profiler.profiles.profile import Measurement
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import ALL_ROUTINES, Selection, Setting
+from profiler.request.request import ALL_ROUTINES, Contexts, Selection, Setting
 from profiler.session.counters import CounterSource
 from profiler.session.events import RoutineEvents
 from profiler.session.memory import BinaryMemory
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from simulator.binary.program import Program
 from simulator.machine.running import RunResult
+
+if TYPE_CHECKING:
+    from profiler.session.ledger import Ledger
+    from profiler.session.windows import Window
 
 
 @dataclass(frozen=True)
@@ -36,6 +41,8 @@ class Invocation:
         Which routines are profiled.
     max_instructions, timeout
         The budgets, in instructions and seconds; None: none.
+    contexts
+        What is told apart by calling context; None: nothing.
     """
 
     file: Path
@@ -43,6 +50,7 @@ class Invocation:
     selection: Selection = ALL_ROUTINES
     max_instructions: int | None = None
     timeout: float | None = None
+    contexts: Contexts | None = None
 
     @property
     def argument_texts(self) -> tuple[str, ...]:
@@ -89,6 +97,10 @@ class Observation:
         What the graphs rest on beside the program's file.
     memory
         What earlier sessions knew of the program.
+    ledger
+        What was counted by calling context; None: nothing was.
+    window
+        The calls to which `events` and `counters` are confined; None: they are of the whole run.
     runs, whole_runs
         How often the program was emulated, and how many of these runs were whole ones: the others
         were given up because the graphs lacked something.
@@ -109,11 +121,18 @@ class Observation:
     whole_runs: int
     discoveries: Discoveries = field(default_factory=Discoveries)
     memory: BinaryMemory | None = None
+    ledger: Ledger | None = None
+    window: Window | None = None
 
     @cached_property
     def names(self) -> RoutineNames:
         """The names of all routines."""
         return RoutineNames(self.program)
+
+    @property
+    def base(self) -> int:
+        """Instructions of the program that were counted."""
+        return self.result.instructions if self.window is None else self.window.base
 
     def costs(self, setting: Setting) -> KnownCosts:
         """Return what is known of the code of routines under a setting."""

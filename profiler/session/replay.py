@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from signal import SIGINT
 from typing import Any
 
 import numpy as np
 
 from profiler.code.context import ProgramContexts
 from profiler.engine.activations import EarlyEnd
+from profiler.engine.cut_run import CutRun
 from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.recording import RecordedPiece
 from profiler.engine.replaying import DamagedError, Replayer
 from profiler.engine.walk import GraphIndex
 from profiler.graphs.cfg import ControlFlowGraph
@@ -21,18 +24,25 @@ from profiler.request.request import Phase, Selection, Setting
 from profiler.session.counters import Counters
 from profiler.session.events import collect_events
 from profiler.session.observation import Invocation, Observation, Unattributed
-from profiler.session.recordings import graph_digest, result_from
+from profiler.session.recordings import graph_digest, result_fields, result_from
 from profiler.session.rounds import Study, tell
 from profiler.session.scheme_runs import Graphs, make_schemes
 from profiler.trace.recording_format import Recording, RecordingEnd
 from simulator.binary.program import Program
 from simulator.errors import UsageError
+from simulator.machine.running import RunResult
 
 Array = np.ndarray
 
 
 def observe_recorded(
-    study: Study, program: Program, recording: Recording, name: Path, settings: Sequence[Setting]
+    study: Study,
+    program: Program,
+    recording: Recording,
+    name: Path,
+    settings: Sequence[Setting],
+    *,
+    partial: bool = False,
 ) -> Observation:
     """Return the recorded run as if it had been made under `settings`.
 
@@ -46,17 +56,22 @@ def observe_recorded(
         The recording, and its file for messages.
     settings
         The schemes.
+    partial
+        Whether a recording that is cut is measured as far as it goes (`engine.cut_run`).
 
     Raises
     ------
     UsageError, ProfileMismatchError
         If the recording is damaged, or of other graphs than this simprof recovers.
     """
-    end = recording.end
-    if end is None:
-        raise UsageError(f"{name}: {recording.cut}: record it again")
+    if recording.end is None and not partial:
+        raise UsageError(
+            f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
+        )
     recovered = study.recover(program, _discoveries(name, recording))
     index = GraphIndex(recovered)
+    cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
+    end = recording.end or _end_of(cut_run, recovered)
     edge_counts = _edge_counts(index, end)
     by_graph = _by_graph(recovered, end)
     planners = study.planners(settings, by_graph)
@@ -71,10 +86,12 @@ def observe_recorded(
     tell(study.progress, Phase.REPLAYING, None)
     replayer = Replayer(lowering, index.first_edge, index.first_block)
     if any(scheme.slot is not None for scheme in schemes):
-        _play(recording, name, recovered, replayer)
+        _play(recording, name, recovered, replayer.play)
+        if cut_run is not None:
+            replayer.end_alive(cut_run.alive)
     early = _early(index, end, replayer.early)
     events = collect_events(index, edge_counts, early, _cut(index, end))
-    if lowering.products.lost and not end.unattributed[0]:
+    if lowering.products.lost and not end.unattributed[0] and cut_run is None:
         raise CountError(
             f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
             "of simprof, please report the program"
@@ -123,8 +140,38 @@ def check_program(recording: Recording, name: Path, program: Program) -> None:
         )
 
 
+def _cut_run(recording: Recording, name: Path, recovered: RecoveredProgram) -> CutRun:
+    cut_run = CutRun(recovered.routines)
+    _play(recording, name, recovered, cut_run.take)
+    if not cut_run.entered:
+        raise UsageError(f"{name} is cut before its first whole piece: record it again")
+    return cut_run
+
+
+def _end_of(cut_run: CutRun | None, recovered: RecoveredProgram) -> RecordingEnd:
+    """Return what a recording would say at its end if the run had ended where it is cut."""
+    assert cut_run is not None
+    edges = [(number, cut_run.edges(number)) for number in cut_run.entered]
+    executed = sum(
+        count * recovered.routines[number].blocks[edge.target].instructions
+        for number, counts in edges
+        for edge, count in zip(recovered.routines[number].edges, counts, strict=True)
+        if edge.target < len(recovered.routines[number].blocks)
+    )
+    early = [
+        (number, block, count)
+        for number in cut_run.entered
+        for block, count in cut_run.early(number).items()
+    ]
+    result = RunResult(128 + SIGINT, "interrupted", None, None, executed, 0, 0, 0, 0.0, 0.0, 0)
+    return RecordingEnd(result_fields(result), edges, early, (0, 0), (), "")
+
+
 def _play(
-    recording: Recording, name: Path, recovered: RecoveredProgram, replayer: Replayer
+    recording: Recording,
+    name: Path,
+    recovered: RecoveredProgram,
+    take: Callable[[RecordedPiece], None],
 ) -> None:
     for piece in recording.pieces():
         for number, digest in piece.digests.items():
@@ -135,7 +182,7 @@ def _play(
                     f"simprof {recording.header.simprof}): record it again"
                 )
         try:
-            replayer.play(piece.piece)
+            take(piece.piece)
         except DamagedError:
             raise UsageError(f"{name} is damaged: record it again") from None
 

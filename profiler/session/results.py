@@ -14,12 +14,21 @@ from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.accuracy import SplittingDecoder, attribute
+from profiler.profiles.call_tree import CallTree
 from profiler.profiles.profile import Measurement, RefusedCalls, RoutineProfile
 from profiler.schemes import registry
 from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Observation
 from profiler.session.routine_results import RoutineReading, routine_profile
-from profiler.session.run_facts import ending, lines, options, program_info, warnings
+from profiler.session.run_facts import (
+    ending,
+    lines,
+    options,
+    program_info,
+    warnings,
+    window_counts,
+    window_options,
+)
 from profiler.session.scheme_runs import SchemeRun
 
 if TYPE_CHECKING:
@@ -120,6 +129,8 @@ class _Measuring:
         self._pricer = Pricer(registry.generators(self._definition.mode), use)
         self._costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
         self._results: list[_RoutineResult] = []
+        ledger = observation.ledger
+        self._tree_costs = None if ledger is None else ledger.costs()
 
     def measure(self, number: int) -> None:
         """Measure routine number `number` if it was selected; routines come in ascending order."""
@@ -137,6 +148,7 @@ class _Measuring:
         reading = Reading(events.edges) if plan is None else plan.read(counters)
         check_reading(events, scheme.name, reading)
         price = self._price(number, plan, counters)
+        self._cost_contexts(number, price, counters)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price)
         return _RoutineResult(
             profile=routine_profile(
@@ -162,6 +174,17 @@ class _Measuring:
         executed = events.edges, events.block_counts, counters.taken
         return RoutinePrice(code, added(code, *executed))
 
+    def _cost_contexts(self, number: int, price: RoutinePrice, counters: RoutineCounters) -> None:
+        """Hand out what the scheme's code executed in a routine to the routine's contexts."""
+        ledger, costs = self._observation.ledger, self._tree_costs
+        if ledger is not None and costs is not None:
+            total = price.added + counters.hash_instructions
+            ledger.add_costs(costs, number, price.code, self._scheme.slot, total)
+
+    def _call_tree(self) -> CallTree | None:
+        ledger, costs = self._observation.ledger, self._tree_costs
+        return None if ledger is None or costs is None else ledger.tree(costs)
+
     def measurement(self) -> Measurement:
         """Return what the scheme measured in all routines together, and keep what code costs."""
         if self._check is None:
@@ -170,15 +193,18 @@ class _Measuring:
         definition, machine = self._definition, observation.program.machine
         routines = tuple(result.profile for result in results)
         sizes = _total(result.sizes for result in results)
-        unattributed = _unattributed(observation)
+        unattributed = {**_unattributed(observation), **window_counts(observation)}
         wrapped = [result.profile.name for result in results if result.wraps]
         run = observation.result
         return Measurement(
             program=program_info(observation),
             mode=definition.mode,
-            options=options(observation.invocation, self._scheme.setting.options),
+            options={
+                **options(observation.invocation, self._scheme.setting.options),
+                **window_options(observation),
+            },
             ending=ending(observation, run),
-            base=run.instructions,
+            base=observation.base,
             added=sum(r.added for r in routines) + definition.code().run_cost(machine, sizes),
             counts={**_NO_COUNTS, **_total(result.counts for result in results), **unattributed},
             routines=routines,
@@ -191,6 +217,7 @@ class _Measuring:
                 RefusedCalls(call.name, call.error, count)
                 for call, count in sorted(run.refused_calls.items())
             ),
+            call_tree=self._call_tree(),
         )
 
 

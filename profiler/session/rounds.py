@@ -171,7 +171,9 @@ def settle(
         The last run, whose graphs lacked nothing, and the round that may follow it.
     """
     planners = study.planners(settings, edge_counts)
-    options = ExecutionOptions(replayable=replayable, edge_counts=edge_counts)
+    options = ExecutionOptions(
+        replayable=replayable, edge_counts=edge_counts, contexts=study.invocation.contexts
+    )
     left = MAXIMUM_RUNS
     while True:
         left -= 1

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
 
 from profiler.profiles.profile import (
     Ending,
@@ -12,7 +15,7 @@ from profiler.profiles.profile import (
     RefusalInfo,
     RoutineProfile,
 )
-from profiler.request.request import SchemeOptions
+from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.schemes import registry
 from profiler.schemes.definition import SchemeDefinition, plain
 from profiler.session.observation import Invocation, Observation
@@ -45,6 +48,29 @@ def scheme_options(scheme: SchemeOptions) -> dict[str, Option]:
     }
 
 
+def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
+    """Return the options whose values `scheme_options` wrote; others among `fields` are passed by.
+
+    Raises
+    ------
+    KeyError, ValueError
+        If one is missing, or has a value that it cannot have.
+    """
+    weights, profile = fields["weights"], fields["edge_profile"]
+    own: dict[str, Any] = {}
+    for option in registry.options():
+        if option.name in fields:
+            value = fields[option.name]
+            own[option.name] = option.kind(value) if issubclass(option.kind, StrEnum) else value
+    return SchemeOptions(
+        path_limit=fields["path_limit"],
+        weights=Weights(weights) if weights in list(Weights) else Path(weights),
+        table=TableChoice(fields["table"]),
+        edge_profile=None if profile is None else Path(profile),
+        **own,
+    )
+
+
 def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
     """Return the options that shape a scheme's result, by name."""
     return {
@@ -55,6 +81,19 @@ def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
         "max_instructions": invocation.max_instructions,
         "timeout": invocation.timeout,
     }
+
+
+def window_options(observation: Observation) -> dict[str, Option]:
+    """Return what confines a result to calls of one routine, by name; nothing if nothing does."""
+    contexts = observation.invocation.contexts
+    if contexts is None or contexts.entry is None:
+        return {}
+    return {"entry": contexts.entry, "calls": contexts.calls}
+
+
+def window_counts(observation: Observation) -> dict[str, int]:
+    """Return how many calls a result is of, by name; nothing where it is of the whole run."""
+    return {} if observation.window is None else {"window_calls": observation.window.calls}
 
 
 def ending(observation: Observation, result: RunResult) -> Ending:

@@ -110,7 +110,12 @@ def observe(
     tell(request.progress, Phase.LOADING, guest.max_instructions)
     program = elf.load(request.program)
     invocation = Invocation(
-        request.program, request.arguments, request.selection, guest.max_instructions, guest.timeout
+        request.program,
+        request.arguments,
+        request.selection,
+        guest.max_instructions,
+        guest.timeout,
+        request.contexts,
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
     memory = BinaryMemory(program, binaries() if request.remember else None)
@@ -151,7 +156,9 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
     memory = BinaryMemory(program, binaries() if request.remember else None)
     profiles = SavedProfiles(program.sha256)
     study = Study(invocation, profiles, None, None, request.progress, memory)
-    observation = observe_recorded(study, program, recording, path, settings)
+    observation = observe_recorded(
+        study, program, recording, path, settings, partial=request.partial
+    )
     return replace(observation, memory=memory)
 
 
@@ -211,6 +218,9 @@ def _observe_guided(
     guide, after = settle(study, first, [*free, *judges(settings)], replayable=True)
     tell(study.progress, Phase.PLANNING, after.max_instructions, guide.result.instructions)
     edge_counts = guide.edge_counts
+    if study.invocation.contexts is not None:
+        # what is counted by context is that of schemes which take part in the run
+        return settle(study, after, settings, edge_counts)
     replayed, left = _replayed(guide, settings, study.planners(settings, edge_counts))
     if not left:
         return replayed, after
@@ -231,6 +241,9 @@ def _check_traces(
     once more, the same way, and the trace goes to a temporary file.
     """
     from profiler.session.self_check import check_trace  # which reads traces: numba
+
+    if observation.window is not None:
+        return  # a trace is of a whole run
 
     for position, setting in enumerate(settings):
         if not definition(setting.mode).writes_trace:

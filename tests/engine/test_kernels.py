@@ -1,5 +1,6 @@
 """The native core: operations, successor cache, hashing; jitted and as plain Python."""
 
+import ctypes
 import itertools
 import json
 import os
@@ -15,11 +16,12 @@ from numpy.typing import NDArray
 
 from profiler.code.runtime.hash_routine import BUCKETS, HashTableModel, hash_costs
 from profiler.engine import kernels
-from profiler.engine.lowering import HashModel
+from profiler.engine.lowering import HashModel, fuse
 from simulator.binary.program import MachineKind
 from simulator.cpu.traps import RESUME_STATE, ClockWord, Interruption
 
 ROOT = Path(__file__).parents[2]
+MOVER = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 def make_state(
@@ -359,3 +361,28 @@ def test_events_are_charged_up_to_the_limit_and_not_beyond(limit: int, done: int
     charged = [kernels.charge(state.address, 0x1000, 32) for _ in range(3)]
     assert charged == [True] * done + [False] * (3 - done)
     assert state.clock[kernels.INSTRUCTIONS] == 8 * done
+
+
+@pytest.mark.parametrize(
+    ("address", "windows", "status", "moved"),
+    [
+        (0x1008, 0, kernels.OK, [1]),
+        (0x1008, 1, kernels.OK, []),
+        (0x100C, 0, kernels.MISMATCH, []),
+    ],
+)
+def test_a_return_fetches_its_callers_window_if_that_is_missing(
+    address: int, windows: int, status: int, moved: list[int]
+) -> None:
+    returning = fuse([(kernels.RETURN, 0, 0), (kernels.WINDOW, kernels.CAN_RESTORE, 0)])
+    assert len(returning) == 1
+    state = make_state([(kernels.CALL, 0x1008, 0), *returning])
+    state.operations[kernels.OPERATION] |= kernels.LAST
+    moves: list[int] = []
+    mover = MOVER(lambda words, is_fill, unused: moves.append(is_fill))
+    held = np.array([windows], np.int64)
+    state.clock[kernels.CAN_RESTORE] = held.ctypes.data
+    state.clock[kernels.WINDOW_MOVER] = ctypes.cast(mover, ctypes.c_void_p).value or 0
+    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert kernels.execute(state.address, 2, address) == status
+    assert moves == moved

@@ -64,12 +64,13 @@ def test_every_column_is_documented(swept: Path) -> None:
 
 def test_pandas_reads_plain_columns_that_are_the_results(swept: Path) -> None:
     with opened(swept) as connection:
-        frame = pd.read_sql("SELECT * FROM results", connection).set_index(["benchmark", "mode"])
+        frame = pd.read_sql("SELECT * FROM results", connection)
+    found = {(row["benchmark"], row["mode"]): row for row in frame.to_dict("records")}
     with Store(swept) as store:
         results = store.cells()
-    assert len(frame) == len(results) == 6
+    assert len(frame) == len(found) == len(results) == 6
     for cell, result in results.items():
-        row = frame.loc[(cell.benchmark, cell.setting.mode)]
+        row = found[cell.benchmark, cell.setting.mode]
         assert (row["base"], row["added"]) == (result.base, result.added)
         assert row["overhead"] == result.overhead
         assert row["code_bytes"] == result.sizes["code_bytes"]

@@ -23,22 +23,31 @@ from profiler.experiments.tables.report import TableReport
 from profiler.experiments.tables.spec import View
 from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, Row, Verdict
 from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.profiles.profile import Ending, Measurement, PathCount
+from profiler.profiles.code_counts import Branch
+from profiler.profiles.differences import difference
+from profiler.profiles.lines import LineCounts, SourceCounts
+from profiler.profiles.profile import BlockCount, Ending, Measurement, PathCount
 from profiler.recovery.recovery import RecoveredProgram, recover
 from profiler.reports import (
+    annotation_text,
     compare_text,
+    difference_text,
     doctor,
     graph_run,
     graph_text,
+    listing_text,
+    listings,
     regress_text,
     suite_text,
     table_text,
     text,
 )
+from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
 from profiler.reports.doctor import Diagnosis, SystemCheck
+from profiler.reports.listings import Choice
 from simulator.binary.elf import load
 from simulator.binary.program import SourceLine
-from tests.support.samples import FAULT, measurement, routine
+from tests.support.samples import FAULT, HEAD, TAIL, measurement, routine
 
 WIDTHS = (60, 80, 100, 140, 200)
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -241,6 +250,78 @@ def cfg_report(width: int) -> str:
     return graph_text.render(_recovered(), range(len(NAMES)), width, {0: "another_name"})
 
 
+def _counted() -> Measurement:
+    """A run whose routines have blocks, hostile names, and counts of 10^15 and more."""
+    blocks = (
+        BlockCount(0x1000, 3, False, False, 10**15, 571_224),
+        BlockCount(0x1020, 2, False, True, MANY, 0),
+    )
+    routines = tuple(
+        replace(
+            each,
+            added=10**17 - 7,
+            edge_counts=tuple(
+                replace(edge, count=10**15 + at, added=10**15 - at)
+                for at, edge in enumerate(each.edge_counts)
+            ),
+            block_counts=blocks,
+        )
+        for each in _routines()
+    )
+    return hostile_run(routines=routines, base=10**17 + 7, added=10**16 + 9)
+
+
+def listing_report(width: int) -> str:
+    """`simprof routines`, `edges`, `paths`; a listing with nothing in it."""
+    run = _counted()
+    made = (
+        *(make(run, Choice(top=7)) for make in (listings.routines, listings.edges, listings.paths)),
+        listings.edges(run, Choice(routines=("nothing",))),
+    )
+    return "\n".join(listing_text.render(listing, width) for listing in made)
+
+
+def annotation_report(width: int) -> str:
+    """`simprof annotate`, of source and of code."""
+    counts = SourceCounts(_counted(), None)
+    branch = Branch(0x1008, 10**15, MANY, TAIL, HEAD)
+    place = SourceLine(f"{WIDE}.c", 4)
+    line = LineCounts(place, 10**15, 10**16 + 1, MANY, [0x1000], [branch], [0])
+    never = LineCounts(SourceLine(f"{WIDE}.c", 5))
+    texts = (f"\tif ({ESCAPES})", f"        return {LONG};", f"/* {WIDE} */", "", None)
+    rows = tuple(
+        SourceRow(at, text, counted)
+        for at, (text, counted) in enumerate(
+            zip(texts, (line, never, None, None, line), strict=True), 1
+        )
+    )
+    code = tuple(
+        CodeRow(
+            0x1000 + 4 * at,
+            None if at == 2 else "or %g1, %lo(0x100c08), %g1",
+            10**15 - at,
+            MANY,
+            branch if at == 1 else None,
+            place if at < 2 else None,
+            texts[0],
+        )
+        for at in range(3)
+    )
+    views = (SourceView(place.file, rows), CodeView(counts.routines[4], code))
+    whole = annotation_text.render(Annotation(counts, views, (f"{ESCAPES} is gone",)), width)
+    return whole + annotation_text.render(Annotation(counts, ()), width)
+
+
+def diff_report(width: int) -> str:
+    """`simprof diff`, of one program and of two builds."""
+    before, after = hostile_run(), _counted()
+    other = replace(after, program=replace(after.program, sha256="cd" * 32))
+    pairs = ((before, after), (before, other), (before, before))
+    return "\n".join(
+        difference_text.render(difference(*pair), top=4, width=width) for pair in pairs
+    )
+
+
 REPORTS: Mapping[str, Callable[[int], str]] = {
     "answer": answer_report,
     "run": run_report,
@@ -251,6 +332,9 @@ REPORTS: Mapping[str, Callable[[int], str]] = {
     "suite": suite_report,
     "doctor": doctor_report,
     "cfg": cfg_report,
+    "listings": listing_report,
+    "annotate": annotation_report,
+    "diff": diff_report,
 }
 """Command -> what it prints at some width."""
 

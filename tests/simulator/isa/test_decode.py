@@ -88,13 +88,13 @@ def test_every_word_has_text(word: int) -> None:
 @pytest.mark.parametrize(
     ("word", "text"),
     [
-        (0xC61A2008, "ldd [%o0+8], %g3"),
-        (0xC63A2008, "std %g3, [%o0+8]"),
-        (0x81D82000, "flush %g0"),
+        (0xC61A2008, "ldd [%o0 + 8], %g3"),
+        (0xC63A2008, "std %g3, [%o0 + 8]"),
+        (0x81D82000, "flush %g0 + %lo(0)"),
         (0xC2DA1040, "ldxa [%o0] #ASI_PNF, %g1"),
-        (0x87802082, "wr %g0, 130, %asi"),
+        (0x87802082, "wr %g0, 0x82, %asi"),
         (0x83414000, "rd %pc, %g1"),
-        (0xC1082000, "ld [%g0], %fsr"),
+        (0xC1082000, "ld [%g0 + %lo(0)], %fsr"),
         (0xC26A0000, "ldstub [%o0], %g1"),
         (0x40000002, "call 0x1008"),
         (0x00000005, "illtrap 0x5"),

@@ -1,0 +1,276 @@
+"""Counting by calling context: what the notes of a run mean, and what it has counted by context.
+
+The counterpart of `context_kernel`, which says how things are laid out. Every routine is cut into
+segments, whatever the schemes are, so that what happened in a context is known segment by segment:
+each transition of the segment automaton notes itself, and how often it was taken in each context
+tells all edges and all that the schemes did along them there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from profiler.engine import context_kernel, kernels
+from profiler.engine.activations import EarlyEnd
+from profiler.engine.memory import EngineMemory, Operation
+from profiler.engine.walk import UNKNOWN, GraphIndex
+from simulator.isa.decode import HAS_DELAY_SLOT
+
+Array = npt.NDArray[np.int64]
+SIGNALLED, LANDED = context_kernel.SIGNALLED, context_kernel.LANDED
+_ROOM = 1 << 12
+_NOTE = kernels.HASH | context_kernel.NOTE_TABLE << kernels.TABLE_SHIFT
+
+
+@dataclass(frozen=True)
+class ContextOptions:
+    """What a run is to tell apart.
+
+    Attributes
+    ----------
+    tree
+        Whether each calling context has counts of its own.
+    limit
+        How many contexts there may be; calls that would make more are counted where they are made.
+    entry, calls
+        Number of the routine whose calls are the window, and how many of them; None: no window,
+        or all calls.
+    """
+
+    tree: bool = True
+    limit: int = 1 << 18
+    entry: int | None = None
+    calls: int | None = None
+
+
+@dataclass(frozen=True)
+class ContextCounts:
+    """What a run has counted by context. Arrays have one row for each context, 0 among them.
+
+    Attributes
+    ----------
+    parents, sites, routines
+        The tree: context above, call site, number of the routine; those of context 0 mean nothing.
+    callers
+        Number of the routine that calls, -1 for none.
+    calls, landings
+        Activations that began there: by a call (or a jump, or a signal), and in place of one that
+        a non-local exit ended.
+    transitions
+        Columns (context, transition of the segment automaton, times).
+    hashing
+        Columns (context, hash table, instructions executed by the hashing routine).
+    beyond
+        Columns (context, routine, calls that have no context of their own).
+    ends
+        (context, how it ended) -> activations.
+    cuts
+        (context, block, address) -> executions of the block that came no further.
+    window_calls
+        How many calls of the window's routine were counted; 0 where there is no window.
+    """
+
+    parents: Array
+    sites: Array
+    routines: Array
+    callers: Array
+    calls: Array
+    landings: Array
+    transitions: Array
+    hashing: Array
+    beyond: Array
+    ends: Counter[tuple[int, EarlyEnd]]
+    cuts: Counter[tuple[int, int, int]]
+    window_calls: int
+
+
+class ContextCounting:
+    """The kernel's work for calling contexts in one run.
+
+    Parameters
+    ----------
+    index
+        The program's graphs.
+    options
+        What to tell apart.
+    """
+
+    def __init__(self, index: GraphIndex, options: ContextOptions) -> None:
+        self._index = index
+        self.options = options
+        self._ends: Counter[tuple[int, EarlyEnd]] = Counter()
+        self._cuts: Counter[tuple[int, int, int]] = Counter()
+        self._words = np.zeros(context_kernel.WORDS, np.int64)
+        self._arrays: dict[int, Array] = {}
+        words = self._words
+        words[context_kernel.USED] = 1 if options.tree else 2
+        words[context_kernel.LIMIT] = options.limit
+        words[context_kernel.TREE] = options.tree
+        words[context_kernel.WINDOW] = 0 if options.entry is None else options.entry + 1
+        calls = -1 if options.calls is None else options.calls
+        words[context_kernel.CALLS_LEFT] = self._calls = calls
+        callback = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
+        self._callback: Any = callback(self._grow)
+        address = ctypes.cast(self._callback, ctypes.c_void_p).value
+        words[context_kernel.MORE_CALLBACK] = address or 0
+        self._publish(context_kernel.CONTEXTS, _ROOM * context_kernel.NODE)
+        self._publish(context_kernel.SITES, _ROOM)
+        self._publish_rows(context_kernel.CHILDREN, 2 * _ROOM)
+        self._publish_rows(context_kernel.COUNTS, 4 * _ROOM)
+
+    @property
+    def parts(self) -> dict[int, int]:
+        """What stands for a part of the kernel (`EngineMemory`)."""
+        return {kernels.HASH_PART: context_kernel.part()}
+
+    def attach(self, memory: EngineMemory) -> None:
+        """Let the kernel of a run find everything."""
+        depth = int(memory.clock[kernels.FRAME_LIMIT]) // kernels.STRIDE
+        self._publish(context_kernel.FRAMES, context_kernel.FRAME * (depth + 1))
+        memory.clock[kernels.CONTEXTS_POINTER] = self._words.ctypes.data
+
+    def _publish(self, word: int, size: int) -> Array:
+        """Give an array this size, its content kept; return the old one."""
+        old = self._arrays.get(word, np.zeros(0, np.int64))
+        array = self._arrays[word] = np.zeros(size, np.int64)
+        array[: len(old)] = old
+        self._words[word] = array.ctypes.data
+        return old
+
+    def _publish_rows(self, word: int, rows: int) -> Array:
+        """Give a table so many empty rows; return the old one."""
+        width, count = _TABLES[word]
+        old = self._arrays.get(word, np.zeros(0, np.int64))
+        array = self._arrays[word] = np.zeros(rows * width, np.int64)
+        self._words[word], self._words[count] = array.ctypes.data, rows
+        return old
+
+    def _grow(self, *unused: int) -> None:
+        """Make room: native code has come to the end of what there is."""
+        words = self._words
+        base = words.ctypes.data
+        if 2 * words[context_kernel.COUNTED] >= words[context_kernel.COUNT_ROWS]:
+            rows = int(words[context_kernel.COUNT_ROWS])
+            old = self._publish_rows(context_kernel.COUNTS, 4 * rows)
+            context_kernel.call_move(base, old.ctypes.data, rows)
+        if 2 * words[context_kernel.STEPS] + 4 >= words[context_kernel.CHILD_ROWS]:
+            rows = int(words[context_kernel.CHILD_ROWS])
+            old = self._publish_rows(context_kernel.CHILDREN, 4 * rows)
+            context_kernel.call_move_children(base, old.ctypes.data, rows)
+            self._publish(context_kernel.CONTEXTS, 2 * rows * context_kernel.NODE)
+
+    # Operations
+
+    def begun(self, routine: int) -> Operation:
+        """Return what the kernel does where an activation of a routine begins."""
+        return _NOTE, _key(context_kernel.BEGUN, routine), 1
+
+    def pushed(self, return_address: int) -> Operation:
+        """Return what the kernel does behind a CALL operation with this return address."""
+        address = return_address & ~kernels.ENDED_BIT
+        block = self._index.call_block(address)
+        site = address - 8 if block == UNKNOWN else self._index.block_end(block) - 8
+        return _NOTE, _key(context_kernel.PUSHED, site), 1
+
+    def taken(self, transition: int, routine: int, edges: tuple[int, ...]) -> tuple[int, int]:
+        """Return code and key of what the kernel does where it takes a new transition.
+
+        `edges` are those of the segment.
+        """
+        cfg = self._index.recovered.routines[routine]
+        last = cfg.edges[edges[-1]]
+        if last.target != cfg.exit:
+            return _NOTE, _key(context_kernel.ENDED_SEGMENT, transition)
+        sites = self._arrays[context_kernel.SITES]
+        if transition >= len(sites):
+            self._publish(context_kernel.SITES, 2 * (transition + 1))
+            sites = self._arrays[context_kernel.SITES]
+        sites[transition] = self._leaves_at(cfg.blocks[last.source].end)
+        return _NOTE, _key(context_kernel.LEFT, transition)
+
+    def _leaves_at(self, end: int) -> int:
+        """Address of the transfer by which a block with this end leaves its routine."""
+        code = self._index.recovered.code
+        word = (end - 8 - code.base) >> 2
+        return end - 8 if word >= 0 and HAS_DELAY_SLOT[code.transfers.kind[word]] else end - 4
+
+    # What Python tells
+
+    def _context(self, frame: int) -> Array:
+        number = frame // kernels.STRIDE * context_kernel.FRAME
+        return self._arrays[context_kernel.FRAMES][number:]
+
+    def ended_early(self, frame: int, end: EarlyEnd) -> None:
+        """Note that the activation at `frame` ended otherwise than by its EXIT."""
+        words = self._context(frame)
+        self._ends[int(words[context_kernel.CONTEXT]), end] += 1
+        words[context_kernel.LIFE] = context_kernel.ENDED
+
+    def cut_short(self, frame: int, block: int, pc: int) -> None:
+        """Note that the activation at `frame` has come no further in `block` than to `pc`."""
+        self._cuts[int(self._context(frame)[context_kernel.CONTEXT]), block, pc] += 1
+
+    def signalled(self, frame: int) -> None:
+        """Note that the frame of a signal's handler was pushed."""
+        words = self._context(frame)
+        words[context_kernel.LIFE] = context_kernel.CALLED
+        words[context_kernel.SITE] = SIGNALLED
+
+    def landed(self, frame: int, owner: int) -> None:
+        """Note that an activation is to begin in a frame in place of one that is gone.
+
+        `owner`: the frame of the activation that owns the stack there; another routine than the
+        frame's begins below that one.
+        """
+        words = self._context(frame)
+        words[context_kernel.LIFE] = context_kernel.ENDED
+        words[context_kernel.SITE] = self._context(owner)[context_kernel.CONTEXT]
+
+    # After the run
+
+    def counts(self) -> ContextCounts:
+        """Return what was counted; nothing of what is outside a window."""
+        used = int(self._words[context_kernel.USED])
+        nodes = self._arrays[context_kernel.CONTEXTS].reshape(-1, context_kernel.NODE)[:used]
+        rows = self._arrays[context_kernel.COUNTS].reshape(-1, context_kernel.ROW)
+        outermost = 1 if self._words[context_kernel.WINDOW] else 0
+        rows = rows[rows[:, context_kernel.COUNTS_OF] > outermost]
+        kinds = rows[:, context_kernel.TOKEN] & (1 << context_kernel.TOKEN_BITS) - 1
+
+        def of(kind: int) -> Array:
+            found: Array = rows[kinds == kind][:, : context_kernel.COUNT + 1].copy()
+            found[:, context_kernel.COUNTS_OF] -= 1
+            found[:, context_kernel.TOKEN] >>= context_kernel.TOKEN_BITS
+            return found
+
+        return ContextCounts(
+            nodes[:, context_kernel.PARENT].copy(),
+            nodes[:, context_kernel.CALL_SITE].copy(),
+            nodes[:, context_kernel.ROUTINE].copy(),
+            nodes[:, context_kernel.CALLER].copy(),
+            nodes[:, context_kernel.CALLS].copy(),
+            nodes[:, context_kernel.LANDINGS].copy(),
+            of(context_kernel.TRANSITION),
+            of(context_kernel.HASHING),
+            of(context_kernel.BEYOND),
+            Counter({key: n for key, n in self._ends.items() if key[0] >= outermost}),
+            Counter({key: n for key, n in self._cuts.items() if key[0] >= outermost}),
+            self._calls - int(self._words[context_kernel.CALLS_LEFT]),
+        )
+
+
+_TABLES = {
+    context_kernel.CHILDREN: (context_kernel.CHILD, context_kernel.CHILD_ROWS),
+    context_kernel.COUNTS: (context_kernel.ROW, context_kernel.COUNT_ROWS),
+}
+"""Word of a table -> the words of a row, and the word that has the number of rows."""
+
+
+def _key(kind: int, value: int) -> int:
+    return value << context_kernel.KIND_BITS | kind

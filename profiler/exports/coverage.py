@@ -1,0 +1,173 @@
+"""A profile as coverage: files with lines, branches and functions, executed or not.
+
+What lcov, Cobertura and gcov's JSON have in common; each has a module that writes it.
+
+Terms
+-----
+line
+    A source line that code was compiled from; its executions are counted as gcov counts them
+    (`profiles.lines`).
+branch
+    A block that can be left in more than one way; on the line of the instruction that decides. Its
+    *arms* are the edges out of it, so that their counts are those of the edge profile. Calls and
+    virtual edges of activations that ended early are none.
+function
+    A routine, in the file and on the line of its first instruction.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from profiler.exports.source import ExportSource
+from profiler.exports.unexecuted import whole
+from profiler.graphs.cfg import EXIT, EdgeKind, VertexName
+from profiler.profiles.lines import SourceCounts
+from profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
+from simulator.binary.program import SourceLine
+
+FIRST_BLOCK = 2
+"""gcov's numbers of blocks: 0 is the function's entry, 1 its exit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """One way out of a branch.
+
+    Attributes
+    ----------
+    count
+        How often it was taken.
+    falls_through
+        Whether it is that of a branch that was not taken.
+    target
+        Number of the block that it leads to.
+    """
+
+    count: int
+    falls_through: bool
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class BranchCoverage:
+    """A branch. `block`: its number within its function; `reached`: how often."""
+
+    block: int
+    reached: int
+    arms: tuple[Arm, ...]
+
+
+@dataclass
+class LineCoverage:
+    """A line: how often it was executed, its branches, and a function that it is part of."""
+
+    count: int
+    branches: list[BranchCoverage] = field(default_factory=list)
+    function: str | None = None
+    blocks: list[int] = field(default_factory=list)
+    has_unexecuted: bool = False
+
+
+@dataclass(frozen=True)
+class FunctionCoverage:
+    """A function: where it begins and ends, how often it was entered, what it consists of."""
+
+    name: str
+    line: int
+    last_line: int
+    count: int
+    blocks: int
+    executed_blocks: int
+    lines: tuple[int, ...]
+
+
+@dataclass
+class FileCoverage:
+    """A source file. `lines` by number; `functions` by first line."""
+
+    file: str
+    lines: dict[int, LineCoverage] = field(default_factory=dict)
+    functions: list[FunctionCoverage] = field(default_factory=list)
+
+    @property
+    def arms(self) -> list[Arm]:
+        """All arms of all branches."""
+        return [
+            arm for line in self.lines.values() for branch in line.branches for arm in branch.arms
+        ]
+
+
+def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
+    """Return all files that the program has code of, by name."""
+    measurement = whole(source.measurement, source.recovered)
+    counts = SourceCounts(measurement, source.program)
+    files: dict[str, FileCoverage] = {}
+    for line, known in counts.lines.items():
+        file = files.setdefault(line.file, FileCoverage(line.file))
+        file.lines[line.line] = LineCoverage(known.executions)
+    for routine in measurement.routines:
+        _add_routine(routine, counts, files)
+    for file in files.values():
+        file.functions.sort(key=lambda function: (function.line, function.name))
+    return tuple(files[name] for name in sorted(files))
+
+
+def _add_routine(
+    routine: RoutineProfile, counts: SourceCounts, files: Mapping[str, FileCoverage]
+) -> None:
+    """Enter a routine as a function of its file, and what it knows of lines."""
+    numbers = {block.name: place for place, block in enumerate(routine.block_counts, FIRST_BLOCK)}
+    numbers[EXIT] = 1
+    lines: dict[str, set[int]] = defaultdict(set)
+    for block in routine.block_counts:
+        for line in _lines_of(block, counts):
+            lines[line.file].add(line.line)
+            at = files[line.file].lines[line.line]
+            at.function = at.function or routine.name
+            at.blocks.append(numbers[block.name])
+            at.has_unexecuted |= not block.count
+    for address, branch in _branches(routine, numbers):
+        line = counts.line_at(address)
+        if line is not None:
+            files[line.file].lines[line.line].branches.append(branch)
+    start = counts.line_at(routine.address)
+    if start is not None:
+        own = sorted(lines[start.file] | {start.line})
+        files[start.file].functions.append(
+            FunctionCoverage(
+                name=routine.name,
+                line=start.line,
+                last_line=max(own),
+                count=routine.activations,
+                blocks=len(routine.block_counts),
+                executed_blocks=sum(block.count > 0 for block in routine.block_counts),
+                lines=tuple(own),
+            )
+        )
+
+
+def _lines_of(block: BlockCount, counts: SourceCounts) -> list[SourceLine]:
+    """Return the lines of a block's instructions, each once, in order."""
+    found = (counts.line_at(address) for address in range(block.start, block.end, 4))
+    return list(dict.fromkeys(line for line in found if line is not None))
+
+
+def _branches(
+    routine: RoutineProfile, numbers: Mapping[VertexName, int]
+) -> Iterator[tuple[int, BranchCoverage]]:
+    """Yield the branches, each with the address of the instruction that decides."""
+    ways: dict[VertexName, list[EdgeCount]] = defaultdict(list)
+    for edge in routine.edge_counts:
+        if edge.kind is not EdgeKind.EARLY:
+            ways[edge.source].append(edge)
+    for block in routine.block_counts:
+        edges = ways[block.name]
+        if len(edges) > 1:
+            arms = tuple(
+                Arm(edge.count, edge.kind is EdgeKind.FALL_THROUGH, numbers[edge.target])
+                for edge in edges
+            )
+            yield block.transfer, BranchCoverage(numbers[block.name], block.count, arms)

@@ -1,0 +1,134 @@
+"""The blocks of a routine from which one of its indirect jumps can be reached, for data flow.
+
+Steps -> functions: where each block ends (`_extents`), what follows it, and backwards from the
+jumps what leads to them (`_reaching`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from profiler.recovery.exploration import Exploration, Flow
+from profiler.recovery.symbolic import FP, SP
+
+_EVERYWHERE = -(1 << 20)  # below any frame offset
+
+
+class Extent(NamedTuple):
+    """Where a block ends.
+
+    Attributes
+    ----------
+    end
+        Word index behind what it executes, its control transfer and delay slot aside.
+    falls_to
+        The leader that cuts it short, or -1.
+    at, flow
+        Its control transfer, and where that goes; or -1 and None.
+    """
+
+    end: int
+    falls_to: int
+    at: int
+    flow: Flow | None
+
+    def successors(self) -> list[int]:
+        """Return the leaders that follow."""
+        if self.falls_to >= 0:
+            return [self.falls_to]
+        return [] if self.flow is None else list(self.flow.successors())
+
+
+class BlockGraph(NamedTuple):
+    """Blocks by their leaders.
+
+    Attributes
+    ----------
+    extents, predecessors
+        Of each block. A predecessor may be there more than once.
+    entries
+        Leaders at which the routine is entered, ascending.
+    jumps
+        Leaders of the blocks that end in an indirect jump.
+    """
+
+    extents: dict[int, Extent]
+    predecessors: dict[int, list[int]]
+    entries: list[int]
+    jumps: list[int]
+
+
+def block_graph(exploration: Exploration, number: int) -> BlockGraph:
+    """Return the blocks of a routine, as far as it is explored, that lead to indirect jumps."""
+    extents = _extents(exploration, number)
+    predecessors: dict[int, list[int]] = {leader: [] for leader in extents}
+    for leader, extent in extents.items():
+        for successor in extent.successors():
+            if successor in predecessors:  # else it is still to be explored
+                predecessors[successor].append(leader)
+    goals = exploration.jumps.get(number, set())
+    jumps = [leader for leader, extent in extents.items() if extent.at in goals]
+    reaching = _reaching(predecessors, jumps)
+    return BlockGraph(
+        {leader: extents[leader] for leader in reaching},
+        {leader: predecessors[leader] for leader in reaching},
+        sorted(reaching & exploration.entries[number]),
+        jumps,
+    )
+
+
+def _extents(exploration: Exploration, number: int) -> dict[int, Extent]:
+    flows, next_end = exploration.flows, exploration.next_end
+    leaders = sorted(exploration.leaders[number])
+    extents = {}
+    end = -1
+    for leader, after in zip(leaders, [*leaders[1:], 1 << 62], strict=True):
+        if leader >= end:
+            _, end, _ = exploration.routine_map.region(leader)
+        last = next_end[leader]
+        stop = min(last, end)
+        if after <= stop:
+            extents[leader] = Extent(after, after, -1, None)
+        elif last < end and last in flows:
+            extents[leader] = Extent(stop, -1, last, flows[last])
+        else:
+            extents[leader] = Extent(stop, -1, -1, None)
+    return extents
+
+
+def _reaching(predecessors: dict[int, list[int]], goals: list[int]) -> set[int]:
+    """Everything from which one of `goals` can be reached."""
+    reaching, work = set(goals), list(goals)
+    while work:
+        for source in predecessors[work.pop()]:
+            if source not in reaching:
+                reaching.add(source)
+                work.append(source)
+    return reaching
+
+
+def frame_escapes(exploration: Exploration, number: int) -> dict[int, int]:
+    """Lowest frame offset whose address the routine computes, by frame register."""
+    escapes: dict[int, int] = {}
+    words, next_end = exploration.words, exploration.next_end
+    for leader in exploration.leaders[number]:
+        for index in range(leader, min(next_end[leader] + 2, len(words))):
+            word = words[index]
+            if word >> 30 != 2 or ((word >> 14) & 31 not in (SP, FP) and word & 31 not in (SP, FP)):
+                continue
+            _note_escape(word, escapes)
+    return escapes
+
+
+def _note_escape(word: int, escapes: dict[int, int]) -> None:
+    op3, rd, first = (word >> 19) & 63, (word >> 25) & 31, (word >> 14) & 31
+    if op3 in (0x3C, 0x3D, 0x38, 0x39, 0x3A) or op3 & 0x30 == 0x30 or rd in (0, SP, FP):
+        return
+    if word & 0x2000:
+        if first in (SP, FP):
+            offset = (word & 0x1FFF ^ 0x1000) - 0x1000
+            lowest = offset if op3 == 0 else _EVERYWHERE
+            escapes[first] = min(escapes.get(first, lowest), lowest)
+        return
+    for register in {first, word & 31} & {SP, FP}:
+        escapes[register] = _EVERYWHERE

@@ -1,0 +1,243 @@
+"""What of a routine can influence where its indirect jumps go: a backward slice.
+
+Constant propagation carries, along every path, what is known of each location; most of that never
+comes near an indirect jump. A slice says which locations are *needed* at the start of each block,
+and which instructions have to be executed for them (M. Weiser, "Program slicing", ICSE 1981; here
+with one criterion: the address register of each indirect jump).
+
+Terms
+-----
+needed
+    What an indirect jump's address is made of, on some path from here.
+related
+    What may hold a copy of a needed value, or something made of it, or what it was made of: if it
+    is compared, that confines the needed value too. Then the compared location is needed as well.
+
+Steps -> functions: what is needed backwards (`_need`), what is related forwards (`_relate`), the
+comparisons of what is related; again, until there are no more of these. In the end `part` lists
+what must be executed of each block.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Iterable, Sequence
+from typing import NamedTuple
+
+from profiler.recovery.block_effects import Block, BlockEffects, Step
+from profiler.recovery.block_graph import BlockGraph
+from profiler.recovery.effects import CONDITION, GLOBALS, INS, OUTS
+from profiler.recovery.exploration import Exploration
+from profiler.recovery.symbolic import FP, SP, SymbolicState
+
+
+class Part(NamedTuple):
+    """What of a block must be executed: word indices, and whether delay slot and comparison."""
+
+    indices: Sequence[int]
+    delay: bool = True
+    compares: bool = True
+
+
+_NOTHING = Part((), delay=False, compares=False)
+
+
+class Slice:
+    """The slice of one routine.
+
+    Parameters
+    ----------
+    exploration, graph
+        The routine, as far as it is explored, and its blocks that take part.
+    escapes
+        See `Interpreter`.
+
+    Attributes
+    ----------
+    needed
+        Mask of locations by leader.
+    """
+
+    def __init__(
+        self, exploration: Exploration, graph: BlockGraph, escapes: dict[int, int]
+    ) -> None:
+        self._graph = graph
+        self._effects = BlockEffects(exploration, graph, escapes)
+        self._blocks = self._effects.blocks
+        self._uses = {leader: block.uses for leader, block in self._blocks.items()}
+        self._results: dict[int, list[int]] = {}
+        self._related = dict.fromkeys(self._blocks, 0)
+        self._comparing: set[int] = set()
+        self._kept: dict[int, frozenset[Hashable]] = {}
+        self.needed = dict.fromkeys(self._blocks, 0)
+        work = graph.jumps
+        while work:
+            work = self._relate(self._need(work))
+
+    def sources(self) -> list[int]:
+        """Return the leaders, ascending, at which data flow begins: nothing is needed before."""
+        needed, predecessors = self.needed, self._graph.predecessors
+        starts = {leader for leader in self._graph.jumps if not needed[leader]}
+        for leader, mask in needed.items():
+            if mask:
+                starts.update(source for source in predecessors[leader] if not needed[source])
+        return sorted(starts)
+
+    def kept(self, leader: int, state: SymbolicState) -> SymbolicState:
+        """Return what a state says about the locations that are needed at a leader."""
+        kept = self._kept.get(leader)
+        if kept is None:
+            kept = self._kept[leader] = self._effects.locations_in(self.needed[leader])
+        return {
+            location: value
+            for location, value in state.items()
+            if location in kept or (type(location) is tuple and location[0] == "fact")
+        }
+
+    def part(self, leader: int) -> Part:
+        """Return what must be executed of a block."""
+        block = self._blocks[leader]
+        mask = self._at_end(block)
+        compares = leader in self._comparing
+        past = self._past(block)
+        if not compares and not (mask | past) & block.touched and not block.uses:
+            return _NOTHING
+        delay = any(mask & (step.writes | step.touches) or step.moves for step in block.delay)
+        mask = self._before_transfer(leader, block, mask)
+        indices = []
+        for step in reversed(block.steps):
+            if mask & (step.writes | step.touches) or (step.moves and mask):
+                indices.append(step.index)
+            mask = self._before(step, mask)
+        indices.reverse()
+        return Part(indices, delay, compares)
+
+    # -- backwards: what is needed ---------------------------------------------------------
+
+    def _need(self, leaders: Iterable[int]) -> set[int]:
+        """Find what is needed where these blocks start, and before; return all that changed."""
+        needed, predecessors = self.needed, self._graph.predecessors
+        work = [-leader for leader in leaders]
+        heapq.heapify(work)
+        queued, changed = set(work), set()
+        while work:
+            key = heapq.heappop(work)
+            queued.discard(key)
+            leader = -key
+            changed.add(leader)
+            mask = self._through(leader, self._blocks[leader])
+            if mask == needed[leader]:
+                continue
+            needed[leader] = mask
+            for source in predecessors[leader]:
+                if -source not in queued:
+                    queued.add(-source)
+                    heapq.heappush(work, -source)
+        return changed
+
+    def _through(self, leader: int, block: Block) -> int:
+        """What is needed where a block starts; notes what of its results is."""
+        mask = self._before_transfer(leader, block, self._at_end(block))
+        if mask & block.writes:
+            results = []
+            for step in reversed(block.steps):
+                result = mask & step.writes
+                results.append(result)
+                if result or step.moves:
+                    mask = self._before(step, mask)
+            results.reverse()
+            self._results[leader] = results
+        return mask | self.needed[leader]
+
+    def _at_end(self, block: Block) -> int:
+        """What any of the blocks that follow needs, unless a call or trap makes it anew."""
+        needed, mask = self.needed, 0
+        for successor in block.successors:
+            mask |= needed[successor]
+        mask &= block.kept
+        if block.call_return >= 0:
+            mask |= needed[block.call_return] & block.left_by_call
+        return mask
+
+    def _before_transfer(self, leader: int, block: Block, mask: int) -> int:
+        """What is needed before a block's control transfer, if `mask` is behind it."""
+        for step in block.delay:
+            mask = self._before(step, mask)
+        return (mask | self._past(block)) & ~block.links | self._uses[leader]
+
+    def _past(self, block: Block) -> int:
+        """What is needed where control goes without the delay slot."""
+        return self.needed[block.falls_past] if block.falls_past >= 0 else 0
+
+    def _before(self, step: Step, mask: int) -> int:
+        """What is needed before an instruction."""
+        reads = step.reads if mask & step.writes else 0
+        mask &= ~step.writes
+        if not step.moves:
+            return mask | reads
+        if step.moves > 0:
+            moved = (mask & INS) >> 16 | self._effects.slots_moved(mask, FP, SP)
+        else:
+            moved = (mask & OUTS) << 16 | self._effects.slots_moved(mask, SP, FP)
+        return mask & (GLOBALS | CONDITION) | moved | reads
+
+    # -- forwards: what is related ---------------------------------------------------------
+
+    def _relate(self, changed: set[int]) -> list[int]:
+        """Follow what is related, from changed blocks on; return blocks that now compare it."""
+        related, needed, found = self._related, self.needed, []
+        work, queued = sorted(changed), set(changed)
+        while work:
+            leader = heapq.heappop(work)
+            queued.discard(leader)
+            block = self._blocks[leader]
+            mask = related[leader] | needed[leader]
+            results = self._results.get(leader)
+            if results is not None:
+                for step, result in zip(block.steps, results, strict=True):
+                    mask = self._after(step, mask, result)
+            elif mask & block.reads:
+                for step in block.steps:
+                    mask = self._after(step, mask, 0)
+            else:
+                mask &= ~block.writes
+            is_compared = mask & block.compared and leader not in self._comparing
+            if is_compared and self._at_end(block) | self._past(block):
+                self._comparing.add(leader)
+                self._uses[leader] |= block.compared
+                found.append(leader)
+            for successor, end in self._ends(block, mask):
+                known = related[successor]
+                if end & ~(known | needed[successor]):
+                    related[successor] = known | end
+                    if successor not in queued:
+                        queued.add(successor)
+                        heapq.heappush(work, successor)
+        return found
+
+    def _ends(self, block: Block, mask: int) -> list[tuple[int, int]]:
+        """(What follows a block, what is related there), `mask` before its control transfer."""
+        mask &= ~block.links
+        before = mask
+        for step in block.delay:
+            mask = self._after(step, mask, step.writes & self._at_end(block))
+        ends = [(to, mask & block.kept) for to in block.successors]
+        if block.falls_past >= 0:
+            ends.append((block.falls_past, before))
+        if block.call_return >= 0:
+            ends.append((block.call_return, mask & block.left_by_call))
+        return ends
+
+    def _after(self, step: Step, mask: int, result: int) -> int:
+        """What is related after an instruction, of whose results `result` is needed."""
+        writes = step.writes
+        if mask & step.reads:
+            result = writes
+        mask &= ~writes
+        if not step.moves:
+            return mask | result
+        if step.moves > 0:
+            moved = (mask & OUTS) << 16 | self._effects.slots_moved(mask, SP, FP)
+        else:
+            moved = (mask & INS) >> 16 | self._effects.slots_moved(mask, FP, SP)
+        return mask & (GLOBALS | CONDITION) | moved & ~writes | result

@@ -1,0 +1,112 @@
+"""Calling contexts for people: routines with all that they call, one routine's calls as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from profiler.profiles.call_graph import call_graph
+from profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, CallTree, TreeBuilder
+from profiler.profiles.profile import Measurement
+from profiler.reports.names import brief, readable
+from profiler.reports.numbers import percent, plural
+from profiler.reports.tables import Part, Table, columns, name, number, paragraph, section
+from simulator.binary.demangling import demangle
+
+SMALLEST_SHARE = 100
+"""What executes less than one part in so many of the routine's instructions is summed up."""
+REST = "(less than 1 % each)"
+
+
+def sections(measurement: Measurement, top: int, follow: str | None) -> Iterator[Part]:
+    """Yield the parts of the report that a call tree makes possible."""
+    tree = measurement.call_tree
+    if tree is None:
+        return
+    if follow is not None:
+        chosen = routine(tree, follow)
+        if chosen is None:
+            yield paragraph(f"The run never called {brief(follow)}.")
+        else:
+            title = f"Calls of {brief(chosen.name)}, with all that they execute"
+            yield from section(title, followed(tree, chosen))
+    if top > 0:
+        title = "Routines by instructions, with all that they call"
+        yield from section(title, inclusive(measurement, tree, top))
+    if tree.beyond:
+        yield paragraph(
+            f"warning: the call tree is cut at {tree.limit:,} contexts: "
+            f"{plural(tree.beyond, 'activation')} beyond them are told apart by routine only, and "
+            "routines between may include more than is said here",
+            style="yellow",
+        )
+
+
+def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
+    """Return the routine of a tree that has a name, None if none has."""
+    for each in tree.routines:
+        if wanted in (each.name, demangle(each.name)):
+            return each
+    return None
+
+
+def inclusive(measurement: Measurement, tree: CallTree, top: int) -> Table:
+    """List the routines that executed most, what they call included."""
+    table = columns(
+        *map(number, ("share", "base", "added", "overhead", "own base", "own added", "calls")),
+        name("routine"),
+    )
+    ranked = sorted(call_graph(tree).routines, key=lambda r: (-r.inclusive_base, r.address))
+    for each in ranked[:top]:
+        table.add_row(
+            percent(each.inclusive_base, measurement.base),
+            each.inclusive_base,
+            each.inclusive_added,
+            percent(each.inclusive_added, each.inclusive_base),
+            each.base,
+            each.added,
+            each.calls,
+            readable(each.name),
+        )
+    return table
+
+
+def followed(tree: CallTree, chosen: CalledRoutine) -> Table:
+    """List what a routine's calls execute, all of them together, as a tree."""
+    below = subtree(tree, tree.routines.index(chosen))
+    base, added = below.inclusive()
+    table = columns(*map(number, ("share", "base", "added", "calls")), name("routine"))
+    children = below.children()
+    total = sum(base[place] for place, parent in enumerate(below.parents) if parent == TOP)
+    tops = [place for place, parent in enumerate(below.parents) if parent == TOP]
+    stack: list[tuple[int, list[int]]] = [(0, [place]) for place in tops]
+    while stack:
+        depth, places = stack.pop()
+        sums = [sum(column[each] for each in places) for column in (base, added, below.calls)]
+        small = any(SMALLEST_SHARE * base[each] < total for each in places)
+        called = REST if small else readable(below.routines[below.callees[places[0]]].name)
+        table.add_row(percent(sums[0], total), *sums, "  " * depth + called)
+        if not small:
+            stack += [(depth + 1, row) for row in _rows(children[places[0]], base, total)]
+    return table
+
+
+def _rows(children: Sequence[int], base: Sequence[int], total: int) -> list[list[int]]:
+    """Return contexts one by one, the largest last, behind all that are small, as one row."""
+    small = [each for each in children if SMALLEST_SHARE * base[each] < total]
+    large = sorted(set(children) - set(small), key=lambda each: (base[each], -each))
+    return ([small] if small else []) + [[each] for each in large]
+
+
+def subtree(tree: CallTree, chosen: int) -> CallTree:
+    """Return what is below the outermost contexts of a routine, which become one; no sites."""
+    builder = TreeBuilder(tree.routines, tree.limit)
+    places: list[int | None] = []
+    for number_, parent in enumerate(tree.parents):
+        above = None if parent == TOP else places[parent]
+        place = None
+        if above is not None or tree.callees[number_] == chosen:
+            start = TOP if above is None else above
+            place = builder.place(start, STARTED, tree.callees[number_], TOP)
+            builder.add(place, *tree.counts(number_))
+        places.append(place)
+    return builder.tree()

@@ -1,0 +1,67 @@
+// The data of the page, and making elements. Text from programs only ever becomes text nodes.
+const SVG = "http://www.w3.org/2000/svg";
+const state = { run: 0, index: null, groups: new Map() };
+
+function byId(id) { return document.getElementById(id); }
+
+// An element with attributes and children; a child that is no node becomes text.
+function element(name, attributes = {}, ...children) {
+  return filled(document.createElement(name), attributes, children);
+}
+
+function drawn(name, attributes = {}, ...children) {
+  return filled(document.createElementNS(SVG, name), attributes, children);
+}
+
+function filled(made, attributes, children) {
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name === "onclick" || name === "oninput" || name === "onkeydown" || name === "onchange") {
+      made.addEventListener(name.slice(2), value);
+    } else if (value !== null && value !== undefined && value !== false) {
+      made.setAttribute(name, value === true ? "" : value);
+    }
+  }
+  for (const child of children.flat()) {
+    if (child !== null && child !== undefined) {
+      made.append(child instanceof Node ? child : document.createTextNode(String(child)));
+    }
+  }
+  return made;
+}
+
+async function unpacked(id) {
+  const letters = atob(byId(id).textContent.trim());
+  const bytes = Uint8Array.from(letters, (letter) => letter.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+  return JSON.parse(await new Response(stream).text());
+}
+
+// What is known of a routine in one run; null where it did not run there.
+async function details(row, run) {
+  const group = Math.floor(row / state.index.group);
+  if (!state.groups.has(group)) state.groups.set(group, unpacked(`group-${group}`));
+  const { graphs, runs } = (await state.groups.get(group))[row % state.index.group];
+  if (!runs[run]) return null;
+  const [number, scheme] = runs[run];
+  return { ...graphs[number], ...scheme, carry: new Set(scheme.carry), added: new Map(scheme.added) };
+}
+
+// Large integers come as text: their exact value where it fits, else "1.23e45".
+function size(value) {
+  if (typeof value === "number") return value;
+  if (value === null || value === undefined) return -Infinity;
+  return Number(String(value).replaceAll(",", ""));
+}
+
+function digits(value) {
+  return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
+}
+
+function share(part, whole) {
+  const all = size(whole);
+  return all ? `${((100 * size(part)) / all).toFixed(2)} %` : "-";
+}
+
+function run() { return state.index.runs[state.run]; }
+
+function plural(count, noun) { return `${digits(count)} ${noun}${count === 1 ? "" : "s"}`; }

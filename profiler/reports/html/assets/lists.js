@@ -1,0 +1,98 @@
+// The tables: routines, hot paths, hot edges, a comparison of two profiles.
+function routineLink(row, path = null) {
+  return path === null ? `#routine/${row}` : `#routine/${row}/${path}`;
+}
+
+function goTo(link) { location.hash = link; }
+
+function cellsOf(row, run = state.run) { return state.index.routines[row][2][run]; }
+
+function nameColumn(rowOf, link) {
+  return { title: "routine", kind: "name", value: (row) => state.index.routines[rowOf(row)][0], link };
+}
+
+function routinesTable() {
+  const rows = [...state.index.routines.keys()].filter((row) => cellsOf(row));
+  const number = (title, at) => ({ title, numeric: true, value: (row) => cellsOf(row)[at] });
+  const columns = [
+    nameColumn((row) => row, (row) => routineLink(row)),
+    number("instructions", 1),
+    { title: "share", numeric: true, value: (row) => size(cellsOf(row)[1]), text: (row) => share(cellsOf(row)[1], run().base) },
+    number("added", 2),
+    { title: "overhead", numeric: true, value: (row) => size(cellsOf(row)[2]) / (size(cellsOf(row)[1]) || 1),
+      text: (row) => share(cellsOf(row)[2], cellsOf(row)[1]) },
+    number("entered", 0), number("blocks", 3), number("paths", 5),
+    { title: "counters", value: (row) => cellsOf(row)[6] },
+    { title: "address", value: (row) => state.index.routines[row][1], kind: "code" },
+  ];
+  return makeTable(columns, { rows, noun: "routine", id: "routines-table", sort: 1,
+    searched: (row) => `${state.index.routines[row][0]} ${state.index.routines[row][1]}`,
+    open: (row) => goTo(routineLink(row)) });
+}
+
+function pathsTable() {
+  const columns = [
+    { title: "share", numeric: true, value: (row) => size(row[3]) * row[4], text: (row) => share(size(row[3]) * row[4], run().base) },
+    { title: "count", numeric: true, value: (row) => row[3] },
+    { title: "length", numeric: true, value: (row) => row[4] },
+    { title: "blocks", numeric: true, value: (row) => row[5] },
+    { title: "path", value: (row) => row[2] },
+    nameColumn((row) => row[0], (row) => routineLink(row[0], row[1])),
+  ];
+  return makeTable(columns, { rows: run().paths, noun: "path", id: "paths-table", sort: 0,
+    searched: (row) => `${state.index.routines[row[0]][0]} ${row[2]}`,
+    open: (row) => goTo(routineLink(row[0], row[1])) });
+}
+
+function edgesTable() {
+  const columns = [
+    { title: "count", numeric: true, value: (row) => row[5] },
+    nameColumn((row) => row[0], (row) => routineLink(row[0])),
+    { title: "edge", value: (row) => `${row[2]} → ${row[3]}`, kind: "code" },
+    { title: "kind", value: (row) => row[4] },
+    { title: "carries code", value: (row) => (row[6] ? "yes" : "-") },
+  ];
+  return makeTable(columns, { rows: run().edges, noun: "edge", id: "edges-table", sort: 0,
+    searched: (row) => `${state.index.routines[row[0]][0]} ${row[2]} ${row[3]} ${row[4]}`,
+    open: (row) => goTo(routineLink(row[0])) });
+}
+
+// Two profiles side by side, routine by routine.
+function showComparison(view) {
+  const { runs } = state.index;
+  const chosen = { one: 0, other: Math.min(1, runs.length - 1) };
+  const place = element("div");
+  const choice = (name, label) => element("label", {}, `${label} `, element("select", {
+    id: `compare-${name}`, onchange: (event) => { chosen[name] = Number(event.target.value); fill(); },
+  }, runs.map((each, number) => element("option", { value: number, selected: number === chosen[name] }, each.name))));
+
+  function fill() {
+    const { one, other } = chosen;
+    const [first, second] = [runs[one], runs[other]];
+    const rows = [...state.index.routines.keys()].filter((row) => cellsOf(row, one) || cellsOf(row, other));
+    const at = (row, which, cell) => cellsOf(row, which)?.[cell] ?? null;
+    const side = (title, which, cell) => ({ title, numeric: true, value: (row) => at(row, which, cell),
+      text: (row) => at(row, which, cell) ?? "-" });
+    const difference = (title, cell) => {
+      const value = (row) => size(at(row, other, cell) ?? 0) - size(at(row, one, cell) ?? 0);
+      return { title, numeric: true, value: (row) => Math.abs(value(row)), text: (row) => signed(value(row)) };
+    };
+    const columns = [
+      nameColumn((row) => row, (row) => routineLink(row)),
+      side("added A", one, 2), side("added B", other, 2), difference("B − A", 2),
+      side("instructions A", one, 1), side("instructions B", other, 1), difference("B − A ", 1),
+    ];
+    const table = makeTable(columns, { rows, noun: "routine", id: "compare-table", sort: 3,
+      searched: (row) => state.index.routines[row][0], open: (row) => goTo(routineLink(row)) });
+    const line = (name, each) => `${name}: ${each.name}, ${digits(each.added)} added to ${digits(each.base)} (${share(each.added, each.base)})`;
+    place.replaceChildren(element("p", {}, line("A", first), element("br"), line("B", second)), table);
+  }
+
+  view.replaceChildren(element("h2", {}, "Compare"), element("div", { class: "search" },
+    choice("one", "A"), choice("other", "B")), place);
+  fill();
+}
+
+function signed(value) {
+  return value > 0 ? `+${digits(value)}` : value < 0 ? `−${digits(-value)}` : "0";
+}

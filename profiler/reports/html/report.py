@@ -1,0 +1,159 @@
+"""Profiles as one page to explore: `simprof report PROFILE... --html FILE`.
+
+The page holds a summary as HTML, and compressed data that its scripts show when asked: an index
+(all routines in one table, the hottest paths and edges), and details of routines in groups, so that
+a page of thousands of routines opens at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+from typing import Any
+
+from profiler.profiles.profile import Measurement
+from profiler.profiles.program_files import SourceFiles
+from profiler.reports import mode_facts
+from profiler.reports.display import visible
+from profiler.reports.html import page
+from profiler.reports.html.routines import Row, Run, detail, facts, hottest, rows
+from profiler.reports.html.summary import summaries
+
+__all__ = ["Run", "render"]
+
+NOWHERE_ELSE = SourceFiles()
+
+GROUP = 40
+"""Routines whose details are packed together."""
+
+MOST = 200
+"""Hot paths, and hot edges, of a run in the index."""
+
+SCRIPTS = (
+    "vendor/dagre.min.js",
+    "assets/core.js",
+    "assets/table.js",
+    "assets/layout.js",
+    "assets/graph.js",
+    "assets/code.js",
+    "assets/routine.js",
+    "assets/lists.js",
+    "assets/main.js",
+)
+
+
+def render(runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE) -> str:
+    """Return the page.
+
+    Parameters
+    ----------
+    runs
+        What it is about, in this order; their names differ.
+    sources
+        Where the source files are that it quotes.
+    """
+    shown = rows(runs)
+    title = f"simprof: {visible(runs[0].measurement.program.file)}"
+    return page.render(
+        "report.html",
+        SCRIPTS,
+        title=title,
+        runs=summaries(runs),
+        index=page.packed(_index(runs, shown)),
+        groups=[page.packed(group) for group in _groups(runs, shown, sources)],
+        version=version("simprof"),
+    )
+
+
+def _index(runs: Sequence[Run], shown: Sequence[Row]) -> dict[str, Any]:
+    return {
+        "runs": [_run(number, run, shown) for number, run in enumerate(runs)],
+        "group": GROUP,
+        "routines": [
+            [
+                row.name,
+                f"{row.address:x}",
+                [
+                    None if position is None else facts(run.measurement.routines[position])
+                    for run, position in zip(runs, row.positions, strict=True)
+                ],
+            ]
+            for row in shown
+        ],
+    }
+
+
+def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
+    measurement = run.measurement
+    return {
+        "name": run.name,
+        "base": measurement.base,
+        "added": measurement.added,
+        "collects": str(mode_facts.collects(measurement)),
+        "notes": run.notes,
+        "paths": _hot_paths(number, measurement, shown),
+        "edges": _hot_edges(number, measurement, shown),
+    }
+
+
+def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
+    """Return [row, position among the routine's shown paths, id, count, instructions, blocks]."""
+    ranked = []
+    for place, row in enumerate(shown):
+        position = row.positions[number]
+        if position is None:
+            continue
+        for rank, path in enumerate(hottest(measurement.routines[position])):
+            name = "partial" if path.partial else str(path.id)
+            cells = [place, rank, name, path.count, path.instructions, len(path.blocks)]
+            ranked.append((path.count * path.instructions, cells))
+    ranked.sort(key=lambda each: -each[0])
+    return [cells for _, cells in ranked[:MOST]]
+
+
+def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
+    """Return [row, edge, source, target, kind, count, whether it carries code]."""
+    ranked = []
+    for place, row in enumerate(shown):
+        position = row.positions[number]
+        if position is None:
+            continue
+        for edge_number, edge in enumerate(measurement.routines[position].edge_counts):
+            if edge.count:
+                ranked.append((edge.count, place, edge_number, edge))
+    ranked.sort(key=lambda each: -each[0])
+    return [
+        [
+            place,
+            at,
+            edge.source.text(""),
+            edge.target.text(""),
+            edge.kind.value,
+            count,
+            int(edge.instrumented),
+        ]
+        for count, place, at, edge in ranked[:MOST]
+    ]
+
+
+def _groups(
+    runs: Sequence[Run], shown: Sequence[Row], sources: SourceFiles
+) -> Iterator[list[dict[str, Any]]]:
+    """Yield the details of routines."""
+    for start in range(0, len(shown), GROUP):
+        yield [_details(runs, row, sources) for row in shown[start : start + GROUP]]
+
+
+def _details(runs: Sequence[Run], row: Row, sources: SourceFiles) -> dict[str, Any]:
+    """Return the graphs of a routine, and by run [number of its graph, what its scheme does]."""
+    graphs: list[Any] = []
+    made: list[Any] = []
+    for run, position in zip(runs, row.positions, strict=True):
+        if position is None:
+            made.append(None)
+            continue
+        found = detail(run, position, sources)
+        if found.graph not in graphs:
+            graphs.append(found.graph)
+        made.append([graphs.index(found.graph), found.scheme])
+    return {"graphs": graphs, "runs": made}

@@ -1,0 +1,200 @@
+"""What the page of a report knows of each routine: its row in the table, its graph, its paths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from profiler.graphs.cfg import ENTRY, EXIT, ControlFlowGraph, VertexName
+from profiler.graphs.loops import depth_first
+from profiler.profiles.lines import SourceCounts
+from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.profiles.program_files import SourceFiles
+from profiler.recovery.code_image import CodeImage
+from profiler.reports.html.code import routine_code, snippets
+from profiler.reports.names import known_as
+from profiler.reports.numbers import identifier
+from profiler.reports.text import counters_text
+from profiler.session.planned_again import PlannedProgram
+
+MOST_PATHS = 100
+"""Paths of a routine on its page, those that execute most instructions first."""
+
+_BLOCK, _SLOT, _ENTRY, _EXIT = range(4)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A profile of a report.
+
+    Attributes
+    ----------
+    name
+        What the page calls it.
+    counts
+        The profile by instruction and source line, with its program where that is at hand.
+    planned
+        What was made again of its graphs and code; None where the program is not at hand.
+    notes
+        What its reader must know besides, one sentence each.
+    """
+
+    name: str
+    counts: SourceCounts
+    planned: PlannedProgram | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def measurement(self) -> Measurement:
+        """The profile."""
+        return self.counts.measurement
+
+    @property
+    def image(self) -> CodeImage | None:
+        """The program's code."""
+        return None if self.planned is None else self.planned.recovered.code
+
+
+@dataclass(frozen=True)
+class Row:
+    """One routine in all runs: its position in each, None where it did not run."""
+
+    name: str
+    address: int
+    positions: tuple[int | None, ...]
+
+
+def rows(runs: Sequence[Run]) -> list[Row]:
+    """Return the routines of all runs, the one that executes most first.
+
+    Those of one file are matched by address and name. In another file addresses have moved: there
+    the routines of a name are matched in the order of their addresses.
+    """
+    found: dict[tuple[object, ...], list[int | None]] = {}
+    shown: dict[tuple[object, ...], tuple[RoutineProfile, int]] = {}
+    one_file = len({run.measurement.program.sha256 for run in runs}) == 1
+    for number, run in enumerate(runs):
+        times: dict[str, int] = {}
+        for position, routine in enumerate(run.measurement.routines):
+            if not routine.activations and not routine.instructions:
+                continue
+            nth = times[routine.name] = times.get(routine.name, 0) + 1
+            key = routine.key if one_file else (nth, routine.name)
+            found.setdefault(key, [None] * len(runs))[number] = position
+            heat = max(routine.instructions, shown[key][1] if key in shown else 0)
+            shown[key] = routine, heat
+    order = sorted(found, key=lambda key: (-shown[key][1], shown[key][0].address))
+    return [
+        Row(
+            known_as(shown[key][0].name, shown[key][0].alias),
+            shown[key][0].address,
+            tuple(found[key]),
+        )
+        for key in order
+    ]
+
+
+def facts(routine: RoutineProfile) -> list[Any]:
+    """Return a routine's cells in the table of routines."""
+    return [
+        routine.activations,
+        routine.instructions,
+        routine.added,
+        routine.blocks,
+        routine.edges,
+        routine.potential_paths,
+        counters_text(routine),
+        routine.path_register or "-",
+        len(routine.path_counts),
+    ]
+
+
+def hottest(routine: RoutineProfile) -> list[PathCount]:
+    """Return the paths of a routine that are shown on its page, in this order."""
+    ranked = [path for path in routine.path_counts if path.count]
+    ranked.sort(key=lambda path: -path.count * path.instructions)
+    return ranked[:MOST_PATHS]
+
+
+@dataclass(frozen=True)
+class Detail:
+    """What the page of a routine shows of one run.
+
+    Attributes
+    ----------
+    graph
+        What runs of one program have in common, if they ran alike: "nodes": [kind, address,
+        instructions, count]; "edges": [source, target, kind, count]; "backs": back edges; and what
+        `routine_code` returns.
+    scheme
+        "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
+        "paths": [id, count, instructions, partial, edges, nodes]; "snippets" as `snippets` has
+        them.
+    """
+
+    graph: dict[str, Any]
+    scheme: dict[str, Any]
+
+
+def detail(run: Run, position: int, sources: SourceFiles) -> Detail:
+    """Return what the page of a routine shows of one run."""
+    routine = run.measurement.routines[position]
+    planned = None if run.planned is None else run.planned.routines.get(position)
+    blocks = {block.name: block for block in routine.block_counts}
+    numbers = {name: number for number, name in enumerate(blocks)}
+    for edge in routine.edge_counts:
+        for end in (edge.source, edge.target):
+            numbers.setdefault(end, len(numbers))
+    nodes = []
+    for name in numbers:
+        block = blocks.get(name)
+        nodes.append(
+            [*_node(name), block.instructions if block else -1, block.count if block else 0]
+        )
+    graph = {
+        "nodes": nodes,
+        "edges": [
+            [numbers[edge.source], numbers[edge.target], edge.kind.value, edge.count]
+            for edge in routine.edge_counts
+        ],
+        "backs": [] if planned is None else _backs(planned.cfg),
+        **routine_code(run.counts, position, run.image, sources),
+    }
+    scheme = {
+        "carry": [at for at, edge in enumerate(routine.edge_counts) if edge.instrumented],
+        "added": [[at, edge.added] for at, edge in enumerate(routine.edge_counts) if edge.added],
+        "paths": [_path(path, numbers) for path in hottest(routine)],
+        "snippets": None if planned is None else snippets(planned, numbers),
+    }
+    return Detail(graph, scheme)
+
+
+def _backs(cfg: ControlFlowGraph) -> list[int]:
+    """Return the edges that paths end with; a self-loop ends none."""
+    found = depth_first(cfg)
+    return sorted(found.back_edges - found.self_loops)
+
+
+def _node(name: VertexName) -> tuple[int, str]:
+    if name == ENTRY:
+        return _ENTRY, "ENTRY"
+    if name == EXIT:
+        return _EXIT, "EXIT"
+    start = name.start if isinstance(name.start, str) else f"{name.start:x}"
+    return (_SLOT if name.is_slot else _BLOCK), start
+
+
+def _path(path: PathCount, numbers: dict[VertexName, int]) -> list[Any]:
+    nodes = [
+        numbers.get(VertexName(start, place in path.slots), -1)
+        for place, start in enumerate(path.blocks)
+    ]
+    return [
+        identifier(path.id),
+        path.count,
+        path.instructions,
+        int(path.partial),
+        path.edges,
+        nodes,
+    ]

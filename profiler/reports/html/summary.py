@@ -1,0 +1,87 @@
+"""The first screen of a report: what ran, what profiling it costs, what its reader must know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from profiler.profiles.profile import Measurement
+from profiler.reports import mode_facts
+from profiler.reports.display import visible
+from profiler.reports.html.routines import Run
+from profiler.reports.mode_text import SIZE_NAMES, lost
+from profiler.reports.numbers import group_digits, percent, plural
+from profiler.reports.text import COUNT_NAMES, ending_text, program_text
+
+BAR = 100
+"""Units that the longest bar takes."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run in the summary. `bar` is its overhead, the longest bar `BAR`."""
+
+    name: str
+    description: str
+    program: str
+    ended: str
+    partial: bool
+    base: str
+    added: str
+    overhead: str
+    bar: float
+    totals: tuple[tuple[str, str], ...]
+    options: tuple[tuple[str, str], ...]
+    warnings: tuple[str, ...]
+    sha256: str
+
+
+def summaries(runs: Sequence[Run]) -> list[Summary]:
+    """Return what is said of each run."""
+    most = max((run.measurement.overhead for run in runs), default=0.0) or 1.0
+    return [_summary(run, BAR * run.measurement.overhead / most) for run in runs]
+
+
+def _summary(run: Run, bar: float) -> Summary:
+    measurement = run.measurement
+    warnings = [*measurement.warnings, *run.notes]
+    return Summary(
+        name=run.name,
+        description=visible(mode_facts.description(measurement)),
+        program=program_text(measurement),
+        ended=visible(ending_text(measurement.ending)),
+        partial=measurement.partial,
+        base=group_digits(measurement.base),
+        added=group_digits(measurement.added),
+        overhead=percent(measurement.added, measurement.base),
+        bar=round(bar, 2),
+        totals=tuple(_totals(measurement)),
+        options=tuple(_options(measurement)),
+        warnings=tuple(map(visible, warnings)),
+        sha256=measurement.program.sha256,
+    )
+
+
+def _totals(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    ran = sum(routine.activations > 0 for routine in measurement.routines)
+    yield group_digits(ran), f"routines ran, of {plural(measurement.program.routines, 'routine')}"
+    if measurement.runs > 1:
+        yield group_digits(measurement.runs), "runs, added up"
+    for name, count in measurement.counts.items():
+        if count:
+            yield group_digits(count), COUNT_NAMES.get(name, name.replace("_", " "))
+    for name, size in mode_facts.sizes(measurement).items():
+        if name in SIZE_NAMES and size:
+            yield group_digits(size), SIZE_NAMES[name]
+    yield from lost(measurement)
+    for call in measurement.refused_calls:
+        yield group_digits(call.count), visible(f"{call.name} refused ({call.error})")
+
+
+def _options(measurement: Measurement) -> Iterator[tuple[str, str]]:
+    """Yield the options that shaped the run, but those that were not given."""
+    for name, value in sorted(measurement.options.items()):
+        if value is None or value is False or value == ():
+            continue
+        text = ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+        yield name.replace("_", "-"), visible(text)

@@ -1,0 +1,194 @@
+"""The instrumentation behind a saved profile, made again from the program's file.
+
+A profile says which edges carried code, not which code. Graphs follow from the file and from what
+the run discovered, and the profile's edges tell the latter; plans follow from graphs and options,
+which the profile has; and a scheme that was guided by a first run was guided by the same counts
+that are in the profile. Whatever does not come out as the profile has it is left out, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from profiler.code.codegen import RoutineCode
+from profiler.code.context import ProgramContexts
+from profiler.code.pricing import Pricer
+from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
+from profiler.plan.plan import InstrumentationPlan
+from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
+from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from profiler.request.request import Setting
+from profiler.schemes import registry
+from profiler.session.run_facts import chosen_options
+from profiler.session.scheme_runs import Planner, SavedProfiles
+from simulator.errors import SimulatorError
+from simulator.isa.decode import HAS_DELAY_SLOT
+
+if TYPE_CHECKING:
+    from simulator.binary.program import Program
+
+_ROUNDS = 8
+"""How often graphs are completed: what one round adds may show where more belongs."""
+
+
+@dataclass(frozen=True)
+class PlannedRoutine:
+    """A routine of a profile with its graph, and its plan and code where it has them."""
+
+    cfg: ControlFlowGraph
+    plan: InstrumentationPlan | None = None
+    code: RoutineCode | None = None
+
+
+@dataclass(frozen=True)
+class PlannedProgram:
+    """What could be made again of a profile.
+
+    Attributes
+    ----------
+    recovered
+        The program's graphs.
+    routines
+        By position among the profile's routines; those whose graph is another are absent.
+    reason
+        Why there is no instrumentation code; None where there is, or where the mode has none.
+    """
+
+    recovered: RecoveredProgram
+    routines: Mapping[int, PlannedRoutine]
+    reason: str | None = None
+
+    @property
+    def without_code(self) -> int:
+        """How many routines have a graph, but code that is not what the profile says of it."""
+        return sum(routine.code is None for routine in self.routines.values())
+
+
+def plan_again(measurement: Measurement, program: Program) -> PlannedProgram:
+    """Return the graphs, plans and code behind a profile.
+
+    Parameters
+    ----------
+    measurement
+        The profile.
+    program
+        The program that it is of, by its digest.
+    """
+    recovered = recover_again(measurement, program)
+    graphs = {(cfg.address, cfg.name): number for number, cfg in enumerate(recovered.routines)}
+    found = {}
+    for position, routine in enumerate(measurement.routines):
+        number = graphs.get(routine.key)
+        if number is not None and has_edges_of(recovered.routines[number], routine):
+            found[position] = number
+    bare = {at: PlannedRoutine(recovered.routines[number]) for at, number in found.items()}
+    scheme = registry.find(measurement.mode)
+    if scheme is None:
+        return PlannedProgram(recovered, bare, f"this simprof has no mode {measurement.mode}")
+    if not scheme.instruments:
+        return PlannedProgram(recovered, bare)
+    if measurement.runs > 1 and scheme.guided:
+        why = "it adds up several runs, and each of them may have guided other code"
+        return PlannedProgram(recovered, bare, why)
+    try:
+        return PlannedProgram(recovered, _planned(measurement, recovered, found))
+    except SimulatorError as error:
+        return PlannedProgram(recovered, bare, str(error))
+
+
+def _planned(
+    measurement: Measurement, recovered: RecoveredProgram, found: Mapping[int, int]
+) -> dict[int, PlannedRoutine]:
+    """Plan and generate in the order of the run, for that decides where counters are."""
+    options = chosen_options(measurement.options)
+    setting = Setting(measurement.mode, measurement.mode, options)
+    saved = SavedProfiles(recovered.program.sha256)
+    planner = Planner(setting, saved, measurement.edge_profile().counts_for)
+    use = registry.definition(measurement.mode).registers(options)
+    pricer = Pricer(registry.generators(measurement.mode), use)
+    contexts = ProgramContexts(recovered)
+    made = {}
+    for position, number in found.items():
+        cfg = recovered.routines[number]
+        plan = planner.make(cfg).plan
+        code = pricer.code(cfg, plan, contexts.of(number))
+        planner.forget(cfg)
+        same = is_planned_so(measurement.routines[position], plan, code)
+        made[position] = PlannedRoutine(cfg, plan, code) if same else PlannedRoutine(cfg)
+    return made
+
+
+def is_planned_so(routine: RoutineProfile, plan: InstrumentationPlan, code: RoutineCode) -> bool:
+    """Whether a plan and its code are what a profile says of a routine."""
+    carrying = frozenset(plan.pair_edges or plan.actions)
+    said = frozenset(at for at, edge in enumerate(routine.edge_counts) if edge.instrumented)
+    return (
+        carrying == said
+        and plan.table is routine.table
+        and plan.addressing is routine.addressing
+        and code.path_register == routine.path_register
+    )
+
+
+def has_edges_of(cfg: ControlFlowGraph, routine: RoutineProfile) -> bool:
+    """Whether a graph's edges are those of a profile, in the same order."""
+    counted = [edge for edge in routine.edge_counts if edge.kind is not EdgeKind.EARLY]
+    return len(counted) == len(cfg.edges) and all(
+        each.key == (cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind)
+        for each, edge in zip(counted, cfg.edges, strict=True)
+    )
+
+
+def recover_again(measurement: Measurement, program: Program) -> RecoveredProgram:
+    """Recover the graphs of a program, with what a profile shows beyond its file."""
+    known = Discoveries()
+    recovered = recover(program, known)
+    for _ in range(_ROUNDS):
+        more = known.merged(_seen(measurement, recovered))
+        if more == known:
+            break
+        known = more
+        recovered = recover(program, known)
+    return recovered
+
+
+def _seen(measurement: Measurement, recovered: RecoveredProgram) -> Discoveries:
+    """Return what a profile's edges show that graphs lack."""
+    graphs = {(cfg.address, cfg.name): cfg for cfg in recovered.routines}
+    entries, returning, targets = set[int](), set[int](), set[tuple[int, int]]()
+    for routine in measurement.routines:
+        cfg = graphs.get(routine.key)
+        if cfg is None:
+            entries.add(routine.address)
+            continue
+        blocks = {cfg.name_of(block.id): block for block in cfg.blocks}
+        for edge in _missing(cfg, routine):
+            start, source = edge.target.start, blocks.get(edge.source)
+            if edge.kind is EdgeKind.ENTRY and isinstance(start, int):
+                entries.add(start)
+            if source is None or not isinstance(start, int):
+                continue
+            if edge.kind is EdgeKind.SWITCH:
+                targets.add((_transfer(recovered, source), start))
+            if edge.kind is EdgeKind.CALL_RETURN:
+                returning.add(_transfer(recovered, source))
+    return Discoveries(frozenset(targets), frozenset(entries), frozenset(returning))
+
+
+def _missing(cfg: ControlFlowGraph, routine: RoutineProfile) -> list[EdgeCount]:
+    """Return the edges of a profile that a graph lacks."""
+    known: set[tuple[VertexName, VertexName, EdgeKind]] = {
+        (cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind) for edge in cfg.edges
+    }
+    return [edge for edge in routine.edge_counts if edge.key not in known]
+
+
+def _transfer(recovered: RecoveredProgram, block: Block) -> int:
+    """Return the address of the control transfer that ends a block."""
+    before_slot = block.end - 8
+    index = recovered.code.index(before_slot)
+    if before_slot >= block.start and HAS_DELAY_SLOT[int(recovered.code.transfers.kind[index])]:
+        return before_slot
+    return block.end - 4

@@ -1,0 +1,65 @@
+"""Tables as pandas frames, and matplotlib, both where they are installed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from profiler.profiles.tables import Column, ColumnKind, ProfileTable
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+INSTALL = "pip install 'simprof[notebook]'"
+
+
+def data_frame(table: ProfileTable) -> pd.DataFrame:
+    """Return a table as a frame.
+
+    Whole numbers are 64 bits wide ("Int64" where some are not known), or Python's own where they
+    may have any length; unknown text is None.
+
+    Raises
+    ------
+    UsageError
+        If pandas is not installed.
+    """
+    try:
+        import pandas as pd
+    except ImportError:
+        raise UsageError(f"to_frame needs pandas: `{INSTALL}` installs it") from None
+    return pd.DataFrame(
+        {
+            column.name: pd.Series(
+                [row[place] for row in table.rows],
+                dtype=_dtype(column, [row[place] for row in table.rows]),
+            )
+            for place, column in enumerate(table.columns)
+        }
+    )
+
+
+def _dtype(column: Column, cells: list[Any]) -> Any:
+    """Return pandas' type for a column."""
+    if column.kind is ColumnKind.WHOLE:
+        if any(cell is not None and not -(1 << 63) <= cell < 1 << 63 for cell in cells):
+            return "object"
+        return "Int64" if None in cells else "int64"
+    if column.kind is ColumnKind.NUMBER:
+        return "float64"
+    return "bool" if column.kind is ColumnKind.FLAG else "object"
+
+
+def pyplot() -> Any:
+    """Return `matplotlib.pyplot`.
+
+    Raises
+    ------
+    UsageError
+        If matplotlib is not installed.
+    """
+    try:
+        from matplotlib import pyplot as plots
+    except ImportError:
+        raise UsageError(f"plot needs matplotlib: `{INSTALL}` installs it") from None
+    return plots

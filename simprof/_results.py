@@ -1,0 +1,227 @@
+"""What `run`, `load` and `compare` return: measurements that notebooks show, as frames and plots.
+
+pandas and matplotlib are imported when a frame or a plot is asked for; the extra `notebook`
+installs them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any
+
+from profiler.profiles import profile, tables
+from profiler.reports import mode_facts
+from profiler.reports.names import brief
+from simprof._frames import data_frame, pyplot
+from simprof._html import facts, heading, html_table
+from simulator.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+TOP = 10
+"""Rows that a notebook shows, and bars in a plot."""
+
+
+@dataclass(frozen=True, repr=False)
+class Measurement(profile.Measurement):
+    __doc__ = profile.Measurement.__doc__
+
+    def to_frame(self, table: str = tables.DEFAULT) -> pd.DataFrame:
+        """Return one of the measurement's tables as a pandas frame.
+
+        Parameters
+        ----------
+        table
+            "routines", "edges", "paths" or "blocks": those of `simprof export --format csv`.
+
+        Raises
+        ------
+        SimprofError
+            If there is no such table, or pandas is not installed.
+
+        Examples
+        --------
+        >>> import simprof
+        >>> frame = simprof.run("fixtures/bin/v9/sieve.elf").to_frame()
+        >>> frame.nlargest(2, "added")[["routine", "activations", "added"]].values.tolist()
+        [['main', 1, 3707795], ['mark', 131, 300847]]
+        """
+        if table not in tables.NAMES:
+            raise UsageError(f"{table!r} is no table: choose from {', '.join(tables.NAMES)}")
+        return data_frame(tables.table(self, table))
+
+    def plot(self, top: int = TOP, ax: Axes | None = None) -> Axes:
+        """Draw the routines with most added instructions as bars, beside their own instructions.
+
+        Parameters
+        ----------
+        top
+            How many.
+        ax
+            Where to draw; None: a new figure.
+
+        Raises
+        ------
+        SimprofError
+            If matplotlib is not installed.
+        """
+        axes = pyplot().subplots()[1] if ax is None else ax
+        shown = self._top(top)[::-1]
+        names = [brief(routine.name, 30) for routine in shown]
+        places = range(len(shown))
+        axes.barh(places, [routine.instructions for routine in shown], label="base")
+        axes.barh(
+            places,
+            [routine.added for routine in shown],
+            left=[routine.instructions for routine in shown],
+            label="added",
+        )
+        axes.set_yticks(places, names)
+        axes.set_xlabel("instructions")
+        axes.set_title(f"{self.mode}: {self.overhead:.1%} added")
+        axes.legend()
+        return axes
+
+    def _top(self, count: int) -> Sequence[profile.RoutineProfile]:
+        by_added = sorted(self.routines, key=lambda each: (-each.added, -each.instructions))
+        return by_added[:count]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what ran, what it cost, where the cost comes from."""
+        summary = {
+            "program": self.program.file,
+            "mode": mode_facts.description(self),
+            "ended": f"{self.ending.reason}, status {self.ending.code}",
+            "base": f"{self.base:,} instructions",
+            "added": f"{self.added:,} instructions",
+            "overhead": f"{self.overhead:.2%}",
+        }
+        rows = [
+            (
+                brief(routine.name),
+                f"{routine.added:,}",
+                f"{routine.instructions:,}",
+                f"{routine.activations:,}",
+                f"{len(routine.path_counts):,}",
+            )
+            for routine in self._top(TOP)
+        ]
+        columns = ("routine", "added", "instructions", "entered", "paths")
+        shown = f"{len(rows)} of {len(self.routines)} routines, by added instructions"
+        notes = "".join(f"<p>{heading(warning)}</p>" for warning in self.warnings)
+        return facts(summary) + html_table(shown, columns, rows) + notes
+
+
+def shown(measurement: profile.Measurement) -> Measurement:
+    """Return a measurement as one that notebooks show."""
+    return Measurement(
+        **{each.name: getattr(measurement, each.name) for each in fields(profile.Measurement)}
+    )
+
+
+COMPARED = (
+    tables.Column("mode", tables.ColumnKind.TEXT),
+    tables.Column("base"),
+    tables.Column("added"),
+    tables.Column("overhead", tables.ColumnKind.NUMBER),
+    tables.Column("increments"),
+    tables.Column("counter_bytes"),
+    tables.Column("code_bytes"),
+)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Several schemes on one program.
+
+    Attributes
+    ----------
+    measurements
+        By the name of the scheme, in the order asked for: "pp", "tpp(1,1)".
+    emulations
+        How often the program was emulated for that.
+    whole_emulations
+        How many of these runs were whole: the others were given up because the graphs lacked
+        something.
+    """
+
+    measurements: Mapping[str, Measurement]
+    emulations: int
+    whole_emulations: int
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return one row a scheme, as a pandas frame.
+
+        Raises
+        ------
+        SimprofError
+            If pandas is not installed.
+
+        Examples
+        --------
+        >>> import simprof
+        >>> comparison = simprof.compare("fixtures/bin/v9/sieve.elf", ["pp", "qpt2"])
+        >>> comparison.to_frame()[["mode", "added"]].values.tolist()
+        [['pp', 4008708], ['qpt2', 3758166]]
+        """
+        return data_frame(tables.ProfileTable("modes", COMPARED, tuple(self._rows())))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the overhead of each scheme as a bar.
+
+        Parameters
+        ----------
+        ax
+            Where to draw; None: a new figure.
+
+        Raises
+        ------
+        SimprofError
+            If matplotlib is not installed.
+        """
+        axes = pyplot().subplots()[1] if ax is None else ax
+        names = list(self.measurements)[::-1]
+        axes.barh(names, [100 * self.measurements[name].overhead for name in names])
+        axes.set_xlabel("overhead, % of the program's own instructions")
+        return axes
+
+    def _rows(self) -> Sequence[tuple[Any, ...]]:
+        return [
+            (
+                name,
+                one.base,
+                one.added,
+                one.overhead,
+                mode_facts.increments(one),
+                one.sizes.get("counter_bytes"),
+                one.sizes.get("code_bytes"),
+            )
+            for name, one in self.measurements.items()
+        ]
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: a row for each scheme."""
+        rows = [
+            (
+                name,
+                f"{added:,}",
+                f"{overhead:.2%}",
+                f"{increments:,}",
+                _bytes(counters),
+                _bytes(code),
+            )
+            for name, _, added, overhead, increments, counters, code in self._rows()
+        ]
+        columns = ("mode", "added", "overhead", "increments", "counter bytes", "code bytes")
+        first = next(iter(self.measurements.values()), None)
+        if first is None:
+            return html_table("no schemes", columns, rows)
+        title = f"{first.program.file}: {first.base:,} instructions"
+        return html_table(title, columns, rows)
+
+
+def _bytes(size: int | None) -> str:
+    return "" if size is None else f"{size:,}"

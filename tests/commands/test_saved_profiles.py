@@ -1,0 +1,337 @@
+"""`report`, `routines`, `edges`, `paths`, `annotate`, `diff`, `merge` on saved profiles."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from profiler import cli
+from profiler.graphs.cfg import EdgeKind
+from profiler.profiles.profile import Measurement
+from profiler.profiles.storage import FORMAT, load, save
+from tests.end_to_end.test_gcov import SOURCE, gcov_counts
+from tests.support import samples
+from tests.support.hostile import hostile_run
+
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
+COMMANDS = ("report", "routines", "edges", "paths", "annotate")
+Output = pytest.CaptureFixture[str]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Profiles of `signals` (two builds, two runs, two modes), and the report of one of them."""
+    place = tmp_path_factory.mktemp("profiles")
+    for name, width, mode in (("pp", "v9", "pp"), ("edges", "v9", "edges"), ("v8", "v8", "pp")):
+        elf = FIXTURES / "bin" / width / "signals.elf"
+        words = ["--mode", mode, "--no-progress", "-o", str(place / name)]
+        report = ["--report", str(place / f"{name}.txt")]
+        assert cli.run(["run", *words, *report, str(elf)]) == 0
+    return place
+
+
+def shown(capsys: Output, *arguments: str | Path) -> str:
+    """What a command prints."""
+    capsys.readouterr()
+    assert cli.run(list(map(str, arguments))) == 0
+    return capsys.readouterr().out
+
+
+def refused(capsys: Output, *arguments: str | Path) -> str:
+    """The line with which a command refuses."""
+    capsys.readouterr()
+    assert cli.run(list(map(str, arguments))) == 125
+    output = capsys.readouterr()
+    assert output.out == ""
+    (line,) = output.err.splitlines()
+    assert line.startswith("simprof: ")
+    return line
+
+
+@pytest.mark.parametrize("name", ["pp", "edges"])
+def test_the_report_is_that_of_the_run(directory: Path, capsys: Output, name: str) -> None:
+    text = (directory / f"{name}.txt").read_text()
+    assert shown(capsys, "report", directory / name) == text
+    twice = shown(capsys, "report", directory / name, directory / name)
+    assert twice == f"{text}\n{text}"
+
+
+def test_the_report_as_json_is_that_of_the_run(directory: Path, capsys: Output) -> None:
+    answer = json.loads(shown(capsys, "report", directory / "pp", "--json", "-"))
+    assert answer["instructions"]["base"] == load(directory / "pp").base
+    assert answer["paths"]
+
+
+def rows(capsys: Output, *arguments: str | Path) -> list[dict[str, str]]:
+    """The rows that a command writes as CSV."""
+    return list(csv.DictReader(StringIO(shown(capsys, *arguments, "--csv"))))
+
+
+def test_csv_and_json_have_everything(directory: Path, capsys: Output) -> None:
+    run = load(directory / "pp")
+    edges = rows(capsys, "edges", directory / "pp", "--min-count", "0")
+    assert sum(int(row["count"]) for row in edges) == sum(
+        edge.count for routine in run.routines for edge in routine.edge_counts
+    )
+    answer = json.loads(shown(capsys, "edges", directory / "pp", "--min-count", "0", "--json"))
+    assert [str(row["count"]) for row in answer["edges"]] == [row["count"] for row in edges]
+    paths = rows(capsys, "paths", directory / "pp")
+    assert sum(int(row["flow"]) for row in paths) <= run.base
+    routines = rows(capsys, "routines", directory / "pp")
+    assert sum(int(row["added"]) for row in routines) == run.added
+    assert len(routines) == sum(routine.activations > 0 for routine in run.routines)
+
+
+def test_filters_and_order(directory: Path, capsys: Output) -> None:
+    pp = directory / "pp"
+    named = rows(capsys, "edges", pp, "--routine", "b*", "--exclude", "bad*")
+    assert {row["routine"] for row in named} == {"busy"}
+    often = rows(capsys, "edges", pp, "--min-count", "4000")
+    assert often
+    assert min(int(row["count"]) for row in often) >= 4000
+    of_file = rows(capsys, "edges", pp, "--file", "signals.c")
+    assert {row["file"] for row in of_file} == {"./src/signals.c"}
+    by_name = [row["routine"] for row in rows(capsys, "routines", pp, "--sort", "routine")]
+    assert by_name == sorted(by_name)
+    counts = [int(row["count"]) for row in rows(capsys, "paths", pp, "--sort", "count")]
+    assert counts == sorted(counts, reverse=True)
+    assert len(rows(capsys, "paths", pp, "--top", "3")) == 3
+    assert "40 edges more" not in shown(capsys, "edges", pp, "--top", "3", "--routine", "busy")
+    assert "edges more: --top" in shown(capsys, "edges", pp, "--top", "3", "--routine", "busy")
+
+
+def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output) -> None:
+    """By address: the sums of what was taken, and of what was not."""
+    run = load(directory / "pp")
+    answer = json.loads(shown(capsys, "annotate", directory / "pp", "*", "--json"))
+    for shown_routine, routine in zip(answer["routines"], run.routines, strict=True):
+        assert shown_routine["name"] == routine.name
+        code = {row["address"]: row for row in shown_routine["code"]}
+        blocks = {block.name: block for block in routine.block_counts}
+        for edge in routine.edge_counts:
+            if edge.kind not in (EdgeKind.TAKEN, EdgeKind.SLOT, EdgeKind.FALL_THROUGH):
+                continue
+            row = code[blocks[edge.source].transfer]
+            side = "not_taken" if edge.kind is EdgeKind.FALL_THROUGH else "taken"
+            if side in row:
+                assert row[side] == edge.count
+        placed = sum(row["added"] for row in shown_routine["code"])
+        assert placed + shown_routine["unplaced"] == routine.added
+    executed = sum(row["executions"] for each in answer["routines"] for row in each["code"])
+    assert executed == run.base
+
+
+MOVED = ("--source-dir", f"./src={FIXTURES / 'src'}")
+GOLDEN = """\
+busy at 100210: entered 4,270 times, 67,641 instructions, 25,046 added
+executions   added  address  instruction                branch
+                             ./src/signals.c:29: {
+     4,270           100210    save %sp, -176, %sp
+                             ./src/signals.c:30: return n < 2 ? n : busy(n - 1) + busy(n - 2);
+     4,270           100214    cmp %i0, 1
+     4,270   8,155   100218    bleu,pn %icc, 0x10026c   taken 1,631, not taken 2,639
+     4,270           10021c    mov %i0, %i4
+"""
+GOLDEN_SOURCE = """\
+executions    base   added  line  source
+     4,270   4,270            29  {
+     4,886  54,831  25,046    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
+                                    100218: taken 1,631, not taken 2,639
+                                    10023c: taken 1,631, not taken 1,008
+                                    10025c: taken 616, not taken 1,008
+     4,270   8,540            31  }
+"""
+
+
+def test_annotated_code(directory: Path, capsys: Output) -> None:
+    text = shown(capsys, "annotate", directory / "pp", "busy", *MOVED)
+    lines = [line[:78].rstrip() + line[78:] for line in text.splitlines()]
+    assert [line.split() for line in lines[:8]] == [line.split() for line in GOLDEN.splitlines()]
+
+
+def test_annotated_source(directory: Path, capsys: Output) -> None:
+    text = shown(capsys, "annotate", directory / "pp", "busy", "--source", *MOVED)
+    assert GOLDEN_SOURCE in text
+    assert shown(capsys, "annotate", directory / "pp", "signals.c", *MOVED).count("busy(14)") == 1
+
+
+def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output) -> None:
+    """Sources that are not there, a program that has moved, one that is another."""
+    text = shown(capsys, "annotate", directory / "pp", "signals.c")
+    assert "note: src/signals.c cannot be read: say where it is by --source-dir" in text
+    assert "     4,886  54,831  25,046    30" in text
+    run = load(directory / "pp")
+    lost = tmp_path / "lost"
+    save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
+    text = shown(capsys, "annotate", lost, "busy")
+    assert "note: nowhere/signals.elf is not there: say where it is by --elf FILE" in text
+    assert "100218    ?" in text
+    assert "taken 1,631, not taken 2,639" in text
+    shutil.copy(FIXTURES / "bin" / "v9" / "calls.elf", tmp_path / "signals.elf")
+    assert "signals.elf has changed since it ran" in shown(capsys, "annotate", lost, "busy")
+    shutil.copy(FIXTURES / "bin" / "v9" / "signals.elf", tmp_path / "signals.elf")
+    assert "cmp %i0, 1" in shown(capsys, "annotate", lost, "busy")
+    other = FIXTURES / "bin" / "v9" / "calls.elf"
+    assert "is another program" in refused(capsys, "annotate", lost, "--elf", other)
+    assert "neither a routine" in refused(capsys, "annotate", lost, "nothing")
+    assert "not of the form FROM=TO" in refused(capsys, "annotate", lost, "--source-dir", "x")
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus", "v8"])
+def test_line_counts_are_those_of_gcov(
+    compile_c: Callable[..., Path], tmp_path: Path, width: str, capsys: Output
+) -> None:
+    """All lines that both know, those of several blocks included."""
+    absent = [tool for tool in ("gcc", "gcov") if shutil.which(tool) is None]
+    if absent:
+        pytest.skip(f"no {' and '.join(absent)}: install gcc for this machine")
+    expected = gcov_counts(tmp_path)
+    program = compile_c(tmp_path / "counted.c", ("-O0", "-g"), width)
+    profile = tmp_path / "profile"
+    assert cli.run(["run", "--mode", "edges", "-o", str(profile), str(program)]) == 0
+    answer = json.loads(shown(capsys, "annotate", profile, "source.c", "--json"))
+    (file,) = answer["files"]
+    counted = {line["line"]: line["executions"] for line in file["lines"]}
+    common = counted.keys() & expected.keys()
+    assert {line: counted[line] for line in common} == {line: expected[line] for line in common}
+    text = SOURCE.split("\n")
+    assert len(common) > 40
+    for line in expected.keys() - counted.keys():  # gcov counts labels, too, and says `int f()`
+        if not text[line - 1].endswith(":"):
+            assert text[line] == "{"
+            assert counted[line + 1] == expected[line]
+    assert all(text[line - 1] in "{}" for line in counted.keys() - expected.keys())
+
+
+def test_diff_of_one_program(directory: Path, tmp_path: Path, capsys: Output) -> None:
+    pp = directory / "pp"
+    assert "nothing differs" in shown(capsys, "diff", pp, pp)
+    double = tmp_path / "double"
+    assert cli.run(["merge", str(pp), str(pp), "-o", str(double)]) == 0
+    answer = json.loads(shown(capsys, "diff", pp, double, "--json"))
+    run = load(pp)
+    assert answer["instructions"]["base"] == [run.base, 2 * run.base]
+    edges = sum(edge.count > 0 for routine in run.routines for edge in routine.edge_counts)
+    assert len(answer["edges"]) == edges
+    assert all(2 * before == after for each in answer["edges"] for before, after in [each["count"]])
+    assert len(answer["paths"]) == sum(len(routine.path_counts) for routine in run.routines)
+    assert "+100.00 %" in shown(capsys, "diff", pp, double)
+
+
+def test_diff_of_two_builds(directory: Path, capsys: Output) -> None:
+    """Addresses have moved; a source line has the same count in both."""
+    answer = json.loads(shown(capsys, "diff", directory / "pp", directory / "v8", "--json"))
+    assert not answer["same_program"]
+    entries = [each for each in answer["edges"] if each["kind"] == "entry"]
+    assert entries == []  # every routine that both have is entered as often
+    assert "busy" in {each["name"] for each in answer["routines"]}
+    assert {each["side"] for each in answer["routines"] if each["name"] == "busy"} == {"both"}
+
+
+@pytest.mark.toolchain
+def test_lines_that_moved_with_their_routine_are_the_same(
+    compile_c: Callable[..., Path], tmp_path: Path, capsys: Output
+) -> None:
+    """A comment above, and another constant: only what this changes is listed."""
+    code = "int f(int n) {{ int s = 0;\nfor (int i = 0; i < n; i++)\n s += i;\nreturn s; }}\n"
+    code += "int main(void) {{ return f({0}) & 1; }}\n"
+    profiles = []
+    for name, text in (("a", code.format(9)), ("b", "/* new */\n\n" + code.format(11))):
+        source = tmp_path / f"{name}.c"
+        source.write_text(text)
+        profiles.append(tmp_path / f"{name}.profile")
+        program = compile_c(source, ("-O0", "-g"), "v9")
+        words = ["run", "--mode", "edges", "--user-only", "-o", str(profiles[-1]), str(program)]
+        assert cli.run(words) in (0, 1)
+    answer = json.loads(shown(capsys, "diff", *profiles, "--json"))
+    changed = {(each["routine"], *each["count"]) for each in answer["edges"]}
+    assert changed == {("f", 9, 11)}
+
+
+def test_merge_adds_up(directory: Path, tmp_path: Path, capsys: Output) -> None:
+    pp, out = directory / "pp", tmp_path / "sum"
+    assert cli.run(["merge", str(pp), str(pp), str(pp), "-o", str(out)]) == 0
+    assert "3 runs" in capsys.readouterr().err
+    assert load(out).base == 3 * load(pp).base
+    text = shown(capsys, "annotate", out, "busy", "--source", *MOVED)
+    assert f"{3 * 4886:,}" in text
+
+
+def test_merge_refuses_strangers(directory: Path, tmp_path: Path, capsys: Output) -> None:
+    out = tmp_path / "sum"
+    for other, reason in (("edges", "different modes"), ("v8", "different programs")):
+        assert reason in refused(capsys, "merge", directory / "pp", directory / other, "-o", out)
+        assert not out.exists()
+
+
+def damaged(content: Any) -> bytes:
+    return FORMAT.first_line + gzip.compress(json.dumps(content).encode())
+
+
+def content_of(measurement: Measurement, path: Path) -> Any:
+    save(measurement, path)
+    return json.loads(gzip.decompress(path.read_bytes().split(b"\n", 1)[1]))
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "diff", "merge"])
+def test_bad_profiles_are_refused(
+    directory: Path, tmp_path: Path, capsys: Output, command: str
+) -> None:
+    """One line, 125: no profile, another version, cut short, and positions that are not there."""
+    bad, good = tmp_path / "bad", directory / "pp"
+    out: tuple[str | Path, ...] = ("-o", tmp_path / "out") if command == "merge" else ()
+    more = (good, *out) if command in ("diff", "merge") else ()
+    whole = good.read_bytes()
+    wrong = content_of(samples.measurement(), bad)
+    wrong["routines"][0]["path_counts"][0]["edges"] = [99]
+    cut = content_of(samples.measurement(), bad)
+    cut["routines"][0]["cut_blocks"] = [{"block": 7, "executed": 1, "count": 1}]
+    contents = {
+        b"": "is not a simprof profile",
+        b"\x7fELF\x02\x02": "is not a simprof profile",
+        b"simprof-profile 1\n" + whole.split(b"\n", 1)[1]: "is a profile of version 1",
+        b"simprof-profile 99\n" + whole.split(b"\n", 1)[1]: "is a profile of version 99",
+        whole[:-40]: "damaged profile",
+        whole[: len(whole) // 2]: "damaged profile",
+        damaged(wrong): "has an edge that it lacks",
+        damaged(cut): "lacks a block that was cut short",
+        damaged({"mode": "pp"}): "damaged profile",
+    }
+    for content, reason in contents.items():
+        bad.write_bytes(content)
+        assert reason in refused(capsys, command, bad, *more)
+    assert "cannot be read" in refused(capsys, command, tmp_path / "absent", *more)
+    assert "cannot be read" in refused(capsys, command, tmp_path, *more)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_empty_profiles_and_hostile_names_are_shown(
+    tmp_path: Path, capsys: Output, command: str
+) -> None:
+    profile = tmp_path / "profile"
+    save(replace(samples.measurement(), base=0, added=0, routines=(), lines={}), profile)
+    assert shown(capsys, command, profile)
+    save(hostile_run(), profile)
+    text = shown(capsys, command, profile)
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert "\\x1b[31mred" in text
+
+
+def test_mistakes_are_named(directory: Path, capsys: Output) -> None:
+    pp = directory / "pp"
+    assert "the columns are added, instructions" in refused(
+        capsys, "routines", pp, "--sort", "nothing"
+    )
+    assert "give one of them" in refused(capsys, "edges", pp, "--csv", "--json")
+    assert "collects no paths" in refused(capsys, "paths", directory / "edges")
+    assert "is read as well" in refused(capsys, "edges", pp, "-o", pp)

@@ -1,0 +1,152 @@
+"""Call trees: every context, call and inclusive number against qemu-user's log."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from profiler.profiles.call_graph import call_graph
+from profiler.profiles.call_tree import TOP, CallTree
+from profiler.profiles.profile import Measurement
+from profiler.request.request import Contexts, GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.session.observation import Observation
+from profiler.session.results import measure_all
+from profiler.session.session import observe
+from tests.oracles import contexts as oracle
+from tests.oracles.qemu import trace
+
+PROGRAMS = Path(__file__).resolve().parents[1] / "programs" / "exact"
+MODES = ("pp", "qpt2", "bittrace")
+FIXTURES = [
+    ("calls", ["9"]),
+    ("deep", ["300"]),
+    ("faults", []),
+    ("nonlocal", []),
+    ("signals", []),
+    ("switches", []),
+    ("tailcalls", []),
+]
+
+
+def measured(
+    program: Path,
+    arguments: Sequence[str],
+    directory: Path,
+    wanted: Contexts,
+    modes: Sequence[str] = MODES,
+    scheme: SchemeOptions | None = None,
+) -> tuple[Observation, dict[str, Measurement]]:
+    """Run a program with contexts told apart."""
+    given, output = directory / "stdin", directory / "output"
+    given.touch()
+    with output.open("wb") as stream:
+        guest = GuestOptions(
+            root=directory, stdin=given, stdout=stream.fileno(), stderr=stream.fileno()
+        )
+        request = RunRequest(program, guest, tuple(map(str.encode, arguments)), contexts=wanted)
+        settings = [Setting(mode, mode, scheme or SchemeOptions()) for mode in modes]
+        observation = observe(request, settings)
+        return observation, dict(zip(modes, measure_all(observation), strict=True))
+
+
+def tree_of(measurement: Measurement) -> CallTree:
+    """Return a measurement's call tree, whose columns fit together."""
+    tree = measurement.call_tree
+    assert tree is not None and tree.is_sound
+    return tree
+
+
+def routines_above(tree: CallTree) -> list[frozenset[int]]:
+    """Return the addresses of the routines on the way to each context, its own among them."""
+    found: list[frozenset[int]] = []
+    for parent, callee in zip(tree.parents, tree.callees, strict=True):
+        own = frozenset((tree.routines[callee].address,))
+        found.append(own if parent == TOP else own | found[parent])
+    return found
+
+
+def check_tree(measurement: Measurement, expected: oracle.Contexts) -> None:
+    """Compare a call tree with what a log tells."""
+    tree = tree_of(measurement)
+    address = [routine.address for routine in tree.routines]
+    executed: Counter[tuple[frozenset[int], int]] = Counter()
+    begun: Counter[tuple[frozenset[int], int]] = Counter()
+    for place, above in enumerate(routines_above(tree)):
+        key = above, address[tree.callees[place]]
+        executed[key] += tree.base[place]
+        begun[key] += tree.calls[place] + tree.landings[place]
+    assert +executed == expected.executed
+    assert begun == expected.begun
+    graph = call_graph(tree)
+    assert {r.address: r.inclusive_base for r in graph.routines} == expected.inclusive
+    calls: Counter[tuple[int | None, int]] = Counter()
+    for arc in graph.arcs:
+        caller = None if arc.caller == TOP else address[arc.caller]
+        calls[caller, address[arc.callee]] += arc.calls
+    landed = sum(tree.landings)
+    assert calls.total() + landed == begun.total()
+    assert +calls == expected.calls
+    assert sum(tree.base) == measurement.base
+    by_routine = {routine.address: routine.added for routine in measurement.routines}
+    assert {r.address: r.added for r in graph.routines} == by_routine
+    assert sum(tree.added) == measurement.added
+    check_arcs(tree)
+
+
+def check_arcs(tree: CallTree) -> None:
+    """Own instructions and those of the calls make up what a routine includes."""
+    graph = call_graph(tree)
+    for number, routine in enumerate(graph.routines):
+        arcs = [arc for arc in graph.arcs if arc.caller == number]
+        base, added = graph.unassigned[number]
+        assert min(base, added) >= 0
+        assert all(min(arc.base, arc.added) >= 0 for arc in arcs)
+        included = routine.inclusive_base, routine.inclusive_added
+        assert included == (
+            routine.base + base + sum(arc.base for arc in arcs),
+            routine.added + added + sum(arc.added for arc in arcs),
+        )
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("width", ["v8", "v9"])
+@pytest.mark.parametrize(("name", "arguments"), FIXTURES, ids=[name for name, _ in FIXTURES])
+def test_fixture_has_the_contexts_of_its_log(
+    fixture_elf: Callable[..., Path],
+    tmp_path: Path,
+    name: str,
+    arguments: list[str],
+    width: str,
+) -> None:
+    program = fixture_elf(name, width)
+    observation, found = measured(program, arguments, tmp_path, Contexts(tree=True))
+    jumps = name in ("nonlocal", "signals")
+    log = trace(program, arguments, directory=tmp_path, stack_pointers=jumps)
+    expected = oracle.contexts_of(observation.recovered.routines, log)
+    for measurement in found.values():
+        check_tree(measurement, expected)
+
+
+@pytest.mark.toolchain
+@pytest.mark.qemu
+@pytest.mark.parametrize(
+    ("source", "flags"),
+    [
+        ("jumping.c", ("-O3", "-s")),
+        ("calling.c", ("-O1",)),
+        ("unwinding.cc", ("-O2",)),
+    ],
+    ids=["longjmp", "recursion", "exceptions"],
+)
+def test_program_has_the_contexts_of_its_log(
+    compile_c: Callable[..., Path], tmp_path: Path, source: str, flags: tuple[str, ...]
+) -> None:
+    language = "c++" if source.endswith("cc") else "c"
+    program = compile_c(PROGRAMS / source, (*flags, "-lm"), width="v9", language=language)
+    observation, found = measured(program, [], tmp_path, Contexts(tree=True), ["pp"])
+    log = trace(program, directory=tmp_path, stack_pointers=source != "calling.c")
+    expected = oracle.contexts_of(observation.recovered.routines, log)
+    check_tree(found["pp"], expected)

@@ -1,0 +1,217 @@
+"""The page of `simprof report --html`, used in Chromium as people use it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from profiler.cli import run
+from profiler.profiles.storage import save
+from tests.support.browser import chromium, opened, wait
+from tests.support.hostile_profile import hostile_measurement
+from tests.support.profiled import measure_all
+
+pytestmark = pytest.mark.browser
+BENCH = Path(__file__).resolve().parents[2] / "fixtures" / "bin" / "v9" / "bench.elf"
+SOURCES = f"./src={BENCH.parents[2] / 'src'}"
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page about one program under two modes."""
+    directory = tmp_path_factory.mktemp("report")
+    output = directory / "page.html"
+    for measured in measure_all(BENCH, ("pp", "tpp")):
+        save(measured, directory / measured.mode)
+    profiles = [str(directory / "pp"), str(directory / "tpp")]
+    assert run(["report", *profiles, "--html", str(output), "--source-dir", SOURCES]) == 0
+    return output
+
+
+def column(page: Page, table: str, number: int) -> list[str]:
+    """The texts of a column of a table."""
+    return page.locator(f"#{table} tbody td:nth-child({number})").all_inner_texts()
+
+
+def numbers(texts: list[str]) -> list[float]:
+    return [float(text.replace(",", "").removesuffix(" %")) for text in texts]
+
+
+def test_summary(browser: Browser, report: Path) -> None:
+    with opened(browser, report) as page:
+        wait(page)
+        assert page.title() == f"simprof: {BENCH}"
+        rows = page.locator("#overheads tbody tr").all_inner_texts()
+        assert [re.split(r"\s+", row)[:2] for row in rows] == [["pp", "52.99"], ["tpp", "14.36"]]
+        widths = [
+            float(bar.get_attribute("width") or 0)
+            for bar in page.locator("#overheads rect.fill").all()
+        ]
+        assert widths[0] == 100 and widths[1] == pytest.approx(100 * 14.36 / 52.99, abs=0.1)
+        page.get_by_role("link", name="common_length, path 3").click()
+        expect(page.locator("h2", has_text="common_length")).to_be_visible()
+        expect(page.locator("[data-path='0'][aria-pressed=true]")).to_be_visible()
+
+
+def test_routines_are_searched_and_sorted(browser: Browser, report: Path) -> None:
+    with opened(browser, report, "#routines") as page:
+        wait(page)
+        shown = numbers(column(page, "routines-table", 2))
+        assert len(shown) == 25 and shown == sorted(shown, reverse=True)
+        page.get_by_role("button", name="overhead").click()
+        shown = numbers(column(page, "routines-table", 5))
+        assert shown == sorted(shown, reverse=True) and shown[0] == 200
+        page.get_by_role("button", name="overhead").click()
+        assert numbers(column(page, "routines-table", 5)) == shown[::-1]
+        page.get_by_role("button", name="routine", exact=True).click()
+        names = column(page, "routines-table", 1)
+        assert names == sorted(names, key=str.lower) or names[0] == "_start"
+        page.get_by_role("searchbox").fill("SORT")
+        assert sorted(column(page, "routines-table", 1)) == ["insertion_sort", "quick_sort"]
+        expect(page.get_by_role("status")).to_have_text("2 of 25 routines")
+        page.get_by_role("searchbox").fill("no such thing")
+        assert column(page, "routines-table", 1) == []
+
+
+def test_everything_by_keyboard(browser: Browser, report: Path) -> None:
+    with opened(browser, report) as page:
+        wait(page)
+        page.keyboard.press("?")
+        expect(page.locator("#help")).to_be_visible()
+        page.keyboard.press("Escape")
+        page.keyboard.press("2")
+        wait(page)
+        page.keyboard.press("/")
+        page.keyboard.type("quick")
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("Enter")
+        page.wait_for_selector(".drawing svg")
+        expect(page.locator("h2", has_text="quick_sort")).to_be_visible()
+        wait(page)
+        for key, path in (("n", 0), ("n", 1), ("p", 0)):
+            page.keyboard.press(key)
+            expect(page.locator("[data-path][aria-pressed=true]")).to_have_attribute(
+                "data-path", str(path)
+            )
+        width = float(page.locator(".drawing svg").get_attribute("width") or 0)
+        page.keyboard.press("+")
+        assert float(page.locator(".drawing svg").get_attribute("width") or 0) > width
+        page.keyboard.press("Escape")
+        assert page.locator("[data-path][aria-pressed=true]").count() == 0
+        page.keyboard.press("]")
+        wait(page)
+        expect(page.locator("#run")).to_have_value("1")
+        page.keyboard.press("Escape")
+        page.wait_for_selector("#routines-table")
+        page.locator("#routines-table tbody tr").first.focus()
+        page.keyboard.press("ArrowDown")
+        page.keyboard.press("ArrowUp")
+        page.keyboard.press("5")
+        page.wait_for_selector("#compare-table")
+
+
+def test_a_path_is_lit_with_its_code(browser: Browser, report: Path) -> None:
+    with opened(browser, report, "#routine/0") as page:
+        wait(page)
+        assert page.locator(".node").count() == 18 and page.locator(".on").count() == 0
+        page.locator("[data-path='0']").click()
+        lit = page.locator(".node.on title").all_text_contents()
+        assert [text.split(",")[0] for text in lit] == ["100690", "1006b8", "slot 1006c4"]
+        assert page.locator(".edge.on:not(.ending)").count() == 2
+        listing = page.locator("#path-code").inner_text()
+        assert "ldsb [%g2], %g3" in listing and "bench.c:211" in listing
+        assert "100690 → 1006b8: count[r+3]++; r=0" in listing  # on the back edge that ends it
+        page.locator("[data-path='1']").click()
+        assert page.locator("[data-path][aria-pressed=true]").count() == 1
+        page.locator("[data-path='1']").click()
+        assert page.locator(".on").count() == 0
+
+
+def test_edges_show_what_they_carry(browser: Browser, report: Path) -> None:
+    with opened(browser, report, "#routine/0") as page:
+        wait(page)
+        chord = page.locator(".edge.chord", has_text="r+=5")
+        chord.focus()
+        page.keyboard.press("Enter")
+        picked = page.locator("#pane").inner_text()
+        assert "100690 → 1006e4 (taken)" in picked and "2 instructions each time" in picked
+        assert "add %l1, 20, %l1" in picked
+        page.locator(".edge:not(.chord) path.hit").first.click(force=True)
+        assert "It carries no code." in page.locator("#pane").inner_text()
+        page.locator(".node", has_text="1006c8").click()
+        assert "block 1006c8" in page.locator("#pane").inner_text()
+        page.get_by_role("tab", name="Code").click()
+        code = page.locator("#pane").inner_text()
+        assert code.index("block 10062c") < code.index("block 1006c8") < code.index("block 1006f8")
+        page.get_by_role("tab", name="Source").click()
+        assert re.search(r"1,452,000\s+\S+\s+211\s", page.locator("#pane").inner_text())
+
+
+def test_profiles_side_by_side(browser: Browser, report: Path) -> None:
+    with opened(browser, report, "#compare") as page:
+        wait(page)
+        rows = page.locator("#compare-table tbody tr").all_inner_texts()
+        assert rows[0].split("\t")[:4] == ["multiply_matrices", "9,647,970", "0", "\u22129,647,970"]
+        page.locator("#compare-one").select_option("1")
+        assert set(column(page, "compare-table", 4)) == {"0"}
+
+
+def test_narrow_screens_scroll_tables_alone(browser: Browser, report: Path) -> None:
+    for view in ("", "#routines", "#routine/0/0", "#paths", "#edges", "#compare"):
+        with opened(browser, report, view, width=400, height=800) as page:
+            wait(page)
+            assert page.evaluate("document.documentElement.scrollWidth") <= 400, view
+
+
+def colours(page: Page) -> list[tuple[int, ...]]:
+    found = page.evaluate(
+        "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])"
+    )
+    return [tuple(map(int, re.findall(r"\d+", each)[:3])) for each in found]
+
+
+def test_light_and_dark(browser: Browser, report: Path) -> None:
+    for dark in (False, True):
+        with opened(browser, report, dark=dark) as page:
+            wait(page)
+            text, back = colours(page)
+            assert (sum(text) > sum(back)) == dark
+            page.keyboard.press("t")  # light
+            assert sum(colours(page)[1]) > 600
+            page.keyboard.press("t")  # dark
+            assert sum(colours(page)[1]) < 150
+
+
+def test_nothing_from_a_program_is_markup(browser: Browser, tmp_path: Path) -> None:
+    hostile, page_file = tmp_path / "<img src=x onerror=alert(1)>", tmp_path / "page.html"
+    bad = hostile_measurement()
+    said = replace(bad.program, file="<script>alert(1)</script>", arguments=("</script>", "\udcff"))
+    save(replace(bad, program=said, warnings=("<img src=x onerror=alert(2)>",)), hostile)
+    other = tmp_path / "other"
+    other.write_bytes(hostile.read_bytes())
+    assert run(["report", str(hostile), str(other), "--html", str(page_file)]) == 0
+    with opened(browser, page_file, "#routines") as page:
+        wait(page)
+        names = column(page, "routines-table", 1)
+        assert "</script><!--" in names and '<b>&amp;"quoted"\'</b>' in names
+        assert page.locator("b, img").count() == 0
+        for view in ("#summary", "#paths", "#edges", "#compare", "#routine/0/0"):
+            page.evaluate(f"location.hash = '{view}'")
+            wait(page)
+        assert page.locator("b, img").count() == 0
+        for pane in ("Code", "Source", "Selected"):
+            page.get_by_role("tab", name=pane).click()
+        assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+        page.evaluate("location.hash = '#routine/999/x'")
+        expect(page.get_by_text("There is no such routine.")).to_be_visible()

@@ -1,0 +1,77 @@
+"""`--entry ROUTINE --calls N`: what is counted, against qemu-user's log cut to these calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from profiler.request.request import Contexts
+from profiler.schemes import registry
+from tests.end_to_end.test_call_tree import check_arcs, measured, tree_of
+from tests.oracles import contexts as oracle
+from tests.oracles.exact import Simulated, check_profile
+from tests.oracles.qemu import trace
+
+
+@pytest.mark.qemu
+@pytest.mark.parametrize("calls", [None, 1, 3])
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("calls", "print"),
+        ("calls", "ackermann"),
+        ("deep", "main"),
+        ("nonlocal", "nested"),
+        ("nonlocal", "search"),
+        ("tailcalls", "print"),
+    ],
+)
+def test_window_counts_what_its_calls_did(
+    fixture_elf: Callable[..., Path], tmp_path: Path, name: str, entry: str, calls: int | None
+) -> None:
+    program = fixture_elf(name, "v9")
+    wanted = Contexts(entry=entry, calls=calls)
+    arguments = ["30"] if name == "deep" else []
+    observation, found = measured(program, arguments, tmp_path, wanted, ["pp", "qpt2"])
+    graphs = observation.recovered.routines
+    (address,) = (cfg.address for cfg in graphs if cfg.name == entry)
+    log = trace(program, arguments, directory=tmp_path, stack_pointers=name == "nonlocal")
+    windows = oracle.windows_of(graphs, log, address)
+    expected = oracle.profile_in(graphs, log, windows[:calls])
+    counted = len(windows) if calls is None else min(calls, len(windows))
+    assert counted > 0
+    check_profile(Simulated(observation, found, b"", b""), expected)
+    for measurement in found.values():
+        assert measurement.counts["window_calls"] == counted
+        assert measurement.base == expected.instructions
+
+
+def test_window_of_the_first_routine_is_the_run(
+    fixture_elf: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Every scheme counts and costs the same, those with hash tables and with a guide, too."""
+    program = fixture_elf("calls", "v9")
+    modes = registry.modes()
+    _, whole = measured(program, [], tmp_path, Contexts(tree=True), modes)
+    _, window = measured(program, [], tmp_path, Contexts(tree=True, entry="_start"), modes)
+    for mode in modes:
+        assert (window[mode].base, window[mode].added) == (whole[mode].base, whole[mode].added)
+        assert window[mode].routines == whole[mode].routines
+        assert window[mode].call_tree == whole[mode].call_tree
+
+
+def test_windows_tree_is_what_hangs_below_the_calls(
+    fixture_elf: Callable[..., Path], tmp_path: Path
+) -> None:
+    program = fixture_elf("calls", "v9")
+    _, found = measured(program, [], tmp_path, Contexts(tree=True, entry="print", calls=2))
+    for measurement in found.values():
+        tree = tree_of(measurement)
+        check_arcs(tree)
+        tops = [place for place, parent in enumerate(tree.parents) if parent == -1]
+        assert {tree.routines[tree.callees[place]].name for place in tops} == {"print"}
+        assert sum(tree.calls[place] for place in tops) == 2
+        assert sum(tree.base) == measurement.base
+        assert sum(tree.added) == measurement.added

@@ -1,0 +1,72 @@
+"""Chromium without a window, for tests of pages: every message on its console is a failure."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+LIMIT = 20_000
+"""Milliseconds after which what a test waits for will not come, however busy the machine is."""
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Run the system's Chromium."""
+    program = shutil.which("chromium")
+    assert program is not None
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@contextmanager
+def opened(
+    browser: Browser,
+    file: Path,
+    address: str = "",
+    *,
+    width: int = 1280,
+    height: int = 900,
+    dark: bool = False,
+) -> Iterator[Page]:
+    """Open a page, and check at the end that it said nothing and asked for nothing.
+
+    Parameters
+    ----------
+    address
+        What follows the file's name: "#routines".
+    """
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="dark" if dark else "light"
+    )
+    page = context.new_page()
+    page.set_default_timeout(LIMIT)
+    problems: list[str] = []
+    page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
+    page.on("request", lambda asked: requests.append(asked.url))
+    requests: list[str] = []
+    try:
+        page.goto(f"{file.as_uri()}{address}")
+        yield page
+        assert problems == []
+        assert [url for url in requests if not url.startswith(file.as_uri())] == []
+    finally:
+        context.close()
+
+
+def wait(page: Page) -> Page:
+    """Wait until a report has shown what its address says."""
+    page.wait_for_selector("html[data-ready=yes]")
+    page.wait_for_function(
+        "document.documentElement.dataset.shown === (location.hash || '#')", timeout=LIMIT
+    )
+    return page
