@@ -80,6 +80,7 @@ class Measurement(profile.Measurement):
             label="added",
         )
         axes.set_yticks(places, names)
+        axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("instructions")
         axes.set_title(f"{self.mode}: {self.overhead:.1%} added")
         axes.legend()
