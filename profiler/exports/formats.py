@@ -25,6 +25,7 @@ class Need(StrEnum):
 
     PROGRAM = "the program's file"
     LINES = "line information of the program (compiled with -g)"
+    CALLS = "a call tree (`simprof run --call-tree`)"
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,41 @@ _ENTRIES = (
         ".xml",
         "cobertura:write",
         needs=_COVERAGE,
+    ),
+    ExportFormat(
+        "callgrind",
+        "instructions, source lines, branches and calls, for callgrind_annotate and KCachegrind",
+        ".callgrind",
+        "callgrind:write",
+        frozenset({Need.PROGRAM}),
+    ),
+    ExportFormat(
+        "collapsed",
+        "folded stacks with the program's instructions, for flamegraph.pl; from a call tree",
+        ".folded",
+        "stacks:write_base",
+        frozenset({Need.CALLS}),
+    ),
+    ExportFormat(
+        "collapsed_added",
+        "folded stacks with the instructions that the scheme added; from a call tree",
+        ".folded",
+        "stacks:write_added",
+        frozenset({Need.CALLS}),
+    ),
+    ExportFormat(
+        "pprof",
+        "stacks with addresses and lines, for `go tool pprof`; from a call tree",
+        ".pb.gz",
+        "pprof:write",
+        frozenset({Need.PROGRAM, Need.CALLS}),
+    ),
+    ExportFormat(
+        "speedscope",
+        "stacks for https://www.speedscope.app; from a call tree",
+        ".speedscope.json",
+        "speedscope:write",
+        frozenset({Need.CALLS}),
     ),
     ExportFormat(
         "csv",
@@ -143,8 +179,10 @@ def export(form: ExportFormat, source: ExportSource) -> bytes:
         If the profile, or the program, lacks what the format needs.
     """
     _check_table(form, source)
-    if form.needs:
+    if form.needs - {Need.CALLS}:
         _check_program(form, source)
+    if Need.CALLS in form.needs:
+        _check_calls(source)
     return form.writer(source)
 
 
@@ -158,6 +196,13 @@ def _check_table(form: ExportFormat, source: ExportSource) -> None:
     if source.table == "paths" and not mode_facts.collects_paths(source.measurement):
         raise UsageError(
             f"{source.name} has no paths: mode {source.measurement.mode} collects none"
+        )
+
+
+def _check_calls(source: ExportSource) -> None:
+    if source.measurement.call_tree is None:
+        raise UsageError(
+            f"{source.name} has no call tree: record it with `simprof run --call-tree -o`"
         )
 
 
