@@ -46,7 +46,7 @@ class ExportCommand(click.Command):
     + ", ".join(FORMATS["csv"].tables)
     + ".  [default: routines]",
 )
-@profile_options.elf_option
+@profile_options.program_option
 @profile_options.source_dir_option
 def export_command(
     profile: Path,

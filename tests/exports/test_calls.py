@@ -46,7 +46,7 @@ def profile(
 def exported(profile: Path, form: str) -> tuple[Measurement, bytes]:
     """Return a profile and its export."""
     loaded = storage.load(profile)
-    return loaded, export(find(form), ExportSource(loaded, str(profile)))
+    return loaded, export(find(form), ExportSource(loaded, profile))
 
 
 def routines_of(measured: Measurement) -> tuple[RoutineCalls, ...]:
