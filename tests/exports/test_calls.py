@@ -43,6 +43,14 @@ def profile(
     return path
 
 
+TYPES = {
+    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
+    "uint64": descriptor_pb2.FieldDescriptorProto.TYPE_UINT64,
+    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
+    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
+}
+
+
 def exported(profile: Path, form: str) -> tuple[Measurement, bytes]:
     """Return a profile and its export."""
     loaded = storage.load(profile)
@@ -189,7 +197,7 @@ def pprof_message() -> Any:
                 made.type = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
                 made.type_name = f".perftools.profiles.{kind}"
             else:
-                made.type = {"int64": 3, "uint64": 4, "bool": 8, "string": 9}[kind]
+                made.type = TYPES[kind]
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = pool.FindMessageTypeByName("perftools.profiles.Profile")
