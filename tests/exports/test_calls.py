@@ -189,7 +189,7 @@ def pprof_message() -> Any:
                 made.type = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
                 made.type_name = f".perftools.profiles.{kind}"
             else:
-                made.type = {"int64": 3, "uint64": 4, "bool": 8, "string": 9}[kind]
+                made.type = made.Type.Value(f"TYPE_{kind.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = pool.FindMessageTypeByName("perftools.profiles.Profile")
