@@ -63,7 +63,15 @@ class ExportFormat:
         return writer
 
 
+_COVERAGE = frozenset({Need.PROGRAM, Need.LINES})
 _ENTRIES = (
+    ExportFormat(
+        "cobertura",
+        "coverage of lines, branches and functions as XML, for CI servers",
+        ".xml",
+        "cobertura:write",
+        needs=_COVERAGE,
+    ),
     ExportFormat(
         "callgrind",
         "instructions, source lines, branches and calls, for callgrind_annotate and KCachegrind",
@@ -113,11 +121,37 @@ _ENTRIES = (
         "dot:write",
     ),
     ExportFormat(
+        "gcov",
+        "coverage in the JSON of `gcov --json-format`, for gcovr",
+        ".gcov.json.gz",
+        "gcov_json:write",
+        needs=_COVERAGE,
+    ),
+    ExportFormat(
+        "graphml",
+        "graphs of the routines that ran, with counts, for networkx, yEd, Gephi",
+        ".graphml",
+        "graphml:write",
+    ),
+    ExportFormat(
+        "lcov",
+        "coverage of lines, branches and functions, for genhtml and editors",
+        ".info",
+        "lcov:write",
+        needs=_COVERAGE,
+    ),
+    ExportFormat(
         "parquet",
         "one table of counts (--table), for pandas, DuckDB, Spark; needs simprof[parquet]",
         ".parquet",
         "parquet:write",
         tables=tables.NAMES,
+    ),
+    ExportFormat(
+        "tsim",
+        "words executed, branches taken and not, as TSIM writes it, for RTEMS's covoar",
+        ".cov",
+        "tsim:write",
     ),
 )
 FORMATS: Mapping[str, ExportFormat] = MappingProxyType({each.name: each for each in _ENTRIES})

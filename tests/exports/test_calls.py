@@ -43,10 +43,18 @@ def profile(
     return path
 
 
+TYPES = {
+    "int64": descriptor_pb2.FieldDescriptorProto.TYPE_INT64,
+    "uint64": descriptor_pb2.FieldDescriptorProto.TYPE_UINT64,
+    "bool": descriptor_pb2.FieldDescriptorProto.TYPE_BOOL,
+    "string": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
+}
+
+
 def exported(profile: Path, form: str) -> tuple[Measurement, bytes]:
     """Return a profile and its export."""
     loaded = storage.load(profile)
-    return loaded, export(find(form), ExportSource(loaded, str(profile)))
+    return loaded, export(find(form), ExportSource(loaded, profile))
 
 
 def routines_of(measured: Measurement) -> tuple[RoutineCalls, ...]:
@@ -189,7 +197,7 @@ def pprof_message() -> Any:
                 made.type = descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE
                 made.type_name = f".perftools.profiles.{kind}"
             else:
-                made.type = made.Type.Value(f"TYPE_{kind.upper()}")
+                made.type = TYPES[kind]
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
     found = pool.FindMessageTypeByName("perftools.profiles.Profile")

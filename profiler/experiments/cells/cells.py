@@ -410,8 +410,8 @@ class Timing:
     run
         The cell's whole group (cells of one program and input are run together).
     recovery, planning, generation
-        PLAN cells: recovering all graphs; of `qpt` and `qpt2` also planning all routines, and
-        generating their code. The least of several repetitions.
+        PLAN cells: recovering all graphs (the least of several times), planning all routines, and
+        of `qpt` and `qpt2` generating their code.
     peak_memory
         Bytes that the worker had used at most until then.
     original, instrumented

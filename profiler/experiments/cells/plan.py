@@ -4,8 +4,9 @@ All routines that the file shows are planned, entered or not. Code that start-up
 routines that only a run finds, are not known here.
 
 Each routine is planned and priced under all settings before the next one is, so that what they need
-of its graph is worked out once. Where somebody reads how long that takes, it is done again, for all
-routines under that setting alone.
+of its graph is worked out once. Settings of which somebody reads how long that takes come first,
+each of them at every other routine: so each has its share of what they have in common. Their code
+is generated, and not only priced.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
+from profiler.code.codegen import RoutineCode
 from profiler.code.context import ProgramContexts, RoutineContext
-from profiler.code.pricing import Pricer
+from profiler.code.pricing import Pricer, RoutineCost
 from profiler.code.sizes import plan_sizes
 from profiler.experiments.cells.cells import CellResult, Job, RoutineRow, Timing, failure
 from profiler.experiments.cells.rows import plan_row
@@ -52,9 +54,12 @@ def plan_group(group: tuple[Job, ...]) -> tuple[CellResult, ...]:
     program = elf.load(group[0].program)
     recovered, recovery = timed(lambda: recover(program))
     plannings = [_Planning(job.cell.setting, recovered) for job in group]
+    timed_first = [each for each in plannings if each.is_timed]
+    others = [each for each in plannings if not each.is_timed]
     contexts = ProgramContexts(recovered)
     for number in range(len(recovered.routines)):
-        for planning in plannings:
+        first = number % max(len(timed_first), 1)
+        for planning in (*timed_first[first:], *timed_first[:first], *others):
             planning.take(number, contexts)
         contexts.forget(number)
     return tuple(planning.result(recovery) for planning in plannings)
@@ -81,6 +86,7 @@ class _Planning:
         self._error: str | None = None
         self._sizes = Counter(counter_bytes=0, snippets=0, code_bytes=0)
         self._rows: list[RoutineRow] = []
+        self._planning = self._generation = 0.0
         with self._noting_errors():
             self._make = _planner(setting, recovered)
             self._pricer = _pricer(setting)
@@ -101,36 +107,30 @@ class _Planning:
                 if self._selected.takes(cfg):
                     self._plan(cfg, contexts.of(number))
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether somebody reads how long it takes."""
+        return self._setting.mode in TIMED
+
     def _plan(self, cfg: ControlFlowGraph, context: RoutineContext) -> None:
+        started = time.perf_counter()
         plan = self._make(cfg)
-        cost = self._pricer.cost(cfg, plan.plan, context)
+        planned = time.perf_counter()
+        price = self._pricer.code if self.is_timed else self._pricer.cost
+        code: RoutineCode | RoutineCost = price(cfg, plan.plan, context)
+        self._planning += planned - started
+        if self.is_timed:
+            self._generation += time.perf_counter() - planned
         own = self._selected.is_own(cfg)
-        self._rows.append(plan_row(self._setting.mode, plan, cost, context, own))
-        self._sizes.update(plan_sizes(plan.plan, cost, 0))
+        self._rows.append(plan_row(self._setting.mode, plan, code, context, own))
+        self._sizes.update(plan_sizes(plan.plan, code, 0))
 
     def result(self, recovery: float) -> CellResult:
         """Return what was found; `recovery` are the seconds of that."""
-        timing = Timing(recovery=recovery)
-        if self._error is None and self._setting.mode in TIMED:
-            with self._noting_errors():
-                planning, generation = self._times()
-                timing = replace(timing, planning=planning, generation=generation)
+        timing = Timing(recovery=recovery, planning=self._planning, generation=self._generation)
         if self._error is not None:
             return replace(failure(self._error), timing=timing)
         return CellResult(sizes=dict(self._sizes), routines=tuple(self._rows), timing=timing)
-
-    def _times(self) -> tuple[float, float]:
-        """Return the seconds of planning all routines, and of generating their code."""
-        routines = self._recovered.routines
-        numbers = [number for number, cfg in enumerate(routines) if self._selected.takes(cfg)]
-        plans, planning = timed(lambda: [self._make(routines[number]) for number in numbers])
-
-        def generate() -> None:
-            contexts, pricer = ProgramContexts(self._recovered), _pricer(self._setting)
-            for number, plan in zip(numbers, plans, strict=True):
-                pricer.code(routines[number], plan.plan, contexts.of(number))
-
-        return planning, timed(generate)[1]
 
 
 def _planner(

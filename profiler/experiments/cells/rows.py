@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from profiler.code.arrangement import runs_into_code
 from profiler.code.block_code import fold_slot_blocks
+from profiler.code.codegen import RoutineCode
 from profiler.code.context import RoutineContext
 from profiler.code.places import find_place
 from profiler.code.pricing import Pricer, RoutineCost
@@ -199,7 +200,11 @@ def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:
 
 
 def plan_row(
-    mode: str, routine_plan: RoutinePlan, code: RoutineCost, context: RoutineContext, own: bool
+    mode: str,
+    routine_plan: RoutinePlan,
+    code: RoutineCode | RoutineCost,
+    context: RoutineContext,
+    own: bool,
 ) -> RoutineRow:
     """Return the row of a routine that was planned under `mode` and not run."""
     cfg, plan, facts = routine_plan.cfg, routine_plan.plan, graph_facts(routine_plan.cfg)
