@@ -12,6 +12,7 @@
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
+# make site       the documents as a site, in build/site; what they show, run and compared
 # make format, make fixtures, make clean
 
 VENV ?= .venv
@@ -32,7 +33,7 @@ SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
 .PHONY: run test check long ci mutants bench performance results executed structure baselines golden format fixtures clean
-.PHONY: toolchain
+.PHONY: toolchain site
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -84,6 +85,11 @@ bench: $(VENV)/.installed-dev toolchain
 performance: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py --json docs/performance.json --resume
 	$(BIN)/python tools/performance_page.py
+
+site: $(VENV)/.installed-dev
+	$(BIN)/python tools/command_pages.py
+	$(BIN)/python tools/document_outputs.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 format: $(VENV)/.installed-dev
 	$(BIN)/ruff format $(SOURCES)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = tuple(ROOT / "docs" / name for name in ("tutorial.md", "cookbook.md"))
+DOCUMENTS = tuple(ROOT / "docs" / name for name in ("tutorial.md", "cookbook.md", "PROFILES.md"))
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LEFT_OUT = "..."
 TIMEOUT = 300

@@ -113,7 +113,12 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         yield "## The engine\n"
         yield (
             "The emulated run alone; `tools/benchmarks/engine.py` says what the configurations "
-            "are.\n*x bare*: processor time in units of the emulator's without any hook.\n"
+            "are.\n*x bare*: processor time in units of the emulator's without any hook. `empty` "
+            "calls, at every block,\na function that returns at once: so much the emulator itself "
+            "takes for events. `edges` and the schemes\nhave fewer events, but one in each turn "
+            "of each loop, and one at each call and return. What `empty` adds,\ntimes the share "
+            "of blocks that still raise events (nearly half in `sieve`), is the least that exact\n"
+            "counts can add here; in tight loops it is most of what they add.\n"
         )
         yield engine_table(rows).markdown()
     if "command" in parts:

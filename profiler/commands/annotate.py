@@ -20,7 +20,7 @@ from simulator.errors import UsageError
     help="Show source lines, or instructions with source lines between.  [default: instructions "
     "of a routine, source of a file]",
 )
-@profile_options.elf_option
+@profile_options.program_option
 @profile_options.source_dir_option
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(

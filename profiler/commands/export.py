@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
-from profiler.commands import options, streams
+from profiler.commands import options, profile_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.exports.formats import FORMATS
 
@@ -23,7 +22,7 @@ class ExportCommand(click.Command):
 
 
 @click.command("export", cls=ExportCommand)
-@click.argument("profile", type=options.PATH)
+@profile_options.profile_argument
 @click.option(
     "--format",
     "form",
@@ -47,23 +46,27 @@ class ExportCommand(click.Command):
     + ", ".join(FORMATS["csv"].tables)
     + ".  [default: routines]",
 )
-@click.option(
-    "--program",
-    type=options.PATH,
-    metavar="ELF",
-    help="The program that was run.  [default: as in the profile]",
-)
+@profile_options.program_option
+@profile_options.source_dir_option
 def export_command(
-    profile: Path, form: str, output: Path, table: str | None, program: Path | None, **_: Any
+    profile: Path,
+    form: str,
+    output: Path,
+    table: str | None,
+    elf: Path | None,
+    moved: tuple[tuple[str, str], ...],
 ) -> int:
     """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
-    options.check_outputs(output, inputs=(profile, program))
+    options.check_outputs(output, inputs=(profile, elf))
+    from profiler.engine import kernel_cache
     from profiler.exports.formats import export, find
     from profiler.exports.source import ExportSource
     from profiler.profiles import storage
     from profiler.profiles.output import write_atomically
+    from profiler.profiles.program_files import SourceFiles
 
-    source = ExportSource(storage.load(profile), str(profile), program, table)
+    kernel_cache.ensure()
+    source = ExportSource(storage.load(profile), profile, elf, table, SourceFiles(moved))
     content = export(find(form), source)
     if output == STANDARD_STREAM:
         streams.write_bytes(streams.STDOUT, content)

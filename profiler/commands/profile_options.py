@@ -22,8 +22,9 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 profile_argument = click.argument("profile", type=options.PATH, metavar="PROFILE")
 """A file that `simprof run -o` has written."""
 
-elf_option = click.option(
-    "--elf",
+program_option = click.option(
+    "--program",
+    "elf",
     type=options.PATH,
     metavar="FILE",
     help="The program that ran, if it has moved.  [default: as the profile says]",

@@ -31,7 +31,7 @@ from simulator.errors import UsageError
     help="Write a page to explore in a browser, in place of the report: one file that needs "
     "nothing else.",
 )
-@profile_options.elf_option
+@profile_options.program_option
 @profile_options.source_dir_option
 def report_command(
     profiles: tuple[Path, ...],
@@ -45,8 +45,8 @@ def report_command(
     """Show what saved profiles (`simprof run -o PROFILE`) hold: the report of the run again.
 
     With --html, a page about all of them: what each costs, routines with their graphs and the code
-    on them, hot paths as source and instructions, profiles side by side. --elf and --source-dir are
-    for this page.
+    on them, hot paths as source and instructions, profiles side by side. --program and
+    --source-dir are for this page.
     """
     options.check_outputs(json_file, output, html, inputs=(*profiles, elf))
     if html is not None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from profiler.commands import shared_options, streams
+from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.scheme_options import mode_choice
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
-    from profiler.experiments.suites.suite import Suite, Width
+    from profiler.experiments.cells.cells import CellResult
+    from profiler.experiments.suites.suite import Benchmark, Suite, Width
 
 WIDTHS: tuple[Width, ...] = (64, 32)
 DEFAULT_MODES = ("qpt2", "pp")
@@ -116,6 +118,9 @@ def build_command(
 )
 @benchmark_option
 @shared_options.selection_options("Profile", routine=False)
+@click.option(
+    "--html", type=options.PATH, metavar="FILE", help="Write a page with bars there, too."
+)
 @jobs_option
 @progress_option
 def run_command(
@@ -124,6 +129,7 @@ def run_command(
     input_name: str,
     width: str,
     patterns: tuple[str, ...],
+    html: Path | None,
     jobs: int | None,
     progress: bool | None,
     **selected: Any,
@@ -133,6 +139,7 @@ def run_command(
     What the programs print is dropped. Exit status 1 if one could not be built, or ended
     otherwise than it should; the table has all others.
     """
+    options.check_outputs(html)
     from profiler.engine import kernel_cache
 
     kernel_cache.ensure()
@@ -168,9 +175,28 @@ def run_command(
     streams.write(
         streams.STDOUT, suite_text.render_runs(rows, names, streams.width(streams.STDOUT))
     )
+    if html is not None:
+        _write_page(html, suite, rows, names, f"Input {input_name}, {width}-bit builds")
     return finish(
         {(b.name, input_name): r.error for b, found in rows for r in found if r.error is not None}
     )
+
+
+def _write_page(
+    path: Path,
+    suite: Suite,
+    rows: Sequence[tuple[Benchmark, Sequence[CellResult]]],
+    settings: Sequence[str],
+    basis: str,
+) -> None:
+    from profiler.profiles.output import write_atomically
+    from profiler.reports.html import suites
+
+    text = suites.render(suite, rows, settings, basis)
+    if path == options.STANDARD_STREAM:
+        streams.write(streams.STDOUT, text)
+    else:
+        write_atomically(path, text.encode())
 
 
 def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:

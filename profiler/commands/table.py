@@ -232,7 +232,7 @@ def _command(
 
 
 def _rendered(report: TableReport, form: str, output: Path | None) -> str:
-    from profiler.reports import table_csv, table_html, table_json, table_markdown, table_text
+    from profiler.reports import table_csv, table_json, table_markdown, table_text
 
     match form:
         case "json":
@@ -242,7 +242,9 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
         case "markdown":
             return table_markdown.render(report)
         case "html":
-            return table_html.render(report)
+            from profiler.reports.html import tables
+
+            return tables.render(report)
     on_stdout = output is None or output == options.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
     return table_text.render(report, width, color=on_stdout and sys.stdout.isatty())
@@ -270,16 +272,17 @@ def _check_directory(path: Path) -> None:
 def _write_directory(report: TableReport, directory: Path) -> None:
     """Write the page that shows everything, and each table by itself."""
     from profiler.profiles.output import write_atomically
-    from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown
+    from profiler.reports import table_csv, table_json, table_markdown
+    from profiler.reports.html import bars, tables
 
     files = {
-        "index.html": table_html.render(report),
+        "index.html": tables.render(report),
         "results.md": table_markdown.render(report),
         "results.json": table_json.render(report),
     }
     for table in report.tables:
         files[f"{table.name}.csv"] = table_csv.render_table(table)
-        plot = bars_svg.render(table)
+        plot = bars.render(table)
         if plot is not None:
             files[f"{table.name}.svg"] = plot
     for name, text in files.items():

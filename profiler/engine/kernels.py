@@ -142,6 +142,7 @@ ADD = 2  # r += a
 SEGMENT = 3  # segment r + a ends; r = b
 HASH = 4  # hashed count of a; b: length of its list (of the first), its node << NODE_SHIFT
 WINDOW = 5  # clock word a is CAN_SAVE: spill a window if none is free; CAN_RESTORE: fill one
+ADD_WINDOW = 6  # ADD, then what WINDOW does with b
 CALL = 8  # push a frame: return address a; then do what WINDOW does with b, if that is not 0
 RETURN = 9  # pop a frame that returns to the event's address, and whose caller had this %sp; then
 # do what WINDOW does with a, if that is not 0
@@ -636,6 +637,9 @@ def execute(k: int, operation: int, address: int) -> int:
                 status = MISMATCH
         elif code == WINDOW:
             move_window(k, get(at, 1))
+        elif code == ADD_WINDOW:
+            bump(frame, FRAME_PATH, get(at, 1))
+            move_window(k, get(at, 2))
         elif code == SLOW:
             status = DECIDE
         elif code >= CROSS:
@@ -755,6 +759,15 @@ def popped(k: int, at: int, frame: int, address: int) -> bool:
 
 
 @inline
+def added(k: int, at: int, frame: int) -> bool:
+    """Execute the ADD_WINDOW operation at address `at`, unless a window must be moved."""
+    if window_lacks(k, get(at, 2)):
+        return False
+    put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
+    return True
+
+
+@inline
 def short(k: int, operation: int) -> bool:
     """Execute operation number `operation` if it stands alone and takes no call of anything."""
     at = get(k, OPERATIONS_POINTER) + 8 * OPERATION * operation
@@ -765,6 +778,9 @@ def short(k: int, operation: int) -> bool:
         return pushed(k, at)
     if word == RETURN | LAST:
         return popped(k, at, get(k, FRAMES_POINTER) + 8 * get(k, FRAME), get(k, BLOCK_ADDRESS))
+    if word == ADD_WINDOW | LAST:
+        frame = get(k, FRAMES_POINTER) + 8 * get(k, FRAME)
+        return added(k, at, frame)
     return word == WINDOW | LAST and not window_lacks(k, get(at, 1))
 
 
@@ -805,6 +821,9 @@ def quick(k: int, operation: int, address: int) -> int:
             put(frame, FRAME_PATH, get(frame, FRAME_PATH) + get(at, 1))
         elif code == WINDOW:
             if window_lacks(k, get(at, 1)):
+                return operation
+        elif code == ADD_WINDOW:
+            if not added(k, at, frame):
                 return operation
         elif code != HASH or not count_known(k, at):
             return operation

@@ -272,16 +272,30 @@ def _operation(step: SegmentStep, start: int) -> Operation:
             return kernels.SEGMENT, increment, register
 
 
+_OF_REGISTERS = (kernels.BEGIN, kernels.ADD, kernels.SEGMENT, kernels.HASH)
+"""Operations that have nothing to do with register windows."""
+
+
 def fuse(operations: Iterable[Operation]) -> list[Operation]:
-    """Join neighbouring operations where one does the work of two."""
+    """Join operations where one does the work of two: neighbours, and calls with window moves."""
     fused: list[Operation] = []
     for operation in operations:
-        joined = _join(fused[-1], operation) if fused else None
+        partner = _partner(fused, operation)
+        joined = _join(fused[partner], operation) if partner >= 0 else None
         if joined is None:
             fused.append(operation)
         else:
-            fused[-1] = joined
+            fused[partner] = joined
     return fused
+
+
+def _partner(fused: Sequence[Operation], operation: Operation) -> int:
+    """Return the place of the operation that the next one may be joined with, -1 for none."""
+    last = place = len(fused) - 1
+    if operation[0] == kernels.WINDOW:
+        while place >= 0 and fused[place][0] in _OF_REGISTERS:
+            place -= 1
+    return last if place < 0 else place
 
 
 def _join(first: Operation, second: Operation) -> Operation | None:
@@ -293,6 +307,8 @@ def _join(first: Operation, second: Operation) -> Operation | None:
             return code, a + c, b
         case kernels.CALL, kernels.WINDOW if b == 0:
             return code, a, c
+        case kernels.ADD, kernels.WINDOW:
+            return kernels.ADD_WINDOW, a, c
         case kernels.RETURN, kernels.WINDOW if a == 0:
             return code, c, b
         case kernels.SEGMENT, kernels.ADD:

@@ -28,8 +28,10 @@ from profiler.profiles.lines import SourceCounts
 from profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
 from simulator.binary.program import SourceLine
 
+EXIT_BLOCK = 1
 FIRST_BLOCK = 2
-"""gcov's numbers of blocks: 0 is the function's entry, 1 its exit."""
+"""Numbers of blocks: 0 is every function's entry, 1 its exit, as gcov has it. The others are
+numbered throughout the program, because a line may have blocks of several functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,7 @@ class Arm:
 
 @dataclass(frozen=True, slots=True)
 class BranchCoverage:
-    """A branch. `block`: its number within its function; `reached`: how often."""
+    """A branch. `block`: its number; `reached`: how often."""
 
     block: int
     reached: int
@@ -108,19 +110,24 @@ def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
     for line, known in counts.lines.items():
         file = files.setdefault(line.file, FileCoverage(line.file))
         file.lines[line.line] = LineCoverage(known.executions)
+    first = FIRST_BLOCK
     for routine in measurement.routines:
-        _add_routine(routine, counts, files)
+        _add_routine(routine, first, counts, files)
+        first += len(routine.block_counts)
     for file in files.values():
         file.functions.sort(key=lambda function: (function.line, function.name))
     return tuple(files[name] for name in sorted(files))
 
 
 def _add_routine(
-    routine: RoutineProfile, counts: SourceCounts, files: Mapping[str, FileCoverage]
+    routine: RoutineProfile, first: int, counts: SourceCounts, files: Mapping[str, FileCoverage]
 ) -> None:
-    """Enter a routine as a function of its file, and what it knows of lines."""
-    numbers = {block.name: place for place, block in enumerate(routine.block_counts, FIRST_BLOCK)}
-    numbers[EXIT] = 1
+    """Enter a routine as a function of its file, and what it knows of lines.
+
+    `first`: the number of its first block.
+    """
+    numbers = {block.name: number for number, block in enumerate(routine.block_counts, first)}
+    numbers[EXIT] = EXIT_BLOCK
     lines: dict[str, set[int]] = defaultdict(set)
     for block in routine.block_counts:
         for line in _lines_of(block, counts):
@@ -130,9 +137,9 @@ def _add_routine(
             at.blocks.append(numbers[block.name])
             at.has_unexecuted |= not block.count
     for address, branch in _branches(routine, numbers):
-        line = counts.line_at(address)
-        if line is not None:
-            files[line.file].lines[line.line].branches.append(branch)
+        place = counts.line_at(address)
+        if place is not None:
+            files[place.file].lines[place.line].branches.append(branch)
     start = counts.line_at(routine.address)
     if start is not None:
         own = sorted(lines[start.file] | {start.line})

@@ -25,6 +25,7 @@ class Need(StrEnum):
 
     PROGRAM = "the program's file"
     LINES = "line information of the program (compiled with -g)"
+    CALLS = "a call tree (`simprof run --call-tree`)"
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,50 @@ class ExportFormat:
         return writer
 
 
+_COVERAGE = frozenset({Need.PROGRAM, Need.LINES})
 _ENTRIES = (
+    ExportFormat(
+        "cobertura",
+        "coverage of lines, branches and functions as XML, for CI servers",
+        ".xml",
+        "cobertura:write",
+        needs=_COVERAGE,
+    ),
+    ExportFormat(
+        "callgrind",
+        "instructions, source lines, branches and calls, for callgrind_annotate and KCachegrind",
+        ".callgrind",
+        "callgrind:write",
+        frozenset({Need.PROGRAM}),
+    ),
+    ExportFormat(
+        "collapsed",
+        "folded stacks with the program's instructions, for flamegraph.pl; from a call tree",
+        ".folded",
+        "stacks:write_base",
+        frozenset({Need.CALLS}),
+    ),
+    ExportFormat(
+        "collapsed_added",
+        "folded stacks with the instructions that the scheme added; from a call tree",
+        ".folded",
+        "stacks:write_added",
+        frozenset({Need.CALLS}),
+    ),
+    ExportFormat(
+        "pprof",
+        "stacks with addresses and lines, for `go tool pprof`; from a call tree",
+        ".pb.gz",
+        "pprof:write",
+        frozenset({Need.PROGRAM, Need.CALLS}),
+    ),
+    ExportFormat(
+        "speedscope",
+        "stacks for https://www.speedscope.app; from a call tree",
+        ".speedscope.json",
+        "speedscope:write",
+        frozenset({Need.CALLS}),
+    ),
     ExportFormat(
         "csv",
         "one table of counts (--table), for spreadsheets and pandas",
@@ -77,11 +121,37 @@ _ENTRIES = (
         "dot:write",
     ),
     ExportFormat(
+        "gcov",
+        "coverage in the JSON of `gcov --json-format`, for gcovr",
+        ".gcov.json.gz",
+        "gcov_json:write",
+        needs=_COVERAGE,
+    ),
+    ExportFormat(
+        "graphml",
+        "graphs of the routines that ran, with counts, for networkx, yEd, Gephi",
+        ".graphml",
+        "graphml:write",
+    ),
+    ExportFormat(
+        "lcov",
+        "coverage of lines, branches and functions, for genhtml and editors",
+        ".info",
+        "lcov:write",
+        needs=_COVERAGE,
+    ),
+    ExportFormat(
         "parquet",
         "one table of counts (--table), for pandas, DuckDB, Spark; needs simprof[parquet]",
         ".parquet",
         "parquet:write",
         tables=tables.NAMES,
+    ),
+    ExportFormat(
+        "tsim",
+        "words executed, branches taken and not, as TSIM writes it, for RTEMS's covoar",
+        ".cov",
+        "tsim:write",
     ),
 )
 FORMATS: Mapping[str, ExportFormat] = MappingProxyType({each.name: each for each in _ENTRIES})
@@ -109,8 +179,10 @@ def export(form: ExportFormat, source: ExportSource) -> bytes:
         If the profile, or the program, lacks what the format needs.
     """
     _check_table(form, source)
-    if form.needs:
+    if form.needs - {Need.CALLS}:
         _check_program(form, source)
+    if Need.CALLS in form.needs:
+        _check_calls(source)
     return form.writer(source)
 
 
@@ -124,6 +196,13 @@ def _check_table(form: ExportFormat, source: ExportSource) -> None:
     if source.table == "paths" and not mode_facts.collects_paths(source.measurement):
         raise UsageError(
             f"{source.name} has no paths: mode {source.measurement.mode} collects none"
+        )
+
+
+def _check_calls(source: ExportSource) -> None:
+    if source.measurement.call_tree is None:
+        raise UsageError(
+            f"{source.name} has no call tree: record it with `simprof run --call-tree -o`"
         )
 
 

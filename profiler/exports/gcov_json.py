@@ -1,8 +1,8 @@
 """Coverage in the JSON of `gcov --json-format` (GCC's manual, *Invoking gcov*), version 2.
 
-Compressed by gzip, as gcov's own files are, which end in `.gcov.json.gz`. Blocks are numbered
-within their function: 0 is its entry, 1 its exit. Columns are not known and are 0; nothing is told
-of exceptions and of calls.
+Compressed by gzip, as gcov's own files are, which end in `.gcov.json.gz`. A line has one entry,
+also where it is part of several functions (inlined ones). Columns are not known and are 0; nothing
+is told of exceptions and of calls.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ from functools import cached_property
 from pathlib import Path
 
 from profiler.profiles.profile import Measurement
+from profiler.profiles.program_files import SourceFiles, find_program
 from profiler.recovery.recovery import RecoveredProgram, recover
-from profiler.request.errors import ProfileMismatchError
-from simulator.binary import elf
 from simulator.binary.program import Program
 from simulator.errors import UsageError
 
@@ -23,25 +22,34 @@ class ExportSource:
     ----------
     measurement
         What was measured.
-    name
-        What messages call the profile: the name of its file.
-    program_file
+    profile
+        The profile's file, as messages call it too; None: there is none.
+    elf
         The program's file; None: the one that the profile names.
     table
         Which table to write, in formats that hold one; None: the format's first.
+    sources
+        Where source files are now; None: where they were.
     """
 
     def __init__(
         self,
         measurement: Measurement,
-        name: str = "the profile",
-        program_file: Path | None = None,
+        profile: Path | None = None,
+        elf: Path | None = None,
         table: str | None = None,
+        sources: SourceFiles | None = None,
     ) -> None:
         self.measurement = measurement
-        self.name = name
+        self.profile = profile
         self.table = table
-        self._program_file = program_file
+        self._elf = elf
+        self._sources = SourceFiles() if sources is None else sources
+
+    @property
+    def name(self) -> str:
+        """What messages call the profile."""
+        return "the profile" if self.profile is None else str(self.profile)
 
     @cached_property
     def program(self) -> Program:
@@ -49,23 +57,19 @@ class ExportSource:
 
         Raises
         ------
-        UsageError, ProfileMismatchError
+        UsageError
             If it is not there, or is another one now.
         """
-        known = self.measurement.program
-        path = Path(known.file) if self._program_file is None else self._program_file
-        if not path.is_file():
-            raise UsageError(
-                f"{self.name} is of {path}, which is not there: name the program with --program"
-            )
-        program = elf.load(path)
-        if program.sha256 != known.sha256:
-            raise ProfileMismatchError(
-                f"{self.name} is of another program than {path} is now: name that with --program"
-            )
-        return program
+        found = find_program(self.measurement, self._elf, self.profile)
+        if found.program is None:
+            raise UsageError(f"{self.name}: {found.note}")
+        return found.program
 
     @cached_property
     def recovered(self) -> RecoveredProgram:
         """The program's graphs, as its code alone tells them."""
         return recover(self.program)
+
+    def place(self, file: str) -> str:
+        """Return where a source file is now."""
+        return str(self._sources.place(file))

@@ -11,22 +11,12 @@ from collections.abc import Iterator
 from profiler.exports.source import ExportSource
 from profiler.profiles.call_tree import CallTree, without_sites
 from profiler.reports.names import readable
-from simulator.errors import UsageError
 
 
 def call_tree(source: ExportSource) -> CallTree:
-    """Return the call tree of a profile.
-
-    Raises
-    ------
-    UsageError
-        If it has none.
-    """
+    """Return the call tree of a profile, which must have one (`formats.Need.CALLS`)."""
     tree = source.measurement.call_tree
-    if tree is None:
-        raise UsageError(
-            f"{source.name} has no call tree: record it with `simprof run --call-tree -o`"
-        )
+    assert tree is not None
     return tree
 
 

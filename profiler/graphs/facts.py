@@ -45,3 +45,25 @@ def graph_facts(cfg: ControlFlowGraph) -> GraphFacts:
         irreducible=not is_reducible(cfg, dfs),
         potential_paths=number(make_dag(cfg, dfs)).total,
     )
+
+
+class KnownFacts:
+    """The facts about the graphs of one program, as far as they are known.
+
+    Parameters
+    ----------
+    known
+        By number of the routine; the graphs are the same whenever this is used.
+    """
+
+    def __init__(self, known: dict[int, GraphFacts] | None = None) -> None:
+        self.known = {} if known is None else known
+        self.has_grown = False
+
+    def of(self, routine: int, cfg: ControlFlowGraph) -> GraphFacts:
+        """Return the facts about the graph of routine number `routine`."""
+        facts = self.known.get(routine)
+        if facts is None:
+            facts = self.known[routine] = graph_facts(cfg)
+            self.has_grown = True
+        return facts

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from profiler.profiles.call_tree import TOP, CallTree
+from profiler.profiles.call_tree import CallTree
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,9 @@ class CallArc:
     calls
         How often.
     base, added
-        Instructions that the calls included. Where the caller was active more than once, that is
-        said of its outermost call only, and instructions of the caller itself are left out: so the
-        caller's own instructions and those of the arcs from it add up to what it includes, but for
-        `unassigned`.
+        Instructions that the calls included. A call of a routine that is active already carries
+        none, as they are those of its outermost call: so the calls of a routine add up to what
+        the routine includes.
     """
 
     caller: int
@@ -74,15 +73,10 @@ class CallGraph:
         In the order of the tree's.
     arcs
         By caller, site and callee.
-    unassigned
-        Base and added instructions that a routine includes and none of its arcs does, for each
-        routine: where recursion through several routines is folded, the tree does not tell by
-        which of its calls the routine came to wait.
     """
 
     routines: tuple[RoutineCalls, ...]
     arcs: tuple[CallArc, ...]
-    unassigned: tuple[tuple[int, int], ...]
 
 
 @dataclass
@@ -99,12 +93,11 @@ class _Counted:
 
 @dataclass
 class _Sums:
-    """What is added up over a tree; `open` and `active`: by routine, while below one of its."""
+    """What is added up over a tree; `outermost`: by routine, the context of its outermost call."""
 
     own: list[_Counted]
     inclusive: list[_Counted]
-    open: list[tuple[int, int, int] | None]
-    active: list[tuple[int, _Counted, int, int] | None]
+    outermost: list[tuple[int, int, int] | None]
     arcs: dict[tuple[int, int, int], _Counted]
 
 
@@ -114,60 +107,41 @@ def call_graph(tree: CallTree) -> CallGraph:
     sums = _Sums(
         own=[_Counted() for _ in range(count)],
         inclusive=[_Counted() for _ in range(count)],
-        open=[None] * count,
-        active=[None] * count,
+        outermost=[None] * count,
         arcs={},
     )
     done = _Counted()  # executed in all contexts entered so far
     for place, enters in tree.walk():
+        callee = tree.callees[place]
         if enters:
-            _enter(tree, place, sums, done)
+            if sums.outermost[callee] is None:
+                sums.outermost[callee] = place, done.base, done.added
+            sums.own[callee].count(tree.base[place], tree.added[place])
+            done.count(tree.base[place], tree.added[place])
         else:
             _leave(tree, place, sums, done)
     return _graph(tree, sums)
 
 
-def _enter(tree: CallTree, place: int, sums: _Sums, done: _Counted) -> None:
-    callee, caller = tree.callees[place], tree.callers[place]
-    arc = sums.arcs.setdefault((caller, tree.sites[place], callee), _Counted())
-    if sums.open[callee] is None:
-        sums.open[callee] = place, done.base, done.added
-    if caller != TOP and sums.active[caller] is None:
-        sums.active[caller] = place, arc, done.base, done.added
-    base, added = tree.base[place], tree.added[place]
-    done.count(base, added)
-    sums.own[callee].count(base, added)
-    active = sums.active[callee]
-    if active is not None:
-        active[1].count(-base, -added)
-
-
 def _leave(tree: CallTree, place: int, sums: _Sums, done: _Counted) -> None:
-    callee, caller = tree.callees[place], tree.callers[place]
-    opened = sums.open[callee]
-    if opened is not None and opened[0] == place:
-        sums.inclusive[callee].count(done.base - opened[1], done.added - opened[2])
-        sums.open[callee] = None
-    active = None if caller == TOP else sums.active[caller]
-    if active is not None and active[0] == place:
-        active[1].count(done.base - active[2], done.added - active[3])
-        sums.active[caller] = None
+    callee = tree.callees[place]
+    arc = sums.arcs.setdefault((tree.callers[place], tree.sites[place], callee), _Counted())
+    outermost = sums.outermost[callee]
+    if outermost is not None and outermost[0] == place:
+        executed = done.base - outermost[1], done.added - outermost[2]
+        sums.inclusive[callee].count(*executed)
+        arc.count(*executed)
+        sums.outermost[callee] = None
 
 
 def _graph(tree: CallTree, sums: _Sums) -> CallGraph:
     calls, landings = [0] * len(tree.routines), [0] * len(tree.routines)
     by_arc: dict[tuple[int, int, int], int] = {}
-    left = [_Counted(all_.base, all_.added) for all_ in sums.inclusive]
     for place, callee in enumerate(tree.callees):
         calls[callee] += tree.calls[place]
         landings[callee] += tree.landings[place]
         key = tree.callers[place], tree.sites[place], callee
         by_arc[key] = by_arc.get(key, 0) + tree.calls[place]
-    for number, own in enumerate(sums.own):
-        left[number].count(-own.base, -own.added)
-    for (caller, _, _), arc in sums.arcs.items():
-        if caller != TOP:
-            left[caller].count(-arc.base, -arc.added)
     return CallGraph(
         tuple(
             RoutineCalls(
@@ -186,5 +160,4 @@ def _graph(tree: CallTree, sums: _Sums) -> CallGraph:
             CallArc(*key, by_arc[key], arc.base, arc.added)
             for key, arc in sorted(sums.arcs.items())
         ),
-        tuple((each.base, each.added) for each in left),
     )

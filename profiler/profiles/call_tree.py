@@ -76,6 +76,11 @@ class CallTree:
     limit: int
     beyond: int = 0
 
+    def __post_init__(self) -> None:
+        """Check that the columns fit together: ValueError if they do not."""
+        if not self.is_sound:
+            raise ValueError("the columns of its call tree do not fit together")
+
     def __len__(self) -> int:
         return len(self.parents)
 

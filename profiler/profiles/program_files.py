@@ -55,7 +55,7 @@ def find_program(
             )
         return FoundProgram(program)
     places = [Path(name)] if profile is None else [Path(name), profile.parent / Path(name).name]
-    note = f"{name} is not there: say where it is by --elf FILE"
+    note = f"{name} is not there: say where it is by --program FILE"
     for place in places:
         if not place.is_file():
             continue
@@ -66,7 +66,7 @@ def find_program(
             continue
         if program.sha256 == measurement.program.sha256:
             return FoundProgram(program)
-        note = f"{place} has changed since it ran: say where the program is by --elf FILE"
+        note = f"{place} has changed since it ran: say where the program is by --program FILE"
     return FoundProgram(None, note)
 
 

@@ -23,9 +23,6 @@ from profiler.recovery.symbolic import FP, O7, SP
 from simulator.isa.decode import TransferKind
 
 _K = TransferKind
-Body = list[tuple[int, Effect]]
-"""(word index, effect) of what does something."""
-
 _WIDEST = 16
 """Bytes that a store writes at most."""
 
@@ -41,7 +38,6 @@ class Step(NamedTuple):
     overlap. `moves` is 1 for a `save`, -1 for a `restore`.
     """
 
-    index: int
     writes: int
     reads: int
     touches: int
@@ -54,13 +50,13 @@ class Block(NamedTuple):
     Attributes
     ----------
     steps
-        Without its control transfer.
+        (Word index, step), without its control transfer.
     writes, reads, touched
-        Of all steps, delay slot included in `touched` only; everything, where the window moves.
-    delay
-        What the delay slot does, if it is executed at least on one edge.
+        Of all steps; everything, where the window moves. `touched` includes what is written.
     successors, call_return, falls_past
         What follows; `falls_past` is the successor whose edge leaves out the delay slot.
+    delay
+        What the delay slot does, if it is executed at least on one edge.
     kept, left_by_call, links
         What control transfer leaves as it is on the way to `successors`, and to `call_return`;
         what it writes before its delay slot.
@@ -68,19 +64,19 @@ class Block(NamedTuple):
         What an indirect jump needs, and what a conditional branch compares.
     """
 
-    steps: list[Step]
+    steps: list[tuple[int, Step]]
     writes: int
     reads: int
     touched: int
-    delay: list[Step]
     successors: tuple[int, ...]
-    call_return: int
-    falls_past: int
-    kept: int
-    left_by_call: int
-    links: int
-    uses: int
-    compared: int
+    delay: tuple[Step, ...] = ()
+    call_return: int = -1
+    falls_past: int = -1
+    kept: int = _EVERYTHING
+    left_by_call: int = _EVERYTHING
+    links: int = 0
+    uses: int = 0
+    compared: int = 0
 
 
 class BlockEffects:
@@ -99,18 +95,10 @@ class BlockEffects:
         self._slots: dict[tuple[int, int], int] = {}
         self._frames = {SP: 0, FP: 0}
         self._unsafe = self._exposed = 0  # slots that pointers surely, and perhaps, reach
-        self._overlaps: dict[tuple[tuple[int, int], int], int] = {}
-        bodies = {
-            leader: self._effects(leader, extent.end) for leader, extent in graph.extents.items()
-        }
-        delays = {leader: self._delay(extent) for leader, extent in graph.extents.items()}
-        effects = [
-            effect for part in (bodies, delays) for body in part.values() for _, effect in body
-        ]
-        self._number_slots(effects, escapes)
+        self._steps: dict[int, Step | None] = {}
+        self._number_slots(graph, escapes)
         self.blocks = {
-            leader: self._block(graph, extent, bodies[leader], delays[leader])
-            for leader, extent in graph.extents.items()
+            leader: self._block(graph, leader, extent) for leader, extent in graph.extents.items()
         }
 
     def locations_in(self, mask: int) -> frozenset[Hashable]:
@@ -131,21 +119,15 @@ class BlockEffects:
                     moved |= self._slots[to, offset]
         return moved
 
-    def _effects(self, start: int, end: int) -> Body:
-        words = self._x.words
-        indices = range(start, end)
-        return [(i, effect) for i in indices if (effect := effect_of(words[i])) is not None]
-
-    def _delay(self, extent: Extent) -> Body:
-        flow = extent.flow
-        if flow is None or not (flow.has_slot or flow.slot_block):
-            return []
-        return self._effects(extent.at + 1, extent.at + 2)
-
-    def _number_slots(self, effects: list[Effect], escapes: dict[int, int]) -> None:
+    def _number_slots(self, graph: BlockGraph, escapes: dict[int, int]) -> None:
         """Give a bit to each slot that is accessed, before and after windows move."""
-        slots = dict.fromkeys(effect.slot for effect in effects if effect.slot is not None)
-        if any(effect.kind in (Kind.SAVE, Kind.RESTORE) for effect in effects):
+        words: set[int] = set()
+        for leader, extent in graph.extents.items():
+            words.update(self._x.words[leader : extent.end + 2])  # with the delay slot
+        effects = {word: effect_of(word) for word in sorted(words)}
+        known = [effect for effect in effects.values() if effect is not None]
+        slots = dict.fromkeys(effect.slot for effect in known if effect.slot is not None)
+        if any(effect.kind in (Kind.SAVE, Kind.RESTORE) for effect in known):
             slots |= dict.fromkeys((SP + FP - register, offset) for register, offset in slots)
         for number, slot in enumerate(slots):
             register, offset = slot
@@ -156,8 +138,11 @@ class BlockEffects:
                 self._exposed |= place
                 if offset >= escapes[register]:
                     self._unsafe |= place
+        self._steps = {
+            word: None if effect is None else self._step(effect) for word, effect in effects.items()
+        }
 
-    def _step(self, index: int, effect: Effect) -> Step:
+    def _step(self, effect: Effect) -> Step:
         kind, writes, reads, touches, slot, size = effect
         moves = 0
         if slot is not None:
@@ -178,52 +163,53 @@ class BlockEffects:
         if kind is Kind.FRAME:
             for register, places in self._frames.items():
                 writes |= places if writes & bit(register) else 0
-        return Step(index, writes, reads, touches, moves)
+        return Step(writes, reads, touches, moves)
 
     def _overlapping(self, slot: tuple[int, int], size: int) -> int:
         """All slots that a store may change."""
-        if (slot, size) not in self._overlaps:
-            register, offset = slot
-            others = range(offset - _WIDEST + 1, offset + size)
-            places = (self._slots.get((register, other), 0) for other in others)  # different bits
-            self._overlaps[slot, size] = sum(places)
-        return self._overlaps[slot, size]
+        register, offset = slot
+        places = 0
+        for other in range(offset - _WIDEST + 1, offset + size):
+            places |= self._slots.get((register, other), 0)
+        return places
 
-    def _block(self, graph: BlockGraph, extent: Extent, body: Body, delay: Body) -> Block:
-        steps = [self._step(*each) for each in body]
-        slot = [self._step(*each) for each in delay]
+    def _block(self, graph: BlockGraph, leader: int, extent: Extent) -> Block:
+        words, known = self._x.words, self._steps
+        body = [
+            (index, step)
+            for index in range(leader, extent.end)
+            if (step := known[words[index]]) is not None
+        ]
         writes = reads = touched = 0
-        for step in steps:
-            writes |= step.writes
-            reads |= step.reads
-            touched |= step.touches
-        if any(step.moves for step in (*steps, *slot)):
-            writes = reads = touched = _EVERYTHING
-        for step in slot:
-            touched |= step.writes | step.touches
+        for _, (written, read, touches, moves) in body:
+            writes |= written
+            reads |= read
+            touched |= written | touches
+            if moves:
+                writes = reads = touched = _EVERYTHING
         inside = graph.extents
-        flow = extent.flow
+        flow, at = extent.flow, extent.at
         if flow is None:
-            follows = tuple(to for to in (extent.falls_to,) if to in inside)
-            return Block(
-                steps, writes, reads, writes | touched, slot,
-                follows, -1, -1, _EVERYTHING, _EVERYTHING, 0, 0, 0,
-            )  # fmt: skip
+            follows = (extent.falls_to,) if extent.falls_to in inside else ()
+            return Block(body, writes, reads, touched, follows)
         past = flow.fall if flow.slot_block else -1
-        after = (
-            (flow.taken, *flow.switch) if flow.slot_block else (flow.fall, flow.taken, *flow.switch)
-        )
+        after = (flow.taken, *flow.switch, -1 if flow.slot_block else flow.fall)
+        in_slot = known[words[at + 1]] if flow.has_slot or flow.slot_block else None
         return Block(
-            steps, writes, reads, writes | touched, slot,
-            tuple(to for to in after if to in inside),
-            flow.call_return if flow.call_return in inside else -1,
-            past if past in inside else -1,
-            ~(_TRAP_RESULTS | self._unsafe) if flow.kind == _K.TRAP_ALWAYS else _EVERYTHING,
-            self._left_by_call(extent.at),
-            bit(O7) if flow.kind in (_K.CALL, _K.INDIRECT_CALL) else 0,
-            operands(self._x.words[extent.at]) if flow.kind == _K.JUMP else 0,
-            self._compared(extent.at, flow),
-        )  # fmt: skip
+            body,
+            writes,
+            reads,
+            touched,
+            successors=tuple([to for to in after if to in inside]),
+            delay=() if in_slot is None else (in_slot,),
+            call_return=flow.call_return if flow.call_return in inside else -1,
+            falls_past=past if past in inside else -1,
+            kept=~(_TRAP_RESULTS | self._unsafe) if flow.kind == _K.TRAP_ALWAYS else _EVERYTHING,
+            left_by_call=self._left_by_call(at) if flow.call_return >= 0 else 0,
+            links=bit(O7) if flow.kind in (_K.CALL, _K.INDIRECT_CALL) else 0,
+            uses=operands(words[at]) if flow.kind == _K.JUMP else 0,
+            compared=self._compared(at, flow) if flow.kind == _K.BRANCH else 0,
+        )
 
     def _left_by_call(self, at: int) -> int:
         """The locations that a call leaves as they are: all, if it only reads the PC."""
@@ -233,7 +219,7 @@ class BlockEffects:
 
     def _compared(self, at: int, flow: Flow) -> int:
         """What a conditional branch tells about, if its two ways are different ones."""
-        if flow.kind != _K.BRANCH or flow.fall == flow.taken:
+        if flow.fall == flow.taken:
             return 0
         word = self._x.words[at]
         group = word >> 22 & 7

@@ -6,6 +6,7 @@ jumps what leads to them (`_reaching`).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import NamedTuple
 
 from profiler.recovery.exploration import Exploration, Flow
@@ -57,6 +58,23 @@ class BlockGraph(NamedTuple):
     entries: list[int]
     jumps: list[int]
 
+    def fingerprint(self, escapes: dict[int, int]) -> Hashable:
+        """Return what data flow over these blocks depends on.
+
+        Parameters
+        ----------
+        escapes
+            See `frame_escapes`.
+        """
+        blocks: list[Hashable] = []
+        for leader, (_, falls_to, at, flow) in self.extents.items():
+            if flow is None:
+                blocks.append((leader, falls_to))
+            else:
+                inside = frozenset(to for to in flow.switch if to in self.extents)
+                blocks.append((leader, at, flow.fall, flow.taken, flow.call_return, inside))
+        return frozenset(blocks), tuple(self.entries), tuple(sorted(escapes.items()))
+
 
 def block_graph(exploration: Exploration, number: int) -> BlockGraph:
     """Return the blocks of a routine, as far as it is explored, that lead to indirect jumps."""
@@ -78,9 +96,10 @@ def block_graph(exploration: Exploration, number: int) -> BlockGraph:
 
 
 def _extents(exploration: Exploration, number: int) -> dict[int, Extent]:
-    flows, next_end = exploration.flows, exploration.next_end
+    next_end = exploration.next_end
     leaders = sorted(exploration.leaders[number])
     extents = {}
+    transfers = []
     end = -1
     for leader, after in zip(leaders, [*leaders[1:], 1 << 62], strict=True):
         if leader >= end:
@@ -89,10 +108,14 @@ def _extents(exploration: Exploration, number: int) -> dict[int, Extent]:
         stop = min(last, end)
         if after <= stop:
             extents[leader] = Extent(after, after, -1, None)
-        elif last < end and last in flows:
-            extents[leader] = Extent(stop, -1, last, flows[last])
-        else:
-            extents[leader] = Extent(stop, -1, -1, None)
+            continue
+        extents[leader] = Extent(stop, -1, -1, None)
+        if last < end:
+            transfers.append((leader, last))
+    flows = exploration.flows.read([at for _, at in transfers])
+    for (leader, at), flow in zip(transfers, flows, strict=True):
+        if flow is not None:
+            extents[leader] = Extent(at, -1, at, flow)
     return extents
 
 

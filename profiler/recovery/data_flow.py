@@ -2,7 +2,8 @@
 
 Steps -> functions: states are propagated to a fixpoint in address order (`DataFlow.propagate`),
 met where paths join (`_meet`), and refined on the edges of conditional branches (`_branch`). Only
-blocks from which an indirect jump can be reached take part.
+blocks from which an indirect jump can be reached take part, and of these only what influences one
+(`slices`).
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import heapq
 from collections import Counter
 from collections.abc import Hashable
 
-from profiler.recovery.block_graph import block_graph, frame_escapes
+from profiler.recovery.block_graph import BlockGraph
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.effects import pc_thunk
 from profiler.recovery.exploration import Exploration, Flow
 from profiler.recovery.instructions import Interpreter
 from profiler.recovery.intervals import refine, wider
-from profiler.recovery.slices import Part, Slice
+from profiler.recovery.slices import Part, Slice, Whole
 from profiler.recovery.symbolic import (
     O7,
     RETURN_ADDRESS,
@@ -46,10 +47,12 @@ class DataFlow:
 
     Parameters
     ----------
-    exploration, number
-        The routine, as far as it is explored.
+    exploration, graph
+        The routine, as far as it is explored, and its blocks that take part.
     code, memory
         The program's code, and what loads from constant addresses read.
+    escapes
+        See `Interpreter`.
     guesses
         If given, the data flow is a guess: nothing is written to frame slots through pointers, and
         where paths come together that lead to several pieces of code, the value is a `Choice` of
@@ -64,15 +67,15 @@ class DataFlow:
     def __init__(
         self,
         exploration: Exploration,
-        number: int,
+        graph: BlockGraph,
         code: CodeImage,
         memory: ReadOnlyMemory,
+        escapes: dict[int, int],
         guesses: Guesses | None = None,
     ) -> None:
         self._x = exploration
         self._code = code
         self._guesses = guesses
-        escapes = {} if guesses else frame_escapes(exploration, number)
         self.tables: set[int] = set() if guesses is None else guesses.tables
         self._step = Interpreter(
             exploration.words,
@@ -82,10 +85,8 @@ class DataFlow:
             self.tables,
             keep_elements=guesses is not None,
         )
-        self._graph = block_graph(exploration, number)
-        self._slice: Slice | None = None
-        if guesses is None:
-            self._slice = Slice(exploration, self._graph, escapes)
+        self._graph = graph
+        self._slice = Whole(graph) if guesses else Slice(exploration, graph, escapes)
         self._parts: dict[int, Part] = {}
         self._states: dict[int, SymbolicState] = {}
         self._joins: dict[int, set[int]] = {}
@@ -99,7 +100,7 @@ class DataFlow:
         """Return, by jump, the target's value and its index's bounds at the fixpoint."""
         for entry in self._graph.entries:
             self._join(entry, {O7: Affine(0, RETURN_ADDRESS, 1)})
-        for leader in self._slice.sources() if self._slice else ():
+        for leader in self._slice.sources():
             self._join(leader, {})
         while self._queue:
             leader = heapq.heappop(self._queue)
@@ -115,7 +116,7 @@ class DataFlow:
         sources = self._graph.predecessors.get(index)
         if sources is None:
             return
-        state = dict(state) if self._slice is None else self._slice.kept(index, state)
+        state = self._slice.kept(index, state)
         known = self._states.get(index)
         if known is None or len(sources) + (index in self._graph.entries) == 1:
             if known == state:
@@ -257,14 +258,10 @@ class DataFlow:
             self._transfer(extent.at, extent.flow, part, state)
 
     def _part(self, leader: int) -> Part:
-        """What of a block must be executed: all of it, unless the slice says less."""
+        """What of a block must be executed."""
         part = self._parts.get(leader)
         if part is None:
-            if self._slice is None:
-                part = Part(range(leader, self._graph.extents[leader].end))
-            else:
-                part = self._slice.part(leader)
-            self._parts[leader] = part
+            part = self._parts[leader] = self._slice.part(leader)
         return part
 
     def _transfer(self, at: int, flow: Flow, part: Part, state: SymbolicState) -> None:

@@ -24,8 +24,9 @@ another one.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -199,7 +200,25 @@ class Exploration:
         reached = int(self.state.at[k.LEADER, index]) == owner + 1
         return owner >= 0 and (reached or bool(self.state.routine[owner, k.COVERED]))
 
+    def span(self, number: int) -> slice:
+        """Return the words among which all of a routine's are."""
+        routine = self.routine_map.routines[number]
+        if routine.size:
+            return slice(routine.start, routine.start + (routine.size + 3) // 4)
+        _, end, _ = self.routine_map.region(routine.start)
+        return slice(routine.start, end)
+
     # -- results ---------------------------------------------------------------------------
+
+    def fingerprint(self, number: int) -> Hashable:
+        """Return a digest of where control goes within a routine, as far as it is explored."""
+        at = self.state.at[:, self.span(number)]
+        own = at[[k.LEADER, k.ENTRY]] == number + 1
+        jumps = sorted(self.jumps.get(number, ()))
+        switches = tuple((jump, frozenset(self.switch.get(jump, ()))) for jump in jumps)
+        flow = np.ascontiguousarray(at[k.FALL : k.RETURN + 1])
+        digest = blake2b(own.tobytes() + flow.tobytes(), digest_size=16).digest()
+        return self.span(number).start, digest, switches
 
     @property
     def stale(self) -> bool:
@@ -369,13 +388,9 @@ class _WordSets(Sequence[set[int]]):
         return len(self._exploration.routine_map.routines)
 
     def __getitem__(self, number: int) -> set[int]:  # type: ignore[override]
-        routine = self._exploration.routine_map.routines[number]
-        if routine.size:
-            end = routine.start + (routine.size + 3) // 4
-        else:
-            _, end, _ = self._exploration.routine_map.region(routine.start)
-        words = self._exploration.state.at[self._row, routine.start : end]
-        return set((np.flatnonzero(words == number + 1) + routine.start).tolist())
+        own = self._exploration.span(number)
+        words = self._exploration.state.at[self._row, own]
+        return set((np.flatnonzero(words == number + 1) + own.start).tolist())
 
 
 class _Flows(Mapping[int, Flow]):
@@ -409,13 +424,19 @@ class _Flows(Mapping[int, Flow]):
         if flow is None:
             if at not in self:
                 raise KeyError(at)
-            flow = self._known[at] = self._read(at)
+            flow = self._known[at] = self._made(at, self._exploration.state.at[:, at].tolist())
         return flow
 
-    def _read(self, at: int) -> Flow:
-        x = self._exploration
-        row = x.state.at[:, at].tolist()
-        flags = row[k.FLAGS]
+    def read(self, words: Sequence[int]) -> list[Flow | None]:
+        """Return the flows at many words at once, None where there is none."""
+        rows = self._exploration.state.at[:, words].T.tolist()
+        return [
+            self._made(at, row) if row[k.FLAGS] & k.KNOWN else None
+            for at, row in zip(words, rows, strict=True)
+        ]
+
+    def _made(self, at: int, row: list[int]) -> Flow:
+        x, flags = self._exploration, row[k.FLAGS]
         return Flow(
             x.kinds[at],
             row[k.FALL] - 1,

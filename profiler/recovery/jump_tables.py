@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 
+from profiler.recovery.block_graph import BlockGraph, block_graph, frame_escapes
 from profiler.recovery.code_image import CodeImage
 from profiler.recovery.data_flow import DataFlow
 from profiler.recovery.exploration import Exploration, Resolution
@@ -43,7 +44,7 @@ MAX_PIECES = 1 << 8
 
 
 Answers = dict[Hashable, Mapping[int, Resolution | None]]
-"""A routine's graph -> what its jumps resolve to."""
+"""What an analysis depends on -> what the jumps of the routine resolve to."""
 
 
 class JumpResolver:
@@ -70,15 +71,23 @@ class JumpResolver:
     def resolve(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
         """Resolve the jumps that routine `number` has reached so far.
 
-        The same graph gives the same answer, without work, when exploration starts over.
+        The same graph gives the same answer, without work, when exploration starts over; so does
+        one that has grown only where no indirect jump can be reached.
         """
-        key = _graph_key(exploration, number)
+        key = exploration.fingerprint(number)
         if key not in self._known:
-            self._known[key] = self._analyse(exploration, number)
+            graph = block_graph(exploration, number)
+            escapes = frame_escapes(exploration, number)
+            inner = graph.fingerprint(escapes)
+            if inner not in self._known:
+                self._known[inner] = self._analyse(exploration, number, graph, escapes)
+            self._known[key] = self._known[inner]
         return self._known[key]
 
-    def _analyse(self, exploration: Exploration, number: int) -> Mapping[int, Resolution | None]:
-        analysis = DataFlow(exploration, number, self._code, self._memory)
+    def _analyse(
+        self, exploration: Exploration, number: int, graph: BlockGraph, escapes: dict[int, int]
+    ) -> Mapping[int, Resolution | None]:
+        analysis = DataFlow(exploration, graph, self._code, self._memory, escapes)
         reached = analysis.propagate()
         resolutions = {jump: self._resolve(*found) for jump, found in reached.items()}
         left = [jump for jump, resolution in resolutions.items() if resolution is None]
@@ -88,7 +97,7 @@ class JumpResolver:
         left = [jump for jump in left if resolutions[jump] is None]
         if left:
             guesses = Guesses(self._ends, set(), exploration.routine_map, number)
-            analysis = DataFlow(exploration, number, self._code, self._image, guesses)
+            analysis = DataFlow(exploration, graph, self._code, self._image, {}, guesses)
             reached = analysis.propagate()
             resolutions |= self._guessed(guesses, {jump: reached[jump] for jump in left})
         return resolutions
@@ -140,19 +149,8 @@ class JumpResolver:
         for index in range(low, high + 1):
             at = entry.address.base + index * entry.address.factor
             element = self._memory.read(at, entry.size, entry.signed)
-            if element is None:
-                return None
-            addresses.append(entry.addend + (element << entry.shift))
+            address = None if element is None else entry.addend + (element << entry.shift)
+            if address is None or self._code.index(address & self._memory.mask) < 0:
+                return None  # at once: what is no table may seem to have a great many elements
+            addresses.append(address)
         return addresses
-
-
-def _graph_key(exploration: Exploration, number: int) -> Hashable:
-    """Everything that the analysis of a routine depends on."""
-    leaders = exploration.leaders[number]
-    ends = sorted({exploration.next_end[leader] for leader in leaders})
-    flows = [(at, exploration.flows[at]) for at in ends if at in exploration.flows]
-    return (
-        frozenset(leaders),
-        frozenset(exploration.entries[number]),
-        tuple((at, f.fall, f.taken, f.call_return, frozenset(f.switch)) for at, f in flows),
-    )

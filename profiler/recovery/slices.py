@@ -39,6 +39,25 @@ class Part(NamedTuple):
     compares: bool = True
 
 
+class Whole:
+    """All of a routine's blocks that take part: a slice that leaves out nothing."""
+
+    def __init__(self, graph: BlockGraph) -> None:
+        self._graph = graph
+
+    def sources(self) -> list[int]:
+        """Return no leaders: data flow begins where the routine is entered."""
+        return []
+
+    def kept(self, leader: int, state: SymbolicState) -> SymbolicState:
+        """Return a copy of all that a state says."""
+        return dict(state)
+
+    def part(self, leader: int) -> Part:
+        """Return everything that a block does."""
+        return Part(range(leader, self._graph.extents[leader].end))
+
+
 _NOTHING = Part((), delay=False, compares=False)
 
 
@@ -100,14 +119,14 @@ class Slice:
         mask = self._at_end(block)
         compares = leader in self._comparing
         past = self._past(block)
-        if not compares and not (mask | past) & block.touched and not block.uses:
-            return _NOTHING
         delay = any(mask & (step.writes | step.touches) or step.moves for step in block.delay)
+        if not (compares or delay or block.uses or (mask | past) & block.touched):
+            return _NOTHING
         mask = self._before_transfer(leader, block, mask)
         indices = []
-        for step in reversed(block.steps):
+        for index, step in reversed(block.steps):
             if mask & (step.writes | step.touches) or (step.moves and mask):
-                indices.append(step.index)
+                indices.append(index)
             mask = self._before(step, mask)
         indices.reverse()
         return Part(indices, delay, compares)
@@ -140,7 +159,7 @@ class Slice:
         mask = self._before_transfer(leader, block, self._at_end(block))
         if mask & block.writes:
             results = []
-            for step in reversed(block.steps):
+            for _, step in reversed(block.steps):
                 result = mask & step.writes
                 results.append(result)
                 if result or step.moves:
@@ -194,10 +213,10 @@ class Slice:
             mask = related[leader] | needed[leader]
             results = self._results.get(leader)
             if results is not None:
-                for step, result in zip(block.steps, results, strict=True):
+                for (_, step), result in zip(block.steps, results, strict=True):
                     mask = self._after(step, mask, result)
             elif mask & block.reads:
-                for step in block.steps:
+                for _, step in block.steps:
                     mask = self._after(step, mask, 0)
             else:
                 mask &= ~block.writes

@@ -19,7 +19,6 @@ from profiler.engine.activations import EarlyEnd
 from profiler.engine.walk import GraphIndex
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import GraphFacts, graph_facts
 from profiler.profiles.profile import CutBlock
 
 
@@ -81,11 +80,6 @@ class RoutineEvents:
     def block_counts(self) -> tuple[int, ...]:
         """Executions by block."""
         return flow.block_counts(self.cfg, self.edges)
-
-    @cached_property
-    def graph_facts(self) -> GraphFacts:
-        """What reports say of the routine's graph; the same under all schemes."""
-        return graph_facts(self.cfg)
 
 
 def collect_events(

@@ -1,7 +1,8 @@
 """What a run counted by calling context, routine by routine: instructions, and costs of schemes.
 
-A *place* is a context and a routine whose activations were counted there: the context's own, and
-others only where calls have no context of their own (`CallTree.beyond`). A *row* says how often
+A *place* is a context and a routine whose activations were counted there: the context's own, under
+the context's number, and behind these others where calls have no context of their own
+(`CallTree.beyond`). A *row* says how often
 something happened in a place: a transition of the segment automaton was taken, or an activation
 ended early behind some edges of a segment.
 """
@@ -73,12 +74,9 @@ class Ledger:
         self._block_end = {block: index.block_end(block) for block in cut}
         self._routine_of = {block: index.routine(block) for block in cut}
         self._stray = _stray(counts, self._happened)
-        self._places = {place: number for number, place in enumerate(self._all_places())}
-
-    def _all_places(self) -> list[tuple[int, int]]:
-        """Return all places: one for each context, in order, and behind them the other ones."""
-        own = enumerate(self._counts.routines.tolist())
-        return [*own, *sorted(self._stray)]
+        contexts = len(counts.routines)
+        self._places = {place: contexts + n for n, place in enumerate(sorted(self._stray))}
+        self._count = contexts + len(self._places)
 
     def _place_numbers(self, routine: int, contexts: Array) -> Array:
         """Return the numbers of the places of a routine in contexts."""
@@ -90,7 +88,7 @@ class Ledger:
     @cached_property
     def base(self) -> Array:
         """Instructions executed by place."""
-        found = np.zeros(len(self._places), np.int64)
+        found = np.zeros(self._count, np.int64)
         for routine, happened in self._happened.items():
             cfg = self._routines[routine]
             for each in happened:
@@ -107,7 +105,7 @@ class Ledger:
 
     def costs(self) -> Array:
         """Return zeroes: instructions that a scheme has added, by place."""
-        return np.zeros(len(self._places), np.int64)
+        return np.zeros(self._count, np.int64)
 
     def add_costs(
         self, costs: Array, routine: int, code: RoutineCost | None, slot: int | None, expected: int
@@ -179,7 +177,8 @@ class Ledger:
         for context, routine in sorted(self._stray):
             calls, number = self._stray[context, routine], self._places[context, routine]
             above = context - 1 if context else TOP
-            place = builder.place(above, BEYOND, names[routine], TOP)
+            caller = names.get(int(counts.routines[context]), TOP) if context else TOP
+            place = builder.place(above, BEYOND, names[routine], caller)
             builder.add(place, calls, 0, int(self.base[number]), int(costs[number]))
             beyond += calls
         return builder.tree(beyond)

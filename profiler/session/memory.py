@@ -4,6 +4,7 @@ All of it depends on the program's file and on simprof's code alone, or is check
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
+- *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
 - *Plans* are a function of graphs and a setting. They are kept of runs under one setting only: to
@@ -29,6 +30,7 @@ from pathlib import Path
 
 from profiler.code.pricing import KnownCosts
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import KnownFacts
 from profiler.plan.decoders import RoutinePlan
 from profiler.profiles.cache_files import CacheFiles
 from profiler.profiles.fingerprint import fingerprint
@@ -92,6 +94,16 @@ class BinaryMemory:
         if self._files is not None:
             graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
             self._keep(_graphs_of(discoveries), graphs)
+
+    def facts(self, discoveries: Discoveries) -> KnownFacts:
+        """Return what is known about the graphs that rest on some discoveries."""
+        found = self._load(_graphs_of(discoveries, "facts"))
+        return KnownFacts(found) if isinstance(found, dict) else KnownFacts()
+
+    def keep_facts(self, discoveries: Discoveries, facts: KnownFacts) -> None:
+        """Keep what is known about the graphs."""
+        if facts.has_grown:
+            self._keep(_graphs_of(discoveries, "facts"), facts.known)
 
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
@@ -164,14 +176,14 @@ def record_digest(log: Iterable[LoggedCall]) -> bytes:
     return digest.digest()
 
 
-def _graphs_of(discoveries: Discoveries) -> str:
+def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:
     parts = (
         discoveries.indirect_targets,
         discoveries.entries,
         discoveries.returning_calls,
         discoveries.late_words,
     )
-    return f"graphs-{_digest([sorted(part) for part in parts])}"
+    return f"{what}-{_digest([sorted(part) for part in parts])}"
 
 
 def _decides(setting: Setting) -> bool:

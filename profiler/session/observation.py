@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from profiler.code.context import ProgramContexts
 from profiler.code.pricing import KnownCosts
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import KnownFacts
 from profiler.profiles.profile import Measurement
 from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
@@ -144,6 +145,15 @@ class Observation:
         """Keep what is known of the code of routines under a setting."""
         if self.memory is not None:
             self.memory.keep_costs(self.discoveries, setting, costs)
+
+    def facts(self) -> KnownFacts:
+        """Return what is known about the graphs."""
+        return KnownFacts() if self.memory is None else self.memory.facts(self.discoveries)
+
+    def keep_facts(self, facts: KnownFacts) -> None:
+        """Keep what is known about the graphs."""
+        if self.memory is not None:
+            self.memory.keep_facts(self.discoveries, facts)
 
     def forget(self, routine: int) -> None:
         """Let go of what measuring a routine took: its plans, and what is known of its code."""

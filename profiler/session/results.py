@@ -12,6 +12,7 @@ from profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import KnownFacts
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.call_tree import CallTree
@@ -73,8 +74,9 @@ def measure_all(
         check.check_graphs()
     for events in observation.events.values():
         flow.check(events.cfg, events.edges, events.early, events.activations)
+    facts = KnownFacts() if check is not None else observation.facts()
     measuring = [
-        _Measuring(observation, scheme, check, brief=brief) for scheme in observation.schemes
+        _Measuring(observation, scheme, check, facts, brief=brief) for scheme in observation.schemes
     ]
     for routine in observation.events:
         for scheme in measuring:
@@ -82,6 +84,8 @@ def measure_all(
         if not keep_plans:
             observation.forget(routine)
     measurements = tuple(scheme.measurement() for scheme in measuring)
+    if check is None:
+        observation.keep_facts(facts)
     if check is not None:
         for measurement in measurements:
             check.check_profile(measurement)
@@ -113,17 +117,26 @@ class _Measuring:
         One of its schemes.
     check
         Validates its plans, if anybody does.
+    facts
+        About the graphs.
     brief
         See `measure_all`.
     """
 
     def __init__(
-        self, observation: Observation, scheme: SchemeRun, check: SelfCheck | None, *, brief: bool
+        self,
+        observation: Observation,
+        scheme: SchemeRun,
+        check: SelfCheck | None,
+        facts: KnownFacts,
+        *,
+        brief: bool,
     ) -> None:
         self._observation = observation
         self._scheme = scheme
         self._definition = scheme.definition
         self._check = check
+        self._facts = facts
         self._brief = brief
         use = self._definition.registers(scheme.setting.options)
         self._pricer = Pricer(registry.generators(self._definition.mode), use)
@@ -149,7 +162,8 @@ class _Measuring:
         check_reading(events, scheme.name, reading)
         price = self._price(number, plan, counters)
         self._cost_contexts(number, price, counters)
-        routine = RoutineReading(self._definition, plan, events, counters, reading, price)
+        facts = self._facts.of(number, events.cfg)
+        routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
         return _RoutineResult(
             profile=routine_profile(
                 routine,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from profiler.code.pricing import RoutinePrice, edge_costs
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
+from profiler.graphs.facts import GraphFacts
 from profiler.graphs.paths import PathRecord
 from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.profile import BlockCount, EdgeCount, PathCount, RoutineProfile
@@ -33,6 +34,8 @@ class RoutineReading:
         What the scheme's counters hold, and the profile that they give.
     price
         What the scheme's code cost.
+    facts
+        What reports say of its graph, whatever the scheme.
     """
 
     definition: SchemeDefinition
@@ -41,6 +44,7 @@ class RoutineReading:
     counters: RoutineCounters
     reading: Reading
     price: RoutinePrice
+    facts: GraphFacts
 
 
 def routine_profile(
@@ -63,7 +67,7 @@ def routine_profile(
     cfg, blocks = events.cfg, events.block_counts
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
-    facts = routine_facts(cfg, events.graph_facts, plan, decoder, routine.price.path_register)
+    facts = routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register)
     return RoutineProfile(
         **facts,
         activations=events.activations,

@@ -173,7 +173,7 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     lost = tmp_path / "lost"
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
     text = shown(capsys, "annotate", lost, "busy")
-    assert "note: nowhere/signals.elf is not there: say where it is by --elf FILE" in text
+    assert "note: nowhere/signals.elf is not there: say where it is by --program FILE" in text
     assert "100218    ?" in text
     assert "taken 1,631, not taken 2,639" in text
     shutil.copy(FIXTURES / "bin" / "v9" / "calls.elf", tmp_path / "signals.elf")
@@ -181,7 +181,7 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     shutil.copy(FIXTURES / "bin" / "v9" / "signals.elf", tmp_path / "signals.elf")
     assert "cmp %i0, 1" in shown(capsys, "annotate", lost, "busy")
     other = FIXTURES / "bin" / "v9" / "calls.elf"
-    assert "is another program" in refused(capsys, "annotate", lost, "--elf", other)
+    assert "is another program" in refused(capsys, "annotate", lost, "--program", other)
     assert "neither a routine" in refused(capsys, "annotate", lost, "nothing")
     assert "not of the form FROM=TO" in refused(capsys, "annotate", lost, "--source-dir", "x")
 

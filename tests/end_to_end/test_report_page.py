@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +12,10 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from profiler.cli import run
+from profiler.experiments.cells.cells import CellResult
+from profiler.experiments.suites.library import load_suite
 from profiler.profiles.storage import save
+from profiler.reports.html import suites
 from tests.support.browser import chromium, opened, wait
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.profiled import measure_all
@@ -174,6 +178,20 @@ def test_narrow_screens_scroll_tables_alone(browser: Browser, report: Path) -> N
             assert page.evaluate("document.documentElement.scrollWidth") <= 400, view
 
 
+def test_pages_of_tables_and_suites_say_nothing(browser: Browser, tmp_path: Path) -> None:
+    suite = load_suite("micro")
+    results = [CellResult(base=10**15, added=10**14), CellResult(error="<img src=x onerror=a()>")]
+    rows = [(benchmark, results) for benchmark in suite.benchmarks]
+    page_file = tmp_path / "suite.html"
+    page_file.write_text(suites.render(suite, rows, ["pp", "qpt2"], "Input ref"))
+    for width in (400, 1280):
+        with opened(browser, page_file, width=width, dark=True) as page:
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert sum(colours(page)[1]) < 150
+            assert page.locator("img").count() == 0
+            assert page.locator("svg.bar").count() == len(rows)
+
+
 def colours(page: Page) -> list[tuple[int, ...]]:
     found = page.evaluate(
         "['color', 'backgroundColor'].map((name) => getComputedStyle(document.body)[name])"
@@ -215,3 +233,46 @@ def test_nothing_from_a_program_is_markup(browser: Browser, tmp_path: Path) -> N
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
         page.evaluate("location.hash = '#routine/999/x'")
         expect(page.get_by_text("There is no such routine.")).to_be_visible()
+
+
+MAIN = """
+int main(void) { int total = 0; for (int i = 0; i < 2; i++) { CALLS } return total & 1; }
+"""
+ROUTINE = """
+static int __attribute__((noinline)) routine_NUMBER(int n) {
+  int sum = NUMBER;
+  for (int i = 0; i < 3; i++) {
+    if ((n + i) % 3 == 0) sum += i; else if (n & i) sum ^= n; else sum -= NUMBER;
+    switch ((n + i) & 7) { case 0: sum++; break; case 1: sum *= 3; break; case 2: sum -= 2; break;
+      case 3: sum ^= 9; break; case 4: sum += n; break; default: break; }
+  }
+  return sum;
+}
+"""
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+def test_three_thousand_routines_open_at_once(
+    browser: Browser, compile_c: Callable[..., Path], tmp_path: Path
+) -> None:
+    count = 3000
+    source = "".join(ROUTINE.replace("NUMBER", str(number)) for number in range(count))
+    calls = " ".join(f"total += routine_{number}(i);" for number in range(count))
+    program = compile_c(source + MAIN.replace("CALLS", calls), flags=("-O1", "-g"))
+    profile, page_file = tmp_path / "profile", tmp_path / "page.html"
+    save(measure_all(program, ("pp",))[0], profile)
+    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    assert page_file.stat().st_size < 15 << 20
+    times = []
+    for _ in range(3):
+        started = time.perf_counter()
+        with opened(browser, page_file, "#routines") as page:
+            wait(page)
+            times.append(time.perf_counter() - started)
+            rows = int(page.get_by_role("status").inner_text().split()[0].replace(",", ""))
+            assert rows > count
+            page.get_by_role("searchbox").fill("routine_2999")
+            page.get_by_role("link", name="routine_2999").click()
+            page.wait_for_selector(".drawing svg")
+    assert min(times) < 2, times

@@ -374,8 +374,10 @@ def test_events_are_charged_up_to_the_limit_and_not_beyond(limit: int, done: int
 def test_a_return_fetches_its_callers_window_if_that_is_missing(
     address: int, windows: int, status: int, moved: list[int]
 ) -> None:
-    returning = fuse([(kernels.RETURN, 0, 0), (kernels.WINDOW, kernels.CAN_RESTORE, 0)])
+    move = kernels.WINDOW, kernels.CAN_RESTORE, 0
+    returning = fuse([(kernels.RETURN, 0, 0), move])
     assert len(returning) == 1
+    assert fuse([(kernels.RETURN, 0, 0), (kernels.ADD, 1, 0), move])[0] == returning[0]
     state = make_state([(kernels.CALL, 0x1008, 0), *returning])
     state.operations[kernels.OPERATION] |= kernels.LAST
     moves: list[int] = []
@@ -385,4 +387,21 @@ def test_a_return_fetches_its_callers_window_if_that_is_missing(
     state.clock[kernels.WINDOW_MOVER] = ctypes.cast(mover, ctypes.c_void_p).value or 0
     assert kernels.execute(state.address, 1, 0) == kernels.OK
     assert kernels.execute(state.address, 2, address) == status
+    assert moves == moved
+
+
+@pytest.mark.parametrize(("windows", "moved"), [(0, [0]), (1, [])])
+def test_an_addition_makes_room_for_a_window_if_there_is_none(
+    windows: int, moved: list[int]
+) -> None:
+    adding = fuse([(kernels.ADD, 3, 0), (kernels.WINDOW, kernels.CAN_SAVE, 0)])
+    assert len(adding) == 1
+    state = make_state(adding)
+    moves: list[int] = []
+    mover = MOVER(lambda words, is_fill, unused: moves.append(is_fill))
+    held = np.array([windows], np.int64)
+    state.clock[kernels.CAN_SAVE] = held.ctypes.data
+    state.clock[kernels.WINDOW_MOVER] = ctypes.cast(mover, ctypes.c_void_p).value or 0
+    assert kernels.execute(state.address, 1, 0) == kernels.OK
+    assert state.frames[kernels.FRAME_PATH] == 3
     assert moves == moved

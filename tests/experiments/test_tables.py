@@ -56,7 +56,9 @@ from profiler.experiments.tables.table import (
 )
 from profiler.plan.plan import Table
 from profiler.profiles.definite import DefiniteFlow
-from profiler.reports import bars_svg, table_csv, table_html, table_json, table_markdown, table_text
+from profiler.reports import table_csv, table_json, table_markdown, table_text
+from profiler.reports.html import bars
+from profiler.reports.html import tables as table_pages
 from profiler.reports.table_values import shown
 from simulator.errors import UsageError
 from tests.conftest import FIXTURES
@@ -764,7 +766,7 @@ def test_markdown(report: TableReport) -> None:
 
 
 def test_html_is_whole_and_escaped(report: TableReport) -> None:
-    page = table_html.render(report)
+    page = table_pages.render(report)
     body = page[page.index("<body>") : page.index("</body>") + len("</body>")]
     root = ET.fromstring(body)
     assert len(root.findall(".//section")) == 1
@@ -774,7 +776,7 @@ def test_html_is_whole_and_escaped(report: TableReport) -> None:
 
 def bars_of(table: ReportTable) -> list[tuple[float, str]]:
     """Heights and tooltips of a plot's bars."""
-    plot = bars_svg.render(table)
+    plot = bars.render(table)
     assert plot is not None
     space = "{http://www.w3.org/2000/svg}"
     rects = [each for each in ET.fromstring(plot).iter(f"{space}rect") if len(each)]
@@ -788,7 +790,7 @@ def test_bars_are_as_high_as_their_numbers(report: TableReport) -> None:
         "a<b|c, X % (paper): 96.9",
     }  # fmt: skip
     assert found["a<b|c, X %: 50.0"] == pytest.approx(2 * found["b, X %: 25.0"], abs=0.11)
-    assert max(found.values()) == found["a<b|c, X % (paper): 96.9"] <= bars_svg.HEIGHT
+    assert max(found.values()) == found["a<b|c, X % (paper): 96.9"] <= bars.HEIGHT
 
 
 def test_bars_below_zero_and_on_a_logarithmic_scale() -> None:
@@ -798,9 +800,9 @@ def test_bars_below_zero_and_on_a_logarithmic_scale() -> None:
     rows = [program_row("a", "", 10.0), program_row("b", "", 1000.0), program_row("c", "", 0.0)]
     log = Bars(("x",), "y", logarithmic=True)
     heights = [height for height, _ in bars_of(replace(small(*rows, bars=log), rows=tuple(rows)))]
-    assert heights[1] == bars_svg.HEIGHT and heights[0] == heights[2] == 0
-    assert bars_svg.render(small(bars=log)) is None
-    assert bars_svg.render(small(*rows)) is None
+    assert heights[1] == bars.HEIGHT and heights[0] == heights[2] == 0
+    assert bars.render(small(bars=log)) is None
+    assert bars.render(small(*rows)) is None
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from profiler.exports.formats import FORMATS, Need, export, find
 from profiler.exports.source import ExportSource
 from profiler.profiles import storage
 from profiler.profiles.profile import Measurement, ProgramInfo
-from simulator.errors import SimulatorError, UsageError
-from tests.support.hostile_profile import hostile_measurement
+from simulator.errors import UsageError
+from tests.support.hostile_profile import hostile_measurement, plain_measurement
 from tests.support.samples import measurement
 
 FROM_PROFILE = sorted(name for name, form in FORMATS.items() if not form.needs)
@@ -26,7 +26,7 @@ FROM_PROFILE = sorted(name for name, form in FORMATS.items() if not form.needs)
 @pytest.fixture
 def profile(tmp_path: Path) -> Path:
     path = tmp_path / "loop.prof"
-    storage.save(measurement(), path)
+    storage.save(plain_measurement(), path)
     return path
 
 
@@ -58,7 +58,7 @@ def test_a_file_and_stdout_get_the_same(
 @pytest.mark.parametrize("form", FROM_PROFILE)
 def test_an_empty_profile_is_written_too(form: str) -> None:
     empty = measurement(routines=(), lines={})
-    assert export(find(form), ExportSource(empty)) is not None
+    assert isinstance(export(find(form), ExportSource(empty)), bytes)
 
 
 @pytest.mark.parametrize(
@@ -102,13 +102,23 @@ def test_what_is_no_profile_is_one_line_and_leaves_the_target_alone(
 
 
 def test_paths_are_refused_where_the_mode_collects_none() -> None:
-    source = ExportSource(measurement(mode="qpt2"), "loop.prof", table="paths")
+    source = ExportSource(measurement(mode="qpt2"), Path("loop.prof"), table="paths")
     with pytest.raises(UsageError, match=r"^loop.prof has no paths: mode qpt2 collects none$"):
         export(find("csv"), source)
 
 
-def needing_the_program() -> list[str]:
-    return sorted(name for name, form in FORMATS.items() if Need.PROGRAM in form.needs)
+@pytest.mark.parametrize(
+    "form", sorted(name for name, form in FORMATS.items() if Need.PROGRAM in form.needs)
+)
+def test_formats_of_the_program_ask_for_it(
+    form: str, profile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out"
+    assert cli.run(["export", "--format", form, str(profile), "-o", str(target)]) == 125
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "loop.elf is not there: say where it is by --elf FILE" in error
+    assert not target.exists()
 
 
 def of_program(path: Path, sha256: str) -> Measurement:
@@ -117,16 +127,14 @@ def of_program(path: Path, sha256: str) -> Measurement:
 
 
 def test_a_program_that_is_gone_is_asked_for(tmp_path: Path) -> None:
-    source = ExportSource(of_program(tmp_path / "gone.elf", "ab" * 32), "loop.prof")
-    with pytest.raises(UsageError, match=r"gone.elf, which is not there: .* with --program$"):
+    source = ExportSource(of_program(tmp_path / "gone.elf", "ab" * 32), Path("loop.prof"))
+    with pytest.raises(UsageError, match=r"^loop.prof: .*gone.elf is not there: .* by --elf FILE$"):
         source.program  # noqa: B018 - reading it is the test
 
 
 def test_another_program_is_refused(fixture_elf: Callable[..., Path]) -> None:
-    source = ExportSource(of_program(fixture_elf("calls"), "ab" * 32), "loop.prof")
-    with pytest.raises(
-        SimulatorError, match=r"^loop.prof is of another program than .*calls.elf is"
-    ):
+    source = ExportSource(of_program(fixture_elf("calls"), "ab" * 32), Path("loop.prof"))
+    with pytest.raises(UsageError, match=r"^loop.prof: .*calls.elf has changed since it ran"):
         source.program  # noqa: B018 - reading it is the test
 
 

@@ -85,15 +85,19 @@ def test_unknown_and_long_numbers_keep_their_values() -> None:
     assert frame["routine"].unique().tolist() == list(NAMES)
 
 
+def bars(axes: Any) -> list[Any]:
+    return list(axes.patches)
+
+
 def test_plots_have_a_bar_each(comparison: simprof.Comparison) -> None:
     axes = comparison.plot()
-    widths = [bar.get_width() for bar in axes.patches]
+    widths = [bar.get_width() for bar in bars(axes)]
     assert widths == [100 * one.overhead for one in comparison.measurements.values()][::-1]
     one = comparison.measurements["pp"]
     axes = one.plot(top=3)
     assert len(axes.patches) == 6
     most = max(routine.added for routine in one.routines)
-    assert most in {bar.get_width() for bar in axes.patches}
+    assert most in {bar.get_width() for bar in bars(axes)}
     axes.figure.canvas.draw()
 
 

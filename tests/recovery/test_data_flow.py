@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
+from profiler.recovery.block_graph import block_graph, frame_escapes
 from profiler.recovery.data_flow import DataFlow
 from profiler.recovery.symbolic import (
     MASK64,
@@ -39,7 +40,9 @@ def reaching(
     explored = Explored({"f": code(*body), **others})
     found = explored.run()
     memory = ReadOnlyMemory([(BASE, explored.program.segments[0].data)], MASK64)
-    return DataFlow(found, 0, explored.code, memory).propagate()[explored.index(jump)]
+    graph, escapes = block_graph(found, 0), frame_escapes(found, 0)
+    flow = DataFlow(found, graph, explored.code, memory, escapes)
+    return flow.propagate()[explored.index(jump)]
 
 
 def scaled(value: SymbolicValue | None) -> tuple[int, int]:

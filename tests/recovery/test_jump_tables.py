@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -208,17 +209,22 @@ def test_no_more_pieces_are_believed_than_any_program_has() -> None:
     assert resolved(pieces(MAX_PIECES)) is None
 
 
-def test_the_same_graph_is_analysed_once() -> None:
-    """Exploration starts over often; a routine that has not changed costs nothing."""
+def test_the_same_graph_is_analysed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Exploration starts over often; what no jump can be reached from does not count either."""
     known: Answers = {}
-    items = switch(1, "one", "two")
+    analysed = []
+    analyse = JumpResolver._analyse
+
+    def counted(*arguments: Any) -> Mapping[int, Resolution | None]:
+        analysed.append(arguments)
+        return analyse(*arguments)
+
+    monkeypatch.setattr(JumpResolver, "_analyse", counted)
     answers = []
-    for _ in range(2):
-        explored = Explored({"f": items})
+    for entries in ([], [], ["two"], ["jump"]):
+        explored = Explored({"f": switch(1, "one", "two")}, entries=entries)
         resolver = JumpResolver(explored.program, explored.code, known)
         answers.append(resolver.resolve(explored.run(), 0))
-    assert answers[0] is answers[1]
-    assert len(known) == 1
-    grown = Explored({"f": items}, entries=["two"])
-    JumpResolver(grown.program, grown.code, known).resolve(grown.run(), 0)
-    assert len(known) == 2
+    assert answers[0] is answers[1] is answers[2]
+    assert len(analysed) == 2
+    assert answers[3] != answers[0], "the index is not bounded"

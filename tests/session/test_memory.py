@@ -16,7 +16,9 @@ import pytest
 
 from profiler.code.context import ProgramContexts, RoutineContext
 from profiler.code.pricing import KnownCosts, Pricer, RoutineCost
+from profiler.graphs import facts
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.facts import GraphFacts, graph_facts
 from profiler.plan.decoders import RoutinePlan
 from profiler.profiles.cache_files import CacheFiles
 from profiler.recovery.recovery import Discoveries, recover
@@ -127,7 +129,7 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", ["pp", "qpt2", "kiter", "bits", "calls"])
-def test_plans_and_costs_that_are_known_are_not_worked_out_again(
+def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path / "cache"))
@@ -144,20 +146,27 @@ def test_plans_and_costs_that_are_known_are_not_worked_out_again(
         planned.append(cfg.name)
         return make_plan(cfg, *rest)
 
+    described: list[str] = []
+
+    def describing(cfg: ControlFlowGraph) -> GraphFacts:
+        described.append(cfg.name)
+        return graph_facts(cfg)
+
+    monkeypatch.setattr(facts, "graph_facts", describing)
     monkeypatch.setattr(ProgramContexts, "of", noting)
     monkeypatch.setattr(scheme_runs, "make_plan", planning)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     guest = GuestOptions(root=tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
     request = RunRequest(fixture_elf("switches", "v9"), guest, mode=mode)
     plain = run_program(request)
-    asked.clear()
-    planned.clear()
+    for done in (asked, planned, described):
+        done.clear()
     assert run_program(replace(request, remember=True)) == plain
-    assert asked and planned
-    asked.clear()
-    planned.clear()
+    assert asked and planned and described
+    for done in (asked, planned, described):
+        done.clear()
     again = run_program(replace(request, remember=True))
-    assert (asked, planned) == ([], [])
+    assert (asked, planned, described) == ([], [], [])
     assert replace(again, counts=plain.counts) == plain
     os.close(nowhere)
 

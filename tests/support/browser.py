@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
 
 LIMIT = 20_000
 """Milliseconds after which what a test waits for will not come, however busy the machine is."""
@@ -49,11 +49,19 @@ def opened(
     page = context.new_page()
     page.set_default_timeout(LIMIT)
     problems: list[str] = []
+    requests: list[str] = []
+
+    def refuse(dialog: Dialog) -> None:
+        problems.append(dialog.message)
+        dialog.dismiss()
+
+    def asked(request: Request) -> None:
+        requests.append(request.url)
+
     page.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on("dialog", lambda dialog: (problems.append(dialog.message), dialog.dismiss()))
-    page.on("request", lambda asked: requests.append(asked.url))
-    requests: list[str] = []
+    page.on("dialog", refuse)
+    page.on("request", asked)
     try:
         page.goto(f"{file.as_uri()}{address}")
         yield page

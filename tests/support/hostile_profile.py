@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from profiler.graphs.cfg import VertexName
-from profiler.profiles.profile import EdgeCount, Measurement
+from profiler.profiles.profile import BlockCount, EdgeCount, Measurement
 from simulator.binary.program import SourceLine
 from tests.support.samples import measurement, routine
 
@@ -27,6 +27,20 @@ NAMES = (
 HUGE = 10**15
 
 
+BLOCKS = (
+    BlockCount(0x1000, 3, is_slot=False, delayed=False, count=7, added=0),
+    BlockCount(0x100C, 1, is_slot=True, delayed=False, count=5, added=0),
+    BlockCount(0x1010, 4, is_slot=False, delayed=True, count=5, added=0),
+    BlockCount(0x1020, 3, is_slot=False, delayed=True, count=2, added=0),
+)
+"""Those of `samples.routine`."""
+
+
+def plain_measurement() -> Measurement:
+    """Return the sample measurement, with its blocks."""
+    return measurement(routines=(routine(block_counts=BLOCKS),))
+
+
 def hostile_measurement() -> Measurement:
     """Return a run with a routine for each of `NAMES`, in a file of the same name."""
     first = routine()
@@ -34,6 +48,10 @@ def hostile_measurement() -> Measurement:
         replace(
             routine(name=name, address=0x1000 + 0x100 * at, activations=HUGE),
             edge_counts=tuple(_moved(edge, 0x100 * at) for edge in first.edge_counts),
+            block_counts=tuple(
+                replace(block, start=block.start + 0x100 * at, count=block.count * HUGE)
+                for block in BLOCKS
+            ),
             path_counts=tuple(
                 replace(path, blocks=tuple(_address(each, 0x100 * at) for each in path.blocks))
                 for path in first.path_counts

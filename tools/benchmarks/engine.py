@@ -8,6 +8,8 @@ compiled before anything is timed. The workloads are one of tiny loops (two to f
 block), one of mixed loops, and one of calls.
 
     bare          the engine without any hook, with simprof's memory set-up
+    empty         the engine with a native hook at every block that does nothing: what an event
+                  costs by itself
     counting      the engine with the native hook that counts instructions
     edges         exact edge profile
     qpt2          edge profile by chord counters, with costs
@@ -28,6 +30,7 @@ whole commands stays small.
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
 import resource
 import subprocess
@@ -38,6 +41,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from profiler.request.request import (
     GuestOptions,
     RunRequest,
@@ -45,6 +50,8 @@ from profiler.request.request import (
     Setting,
     TableChoice,
 )
+from simulator.cpu.traps import CLOCK_WORDS
+from simulator.machine.running import NativeHook
 from tools.benchmarks.programs import edge_plugin, emulator
 from tools.benchmarks.rows import ROOT, Row, dump
 
@@ -74,7 +81,7 @@ WORKLOADS = (
 
 
 CONFIGURATIONS = (
-    *("bare", "counting", "edges", "qpt2", "pp", "pp-hash", "pp+qpt2", "compare"),
+    *("bare", "empty", "counting", "edges", "qpt2", "pp", "pp-hash", "pp+qpt2", "compare"),
     *("qemu", "qemu-edges"),
 )
 
@@ -93,7 +100,24 @@ def null_output() -> Iterator[int]:
         os.close(descriptor)
 
 
-def machine_alone(bare: bool) -> Runner:
+class Indifferent:
+    """A machine's observer whose hook returns at once: it is the C library's `abs`."""
+
+    def __init__(self) -> None:
+        function = ctypes.cast(ctypes.CDLL(None).abs, ctypes.c_void_p).value or 0
+        self.hook = NativeHook(function, 0, np.zeros(CLOCK_WORDS, np.int64), keepalive=None)
+
+    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
+        """Note nothing."""
+
+    def signal_returned(self, resumed_pc: int) -> None:
+        """Note nothing."""
+
+    def context_replaced(self, pc: int) -> None:
+        """Note nothing."""
+
+
+def machine_alone(bare: bool = False, observer: Indifferent | None = None) -> Runner:
     """Run on the machine without a profiler; `bare`: without any hook."""
 
     def run(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
@@ -112,7 +136,9 @@ def machine_alone(bare: bool) -> Runner:
                 environment=(),
                 host=host,
                 limits=Limits(None, None, GuestOptions.memory_limit),
-                windows=MAX_WINDOWS if bare else WINDOWS,  # bare runs cannot place every trap
+                # Without a hook that notes the block, not every trap can be placed.
+                windows=MAX_WINDOWS if bare or observer is not None else WINDOWS,
+                observer=observer,
             )
             result = machine.run(bare=bare)
             host.dispose()
@@ -157,7 +183,8 @@ def compared(program: Path, arguments: Sequence[str]) -> tuple[int, float]:
     started = time.process_time()
     settings = tuple(make_settings(planned_modes(), TPP_SETTINGS, SchemeOptions()))
     with null_output() as output:
-        comparison = compare_program(request_for(program, arguments, output), settings)
+        request = request_for(program, arguments, output)
+        comparison = compare_program(request, settings, brief=True)  # as the command does
     names = (setting.name for setting in settings)
     rows = tuple(zip(names, comparison.measurements, strict=True))
     compare_json.render(rows, comparison.emulations, comparison.whole_emulations)
@@ -199,7 +226,8 @@ def runners(directory: Path) -> dict[str, Runner]:
     """Return everything that can be measured here, by name, in the table's order."""
     return {
         "bare": machine_alone(bare=True),
-        "counting": machine_alone(bare=False),
+        "empty": machine_alone(observer=Indifferent()),
+        "counting": machine_alone(),
         "edges": profiled("edges"),
         "qpt2": profiled("qpt2"),
         "pp": profiled("pp"),

@@ -38,7 +38,7 @@ class RoutinePage {
     const { counts } = this.drawing;
     this.buttons = found.paths.map((path, number) => this.pathButton(path, number, cells[1]));
     this.shown = element("div", { id: "path-code" });
-    const hint = found.paths.length ? "Choose a path to see it in the graph (keys n and p)." : "This profile has no paths here.";
+    const hint = found.paths.length ? "Times executed × its instructions, share of the routine. Choose one to see it in the graph (keys n, p)." : "This profile has no paths here.";
     this.panes = {
       paths: () => [element("p", { class: "quiet" }, hint), element("ol", { class: "pathlist" },
         this.buttons.map((button) => element("li", {}, button))), this.shown],

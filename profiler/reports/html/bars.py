@@ -1,6 +1,7 @@
 """Columns of a table as grouped bars, in SVG: one group a program, the paper's bars paler.
 
-Written by hand so that the page needs nothing else and equal numbers give equal files.
+It is a file by itself, or a part of a page, whose style sheet then chooses its colours. Equal
+numbers give equal files.
 """
 
 from __future__ import annotations
@@ -8,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 
-from profiler.experiments.tables.table import Bars, ReportTable, as_float
+from profiler.experiments.tables.table import Bars, ReportTable, Row, as_float
+from profiler.reports.html import page
 from profiler.reports.table_values import shown
 
 COLOURS = ("#3465a4", "#cc6633", "#4e9a06", "#75507b", "#a08000", "#555753")
@@ -21,10 +22,10 @@ TICKS = 5
 
 @dataclass(frozen=True)
 class Series:
-    """Bars of one colour; `paper`: they are the paper's numbers."""
+    """Bars of one colour, by its number; `paper`: they are the paper's numbers."""
 
     title: str
-    colour: str
+    colour: int
     paper: bool
     values: tuple[float | None, ...]
     texts: tuple[str, ...]
@@ -56,47 +57,102 @@ class Axis:
         return [self.low + step * number for number in range(count + 1)]
 
 
+@dataclass(frozen=True)
+class Box:
+    """A bar of series number `series`, or what stands for it in the legend; its right `text`."""
+
+    x: float
+    y: float
+    width: float
+    height: float
+    series: int
+    paper: bool
+    text: str
+
+    @property
+    def colour(self) -> str:
+        """The colour where no style sheet says another."""
+        return COLOURS[self.series]
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text that ends at a place, on the axis or below a group of bars."""
+
+    x: float
+    y: float
+    text: str
+    strong: bool = False
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Everything in its place."""
+
+    title: str
+    axis: str
+    width: int
+    height: int
+    left: int
+    middle: int
+    ticks: tuple[Label, ...]
+    baseline: float | None
+    bars: tuple[Box, ...]
+    names: tuple[Label, ...]
+    legend: tuple[Box, ...]
+    pale: float = PALE
+
+
 def render(table: ReportTable) -> str | None:
     """Return the plot of a table; None where it has none, or no number to show."""
+    made = plot(table)
+    return None if made is None else page.environment().get_template("plot.svg").render(plot=made)
+
+
+def plot(table: ReportTable) -> Plot | None:
+    """Return what is drawn, and where; None as in `render`."""
     bars = table.bars
     if bars is None:
         return None
     rows = [row for row in table.rows if row.kind != "failed"]
-    names = [str(row.values[0]) for row in rows]
     series = _series(table, bars)
     numbers = [value for group in series for value in group.values if value is not None]
     if not numbers:
         return None
     axis = _axis(numbers, bars)
     group = BAR * len(series) + GAP
-    width = max(LEFT + group * len(rows), LEFT + 320, _legend_end(series)) + 20
-    height = TOP + HEIGHT + BOTTOM
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'width="{width}" height="{height}" font-family="sans-serif" font-size="11" role="img">',
-        f"<title>{escape(table.title)}</title>",
-        f'<rect width="{width}" height="{height}" fill="white"/>',
-        *_scale(axis, bars, width),
-        *_bars(series, axis, group),
-        *_names(names, group, [row.kind == "average" for row in rows]),
-        *_legend(series),
-        "</svg>",
-    ]
-    return "\n".join(parts) + "\n"
+    return Plot(
+        title=table.title,
+        axis=bars.axis,
+        width=max(LEFT + group * len(rows), LEFT + 320, _legend_end(series)) + 20,
+        height=TOP + HEIGHT + BOTTOM,
+        left=LEFT,
+        middle=TOP + HEIGHT // 2,
+        ticks=tuple(
+            Label(
+                LEFT - 6, round(axis.place(tick), 1), f"{tick:g}" if tick < 1e6 else f"{tick:.0e}"
+            )
+            for tick in axis.ticks()
+        ),
+        baseline=None if bars.baseline is None else round(axis.place(bars.baseline), 1),
+        bars=tuple(_bars(series, axis, group)),
+        names=tuple(_names([str(row.values[0]) for row in rows], group, rows)),
+        legend=tuple(_legend(series)),
+    )
 
 
 def _series(table: ReportTable, bars: Bars) -> list[Series]:
     series = []
     keys = {column.key for column in table.columns}
     for number, key in enumerate(bars.columns):
-        colour = COLOURS[number % len(COLOURS)]
+        colour = number % len(COLOURS)
         series.append(_one(table, key, colour, paper=False))
         if f"{key}:paper" in keys:
             series.append(_one(table, f"{key}:paper", colour, paper=True))
     return series
 
 
-def _one(table: ReportTable, key: str, colour: str, *, paper: bool) -> Series:
+def _one(table: ReportTable, key: str, colour: int, *, paper: bool) -> Series:
     position = table.index(key)
     column = table.columns[position]
     title = column.title
@@ -130,23 +186,7 @@ def _step(span: float) -> float:
     return next(power * factor for factor in (1, 2, 5, 10) if power * factor * TICKS >= span)
 
 
-def _scale(axis: Axis, bars: Bars, width: int) -> Iterator[str]:
-    for tick in axis.ticks():
-        y = axis.place(tick)
-        label = f"{tick:g}" if tick < 1e6 else f"{tick:.0e}"
-        yield f'<path d="M{LEFT} {y:.1f}H{width - 10}" stroke="#ddd"/>'
-        yield f'<text x="{LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{label}</text>'
-    if bars.baseline is not None:
-        y = axis.place(bars.baseline)
-        yield f'<path d="M{LEFT} {y:.1f}H{width - 10}" stroke="#333" stroke-dasharray="4 3"/>'
-    middle = TOP + HEIGHT // 2
-    yield (
-        f'<text x="14" y="{middle}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {middle})">{escape(bars.axis)}</text>'
-    )
-
-
-def _bars(series: Sequence[Series], axis: Axis, group: int) -> Iterator[str]:
+def _bars(series: Sequence[Series], axis: Axis, group: int) -> Iterator[Box]:
     ground = axis.place(axis.low if axis.logarithmic else max(axis.low, 0.0))
     for number, each in enumerate(series):
         for position, value in enumerate(each.values):
@@ -154,32 +194,19 @@ def _bars(series: Sequence[Series], axis: Axis, group: int) -> Iterator[str]:
                 continue
             x = LEFT + GAP // 2 + position * group + number * BAR
             top, bottom = sorted((axis.place(value), ground))
-            opacity = PALE if each.paper else 1
-            yield (
-                f'<rect x="{x}" y="{top:.1f}" width="{BAR - 1}" height="{bottom - top:.1f}" '
-                f'fill="{each.colour}" fill-opacity="{opacity}">'
-                f"<title>{escape(each.texts[position])}</title></rect>"
-            )
+            size = round(top, 1), BAR - 1, round(bottom - top, 1)
+            yield Box(x, *size, each.colour, each.paper, each.texts[position])
 
 
-def _names(names: Sequence[str], group: int, strong: Sequence[bool]) -> Iterator[str]:
-    y = TOP + HEIGHT + 12
-    for position, (name, is_strong) in enumerate(zip(names, strong, strict=True)):
+def _names(names: Sequence[str], group: int, rows: Sequence[Row]) -> Iterator[Label]:
+    for position, (name, row) in enumerate(zip(names, rows, strict=True)):
         x = LEFT + GAP // 2 + position * group + (group - GAP) // 2
-        weight = ' font-weight="bold"' if is_strong else ""
-        yield (
-            f'<text x="{x}" y="{y}" text-anchor="end"{weight} '
-            f'transform="rotate(-55 {x} {y})">{escape(name)}</text>'
-        )
+        yield Label(x, TOP + HEIGHT + 12, name, row.kind == "average")
 
 
-def _legend(series: Sequence[Series]) -> Iterator[str]:
+def _legend(series: Sequence[Series]) -> Iterator[Box]:
     for x, each in zip(_legend_places(series), series, strict=True):
-        opacity = PALE if each.paper else 1
-        yield (
-            f'<rect x="{x}" y="10" width="10" height="10" fill="{each.colour}" '
-            f'fill-opacity="{opacity}"/><text x="{x + 14}" y="19">{escape(each.title)}</text>'
-        )
+        yield Box(x, 10, 10, 10, each.colour, each.paper, each.title)
 
 
 def _legend_places(series: Sequence[Series]) -> list[int]:

@@ -1,0 +1,77 @@
+"""The site builds without a warning, and documents show what their commands print."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tools import document_outputs
+from tools.document_outputs import Shown, abridge, matches, parse
+
+
+@pytest.mark.parametrize("path", document_outputs.DOCUMENTS, ids=lambda path: path.name)
+def test_documents_show_what_their_commands_print(path: Path) -> None:
+    shown = document_outputs.blocks(path.read_text())
+    assert len(shown) > 5
+    for block, printed in zip(shown, document_outputs.outputs(shown), strict=True):
+        for each, lines in zip(block, printed, strict=True):
+            assert matches(each.lines, lines), f"run tools/document_outputs.py: {each.command}"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "site" / "tutorial" / "index.html").exists()
+
+
+def test_every_document_is_in_the_navigation() -> None:
+    listed = (ROOT / "mkdocs.yml").read_text()
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if path.name not in listed] == []
+
+
+BLOCK = """$ one \\
+    more
+a
+$ two
+$ three
+b
+
+c
+"""
+
+
+def test_blocks_are_read() -> None:
+    assert parse(BLOCK) == [
+        Shown("one \\\n    more", ("a",)),
+        Shown("two", ()),
+        Shown("three", ("b", "", "c")),
+    ]
+
+
+def test_outputs_are_compared() -> None:
+    assert matches(("a", "b"), ["a", "b"])
+    assert not matches(("a", "b"), ["a", "c"])
+    assert not matches(("a",), ["a", "b"])
+    assert matches(("a", "..."), ["a", "b", "c"])
+    assert matches(("a", "...", "d"), ["a", "b", "c", "d"])
+    assert not matches(("a", "...", "d"), ["a", "b", "c"])
+    assert not matches(("a", "...", "b"), ["a"])
+    assert matches(("...",), ["a", "b"])
+
+
+def test_as_much_is_left_out_as_before() -> None:
+    assert abridge(("x", "...", "y"), ["a", "b", "c"]) == ["a", "...", "c"]
+    assert abridge(("x",), ["a", "b"]) == ["a", "b"]
+    assert abridge(("x", "..."), ["a"]) == ["a"]
