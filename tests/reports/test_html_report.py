@@ -18,7 +18,7 @@ import pytest
 from profiler.cli import run
 from profiler.profiles.lines import SourceCounts
 from profiler.profiles.profile import Measurement
-from profiler.profiles.storage import FORMAT, save, to_bytes
+from profiler.profiles.storage import save, to_bytes
 from profiler.reports.html import report
 from profiler.reports.html.page import packed
 from profiler.reports.html.report import Run
