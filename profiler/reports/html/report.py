@@ -15,11 +15,11 @@ from profiler.profiles.profile import Measurement
 from profiler.profiles.program_files import SourceFiles
 from profiler.reports import mode_facts
 from profiler.reports.display import visible
+from profiler.reports.hot_tables import lines_text
 from profiler.reports.html import page
 from profiler.reports.html.routines import Row, Run, detail, facts, hottest, rows
 from profiler.reports.html.summary import summaries
 from profiler.reports.numbers import identifier
-from profiler.reports.text import lines_text
 
 __all__ = ["Run", "render"]
 
