@@ -23,6 +23,11 @@ def data_frame(table: ProfileTable) -> pd.DataFrame:
     ------
     UsageError
         If pandas is not installed.
+
+    Examples
+    --------
+    >>> data_frame(ProfileTable("sizes", (Column("bytes"),), ((4,), (None,)))).dtypes.to_dict()
+    {'bytes': Int64Dtype()}
     """
     try:
         import pandas as pd

@@ -9,7 +9,13 @@ from profiler.reports.display import visible
 
 
 def heading(text: str) -> str:
-    """Return text as HTML shows it: markup and control characters made visible."""
+    r"""Return text as HTML shows it: markup and control characters made visible.
+
+    Examples
+    --------
+    >>> heading("a<b>\n")
+    'a&lt;b&gt;\\n'
+    """
     return html.escape(visible(text))
 
 

@@ -47,7 +47,7 @@ class Measurement(profile.Measurement):
         >>> import simprof
         >>> frame = simprof.run("fixtures/bin/v9/sieve.elf").to_frame()
         >>> frame.nlargest(2, "added")[["routine", "activations", "added"]].values.tolist()
-        [['main', 1, 3707795], ['mark', 131, 300847]]
+        [['main', 1, 3707795], ['memset', 2, 300002]]
         """
         if table not in tables.NAMES:
             raise UsageError(f"{table!r} is no table: choose from {', '.join(tables.NAMES)}")
@@ -80,6 +80,7 @@ class Measurement(profile.Measurement):
             label="added",
         )
         axes.set_yticks(places, names)
+        axes.locator_params(axis="x", nbins=6)
         axes.set_xlabel("instructions")
         axes.set_title(f"{self.mode}: {self.overhead:.1%} added")
         axes.legend()

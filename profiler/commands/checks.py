@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from importlib import metadata
+from typing import NamedTuple
 
 from profiler.engine import kernel_cache
 from profiler.profiles.scratch import scratch_directory
@@ -37,6 +38,41 @@ TOOLS = {
     "qemu-sparc32plus": "runs V8+ programs, for comparison",
     "qemu-sparc": "runs V8 programs, for comparison",
 }
+
+
+class Viewer(NamedTuple):
+    """A program that opens what simprof writes; `commands`: one of them is enough."""
+
+    name: str
+    commands: tuple[str, ...]
+    purpose: str
+    remedy: str
+
+
+INSTALL_NOTEBOOK = "pip install 'simprof[notebook]'"
+VIEWERS = (
+    Viewer(
+        "callgrind_annotate",
+        ("callgrind_annotate",),
+        "shows `export --format callgrind`",
+        "apt-get install valgrind",
+    ),
+    Viewer("genhtml", ("genhtml",), "shows `export --format lcov`", "apt-get install lcov"),
+    Viewer("gcovr", ("gcovr",), "shows `export --format gcov`", "pip install gcovr"),
+    Viewer("dot", ("dot",), "draws `export --format dot` and `cfg`", "apt-get install graphviz"),
+    Viewer(
+        "browser",
+        ("xdg-open", "chromium", "google-chrome", "firefox", "open"),
+        "shows pages of `report --html`",
+        "apt-get install chromium",
+    ),
+)
+LIBRARIES = (
+    ("pandas", "frames in notebooks", INSTALL_NOTEBOOK),
+    ("matplotlib", "plots in notebooks", INSTALL_NOTEBOOK),
+    ("pyarrow", "writes `export --format parquet`", "pip install 'simprof[parquet]'"),
+)
+"""Name of the distribution, what it is for, how to get it."""
 
 TRIAL_BASE_ADDRESS = 0x100000
 TRIAL_LOOPS = 3
@@ -64,6 +100,7 @@ def diagnose() -> Diagnosis:
             check_trial_run(),
             check_kernel_cache(),
             *check_tools(),
+            *check_viewers(),
         )
     )
 
@@ -218,6 +255,24 @@ def check_tools() -> Iterator[SystemCheck]:
         place = shutil.which(name)
         detail = f"{purpose}: {place}" if place else f"not installed; {purpose}"
         yield SystemCheck(name, place is not None, False, detail, INSTALL_TOOLS)
+
+
+def check_viewers() -> Iterator[SystemCheck]:
+    """Look for what opens exported profiles, and for libraries of notebooks."""
+    for viewer in VIEWERS:
+        commands = ", ".join(viewer.commands)
+        place = next(filter(None, map(shutil.which, viewer.commands)), None)
+        detail = (
+            f"{viewer.purpose}: {place}" if place else f"{commands} not found; {viewer.purpose}"
+        )
+        yield SystemCheck(viewer.name, place is not None, False, detail, viewer.remedy)
+    for name, purpose, remedy in LIBRARIES:
+        try:
+            detail = f"{purpose}: {metadata.version(name)}"
+        except metadata.PackageNotFoundError:
+            yield SystemCheck(name, False, False, f"not installed; {purpose}", remedy)
+        else:
+            yield SystemCheck(name, True, False, detail, remedy)
 
 
 def one_line(error: Exception) -> str:

@@ -117,7 +117,7 @@ def test_formats_of_the_program_ask_for_it(
     assert cli.run(["export", "--format", form, str(profile), "-o", str(target)]) == 125
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "loop.elf is not there: say where it is by --elf FILE" in error
+    assert "loop.elf is not there: say where it is by --program FILE" in error
     assert not target.exists()
 
 
@@ -128,7 +128,9 @@ def of_program(path: Path, sha256: str) -> Measurement:
 
 def test_a_program_that_is_gone_is_asked_for(tmp_path: Path) -> None:
     source = ExportSource(of_program(tmp_path / "gone.elf", "ab" * 32), Path("loop.prof"))
-    with pytest.raises(UsageError, match=r"^loop.prof: .*gone.elf is not there: .* by --elf FILE$"):
+    with pytest.raises(
+        UsageError, match=r"^loop.prof: .*gone.elf is not there: .* by --program FILE$"
+    ):
         source.program  # noqa: B018 - reading it is the test
 
 

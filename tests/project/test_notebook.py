@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib as mpl
+import nbformat
 import pandas as pd
 import pytest
 from matplotlib import pyplot
@@ -17,6 +18,8 @@ import simprof
 from simprof._results import shown
 from tests.support.hostile_profile import NAMES, hostile_measurement
 from tests.support.samples import measurement
+from tools.notebook_outputs import NOTEBOOKS, executed
+from tools.notebook_outputs import shown as shown_by
 
 SIEVE = "fixtures/bin/v9/sieve.elf"
 TAGS = {"table", "caption", "thead", "tbody", "tr", "th", "td", "p"}
@@ -134,3 +137,12 @@ def test_a_saved_measurement_comes_back_as_it_was(tmp_path: Path) -> None:
     simprof.save(one, tmp_path / "profile")
     assert simprof.load(tmp_path / "profile") == one
     assert isinstance(one.to_frame(), pd.DataFrame)
+
+
+@pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)
+def test_committed_notebooks_show_what_they_show_when_executed(path: Path) -> None:
+    committed = nbformat.read(path, as_version=4)
+    expected = shown_by(committed)
+    assert any("text/html" in output for cell in expected for output in cell)
+    assert any("image/png" in output for cell in expected for output in cell)
+    assert shown_by(executed(path)) == expected, "run tools/notebook_outputs.py --write"
