@@ -23,7 +23,6 @@ from profiler.profiles.call_graph import CallArc, CallGraph, call_graph
 from profiler.profiles.code_counts import CodeCounts, code_counts
 from profiler.profiles.profile import RoutineProfile
 from profiler.reports.names import readable
-from simulator.binary.program import SourceLine
 
 NO_FILE = "???"
 OUTSIDE = "(in no graph)"
@@ -44,6 +43,7 @@ class _Writer:
     def __init__(self, source: ExportSource) -> None:
         measurement = source.measurement
         self._measurement = measurement
+        self._source = source
         self._lines = source.program.lines
         self._routines = {(each.name, each.address): each for each in measurement.routines}
         tree = measurement.call_tree
@@ -96,8 +96,7 @@ class _Writer:
 
     def _routine(self, key: _Key, own: tuple[int, int]) -> Iterator[str]:
         name, address = key
-        start = self._at(address)
-        self._file = NO_FILE if start is None else start.file
+        self._file = self._file_of(address)
         yield f"fl={self._number('file', self._file, self._file)}"
         yield f"fn={self._number('routine', key, name)}"
         routine = self._routines.get(key)
@@ -138,8 +137,7 @@ class _Writer:
         callee = self._graph.routines[arc.callee]
         site = arc.site if arc.site > 0 else caller
         yield from self._in_file(site)
-        found = self._at(callee.address)
-        file = NO_FILE if found is None else found.file
+        file = self._file_of(callee.address)
         yield f"cfi={self._number('file', file, file)}"
         yield f"cfn={self._number('routine', (callee.name, callee.address), callee.name)}"
         yield f"calls={arc.calls} {self._position(callee.address)}"
@@ -147,17 +145,17 @@ class _Writer:
 
     def _in_file(self, address: int) -> Iterator[str]:
         """Yield the change to the source file of an instruction, where it is another one."""
-        found = self._at(address)
-        file = NO_FILE if found is None else found.file
+        file = self._file_of(address)
         if file != self._file:
             self._file = file
             yield f"fi={self._number('file', file, file)}"
 
-    def _at(self, address: int) -> SourceLine | None:
-        return self._lines.find(address)
+    def _file_of(self, address: int) -> str:
+        found = self._lines.find(address)
+        return NO_FILE if found is None else self._source.place(found.file)
 
     def _position(self, address: int) -> str:
-        found = self._at(address)
+        found = self._lines.find(address)
         return f"{address:#x} {0 if found is None else found.line}"
 
     def _number(self, kind: str, key: object, name: str) -> str:
