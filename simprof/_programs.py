@@ -139,7 +139,7 @@ def compare(
     elf, arguments, stdout, stderr, **options
         As for `run`.
     modes
-        The schemes, in a list or as in `--modes`; None: all but `edges`.
+        The schemes, in a list or as in `--mode`; None: all but `edges`.
     tpp
         Thresholds (I, J) in percent: adds `tpp` with these, as "tpp(I,J)".
 
@@ -163,7 +163,7 @@ def compare(
 
     given = program(elf, arguments)
     wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
-    chosen = parse(compare_command, given, {"modes": wanted, "tpp": tpp, **options})
+    chosen = parse(compare_command, given, {"mode": wanted, "tpp": tpp, **options})
     scheme = collect(chosen, chosen["weights"])
     compared = chosen["modes"]
     if compared is None:

@@ -116,7 +116,7 @@ class RegressCase:
 
     def write(self, directory: Path = BASELINES) -> None:
         """Record the file again."""
-        what = ["--suite", self.suite, "--input", INPUT, "--modes", self.modes, "--no-progress"]
+        what = ["--suite", self.suite, "--input", INPUT, "--mode", self.modes, "--no-progress"]
         status = cli.run(["regress", "record", *what, "-o", str(directory / self.name)])
         if status:
             raise BaselineError(f"{self.name}: simprof regress record ended with {status}")

@@ -252,7 +252,7 @@ def measurement_stage(example: Example, code: RoutineCode) -> Iterator[str]:
         f"`profiler/session/results.py`): *added* is `{' + '.join(terms)} = {total}` instructions, "
         "crossings times costs. `profiler/reports/text.py` prints it:"
     )
-    report = text.render(measurement, top=1).splitlines()
+    report = text.render(measurement, top=1, details=True).splitlines()
     start = next(n for n, line in enumerate(report) if line.startswith("Routines by"))
     yield from code_block([*report[:6], "...", *report[start : start + 3]])
 

@@ -10,29 +10,19 @@ from typing import Any
 
 import click
 
-from profiler.commands import context_options, options, program_options, streams
+from profiler.commands import (
+    context_options,
+    options,
+    program_options,
+    shared_options,
+    streams,
+)
+from profiler.commands.list_options import mode_option
+from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.scheme_options import collect, percentage, scheme_options
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
-
-
-def modes(value: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the modes of a list such as "pp,qpt2"."""
-    if not isinstance(value, str):
-        return tuple(value)
-    named: list[str] = []
-    for name in value.split(","):
-        mode = name.strip()
-        if mode not in registry.modes():
-            raise click.BadParameter(
-                f"{mode!r} is no mode: name some of {', '.join(registry.modes())}"
-            )
-        registry.definition(mode)
-        if mode in named:
-            raise click.BadParameter(f"{mode} is named twice")
-        named.append(mode)
-    return tuple(named)
 
 
 def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
@@ -45,13 +35,8 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
     return percentage(parts[0]), percentage(parts[1])
 
 
-@click.command("compare")
-@click.option(
-    "--modes",
-    type=modes,
-    metavar="MODE,MODE,...",
-    help="Schemes to compare.  [default: all but edges]",
-)
+@click.command("compare", cls=keeping(MODES))
+@mode_option("Schemes to compare (default: all but edges)")
 @click.option(
     "--tpp",
     "settings",
@@ -63,6 +48,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
+@shared_options.extent_options("1 routine of each mode")
 @context_options.context_options
 def compare_command(
     elf: str | None,
@@ -94,7 +80,10 @@ def compare_command(
     rows = tuple(zip(names, comparison.measurements, strict=True))
     emulations = (comparison.emulations, comparison.whole_emulations)
     program_options.write_json(partial(compare_json.render, rows, *emulations), chosen["json_file"])
-    program_options.write_report(partial(compare_text.render, rows, *emulations), chosen["report"])
+    extent = {"top": chosen["top"], "details": chosen["details"]}
+    program_options.write_report(
+        partial(compare_text.render, rows, *emulations, **extent), chosen["report"]
+    )
     return comparison.measurements[0].ending.code
 
 

@@ -38,7 +38,10 @@ from profiler.request.request import DEFAULT_MODE, Weights
 @scheme_options("answer (--json) about the same graph that guides it.  [default: its own runs]")
 @shared_options.json_option("Write one JSON object a graph, one a line; - is stdout.")
 @click.option(
-    "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stdout."
+    "--report",
+    type=options.PATH,
+    metavar="FILE",
+    help="Write the report there, not to stdout, which - is, too.",
 )
 def graph_command(
     files: tuple[Path, ...],
@@ -83,6 +86,8 @@ def write_answers(
         write_atomically(json_file, lines.encode())
     if report is None and json_file is not None:
         return
+    if report == STANDARD_STREAM:
+        report = None
     width = streams.width(streams.STDOUT if report is None else None)
     text = "\n".join(render(answer, width) for answer in answers)
     if report is None:

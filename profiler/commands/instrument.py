@@ -53,9 +53,7 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @shared_options.env_option("the run, which inherits none")
 @shared_options.timeout_option("Give up after so much time in the run.")
 @shared_options.json_option("Write what was done as JSON; - is stdout.")
-@click.option(
-    "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
-)
+@shared_options.report_option()
 @shared_options.progress_option("if stderr is a terminal")
 def instrument_command(
     elf: Path,
@@ -78,8 +76,8 @@ def instrument_command(
     """
     scheme, given = collect(chosen, weights), chosen["stdin_file"]
     options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
-    if options.STANDARD_STREAM in (output, report):
-        raise UsageError("only --json can write to stdout (-): name a file")
+    if output == options.STANDARD_STREAM:
+        raise UsageError("only --json and --report can write to stdout (-): name a file")
     selection = shared_options.selection(chosen)
     if registry.definition(mode).writes_trace and not selection.is_all:
         raise UsageError(f"{mode}: {NEEDS_ALL}")

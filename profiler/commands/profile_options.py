@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -95,6 +93,4 @@ def show(
     """
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, plain)
-    write_text(
-        render(width, on_stdout and sys.stdout.isatty() and not os.environ.get("NO_COLOR")), output
-    )
+    write_text(render(width, on_stdout and streams.colored(streams.STDOUT)), output)

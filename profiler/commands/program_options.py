@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -60,9 +59,7 @@ _RESULTS = [
     shared_options.json_option(
         "Write the result as JSON; - is stdout (the program's stdout then goes to stderr)."
     ),
-    click.option(
-        "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
-    ),
+    shared_options.report_option(" (the program's stdout then goes to stderr)"),
 ]
 _RUN = [
     shared_options.stdin_option("The program's input."),
@@ -164,10 +161,15 @@ def check_files(
     given, report = chosen["stdin_file"], chosen["report"]
     read = (Path(elf), given, chosen.get("replay"), *inputs)
     options.check_outputs(chosen["json_file"], report, *outputs, inputs=read)
-    if STANDARD_STREAM in (report, *outputs):
-        raise UsageError("only --json can write to stdout (-): name a file")
+    if STANDARD_STREAM in outputs:
+        raise UsageError("only --json and --report can write to stdout (-): name a file")
     if given is not None and not os.access(given, os.R_OK):
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
+
+
+def takes_stdout(chosen: Mapping[str, Any]) -> bool:
+    """Whether simprof itself writes to stdout, so that the program's goes to stderr."""
+    return STANDARD_STREAM in (chosen["json_file"], chosen["report"])
 
 
 def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> RunRequest:
@@ -185,7 +187,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
         argv0=os.fsencode(elf if argv0 is None else argv0),
-        stdout=streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT,
+        stdout=streams.STDERR if takes_stdout(chosen) else streams.STDOUT,
         max_instructions=chosen["max_instructions"],
         timeout=chosen["timeout"],
         memory_limit=chosen["memory_limit"],
@@ -227,7 +229,7 @@ def write_json(text: Callable[[], str], file: Path | None) -> None:
 
 
 def write_report(render: Callable[[int, bool], str], file: Path | None) -> None:
-    """Write the report to its file or to stderr.
+    """Write the report to its file, to stdout (`-`) or to stderr.
 
     Parameters
     ----------
@@ -236,8 +238,9 @@ def write_report(render: Callable[[int, bool], str], file: Path | None) -> None:
     """
     from profiler.profiles.output import write_atomically
 
-    if file is not None:
-        text = render(streams.width(None), False)
-        write_atomically(file, text.encode(errors="backslashreplace"))
+    if file is None or file == STANDARD_STREAM:
+        stream = streams.STDERR if file is None else streams.STDOUT
+        streams.write(stream, render(streams.width(stream), streams.colored(stream)))
         return
-    streams.write(streams.STDERR, render(streams.width(streams.STDERR), sys.stderr.isatty()))
+    text = render(streams.width(None), False)
+    write_atomically(file, text.encode(errors="backslashreplace"))

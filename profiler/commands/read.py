@@ -33,23 +33,15 @@ TRACE = ".trace"
     metavar="ELF",
     help="The program before it was instrumented.  [default: as in the files]",
 )
-@click.option(
-    "--top",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Rows in each table of the report.",
-)
+@shared_options.extent_options()
 @shared_options.json_option("Write the result as JSON; - is stdout.")
-@click.option(
-    "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
-)
+@shared_options.report_option()
 def read_command(
     files: tuple[Path, ...],
     output: Path | None,
     program: Path | None,
-    top: int,
+    top: int | None,
+    details: bool,
     json_file: Path | None,
     report: Path | None,
 ) -> int:
@@ -73,9 +65,11 @@ def read_command(
         _check_writer(instrumented, path)
         if definition(file.header["mode"]).writes_trace:
             return _read_trace(merged(loaded), path, output, program)
+    from profiler.commands.report_text import Extent
     from profiler.commands.run import write_results
 
-    write_results(read_profile(merged(loaded), program), output, json_file, report, top)
+    profile = read_profile(merged(loaded), program)
+    write_results(profile, output, json_file, report, Extent(top, details))
     return 0
 
 

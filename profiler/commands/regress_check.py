@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import partial
@@ -173,6 +172,5 @@ def _report(checked: Check, chosen: dict[str, Any]) -> None:
             write_atomically(file, render(checked).encode(errors="backslashreplace"))
     program_options.write_json(partial(regress_json.render, checked), chosen["json_file"])
     stream = streams.STDERR if chosen["json_file"] == STANDARD_STREAM else streams.STDOUT
-    target = sys.stderr if stream == streams.STDERR else sys.stdout
-    width, color = streams.width(stream), target.isatty()
+    width, color = streams.width(stream), streams.colored(stream)
     streams.write(stream, regress_text.render(checked, width, color))

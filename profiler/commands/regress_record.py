@@ -10,6 +10,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiler.commands import compare, options, shared_options, streams
+from profiler.commands.list_options import (
+    BUILDS,
+    INPUTS,
+    WIDTH,
+    mode_option,
+    one_of,
+    several,
+)
+from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import Setting, Weights
 from simulator.errors import SimulatorError, UsageError
@@ -20,7 +29,6 @@ if TYPE_CHECKING:
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
 FAILED = 1
-WIDTHS = {"64": 64, "32": 32}
 _ARGUMENTS = "simprof.regress.arguments"
 
 
@@ -36,7 +44,11 @@ class _WithArguments(click.Command):
         return super().parse_args(ctx, args)
 
 
-@click.command("record", cls=_WithArguments, short_help="Run programs and write a baseline.")
+@click.command(
+    "record",
+    cls=keeping({**MODES, **WIDTH}, _WithArguments),
+    short_help="Run programs and write a baseline.",
+)
 @click.argument("programs", type=options.PATH, nargs=-1, metavar="[ELF]... [-- ARG...]")
 @click.option(
     "-o",
@@ -47,27 +59,17 @@ class _WithArguments(click.Command):
     help="The file to write; keep it under version control.",
 )
 @click.option("--suite", metavar="NAME", help="Record the programs of a suite.")
-@click.option(
-    "--width",
-    "widths",
-    type=click.Choice(list(WIDTHS)),
-    multiple=True,
-    help="Builds of the suite; repeatable.  [default: 64]",
+@several(
+    "--build",
+    "builds",
+    one_of(BUILDS.values()),
+    "NAME",
+    "Builds of the suite: v9-O2 (64 bits), v8plus-O2 (32).  [default: v9-O2]",
 )
-@click.option(
-    "--input",
-    "inputs",
-    type=click.Choice(["train", "ref"]),
-    multiple=True,
-    help="Inputs of the suite; repeatable.  [default: ref]",
+@several(
+    "--input", "inputs", one_of(INPUTS), "NAME", "Inputs of the suite: train, ref.  [default: ref]"
 )
-@click.option(
-    "--modes",
-    type=compare.modes,
-    default=DEFAULT_MODES,
-    metavar="MODE,MODE,...",
-    help=f"Schemes to record.  [default: {','.join(DEFAULT_MODES)}]",
-)
+@mode_option(f"Schemes to record (default: {','.join(DEFAULT_MODES)})")
 @click.option(
     "--tpp",
     "thresholds",
@@ -104,7 +106,7 @@ def record_command(
     /,
     programs: tuple[Path, ...],
     output: Path,
-    modes: tuple[str, ...],
+    modes: tuple[str, ...] | None,
     thresholds: tuple[tuple[float, float], ...],
     weights: Weights | Path,
     **chosen: Any,
@@ -117,7 +119,7 @@ def record_command(
     """
     _check_record(programs, output, chosen, weights)
     scheme = collect(chosen, weights)
-    settings = tuple(compare.make_settings(modes, thresholds, scheme))
+    settings = tuple(compare.make_settings(modes or DEFAULT_MODES, thresholds, scheme))
     options.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
@@ -140,8 +142,8 @@ def _check_record(
     ]
     if suite is not None and given:
         raise UsageError(f"--{given[0]} cannot be used with --suite: suites bring their inputs")
-    if suite is None and (chosen["widths"] or chosen["inputs"]):
-        raise UsageError("--width and --input choose among a suite's programs: add --suite")
+    if suite is None and (chosen["builds"] or chosen["inputs"]):
+        raise UsageError("--build and --input choose among a suite's programs: add --suite")
     if stdin is not None and not stdin.is_file():
         raise UsageError(f"--stdin {stdin} is no file: name a readable file")
     if root is not None:
@@ -189,7 +191,11 @@ def _targets(
         return file_targets(programs, model), {}
     if arguments:
         raise UsageError("arguments cannot be given to a suite: suites bring their inputs")
-    widths = [WIDTHS[width] for width in dict.fromkeys(chosen["widths"])] or [64]
+    widths = [
+        int(width)
+        for width, build in BUILDS.items()
+        if build in (chosen["builds"] or (BUILDS["64"],))
+    ]
     inputs = chosen["inputs"] or ("ref",)
     show = watch(chosen["progress"])
     return suite_targets(chosen["suite"], widths, inputs, model, directory, show)  # type: ignore[arg-type]

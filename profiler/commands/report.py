@@ -7,19 +7,13 @@ from pathlib import Path
 import click
 
 from profiler.commands import options, profile_options, report_page, report_text, shared_options
+from profiler.commands.report_text import Extent
 from simulator.errors import UsageError
 
 
 @click.command("report")
 @click.argument("profiles", nargs=-1, required=True, type=options.PATH, metavar="PROFILE...")
-@click.option(
-    "--top",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Rows in each table of the report.",
-)
+@shared_options.extent_options()
 @shared_options.json_option("Write the run as JSON, as `simprof run --json` does; - is stdout.")
 @click.option(
     "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
@@ -35,7 +29,8 @@ from simulator.errors import UsageError
 @profile_options.source_dir_option
 def report_command(
     profiles: tuple[Path, ...],
-    top: int,
+    top: int | None,
+    details: bool,
     json_file: Path | None,
     output: Path | None,
     html: Path | None,
@@ -54,5 +49,5 @@ def report_command(
             raise UsageError("--html beside --json or -o: it is written in place of the report")
         report_page.write(profiles, html, report_page.Places(elf, moved))
         return 0
-    report_text.write(profiles, top, json_file, output)
+    report_text.write(profiles, Extent(top, details), json_file, output)
     return 0

@@ -4,18 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from profiler.commands import profile_options, program_options
 from profiler.commands.options import STANDARD_STREAM
 
 
-def write(profiles: Sequence[Path], top: int, json_file: Path | None, output: Path | None) -> None:
+class Extent(NamedTuple):
+    """How much a report shows.
+
+    Attributes
+    ----------
+    top
+        Rows of its tables; None: as many as is usual.
+    details
+        Whether everything.
+    follow
+        Routine whose calls are shown as a tree.
+    """
+
+    top: int | None = None
+    details: bool = False
+    follow: str | None = None
+
+
+def write(
+    profiles: Sequence[Path], extent: Extent, json_file: Path | None, output: Path | None
+) -> None:
     """Write the reports of profiles one below the other, and their JSON, one line each.
 
     Parameters
     ----------
-    top
-        Rows in each table.
+    extent
+        How much is shown.
     json_file
         Where the JSON goes; None: nowhere. Where that is stdout, the report is not written there.
     output
@@ -31,7 +52,9 @@ def write(profiles: Sequence[Path], top: int, json_file: Path | None, output: Pa
     measurements = list(map(profile_options.load_profile, profiles))
 
     def report(width: int, color: bool) -> str:
-        return "\n".join(text.render(each, top, width, color) for each in measurements)
+        return "\n".join(
+            text.render(each, extent.top, width, color, extent.details) for each in measurements
+        )
 
     program_options.write_json(lambda: "".join(map(run_json.render, measurements)), json_file)
     if json_file != STANDARD_STREAM or output is not None:

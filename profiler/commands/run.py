@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from profiler.commands import context_options, options, program_options
+from profiler.commands import context_options, options, program_options, shared_options
+from profiler.commands.report_text import Extent
 from profiler.commands.scheme_options import (
     collect,
     mode_choice,
@@ -39,14 +40,7 @@ if TYPE_CHECKING:
 @program_options.program_options
 @context_options.context_options
 @context_options.FOLLOW
-@click.option(
-    "--top",
-    type=click.IntRange(min=0),
-    default=10,
-    show_default=True,
-    metavar="N",
-    help="Rows in each table of the report.",
-)
+@shared_options.extent_options()
 @click.option(
     "-o", "--output", type=options.PATH, metavar="PROFILE", help="Save the profile to a file."
 )
@@ -62,7 +56,6 @@ def run_command(
     arguments: tuple[str, ...],
     mode: str,
     weights: Weights | Path,
-    top: int,
     output: Path | None,
     trace: Path | None,
     follow: str | None,
@@ -91,7 +84,8 @@ def run_command(
 
         wanted = replace(watched, mode=mode, scheme=scheme, trace=trace, contexts=contexts)
         measurement = run_program(wanted)
-    write_results(measurement, output, chosen["json_file"], chosen["report"], top, follow)
+    extent = Extent(chosen["top"], chosen["details"], follow)
+    write_results(measurement, output, chosen["json_file"], chosen["report"], extent)
     return measurement.ending.code
 
 
@@ -100,8 +94,7 @@ def write_results(
     output: Path | None,
     json_file: Path | None,
     report: Path | None,
-    top: int,
-    follow: str | None = None,
+    extent: Extent,
 ) -> None:
     """Save the profile, write the JSON, and show the report, in this order."""
     from profiler.reports import run_json, text
@@ -111,4 +104,7 @@ def write_results(
 
         save(measurement, output)
     program_options.write_json(partial(run_json.render, measurement), json_file)
-    program_options.write_report(partial(text.render, measurement, top, follow=follow), report)
+    program_options.write_report(
+        partial(text.render, measurement, extent.top, details=extent.details, follow=extent.follow),
+        report,
+    )

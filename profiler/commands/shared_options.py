@@ -71,6 +71,34 @@ def json_option(text: str) -> Decorator[Any]:
     return click.option("--json", "json_file", type=options.PATH, metavar="FILE", help=text)
 
 
+def report_option(stdout: str = "") -> Decorator[Any]:
+    """Return `--report`; `stdout` says what follows where the report goes to stdout."""
+    return click.option(
+        "--report",
+        type=options.PATH,
+        metavar="FILE",
+        help=f"Write the report there, not to stderr; - is stdout{stdout}.",
+    )
+
+
+def extent_options(rows: str = "5, with --details 10") -> Decorator[Any]:
+    """Return `--details` and `--top`, which say how much a report shows; `rows`: the default."""
+
+    def decorate(command: Any) -> Any:
+        top = click.option(
+            "--top",
+            type=click.IntRange(min=0),
+            metavar="N",
+            help=f"Rows in each table of the report.  [default: {rows}]",
+        )
+        details = click.option(
+            "--details", is_flag=True, help="Report everything that is known, not the answer alone."
+        )
+        return details(top(command))
+
+    return decorate
+
+
 def replay_cells_option() -> Decorator[Any]:
     """Return `--replay` of commands that measure cells."""
     return click.option(

@@ -109,6 +109,23 @@ def width(descriptor: int | None, plain: int = PLAIN_WIDTH) -> int:
     return max(columns or plain, NARROWEST)
 
 
+def colored(descriptor: int) -> bool:
+    """Whether text written there has colours: terminals show them, and the user may decide.
+
+    Variables count as they do for rich and for many other tools: NO_COLOR (no-color.org) forbids
+    colours, FORCE_COLOR and CLICOLOR_FORCE ask for them where there is no terminal,
+    CLICOLOR=0 forbids them, and so does a terminal that calls itself dumb.
+    """
+    if os.environ.get("NO_COLOR"):
+        return False
+    forcing = ("FORCE_COLOR", "CLICOLOR_FORCE")
+    if any(os.environ.get(name, "0") not in ("", "0") for name in forcing):
+        return True
+    if os.environ.get("CLICOLOR") == "0" or os.environ.get("TERM") in ("dumb", "unknown"):
+        return False
+    return (sys.stdout if descriptor == STDOUT else sys.stderr).isatty()
+
+
 def abandon(descriptor: int) -> None:
     """Let what is still buffered go nowhere, so that the exit's flush succeeds."""
     with suppress(OSError):

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
-from profiler.commands.scheme_options import mode_choice
+from profiler.commands.list_options import BUILDS, WIDTH, mode_option, one_of, several, width_of
+from profiler.commands.old_spellings import keeping
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -56,34 +57,40 @@ def list_command(name: str | None) -> int:
     return 0
 
 
-@suite_command.command("build", short_help="Fetch and build the programs of a suite.")
+@suite_command.command(
+    "build", cls=keeping(WIDTH), short_help="Fetch and build the programs of a suite."
+)
 @click.argument("name", metavar="SUITE")
-@click.option(
-    "--width",
-    "widths",
-    type=click.Choice(["64", "32"]),
-    multiple=True,
-    help="Only programs of this width; repeatable.  [default: both]",
+@click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
+@several(
+    "--build",
+    "builds",
+    one_of(BUILDS.values()),
+    "NAME",
+    "Only these builds: v9-O2 (64 bits), v8plus-O2 (32).  [default: both]",
 )
 @benchmark_option
 @jobs_option
 @progress_option
 def build_command(
     name: str,
-    widths: tuple[str, ...],
+    programs: tuple[str, ...],
+    builds: tuple[str, ...] | None,
     patterns: tuple[str, ...],
     jobs: int | None,
     progress: bool | None,
 ) -> int:
     """Build the programs of SUITE into the cache; those that are there are not built again.
 
+    PROGRAM is the name of one, or a pattern of several; without any, all are built.
+
     Exit status 1 if a program could not be built; all others are.
     """
     from profiler.experiments.suites.library import build_suite
     from profiler.reports import suite_text
 
-    suite = chosen_suite(name, patterns)
-    wanted = tuple(cast("Width", int(width)) for width in dict.fromkeys(widths)) or WIDTHS
+    suite = chosen_suite(name, (*programs, *patterns))
+    wanted = tuple(map(width_of, builds or BUILDS.values()))
     with cell_bar(progress) as bar:
         report = build_suite(
             suite, widths=wanted, jobs=shared_options.processors(jobs), progress=bar.building
@@ -92,15 +99,12 @@ def build_command(
     return finish(report.failures)
 
 
-@suite_command.command("run", short_help="Run the programs of a suite under schemes.")
-@click.argument("name", metavar="SUITE")
-@click.option(
-    "--mode",
-    "modes",
-    type=mode_choice(),
-    multiple=True,
-    help="Scheme, as `simprof run --mode` names it; repeatable.  [default: qpt2 and pp]",
+@suite_command.command(
+    "run", cls=keeping(WIDTH), short_help="Run the programs of a suite under schemes."
 )
+@click.argument("name", metavar="SUITE")
+@click.argument("programs", nargs=-1, metavar="[PROGRAM]...")
+@mode_option("Schemes, as `simprof run --mode` names them (default: qpt2 and pp)")
 @click.option(
     "--input",
     "input_name",
@@ -110,11 +114,11 @@ def build_command(
     help="Which of the two inputs.",
 )
 @click.option(
-    "--width",
-    type=click.Choice(["64", "32"]),
-    default="64",
+    "--build",
+    type=click.Choice(list(BUILDS.values())),
+    default=BUILDS["64"],
     show_default=True,
-    help="Which of the two builds.",
+    help="Which of the two builds: of 64 bits, or of 32.",
 )
 @benchmark_option
 @shared_options.selection_options("Profile", routine=False)
@@ -125,9 +129,10 @@ def build_command(
 @progress_option
 def run_command(
     name: str,
-    modes: tuple[str, ...],
+    programs: tuple[str, ...],
+    modes: tuple[str, ...] | None,
     input_name: str,
-    width: str,
+    build: str,
     patterns: tuple[str, ...],
     html: Path | None,
     jobs: int | None,
@@ -135,6 +140,8 @@ def run_command(
     **selected: Any,
 ) -> int:
     """Build SUITE where needed, run its programs, show what each scheme costs.
+
+    PROGRAM is the name of one, or a pattern of several; without any, all are run.
 
     What the programs print is dropped. Exit status 1 if one could not be built, or ended
     otherwise than it should; the table has all others.
@@ -147,13 +154,11 @@ def run_command(
     from profiler.experiments.cells.obtain import obtain
     from profiler.experiments.cells.settings import selecting, setting
     from profiler.experiments.cells.store import Store, default_store_path
-    from profiler.experiments.suites.suite import BUILDS
     from profiler.reports import suite_text
 
-    suite = chosen_suite(name, patterns)
+    suite = chosen_suite(name, (*programs, *patterns))
     selection = shared_options.selection(selected)
     wanted = [selecting(setting(mode), selection) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
-    build = BUILDS[cast("Width", int(width))]
     cells = [
         Cell(benchmark.name, scheme, input_name, build=build)
         for benchmark in suite.benchmarks
@@ -176,7 +181,7 @@ def run_command(
         streams.STDOUT, suite_text.render_runs(rows, names, streams.width(streams.STDOUT))
     )
     if html is not None:
-        _write_page(html, suite, rows, names, f"Input {input_name}, {width}-bit builds")
+        _write_page(html, suite, rows, names, f"Input {input_name}, {width_of(build)}-bit builds")
     return finish(
         {(b.name, input_name): r.error for b, found in rows for r in found if r.error is not None}
     )
@@ -216,7 +221,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
     for pattern in patterns:
         if not any(fnmatchcase(each, pattern) for each in names):
             raise UsageError(
-                f"--benchmark {pattern} matches none of {', '.join(names)}: see simprof suite list"
+                f"{pattern} matches none of {', '.join(names)}: see simprof suite list"
             )
     kept = [b for b in suite.benchmarks if any(fnmatchcase(b.name, p) for p in patterns)]
     return replace(suite, benchmarks=tuple(kept))

@@ -9,6 +9,8 @@ import click
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
+from profiler.commands.list_options import INPUTS, mode_option, one_of, parts, several
+from profiler.commands.old_spellings import MODES, Renamed, keeping
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -16,38 +18,42 @@ if TYPE_CHECKING:
     from profiler.experiments.cells.sweep import Grid
 
 FAILED = 1
+NAMES = {
+    "programs": "a program",
+    "benchmarks": "--benchmark",
+    "inputs": "--input",
+    "builds": "--build",
+    "kinds": "--kind",
+    "modes": "--mode",
+}
+"""How the user knows what the command calls so."""
 
 
-def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
-    """Return the parts of a list such as "pp,tpp"."""
-    if not isinstance(value, str):
-        return value
-    parts = tuple(part.strip() for part in value.split(","))
-    if not all(parts):
-        raise click.BadParameter(f"{value!r} is no list: write NAME,NAME,...")
-    return parts
+GRID = ".toml"
+"""How the name of a grid file ends; every other file is a program."""
+
+OLD = {
+    **MODES,
+    "--program": Renamed(None),
+    "--inputs": Renamed("--input"),
+    "--builds": Renamed("--build"),
+    "--kinds": Renamed("--kind"),
+    "--workers": Renamed("--jobs"),
+}
 
 
-@click.command("sweep")
-@click.argument("grid", type=options.PATH, required=False, metavar="[GRID.toml]")
+@click.command("sweep", cls=keeping(OLD))
+@click.argument("files", type=options.PATH, nargs=-1, metavar="[GRID.toml | ELF...]")
 @click.option("--suite", metavar="NAME", help="Suite whose programs are run, in place of a grid.")
-@click.option(
-    "--program",
-    "programs",
-    type=options.PATH,
-    multiple=True,
-    metavar="ELF",
-    help="Program outside of suites, run without arguments; repeatable.",
-)
 @click.option(
     "--benchmark", "benchmarks", multiple=True, metavar="GLOB", help="Of the suite; repeatable."
 )
-@click.option("--inputs", type=names, metavar="NAME,...", help="train, ref.  [default: ref]")
-@click.option("--builds", type=names, metavar="NAME,...", help="[default: v9-O2]")
-@click.option(
-    "--kinds", type=names, metavar="NAME,...", help="run, plan, execute, time.  [default: run]"
+@several(
+    "--input", "inputs", one_of(INPUTS), "NAME", "Inputs of the suite: train, ref.  [default: ref]"
 )
-@click.option("--modes", type=names, metavar="MODE,...", help="[default: all that instrument]")
+@several("--build", "builds", parts, "NAME", "Builds of the suite.  [default: v9-O2]")
+@several("--kind", "kinds", parts, "NAME", "run, plan, execute, time.  [default: run]")
+@mode_option("Schemes (default: all that instrument)")
 @click.option(
     "--settings",
     multiple=True,
@@ -58,7 +64,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 @shared_options.selection_options("Profile", routine=False)
 @click.option(
     "--weights",
-    type=names,
+    type=parts,
     metavar="NAME,...",
     help="heuristic, uniform, postorder, exact (an earlier run's edge counts).  "
     "[default: heuristic]",
@@ -67,7 +73,8 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
     "-o", "--output", type=options.PATH, required=True, metavar="SWEEP.db", help="Results file."
 )
 @click.option(
-    "--workers",
+    "--jobs",
+    "workers",
     type=click.IntRange(1, 256),
     default=2,
     show_default=True,
@@ -79,7 +86,7 @@ def names(value: str | tuple[str, ...]) -> tuple[str, ...]:
 @click.option("--retry-failed", is_flag=True, help="Run again what failed in an earlier sweep.")
 @shared_options.progress_option("on a terminal")
 def sweep_command(
-    grid: Path | None,
+    files: tuple[Path, ...],
     output: Path,
     workers: int,
     scheduler: str | None,
@@ -90,6 +97,8 @@ def sweep_command(
 ) -> int:
     """Run a grid of programs x modes x settings x weights; results go to one SQLite file.
 
+    The grid is described by GRID.toml, or else by options for each ELF, run without arguments.
+
     Started again, it runs only what the file lacks, however the last sweep ended. A cell that
     fails is a row with its error; then the exit status is 1. `simprof table --from SWEEP.db`
     makes tables of the results.
@@ -97,8 +106,9 @@ def sweep_command(
     from profiler.engine import kernel_cache
     from profiler.experiments.cells.sweep import make_order, sweep
 
-    wanted = _grid(grid, chosen)
-    options.check_outputs(output, inputs=(grid, replay, *chosen["programs"]))
+    grid, programs = _told_apart(files)
+    wanted = _grid(grid, {"programs": programs, **chosen})
+    options.check_outputs(output, inputs=(replay, *files))
     if replay is not None and scheduler is not None:
         raise UsageError("--replay beside --scheduler: the cluster cannot read recordings here")
     _check_results(output)
@@ -112,6 +122,14 @@ def sweep_command(
     return _tell(outcome, output)
 
 
+def _told_apart(files: tuple[Path, ...]) -> tuple[Path | None, tuple[Path, ...]]:
+    """Return the grid file among `files`, if there is one, and the programs."""
+    grids = [file for file in files if file.suffix == GRID]
+    if len(grids) > 1:
+        raise UsageError(f"{grids[1]} is a second grid: sweep one at a time")
+    return (grids[0] if grids else None), tuple(file for file in files if file not in grids)
+
+
 def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
     """Return the grid of a file, or the one that options describe."""
     from profiler.experiments.cells.settings import parse_options, selection_options
@@ -120,8 +138,8 @@ def _grid(file: Path | None, chosen: dict[str, Any]) -> Grid:
     if file is not None:
         given = [name for name, value in chosen.items() if value]
         if given:
-            name = given[0].replace("_", "-")
-            raise UsageError(f"--{name} beside {file}: write it in the grid file")
+            name = NAMES.get(given[0], f"--{given[0].replace('_', '-')}")
+            raise UsageError(f"{name} beside {file}: write it in the grid file")
         return read_grid(file)
     plain = Grid()
     selecting = selection_options(shared_options.selection(chosen))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,8 @@ import click
 
 from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
+from profiler.commands.list_options import BUILDS, INPUTS, WIDTH
+from profiler.commands.old_spellings import keeping
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -19,13 +20,11 @@ if TYPE_CHECKING:
     from profiler.experiments.tables.spec import TableSpec
 
 FAILED = 1
-INPUTS = ("ref", "train")
-WIDTHS = ("64", "32")
 BLOCKS = ("folded", "merged", "split")
 FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
-@click.command("table")
+@click.command("table", cls=keeping(WIDTH))
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
 @click.option("--all", "everything", is_flag=True, help="Make every table of the papers.")
@@ -40,7 +39,11 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     help="Input of the measured runs.",
 )
 @click.option(
-    "--width", type=click.Choice(WIDTHS), default="64", show_default=True, help="Build to run."
+    "--build",
+    type=click.Choice(list(BUILDS.values())),
+    default=BUILDS["64"],
+    show_default=True,
+    help="Build to run: of 64 bits, or of 32.",
 )
 @shared_options.selection_options("Measure", routine=False)
 @click.option(
@@ -154,11 +157,10 @@ def _chosen(names: tuple[str, ...], everything: bool) -> tuple[TableSpec, ...]:
 
 def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, Any]) -> TableReport:
     from profiler.experiments.suites.library import load_suite
-    from profiler.experiments.suites.suite import BUILDS
     from profiler.experiments.tables.results import run_tables, stored_tables
     from profiler.experiments.tables.spec import View
 
-    build = BUILDS[64 if chosen["width"] == "64" else 32]
+    build = chosen["build"]
     blocks = None if chosen["blocks"] == "folded" else chosen["blocks"]
     view = View(chosen["input_"], build, blocks, shared_options.selection(chosen))
     only, executed = chosen["only"], _executed(chosen)
@@ -214,8 +216,8 @@ def _command(
         words += ["--benchmark", pattern]
     if chosen["input_"] != "ref":
         words += ["--input", chosen["input_"]]
-    if chosen["width"] != "64":
-        words += ["--width", chosen["width"]]
+    if chosen["build"] != BUILDS["64"]:
+        words += ["--build", chosen["build"]]
     if chosen["blocks"] != "folded":
         words += ["--blocks", chosen["blocks"]]
     for pattern in chosen["executed"]:
@@ -247,7 +249,7 @@ def _rendered(report: TableReport, form: str, output: Path | None) -> str:
             return tables.render(report)
     on_stdout = output is None or output == options.STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None)
-    return table_text.render(report, width, color=on_stdout and sys.stdout.isatty())
+    return table_text.render(report, width, color=on_stdout and streams.colored(streams.STDOUT))
 
 
 def _write(text: str, output: Path | None) -> None:

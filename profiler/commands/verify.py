@@ -12,6 +12,8 @@ import click
 
 from profiler.commands import compare, options, program_options, shared_options, streams
 from profiler.commands.instrument import NEEDS_ALL
+from profiler.commands.list_options import mode_option
+from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.progress import progress_bar, wanted
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import GuestOptions, RunRequest, Selection, Weights
@@ -36,15 +38,10 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-@click.command("verify")
+@click.command("verify", cls=keeping(MODES))
 @click.argument("elf", type=options.PATH)
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
-@click.option(
-    "--modes",
-    type=compare.modes,
-    metavar="MODE,MODE,...",
-    help="Schemes to verify.  [default: all but edges]",
-)
+@mode_option("Schemes to verify (default: all but edges)")
 @click.option(
     "--on",
     "run_on",
@@ -58,9 +55,7 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @shared_options.json_option("Write the result as JSON; - is stdout.")
-@click.option(
-    "--report", type=options.PATH, metavar="FILE", help="Write the report there, not to stderr."
-)
+@shared_options.report_option()
 @shared_options.stdin_option("The program's input.")
 @click.option(
     "--root",

@@ -94,13 +94,15 @@ def acting_turns(cfg: ControlFlowGraph, plan: InstrumentationPlan) -> frozenset[
 
     Such an edge has to end segments: edge counts do not tell what is done there.
     """
+    ends = cfg.edges
     acting = {
         edge
         for edge, actions in plan.actions.items()
-        if any(not isinstance(action, CountEdge) for action in actions)
+        if ends[edge].source == ends[edge].target
+        and any(not isinstance(action, CountEdge) for action in actions)
     }
-    turns = (cfg.edges[edge] for edge in acting | plan.uncounted_entries)
-    return frozenset(edge.id for edge in turns if edge.source == edge.target)
+    entries = (e for e in plan.uncounted_entries if ends[e].source == ends[e].target)
+    return frozenset(acting.union(entries))
 
 
 class Player:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -55,7 +55,8 @@ def decode(kind: type[T], value: object, where: str = "profile") -> T:
     ValueError
         If a field is missing, unknown or of another type; the message names it.
     """
-    result: T = decode_any(kind, value, where)
+    expected: Any = kind
+    result: T = decoder(expected)(value, where)
     return result
 
 
@@ -66,71 +67,93 @@ def hints(kind: type) -> dict[str, Any]:
     return {field.name: known[field.name] for field in fields(kind)}
 
 
-def decode_any(kind: Any, value: object, where: str) -> Any:
-    """Decode `value` as the type expression `kind`."""
+Decoder = Callable[[Any, str], Any]
+"""Decodes a value; the text says where it stands, for messages."""
+
+
+@cache
+def decoder(kind: Any) -> Decoder:
+    """Return what decodes values of the type expression `kind`; large profiles have millions."""
     if kind in SCALARS:
-        return decode_scalar(kind, value, where)
+        return _scalar_decoder(kind)
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        return decode_union(kind, value, where)
+        return _union_decoder(kind)
     if origin is Literal:
-        return decode_literal(kind, value, where)
+        return _literal_decoder(kind)
     if origin is tuple:
-        item = get_args(kind)[0]
-        return tuple(decode_any(item, each, where) for each in expect(list, value, where))
+        item = decoder(get_args(kind)[0])
+        return lambda value, where: tuple(item(each, where) for each in expect(list, value, where))
     if origin is not None and issubclass(origin, Mapping):
-        return decode_mapping(kind, value, where)
+        return _mapping_decoder(kind)
     if is_dataclass(kind):
-        return decode_dataclass(kind, value, where)
-    return kind(value)  # an enum: unknown values raise ValueError with the name
+        return _dataclass_decoder(kind)
+    return lambda value, where: kind(
+        value
+    )  # an enum: unknown values raise ValueError with the name
 
 
-def decode_scalar(kind: Any, value: object, where: str) -> Any:
-    """Return `value` if it is exactly a `kind` (a bool is no int; an int may stand for a float)."""
-    if type(value) is kind:
-        return value
-    if kind is float and type(value) is int:
-        return float(value)
-    raise ValueError(f"{where} is not of type {kind.__name__}")
+def _scalar_decoder(kind: Any) -> Decoder:
+    """A value must be exactly a `kind` (a bool is no int; an int may stand for a float)."""
+
+    def decode(value: Any, where: str) -> Any:
+        if type(value) is kind:
+            return value
+        if kind is float and type(value) is int:
+            return float(value)
+        raise ValueError(f"{where} is not of type {kind.__name__}")
+
+    return decode
 
 
-def decode_union(kind: Any, value: object, where: str) -> Any:
-    """Return `value` as the first alternative that takes it."""
+def _union_decoder(kind: Any) -> Decoder:
+    """The first alternative that takes a value decodes it."""
     alternatives = get_args(kind)
-    if type(value) in alternatives:
+    decoders = [decoder(alternative) for alternative in alternatives]
+
+    def decode(value: Any, where: str) -> Any:
+        if type(value) in alternatives:
+            return value
+        for each in decoders:
+            with suppress(ValueError):
+                return each(value, where)
+        raise ValueError(f"{where} has a value of a wrong type")
+
+    return decode
+
+
+def _literal_decoder(kind: Any) -> Decoder:
+    literals = get_args(kind)
+
+    def decode(value: Any, where: str) -> Any:
+        if value not in literals:
+            raise ValueError(f"{where} is none of {', '.join(map(str, literals))}")
         return value
-    for alternative in alternatives:
-        try:
-            return decode_any(alternative, value, where)
-        except ValueError:
-            continue
-    raise ValueError(f"{where} has a value of a wrong type")
+
+    return decode
 
 
-def decode_literal(kind: Any, value: object, where: str) -> Any:
-    """Return `value` if it is one of the literals."""
-    if value not in get_args(kind):
-        raise ValueError(f"{where} is none of {', '.join(map(str, get_args(kind)))}")
-    return value
-
-
-def decode_mapping(kind: Any, value: object, where: str) -> dict[Any, Any]:
-    """Decode a mapping whose keys are strings or integers."""
-    key_type, item = get_args(kind)
-    return {
-        key_type(key): decode_any(item, each, where)
-        for key, each in expect(dict, value, where).items()
+def _mapping_decoder(kind: Any) -> Decoder:
+    """Keys are strings or integers."""
+    key_type, item_type = get_args(kind)
+    item = decoder(item_type)
+    return lambda value, where: {
+        key_type(key): item(each, where) for key, each in expect(dict, value, where).items()
     }
 
 
-def decode_dataclass(kind: Any, value: object, where: str) -> Any:
-    """Decode a dataclass: every field there, none that is not its own."""
-    data = expect(dict, value, where)
-    expected = hints(kind)
-    if data.keys() != expected.keys():
-        odd = sorted(data.keys() ^ expected.keys())
-        raise ValueError(f"{where} lacks or does not know {', '.join(odd)}")
-    return kind(**{name: decode_any(hint, data[name], name) for name, hint in expected.items()})
+def _dataclass_decoder(kind: Any) -> Decoder:
+    """Every field is there, and none that is not its own."""
+    members = {name: decoder(hint) for name, hint in hints(kind).items()}
+
+    def decode(value: Any, where: str) -> Any:
+        data = expect(dict, value, where)
+        if data.keys() != members.keys():
+            odd = sorted(data.keys() ^ members.keys())
+            raise ValueError(f"{where} lacks or does not know {', '.join(odd)}")
+        return kind(**{name: member(data[name], name) for name, member in members.items()})
+
+    return decode
 
 
 def expect(kind: type[T], value: object, where: str) -> T:

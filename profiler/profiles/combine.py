@@ -7,9 +7,8 @@ their kind (parallel edges in order), paths by their blocks and edges.
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -26,6 +25,7 @@ from profiler.profiles.profile import (
     RefusedCalls,
     RoutineProfile,
 )
+from profiler.profiles.splitting import block_starts, split
 from simulator.errors import UsageError
 
 EdgeKey = tuple[VertexName, VertexName, str, int]
@@ -187,7 +187,12 @@ def merge_all_routines(measurements: Sequence[Measurement]) -> tuple[RoutineProf
 
 
 def merge_routine(profiles: Sequence[RoutineProfile]) -> RoutineProfile:
-    """Add up the profiles of one routine; the larger graph describes it."""
+    """Add up the profiles of one routine; the larger graph describes it.
+
+    Blocks that only some of the runs found to be entered in their middle are split there.
+    """
+    starts = sorted(set[int]().union(*map(block_starts, profiles)))
+    profiles = [split(profile, starts) for profile in profiles]
     largest = max(profiles, key=lambda each: each.edges)
     edges = merge_edges(profiles)
     return replace(
@@ -203,57 +208,25 @@ def merge_routine(profiles: Sequence[RoutineProfile]) -> RoutineProfile:
 
 
 def merge_blocks(profiles: Sequence[RoutineProfile]) -> tuple[BlockCount, ...]:
-    """Add block counts, by address.
-
-    A run may have discovered a transfer into the middle of a block of another run's graph: that
-    block is split there.
-    """
-    starts = sorted({b.start for each in profiles for b in each.block_counts if not b.is_slot})
-    total: dict[tuple[int, bool], BlockCount] = {}
+    """Add block counts, by address."""
+    total: dict[VertexName, BlockCount] = {}
     for profile in profiles:
         for block in profile.block_counts:
-            for part in _split(block, starts):
-                key = (part.start, part.is_slot)
-                known = total.get(key)
-                total[key] = part if known is None else _sum_of_blocks(known, part)
-    return tuple(total[key] for key in sorted(total))
-
-
-def _split(block: BlockCount, starts: Sequence[int]) -> Iterator[BlockCount]:
-    """Yield a block in pieces that begin where blocks do; its code remains with the first."""
-    own = starts[bisect_right(starts, block.start) : bisect_left(starts, block.end)]
-    inner = (
-        [] if block.is_slot else [start for start in own if start != block.end - 4 * block.delayed]
-    )
-    begin, added = block.start, block.added
-    for end in (*inner, block.end):
-        last = end == block.end
-        size = (end - begin) // 4
-        yield replace(
-            block, start=begin, instructions=size, delayed=block.delayed and last, added=added
-        )
-        begin, added = end, 0
-
-
-def _sum_of_blocks(first: BlockCount, other: BlockCount) -> BlockCount:
-    count, added = first.count + other.count, first.added + other.added
-    return replace(first, count=count, added=added)
+            known = total.get(block.name)
+            count, added = (0, 0) if known is None else (known.count, known.added)
+            total[block.name] = replace(block, count=count + block.count, added=added + block.added)
+    return tuple(sorted(total.values(), key=lambda block: (block.start, block.is_slot)))
 
 
 def merge_cuts(
     profiles: Sequence[RoutineProfile], blocks: Sequence[BlockCount]
 ) -> tuple[CutBlock, ...]:
     """Add up how often executions of blocks did not come to their end."""
-    index = {(block.start, block.is_slot): place for place, block in enumerate(blocks)}
-    starts = [block.start for block in blocks if not block.is_slot]
+    index = {block.name: place for place, block in enumerate(blocks)}
     total: Counter[tuple[int, int]] = Counter()
     for profile in profiles:
         for cut in profile.cut_blocks:
-            block = profile.block_counts[cut.block]
-            for part in _split(block, starts):
-                ended = (block.start + 4 * cut.executed - part.start) // 4
-                if ended < part.instructions:
-                    total[index[part.start, part.is_slot], max(ended, 0)] += cut.count
+            total[index[profile.block_counts[cut.block].name], cut.executed] += cut.count
     return tuple(CutBlock(*place, count) for place, count in sorted(total.items()))
 
 

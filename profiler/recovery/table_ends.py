@@ -116,6 +116,7 @@ class Guesses:
     ) -> None:
         self.tables = tables
         self._ends, self._routines, self._number = ends, routines, number
+        self._read: dict[tuple[Entry, Bounds, int], frozenset[int]] = {}
 
     def addresses(self, value: SymbolicValue | None, bounds: Bounds) -> frozenset[int]:
         """Return the addresses of the routine's code that a value may be, none if it is no such.
@@ -130,7 +131,12 @@ class Guesses:
         if isinstance(value, Choice):
             return value.addresses
         if isinstance(value, Entry):
-            return self._ends.addresses(value, bounds, self.tables, self._routines, self._number)
+            key = value, bounds, len(self.tables)  # which only grow
+            if key not in self._read:
+                self._read[key] = self._ends.addresses(
+                    value, bounds, self.tables, self._routines, self._number
+                )
+            return self._read[key]
         if isinstance(value, int) and self._ends.leads_into(value, self._routines, self._number):
             return frozenset((value,))
         return frozenset()

@@ -1,6 +1,7 @@
 """A comparison of schemes for people: what `simprof compare` prints on stderr.
 
-Sections: what ran; one row a mode with all costs; the traces; what modes lose; warnings.
+Sections: what ran; one row a mode with its overhead and the routine where most of it is spent;
+with details all costs, and the traces; what modes lose; warnings.
 """
 
 from __future__ import annotations
@@ -9,15 +10,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from profiler.reports import mode_facts
+from profiler.reports.code_kinds import marked
 from profiler.reports.layout import Kind
 from profiler.reports.mode_facts import NamedMeasurement
 from profiler.reports.mode_text import lost
 from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import (
+    BLANK,
     Paragraph,
+    Part,
     Table,
     columns,
     grid,
+    name,
     number,
     paragraph,
     print_parts,
@@ -26,6 +31,11 @@ from profiler.reports.tables import (
 )
 from profiler.reports.text import REFUSED_TITLE, ending_rows, program_text, refused_calls
 
+ROUTINES = 1
+"""Routines named for each mode, where the user has not said how many."""
+
+MORE = "--details shows increments, sizes and traces; --top N shows N routines of each mode"
+
 
 def render(
     rows: Sequence[NamedMeasurement],
@@ -33,6 +43,8 @@ def render(
     whole: int,
     width: int = 100,
     color: bool = False,
+    top: int | None = None,
+    details: bool = False,
 ) -> str:
     """Return the report.
 
@@ -46,16 +58,28 @@ def render(
         Columns of the terminal.
     color
         Whether to use terminal colours.
+    top
+        How many routines to name for each mode; None: one.
+    details
+        Whether to say everything, not only what was asked for.
     """
     parts = [
         summary(rows, emulations, whole),
-        *section("Costs (sizes in bytes)", costs(rows)),
-        *section("Traces", traces(rows)),
+        *section("Overhead of each mode", overheads(rows, ROUTINES if top is None else top)),
+        *(detailed(rows) if details else ()),
         *section("What is lost", losses(rows)),
         *section(REFUSED_TITLE, refused_calls(rows[0][1])),
         *warnings(rows),
     ]
+    if not details:
+        parts += [BLANK, paragraph(MORE, style="dim")]
     return print_parts(parts, width, color)
+
+
+def detailed(rows: Sequence[NamedMeasurement]) -> Iterable[Part]:
+    """Yield all costs, and the traces."""
+    yield from section("Costs (sizes in bytes)", costs(rows))
+    yield from section("Traces", traces(rows))
 
 
 def summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
@@ -83,6 +107,34 @@ def emulated_text(emulations: int, whole: int) -> str:
     return ", ".join([times, *reasons])
 
 
+def overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
+    """List what each mode adds, and the routines that most of it is added to."""
+    table = columns(
+        text("mode"),
+        text("profile"),
+        *map(number, ("added", "overhead")),
+        *((number("of added"), name("most of it in")) if top else ()),
+    )
+    for mode, measurement in rows:
+        facts = (
+            mode,
+            mode_facts.collects(measurement),
+            measurement.added,
+            percent(measurement.added, measurement.base),
+        )
+        costly = sorted(
+            (routine for routine in measurement.routines if routine.added),
+            key=lambda each: (-each.added, each.address),
+        )
+        places = [
+            (percent(routine.added, measurement.added), marked(routine)) for routine in costly[:top]
+        ]
+        table.add_row(*facts, *(places[0] if places else ()))
+        for place in places[1:]:
+            table.add_row("", "", "", "", *place)
+    return table
+
+
 def costs(rows: Sequence[NamedMeasurement]) -> Table:
     """List what each mode costs, in time and in memory."""
     table = columns(
@@ -92,12 +144,12 @@ def costs(rows: Sequence[NamedMeasurement]) -> Table:
         *map(number, ("counters", "trace", "snippets", "code")),
         space=1,
     )
-    for name, measurement in rows:
+    for mode, measurement in rows:
         increments = mode_facts.increments(measurement)
         sizes = mode_facts.sizes(measurement)
         hashed = measurement.counts.get("hashed_increments", 0)
         table.add_row(
-            name,
+            mode,
             mode_facts.collects(measurement),
             measurement.added,
             percent(measurement.added, measurement.base),
@@ -117,13 +169,13 @@ def traces(rows: Sequence[NamedMeasurement]) -> Table:
         text("mode"),
         *map(number, ("tokens", "bytes", "bytes, fewest bits", "instructions a byte")),
     )
-    for name, measurement in rows:
+    for mode, measurement in rows:
         sizes = mode_facts.sizes(measurement)
         if "trace_bytes" not in sizes:
             continue
         size = sizes["trace_bytes"]
         table.add_row(
-            name,
+            mode,
             measurement.counts.get("trace_tokens", 0),
             size,
             sizes["minimal_trace_bytes"],
@@ -135,18 +187,18 @@ def traces(rows: Sequence[NamedMeasurement]) -> Table:
 def losses(rows: Sequence[NamedMeasurement]) -> Table:
     """Say what modes lose; those that are not named tell their profile exactly."""
     table = grid(Kind.TEXT, Kind.TEXT, Kind.TEXT)
-    for name, measurement in rows:
+    for mode, measurement in rows:
         for about, words in lost(measurement):
-            table.add_row(name, about, words)
+            table.add_row(mode, about, words)
     return table
 
 
 def warnings(rows: Sequence[NamedMeasurement]) -> Iterable[Paragraph]:
     """Yield each warning once, with the modes that it is about unless it is about all."""
     modes: dict[str, list[str]] = defaultdict(list)
-    for name, measurement in rows:
+    for mode, measurement in rows:
         for warning in measurement.warnings:
-            modes[warning].append(name)
+            modes[warning].append(mode)
     for warning, names in modes.items():
         about = "" if len(names) == len(rows) else f"{', '.join(names)}: "
         yield paragraph(f"warning: {about}{warning}", style="yellow")

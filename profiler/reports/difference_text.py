@@ -8,6 +8,7 @@ from itertools import groupby
 
 from profiler.profiles.differences import CountDifference, Difference, Pair, RoutineDifference
 from profiler.reports.display import visible
+from profiler.reports.hot_tables import shorten
 from profiler.reports.names import readable
 from profiler.reports.numbers import digits, plural
 from profiler.reports.tables import (
@@ -21,7 +22,7 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from profiler.reports.text import program_text, shorten
+from profiler.reports.text import program_text
 
 LARGE_FACTOR = 1_000
 BUILDS = (

@@ -111,7 +111,7 @@ def _yes(value: Value) -> str:
 
 
 def _path(value: Value) -> str:
-    return identifier(value) if isinstance(value, int) else "partial"
+    return identifier(value) if isinstance(value, int) else "-"
 
 
 NUMBER, NAME, TEXT = Kind.NUMBER, Kind.NAME, Kind.TEXT
@@ -154,7 +154,7 @@ PATHS = (
     Field("path", "path", NUMBER, _path),
     Field("routine", "routine", NAME),
     Field("symbol", "", NAME),
-    Field("partial", "", TEXT),
+    Field("partial", "partial", TEXT, _yes),
     Field("blocks", "blocks", TEXT),
     Field("lines", "source lines", TEXT),
 )

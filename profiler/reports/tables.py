@@ -105,7 +105,7 @@ class Table:
         for number, line in enumerate(layout):
             indent = self.indent + (STACKED_INDENT if number else 0)
             entries = [self._entry(row[place.column], place, head) for place in line]
-            if number and not any(each for lines in entries for each in lines):
+            if len(layout) > 1 and not any(each.strip() for lines in entries for each in lines):
                 continue  # a part of a stacked row in which nothing stands
             styles = [_style(row[place.column], style) for place in line]
             for at in range(max(map(len, entries))):

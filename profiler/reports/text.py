@@ -1,33 +1,31 @@
 """The report for people: what `simprof run` prints on stderr.
 
-Sections: how the run ended and what profiling it costs; totals; how paths are known; sizes; what
-the scheme loses; the routines where it spends most; hot paths; hot edges or blocks; refused system
-calls; warnings.
+It says how the run ended and what profiling it costs, then where that comes from and what is hot
+(`answer_text`). With details, instead: totals; how paths are known; sizes; what the scheme loses;
+the routines where it spends most; hot paths; hot edges or blocks. Refused system calls and
+warnings end both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from itertools import groupby
+from collections.abc import Iterable
 
-from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import (
-    EdgeCount,
     Ending,
     FaultInfo,
     Measurement,
-    PathCount,
     RefusalInfo,
     RoutineProfile,
 )
-from profiler.profiles.tables import block_counts
-from profiler.reports import call_tree_text, mode_facts
+from profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts
+from profiler.reports.code_kinds import marked
 from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
 from profiler.reports.mode_text import losses, path_kinds, sizes
-from profiler.reports.names import brief, known_as
-from profiler.reports.numbers import identifier, percent, plural
+from profiler.reports.names import brief
+from profiler.reports.numbers import percent, plural
 from profiler.reports.tables import (
+    BLANK,
     Part,
     Table,
     columns,
@@ -41,7 +39,9 @@ from profiler.reports.tables import (
 )
 from simulator.isa.sparc import SIGNALS
 
-SHOWN_BLOCKS = 12
+DETAILS_TOP = 10
+"""Rows of each table with details, where the user has not said how many."""
+
 REFUSED_TITLE = "Refused system calls (simprof lacks the service)"
 COUNT_NAMES = {
     "path_increments": "path counter increments",
@@ -64,9 +64,10 @@ COUNT_NAMES = {
 
 def render(
     measurement: Measurement,
-    top: int = 10,
+    top: int | None = None,
     width: int = 100,
     color: bool = False,
+    details: bool = False,
     follow: str | None = None,
 ) -> str:
     """Return the report.
@@ -74,19 +75,43 @@ def render(
     Parameters
     ----------
     top
-        Rows per table.
+        Rows per table; None: as many as fit a screen, and more of them with details.
     width
         Columns of the terminal.
     color
         Whether to use terminal colours.
+    details
+        Whether to say everything, not only what was asked for.
     follow
         Routine whose calls to show as a tree.
     """
-    return print_parts(list(sections(measurement, top, follow)), width, color)
+    make = detailed if details else brief_sections
+    return print_parts(list(make(measurement, top, follow)), width, color)
 
 
-def sections(measurement: Measurement, top: int, follow: str | None = None) -> Iterable[Part]:
-    """Yield the parts of the report."""
+def brief_sections(
+    measurement: Measurement, top: int | None, follow: str | None = None
+) -> Iterable[Part]:
+    """Yield the parts of the first screen: the answer, and what must be known to trust it."""
+    top = answer_text.TOP if top is None else top
+    facts = summary(measurement)
+    if events := answer_text.counting(measurement):
+        facts.add_row("counting", events)
+    yield facts
+    yield from call_tree_text.sections(measurement, top, follow)
+    yield from answer_text.answer(measurement, top)
+    yield from section("What is lost", losses(measurement))
+    yield from section(REFUSED_TITLE, refused_calls(measurement))
+    yield from warnings(measurement)
+    yield BLANK
+    yield paragraph(answer_text.MORE, style="dim")
+
+
+def detailed(
+    measurement: Measurement, top: int | None, follow: str | None = None
+) -> Iterable[Part]:
+    """Yield the parts of the report that says everything."""
+    top = DETAILS_TOP if top is None else top
     yield summary(measurement)
     yield from call_tree_text.sections(measurement, top, follow)
     yield from section("Totals", totals(measurement))
@@ -94,14 +119,20 @@ def sections(measurement: Measurement, top: int, follow: str | None = None) -> I
     yield from section("Sizes", sizes(measurement))
     yield from section("What is lost", losses(measurement))
     if top > 0:
+        yield from section("By kind of code", answer_text.kind_costs(measurement))
         yield from section("Routines by added instructions", routines(measurement, top))
         if mode_facts.collects_paths(measurement):
-            yield from section("Hot paths", hot_paths(measurement, top))
+            yield from section("Hot paths", hot_tables.hot_paths(measurement, top))
         if mode_facts.counts_blocks(measurement):
-            yield from section("Hot blocks", hot_blocks(measurement, top))
+            yield from section("Hot blocks", hot_tables.hot_blocks(measurement, top))
         else:
-            yield from section("Hot edges", hot_edges(measurement, top))
+            yield from section("Hot edges", hot_tables.hot_edges(measurement, top))
     yield from section(REFUSED_TITLE, refused_calls(measurement))
+    yield from warnings(measurement)
+
+
+def warnings(measurement: Measurement) -> Iterable[Part]:
+    """Yield the warnings."""
     for warning in measurement.warnings:
         yield paragraph(f"warning: {warning}", style="yellow")
 
@@ -223,7 +254,7 @@ def routines(measurement: Measurement, top: int) -> Table:
             *([routine.cut_edges or "-"] if with_cuts else []),
             counters_text(routine),
             routine.path_register or "-",
-            known_as(routine.name, routine.alias),
+            marked(routine),
         )
     return table
 
@@ -233,122 +264,3 @@ def counters_text(routine: RoutineProfile) -> str:
     if routine.addressing is None:
         return str(routine.table)
     return f"{routine.table}, {routine.addressing}"
-
-
-def hot_paths(measurement: Measurement, top: int) -> Table:
-    """List the paths that executed most instructions."""
-    table = columns(
-        *map(number, ("share", "count", "length", "path")),
-        name("routine"),
-        text("blocks, source lines"),
-    )
-    ranked = [
-        (path.count * path.instructions, routine, path)
-        for routine in measurement.routines
-        for path in routine.path_counts
-        if path.count
-    ]
-    ranked.sort(key=lambda each: (-each[0], each[1].address))
-    for flow, routine, path in ranked[:top]:
-        table.add_row(
-            percent(flow, measurement.base),
-            path.count,
-            path.instructions,
-            "partial" if path.partial else identifier(path.id),
-            known_as(routine.name, routine.alias),
-            path_text(path, measurement),
-        )
-    return table
-
-
-def path_text(path: PathCount, measurement: Measurement) -> str:
-    """Return a path's blocks and, below them, its source lines where they are known."""
-    slots = set(path.slots)
-    names = [
-        VertexName(start, position in slots).text("") for position, start in enumerate(path.blocks)
-    ]
-    blocks = " > ".join(shorten(names))
-    source = visible(lines_text(path, measurement))
-    return f"{blocks}\n{source}" if source else blocks
-
-
-def lines_text(path: PathCount, measurement: Measurement) -> str:
-    """Return "FILE:LINE > LINE > ...", repeats of a line left out; empty where unknown."""
-    places = [
-        measurement.lines.get(start) if isinstance(start, int) else None for start in path.blocks
-    ]
-    distinct = [place for place, _ in groupby(places) if place is not None]
-    parts: list[str] = []
-    file = None
-    for place in distinct:
-        parts.append(f"{place.line}" if place.file == file else f"{place.file}:{place.line}")
-        file = place.file
-    return " > ".join(shorten(parts))
-
-
-def shorten(names: Sequence[str]) -> list[str]:
-    """Leave out the middle of a long list and say how much."""
-    if len(names) <= SHOWN_BLOCKS:
-        return list(names)
-    head = SHOWN_BLOCKS - 4
-    return [*names[:head], f"({len(names) - head - 3} more)", *names[-3:]]
-
-
-def hot_edges(measurement: Measurement, top: int) -> Table:
-    """List the edges crossed most often."""
-    table = columns(
-        number("count"),
-        name("routine"),
-        *map(text, ("edge", "kind", "counter", "source line")),
-    )
-    ranked = [
-        (edge.count, routine, edge)
-        for routine in measurement.routines
-        for edge in routine.edge_counts
-        if edge.count
-    ]
-    ranked.sort(key=lambda each: (-each[0], each[1].address))
-    for count, routine, edge in ranked[:top]:
-        table.add_row(
-            count,
-            known_as(routine.name, routine.alias),
-            f"{edge.source.text('')} > {edge.target.text('')}",
-            str(edge.kind),
-            "yes" if edge.instrumented else "-",
-            edge_line(edge, measurement),
-        )
-    return table
-
-
-def hot_blocks(measurement: Measurement, top: int) -> Table:
-    """List the blocks executed most often."""
-    table = columns(number("count"), name("routine"), text("block"), text("source line"))
-    ranked = [
-        (count, routine, block)
-        for routine in measurement.routines
-        for block, count in block_counts(routine).items()
-        if count
-    ]
-    ranked.sort(key=lambda each: (-each[0], each[1].address))
-    for count, routine, block in ranked[:top]:
-        table.add_row(
-            count,
-            known_as(routine.name, routine.alias),
-            block.text(""),
-            source_line((block,), measurement),
-        )
-    return table
-
-
-def edge_line(edge: EdgeCount, measurement: Measurement) -> str:
-    """Return the source line of an edge's target, or else of its source."""
-    return source_line((edge.target, edge.source), measurement)
-
-
-def source_line(vertices: Iterable[VertexName], measurement: Measurement) -> str:
-    """Return the source line of the first vertex that has one."""
-    for vertex in vertices:
-        if isinstance(vertex.start, int) and vertex.start in measurement.lines:
-            place = measurement.lines[vertex.start]
-            return visible(f"{place.file}:{place.line}")
-    return ""

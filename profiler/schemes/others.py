@@ -36,10 +36,11 @@ OPTION_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 RESERVED = frozenset(
     """
-    -h --help -o --output --mode --modes --weights --path-limit --table --edge-profile --routine
-    --top --json --report --stdin --root --writable --env --argv0 --max-instructions --timeout
-    --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace --tpp
-    --replay --format --code --enumerate --suite --width --input --strict --exclude --user-only
+    -h --help -o --output --mode --weights --path-limit --table --edge-profile --routine
+    --top --details --json --report --stdin --root --writable --env --argv0 --max-instructions
+    --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace
+    --tpp --replay --format --code --enumerate --suite --build --input --strict --exclude
+    --user-only --follow --partial --call-tree --calls --entry
     """.split()
 )
 """Options of the commands that take a scheme's options."""

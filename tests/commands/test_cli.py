@@ -175,14 +175,14 @@ def test_compare_takes_all_modes_that_instrument(session: FakeSession) -> None:
 
 def test_compare_settings_stand_beside_tpp(session: FakeSession) -> None:
     tpp = ["--tpp", "1,1", "--tpp=5,15.5"]
-    simprof("compare", "a.elf", "--modes", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
+    simprof("compare", "a.elf", "--mode", "tpp, kiter", *tpp, "--cold=3", "-k", "3")
     names = [setting.name for setting in session.settings]
     assert names == ["tpp", "tpp(1,1)", "tpp(5,15.5)", "kiter"]
     chosen = [
         tuple(option.of(s.options) for option in (COLD, LOOP, ITERATIONS)) for s in session.settings
     ]
     assert chosen == [(3, 15, 3), (1, 1, 3), (5, 15.5, 3), (3, 15, 3)]
-    simprof("compare", "a.elf", "--modes", "edges", "--tpp", "0,100")
+    simprof("compare", "a.elf", "--mode", "edges", "--tpp", "0,100")
     assert [setting.name for setting in session.settings] == ["edges", "tpp(0,100)"]
 
 
@@ -248,6 +248,27 @@ def test_json_to_stdout_moves_the_programs_output(
     assert json.loads(out)["schema"] == "simprof/run/2"
     assert "overhead" in err
     assert session.requests[0].guest.stdout == 2
+
+
+@pytest.mark.parametrize("command", ["run", "compare"])
+def test_report_to_stdout_moves_the_programs_output(
+    session: FakeSession, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    simprof(command, "a.elf", "--report", "-")
+    out, err = capsys.readouterr()
+    assert out.startswith("program ")
+    assert "overhead" in out
+    assert err == ""
+    assert session.requests[0].guest.stdout == 2
+
+
+def test_details_are_in_the_report_on_demand(
+    session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simprof("run", "a.elf", "--details", "--top", "1")
+    assert "Totals" in capsys.readouterr().err
+    simprof("run", "a.elf")
+    assert "Totals" not in capsys.readouterr().err
 
 
 def test_output_files(
@@ -334,15 +355,15 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--mode=bits", "--trace", "-"], "only --json"),
         (["run", "x", "--mode=bits", "--trace", "/"], "is a directory"),
         (["compare"], "Missing argument 'ELF'"),
-        (["compare", "x", "--modes", "pp,fast"], "'fast' is no mode"),
-        (["compare", "x", "--modes", ""], "'' is no mode"),
-        (["compare", "x", "--modes", "pp,qpt2,pp"], "pp is named twice"),
+        (["compare", "x", "--mode", "pp,fast"], "'fast' is no mode"),
+        (["compare", "x", "--mode", ""], "'' is no mode"),
+        (["compare", "x", "--mode", "pp,qpt2,pp"], "pp is named twice"),
         (["compare", "x", "--tpp", "5"], "not of the form I,J"),
         (["compare", "x", "--tpp", "5,15,25"], "not of the form I,J"),
         (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
         (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
-        (["compare", "x", "--mode", "pp"], "--mode"),
-        (["compare", "x", "--report", "-"], "only --json"),
+        (["compare", "x", "--json", "-", "--report", "-"], "two outputs"),
+        (["run", "x", "-o", "-"], "only --json and --report"),
         (["compare", "x", "-k", "0"], "--iterations"),
         (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
         (["cfg", "x", "--format", "png"], "'png'"),

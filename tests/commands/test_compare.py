@@ -208,7 +208,8 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
 
 
 def test_table_shows_every_number(loops: Comparison) -> None:
-    report = compare_text.render(rows(loops), loops.emulations, loops.whole_emulations)
+    emulations = (loops.emulations, loops.whole_emulations)
+    report = compare_text.render(rows(loops), *emulations, details=True)
     costs = report.split("\nCosts (sizes in bytes)\n")[1].split("\n\n")[0]
     lines = {cells[0]: cells for cells in map(str.split, costs.splitlines()[1:])}
     assert list(lines) == [name for name, _ in rows(loops)]
@@ -232,7 +233,7 @@ def test_rows_are_never_cut_off() -> None:
         (100, "3.00e14"),
         (120, "300,000,000,000,000"),
     ):
-        report = compare_text.render((("calls-optimal", huge),), 1, 1, width)
+        report = compare_text.render((("calls-optimal", huge),), 1, 1, width, details=True)
         assert f" {added} " in report
         assert "100,000,000,000,000" in report
         assert max(map(len, report.splitlines())) <= width
@@ -260,11 +261,11 @@ def simprof(*arguments: str | Path, given: bytes = b"") -> subprocess.CompletedP
 def test_the_program_runs_once_as_far_as_it_shows(fixture_elf: Find) -> None:
     """Two emulations, but input is read and output written once; its exit status is passed on."""
     words = (ROOT / "fixtures/input/words.txt").read_bytes()
-    done = simprof(fixture_elf("words"), "--modes=tpp,bits", "--table=hash", given=words)
+    done = simprof(fixture_elf("words"), "--mode=tpp,bits", "--table=hash", given=words)
     assert done.stdout == (ROOT / "fixtures/expected/words.txt").read_bytes()
     assert done.returncode == 0, done.stderr.decode()
     assert b"emulated  twice" in done.stderr
-    assert simprof(fixture_elf("nonlocal"), "--modes", "tpp").returncode == 4
+    assert simprof(fixture_elf("nonlocal"), "--mode", "tpp").returncode == 4
 
 
 @pytest.mark.parametrize("option", ["--edge-profile", "--weights"])

@@ -309,7 +309,7 @@ def test_an_output_that_cannot_be_written(
     assert line.endswith(f"there is no directory {tmp_path / 'none'}: create it first")
     assert "is a directory" in refused(capfd, tmp_path, *common, tmp_path)
     assert refused(capfd, tmp_path, *common, "/dev/full").startswith("/dev/full cannot be written")
-    assert "only --json can write to stdout" in refused(capfd, tmp_path, *common, "-")
+    assert "only --json and --report can write to stdout" in refused(capfd, tmp_path, *common, "-")
     before = original.read_bytes()
     assert "is read as well" in refused(capfd, tmp_path, *common, original)
     assert original.read_bytes() == before

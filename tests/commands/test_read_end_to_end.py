@@ -116,7 +116,7 @@ def test_a_trace_takes_all_routines(fixture_elf: Find, tmp_path: Path, mode: str
     need = "a trace needs all routines: leave out --routine, --exclude and --user-only"
     for command in (
         ("instrument", original, "--mode", mode, "-o", made, "--routine", "main"),
-        ("verify", "--modes", f"pp,{mode}", "--exclude", "main", original),
+        ("verify", "--mode", f"pp,{mode}", "--exclude", "main", original),
     ):
         done = simprof(*command)
         assert (done.returncode, done.stdout) == (125, b"")

@@ -56,7 +56,7 @@ def refused(capfd: CAPTURE, *arguments: str | Path) -> str:
 @pytest.mark.qemu
 def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> None:
     path = fixture_elf("deep", "v8plus")
-    answer, report = verified(capfd, path, "--modes", "pp,naive,bits", "--", "20")
+    answer, report = verified(capfd, path, "--mode", "pp,naive,bits", "--", "20")
     assert list(answer) == ["schema", "program", "passed", "not_run", "modes"]
     assert answer["schema"] == "simprof/verify/1"
     program = answer["program"]
@@ -79,13 +79,13 @@ def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> Non
 
 
 def test_the_emulator_alone(fixture_elf: Find, capfd: CAPTURE) -> None:
-    answer, _ = verified(capfd, fixture_elf("loops"), "--modes", "qpt2", "--on", "emulator")
+    answer, _ = verified(capfd, fixture_elf("loops"), "--mode", "qpt2", "--on", "emulator")
     (mode,) = answer["modes"].values()
     assert mode["executed"] == {"emulator": mode["predicted"], "qemu": None}
 
 
 def test_routines_are_chosen(fixture_elf: Find, capfd: CAPTURE) -> None:
-    common = (fixture_elf("loops"), "--modes", "naive", "--on", "emulator")
+    common = (fixture_elf("loops"), "--mode", "naive", "--on", "emulator")
     all_of_it, _ = verified(capfd, *common)
     main, _ = verified(capfd, *common, "--routine", "main")
     assert 0 < main["modes"]["naive"]["added"] < all_of_it["modes"]["naive"]["added"]
@@ -105,7 +105,7 @@ def test_a_difference_is_status_125_and_in_the_results(
     path = tmp_path / "program"
     path.write_bytes(program_file(machine, items(machine)))
     monkeypatch.setattr("profiler.rewriting.program.emit", Wrong(machine, flags_destroyed))
-    answer, err = verified(capfd, path, "--modes", "naive,qpt2", "--on", "emulator", status=125)
+    answer, err = verified(capfd, path, "--mode", "naive,qpt2", "--on", "emulator", status=125)
     assert answer["passed"] is False
     wrong, right = answer["modes"]["naive"], answer["modes"]["qpt2"]
     assert f"emulator: the status is 41, not {STATUS}" in wrong["differences"]
@@ -123,7 +123,7 @@ def test_a_program_that_exits_without_counters_is_not_as_predicted(
     path = tmp_path / "program"
     path.write_bytes(program_file(machine, items(machine)))
     monkeypatch.setattr("profiler.rewriting.traps.ending_of", lambda *_: Ending.GOES_ON)
-    answer, _ = verified(capfd, path, "--modes", "pp", "--on", "emulator", status=125)
+    answer, _ = verified(capfd, path, "--mode", "pp", "--on", "emulator", status=125)
     mode = answer["modes"]["pp"]
     assert mode["differences"][0] == "emulator: it ended by itself, and wrote no counters"
     assert (mode["output_equal"], mode["counters_equal"]) == (True, None)
@@ -134,12 +134,12 @@ def test_what_is_refused(fixture_elf: Find, tmp_path: Path, capfd: CAPTURE) -> N
     text.write_text("no program")
     assert refused(capfd, text) == f"{text}: is not an ELF file; give a SPARC ELF program"
     assert "'hardware' runs nothing here" in refused(capfd, loops, "--on", "hardware")
-    assert "--modes" in refused(capfd, loops, "--modes", "nonsense")
+    assert "--mode" in refused(capfd, loops, "--mode", "nonsense")
     assert "cannot be read" in refused(capfd, loops, "--stdin", tmp_path / "none")
     made = tmp_path / "made"
     assert cli.run(["instrument", str(loops), "--mode", "pp", "-o", str(made), "--json", "-"]) == 0
     capfd.readouterr()
-    line = refused(capfd, made, "--modes", "pp", "--on", "emulator")
+    line = refused(capfd, made, "--mode", "pp", "--on", "emulator")
     assert line.endswith("is already instrumented; give the original program")
 
 
@@ -156,7 +156,7 @@ def test_what_cannot_be_compared_is_said_and_is_status_125(tmp_path: Path, capfd
     path = tmp_path / "program"
     killed = [*code, asm.mov(kill, asm.Register.G1), trap, asm.nop()]
     path.write_bytes(program_file(MachineKind.SPARCV9, killed))
-    answer, err = verified(capfd, path, "--modes", "pp,naive", "--on", "emulator", status=125)
+    answer, err = verified(capfd, path, "--mode", "pp,naive", "--on", "emulator", status=125)
     for mode in answer["modes"].values():
         assert (mode["differences"], mode["counters_equal"]) == ([], None)
         (line,) = mode["not_compared"]

@@ -57,7 +57,7 @@ def test_a_run_profiles_the_routine_and_says_its_alias(
 
 def test_compare_and_the_api(program: Path, tmp_path: Path) -> None:
     answer = tmp_path / "json"
-    command = ["compare", "--modes", "pp,qpt2", "--routine", "work", "--json", str(answer)]
+    command = ["compare", "--mode", "pp,qpt2", "--routine", "work", "--json", str(answer)]
     assert cli.run([*command, "--report", str(tmp_path / "report"), str(program)]) == 0
     for mode in json.loads(answer.read_text())["modes"].values():
         assert [each["name"] for each in mode["routines"]] == ["task"]
@@ -78,7 +78,7 @@ def test_cfg_shows_the_routine(
 def test_regress_records_and_checks_the_routine(program: Path, tmp_path: Path) -> None:
     alias, own = tmp_path / "alias", tmp_path / "own"
     for name, baseline in (("work", alias), ("task", own)):
-        record = ["regress", "record", "--modes", "pp", "--routine", name, "-o", str(baseline)]
+        record = ["regress", "record", "--mode", "pp", "--routine", name, "-o", str(baseline)]
         assert cli.run([*record, str(program)]) == 0
     assert cli.run(["regress", "check", str(alias)]) == 0
     assert '"task"' in alias.read_text()

@@ -35,9 +35,9 @@ def blocks() -> list[str]:
 @pytest.mark.parametrize(
     "command",
     [
-        "simprof run --mode=pp --top 5 fixtures/bin/v9/bench.elf",
+        "simprof run --mode=pp fixtures/bin/v9/bench.elf",
         "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf",
-        "simprof verify --on emulator --modes pp,qpt2,tpp fixtures/bin/v9/bench.elf",
+        "simprof verify --on emulator --mode pp,qpt2,tpp fixtures/bin/v9/bench.elf",
     ],
 )
 def test_examples_print_what_the_readme_shows(

@@ -82,11 +82,11 @@ def test_a_strict_run_ends_at_the_first_and_keeps_its_profile(
 def test_a_comparison_says_it_once(compile_c: Compile, tmp_path: Path) -> None:
     written = tmp_path / "compare.json"
     program = compile_c(SERVICES)
-    done = simprof("compare", "--modes=pp,tpp", "--json", written, program)
+    done = simprof("compare", "--mode=pp,tpp", "--json", written, program)
     assert (done.returncode, done.stdout) == (7, ANSWERS), done.stderr.decode()
     assert ("clone", "EAGAIN") in counts(json.loads(written.read_text()))
     assert done.stderr.count(b"Refused system calls") == 1
-    done = simprof("compare", "--modes=pp,tpp", "--strict", program)
+    done = simprof("compare", "--mode=pp,tpp", "--strict", program)
     assert (done.returncode, done.stdout) == (125, b""), done.stderr.decode()
 
 

@@ -16,6 +16,7 @@ from profiler.experiments.cells.cells import CellResult
 from profiler.experiments.suites.library import load_suite
 from profiler.profiles.storage import save
 from profiler.reports.html import suites
+from profiler.schemes import registry
 from tests.support.browser import chromium, opened, wait
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.profiled import measure_all
@@ -160,6 +161,29 @@ def test_edges_show_what_they_carry(browser: Browser, report: Path) -> None:
         assert code.index("block 10062c") < code.index("block 1006c8") < code.index("block 1006f8")
         page.get_by_role("tab", name="Source").click()
         assert re.search(r"1,452,000\s+\S+\s+211\s", page.locator("#pane").inner_text())
+
+
+def test_every_mode_has_its_page(browser: Browser, tmp_path: Path) -> None:
+    measured = measure_all(
+        BENCH.with_name("switches.elf"), [scheme.mode for scheme in registry.OWN]
+    )
+    for each in measured:
+        save(each, tmp_path / each.mode)
+    page_file = tmp_path / "page.html"
+    profiles = [str(tmp_path / each.mode) for each in measured]
+    assert run(["report", *profiles, "--html", str(page_file)]) == 0
+    with opened(browser, page_file, "#routine/0") as page:
+        for number, each in enumerate(measured):
+            wait(page)
+            expect(page.locator("#run")).to_have_value(str(number))
+            hottest = max(each.routines, key=lambda routine: routine.instructions)
+            carry = sum(edge.instrumented for edge in hottest.edge_counts)
+            assert page.locator(".edge.chord").count() == carry, each.mode
+            page.get_by_role("tab", name="Code").click()
+            assert (page.locator("#pane tr.added").count() > 0) == (hottest.added > 0), each.mode
+            page.keyboard.press("n")
+            page.keyboard.press("]")
+            page.wait_for_function(f"document.getElementById('run').value !== '{number}'")
 
 
 def test_profiles_side_by_side(browser: Browser, report: Path) -> None:

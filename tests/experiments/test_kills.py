@@ -159,7 +159,7 @@ class Baseline(Scenario):
     def record(self, directory: Path, mode: str) -> None:
         program = self.base / "program.elf"
         baseline = directory / "base"
-        quietly("regress", "record", str(program), "--modes", mode, "-o", str(baseline))
+        quietly("regress", "record", str(program), "--mode", mode, "-o", str(baseline))
 
     def act(self, directory: Path) -> None:
         self.record(directory, "pp")
@@ -287,7 +287,7 @@ def running(words: str) -> bool:
     return False
 
 
-@pytest.mark.parametrize("command", ["regress record -o BASE", "sweep --modes pp -o BASE"])
+@pytest.mark.parametrize("command", ["regress record -o BASE", "sweep --mode pp -o BASE"])
 def test_temporary_folders_do_not_outlive_a_killed_command(command: str, tmp_path: Path) -> None:
     """The program runs for minutes; the kill comes when its output has been opened."""
     (tmp_path / "spin.toml").write_text(

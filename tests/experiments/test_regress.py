@@ -577,7 +577,7 @@ def test_a_suite_is_recorded_and_checked(
         shutil.copy(BIN / width / "loops.elf", tmp_path / f"loops.{width}.elf")
     suite, path = tmp_path / "one.toml", tmp_path / "b"
     suite.write_text(SUITE)
-    command = ["regress", "record", "-o", str(path), "--suite", str(suite), "--modes", "qpt2"]
+    command = ["regress", "record", "-o", str(path), "--suite", str(suite), "--mode", "qpt2"]
     assert cli.run([*command, "--input", "train", "--input", "ref"]) == 0
     old = regress_file.load(path)
     assert list(old.runs) == ["loops ref v9-O2", "loops train v9-O2"]
@@ -595,7 +595,7 @@ def test_a_suite_is_recorded_and_checked(
 
 def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, program = str(place / "b"), str(place / "loops.elf")
-    assert cli.run(["regress", "record", "-o", path, program, "--modes=qpt2", "--", "-o", "1"]) == 0
+    assert cli.run(["regress", "record", "-o", path, program, "--mode=qpt2", "--", "-o", "1"]) == 0
     assert capsys.readouterr().out == f"{path}: 1 run under qpt2\n"
     assert regress_file.load(place / "b").runs["loops.elf"].input["arguments"] == ("-o", "1")
     assert cli.run(["regress", "check", path]) == 0
@@ -627,7 +627,7 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["record", "-o", "new", "loops.elf", "--suite", "micro"], "and not both"),
         (["record", "-o", "new", "--suite", "micro", "--root", "."], "suites bring their inputs"),
         (["record", "-o", "new", "--suite", "cake"], "there is no suite"),
-        (["record", "-o", "new", "loops.elf", "--width", "32"], "add --suite"),
+        (["record", "-o", "new", "loops.elf", "--build", "v8plus-O2"], "add --suite"),
         (["record", "-o", "new", "loops.elf", "loops.elf"], "named twice"),
         (["record", "-o", "new", "missing.elf"], "missing.elf"),
         (["record", "-o", "loops.elf", "loops.elf"], "is read as well"),
@@ -635,7 +635,7 @@ def test_the_commands(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
         (["record", "-o", "new", "loops.elf", "--root", "."], "write the baseline elsewhere"),
         (["record", "-o", "new", "loops.elf", "--writable"], "needs --root"),
         (["record", "-o", "new", "loops.elf", "--stdin", "none"], "is no file"),
-        (["record", "-o", "new", "loops.elf", "--modes", "cake"], "is no mode"),
+        (["record", "-o", "new", "loops.elf", "--mode", "cake"], "is no mode"),
         (["check", "missing"], "cannot be read"),
         (["check", "b", "--limit", "cake=5"], "matches no metric"),
         (["check", "b", "--limit", "added"], "METRIC=PCT"),
@@ -667,7 +667,7 @@ def test_bad_use_is_one_line_and_125(
 def test_what_can_be_recorded_is(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path, program = place / "b", str(place / "loops.elf")
     (place / "text.elf").write_text("no program")
-    command = ["regress", "record", "-o", str(path), "--modes", "qpt2"]
+    command = ["regress", "record", "-o", str(path), "--mode", "qpt2"]
     assert cli.run([*command, program, str(place / "text.elf")]) == 1
     assert "text.elf: not recorded: " in capsys.readouterr().err
     assert list(regress_file.load(path).runs) == ["loops.elf"]
@@ -676,7 +676,7 @@ def test_what_can_be_recorded_is(place: Path, capsys: pytest.CaptureFixture[str]
 def test_a_program_that_takes_too_long_is_124(place: Path) -> None:
     path = place / "b"
     shutil.copy(BIN / "v9/sieve.elf", place / "loops.elf")
-    command = ["regress", "record", "-o", str(path), "--modes", "qpt2", str(place / "loops.elf")]
+    command = ["regress", "record", "-o", str(path), "--mode", "qpt2", str(place / "loops.elf")]
     assert cli.run([*command, "--timeout", "0.2", "--", "4000"]) == 124
     assert not path.exists()
     assert cli.run([*command, "--max-instructions", "100000", "--", "4000"]) == 0

@@ -145,7 +145,7 @@ def record(elf: Path, path: Path, *options: str, name: str = "control") -> None:
 
 
 def sweep_words(elf: Path, path: Path, results: Path, *more: str) -> list[str]:
-    words = ["sweep", "--program", str(elf), "--modes", "pp,edges", "--workers", "1"]
+    words = ["sweep", str(elf), "--mode", "pp,edges", "--jobs", "1"]
     return [*words, "--replay", str(path), "-o", str(results), *more]
 
 
@@ -196,7 +196,7 @@ def test_what_cannot_be(
     control, results = fixture_elf("control"), tmp_path / "a.db"
     cut = tmp_path / "cut"
     cut.write_bytes(recorded.read_bytes()[:-9])
-    more = ("--program", str(fixture_elf("switches")))
+    more = (str(fixture_elf("switches")),)
     for words, says in (
         (sweep_words(control, recorded, results, *more), "of one run, and these cells are of"),
         (sweep_words(fixture_elf("switches"), recorded, results), "of another program than"),

@@ -162,16 +162,16 @@ def test_every_measuring_command_has_the_options(
 ) -> None:
     program = fixture_elf("loops")
     own = ("--user-only", "--exclude", "main")
-    compared = json_of(capfd, "compare", *own, "--modes", "pp,qpt2", "--json", "-", program)
+    compared = json_of(capfd, "compare", *own, "--mode", "pp,qpt2", "--json", "-", program)
     for each in compared["modes"].values():  # type: ignore[attr-defined]
         assert "main" not in {routine["name"] for routine in each["routines"]}
     baseline = tmp_path / "b.baseline"
-    assert simprof("regress", "record", "--modes", "pp", *own, "-o", baseline, program) == 0
+    assert simprof("regress", "record", "--mode", "pp", *own, "-o", baseline, program) == 0
     text = baseline.read_text()
     assert '"exclude", ["main"]' in text and '"user_only", true' in text
     assert simprof("regress", "check", baseline) == 0
     swept = tmp_path / "s.db"
-    sweep: list[object] = ["sweep", "--program", program, "--modes", "pp", *own, "-o", swept]
+    sweep: list[object] = ["sweep", program, "--mode", "pp", *own, "-o", swept]
     assert simprof(*sweep) == 0
     table = json_of(capfd, "table", "epp1", "--from", swept, "--json", status=1)
     assert "no result of loops" in str(table), "another selection is another cell"

@@ -279,7 +279,7 @@ def test_what_fails_is_a_row_and_the_rest_is_built(
     )
     (tmp_path / "b.c").write_text("int main(void) { return undeclared; }\n")
     path = suite_file(text=PROGRAM + bad)
-    assert run_cli("suite", "build", str(path), "--width", "64") == 1
+    assert run_cli("suite", "build", str(path), "--build", "v9-O2") == 1
     said = capsys.readouterr()
     rows = {line.split()[0]: line for line in said.out.splitlines()}
     assert "failed: " in rows["bad"]

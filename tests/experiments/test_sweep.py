@@ -257,8 +257,8 @@ def start_sweep(order: Order, path: Path, *more: str) -> subprocess.Popen[bytes]
     temporary.mkdir()
     command = [sys.executable, "-c", "from profiler.cli import main; main()", "sweep"]
     for job in order.jobs[:: len(MODES)]:
-        command += ["--program", str(job.program)]
-    command += ["--modes", ",".join(MODES), "-o", str(path), *more]
+        command += [str(job.program)]
+    command += ["--mode", ",".join(MODES), "-o", str(path), *more]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     return subprocess.Popen(command, start_new_session=True, env=environment)
 
@@ -303,7 +303,7 @@ def test_a_sweep_killed_half_way_goes_on_where_it_was(
     order: Order, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
     path = tmp_path / "sweep.db"
-    process = start_sweep(order, path, "--workers", "1")
+    process = start_sweep(order, path, "--jobs", "1")
     try:
         rows_when(path, len(MODES))
         left = children_of(process.pid)
@@ -395,9 +395,9 @@ def test_a_failed_cell_is_a_row_and_the_sweep_goes_on(
     bad = tmp_path / "bad.elf"
     bad.write_bytes(b"\x7fELF and nothing more")
     path = tmp_path / "sweep.db"
-    command = ["sweep", "--program", str(bad), "--program", str(fixture_elf("faults")),
-               "--program", str(fixture_elf("nonlocal")), "--modes", "qpt2", "-o", str(path),
-               "--workers", "1"]  # fmt: skip
+    command = ["sweep", str(bad), str(fixture_elf("faults")),
+               str(fixture_elf("nonlocal")), "--mode", "qpt2", "-o", str(path),
+               "--jobs", "1"]  # fmt: skip
     assert run(command) == 1
     shown = capsys.readouterr()
     assert "3 cells: 3 run now, 0 from before, 2 failed" in shown.out
@@ -463,7 +463,7 @@ def test_a_foreign_or_damaged_file_is_left_as_it_is(
     path = tmp_path / "sweep.db"
     spoil(path, what)
     before = hashlib.sha256(path.read_bytes()).hexdigest(), path.stat().st_mtime_ns
-    command = ["sweep", "--program", str(order.jobs[0].program), "--modes", "qpt2"]
+    command = ["sweep", str(order.jobs[0].program), "--mode", "qpt2"]
     assert run([*command, "-o", str(path)]) == 125
     shown = capsys.readouterr().err
     assert str(path) in shown and shown.count("\n") == 1
@@ -554,12 +554,12 @@ def test_a_missing_file_is_made_only_where_that_is_wanted(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        (["--modes", "pp,"], "is no list"),
+        (["--mode", "pp,"], "'' is no mode"),
         (["--settings", "cold"], "no option"),
-        (["--suite", "micro", "--builds", "v1"], "no build 'v1'"),
-        (["grid.toml", "--modes", "pp"], "--modes beside grid.toml"),
+        (["--suite", "micro", "--build", "v1"], "no build 'v1'"),
+        (["grid.toml", "--mode", "pp"], "--mode beside grid.toml"),
         ([], "the grid has no programs"),
-        (["--program", "missing.elf"], "missing.elf cannot be read"),
+        (["missing.elf"], "missing.elf cannot be read"),
     ],
 )
 def test_wrong_options_are_one_line(

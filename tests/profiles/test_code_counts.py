@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from profiler.profiles.code_counts import Branch, code_counts
 from profiler.profiles.combine import merge_routine
 from profiler.profiles.lines import NO_LINES, NO_PROGRAM, SourceCounts
 from profiler.profiles.profile import BlockCount, CutBlock, EdgeCount, RoutineProfile
+from profiler.profiles.splitting import split
 from simulator.binary.elf import load
 from simulator.binary.program import Program, SourceLine
 from simulator.isa.decode import TransferKind, decode_transfers
@@ -115,6 +117,45 @@ def test_merged_blocks_are_split_where_any_run_entered_them() -> None:
     cut = replace(whole, cut_blocks=(CutBlock(2, 1, 1),))
     executions = code_counts(merge_routine((cut, other))).executions
     assert [executions[at] for at in range(0x1010, 0x1020, 4)] == [6, 5, 7, 7]
+
+
+def test_what_is_split_is_a_profile_of_the_finer_graph() -> None:
+    """Flow is conserved, paths are walks, and the early end is where the execution was cut."""
+    cut = replace(
+        routine(),
+        cut_blocks=(CutBlock(2, 1, 1),),
+        edge_counts=(
+            *routine().edge_counts[:3],
+            EdgeCount(BODY, HEAD, EdgeKind.TAKEN, 4, True, 30),
+            EdgeCount(ENTRY, HEAD, EdgeKind.ENTRY, 3, True, 6),
+            EdgeCount(TAIL, EXIT, EdgeKind.EXIT, 2, True, 3),
+            EdgeCount(BODY, EXIT, EdgeKind.EARLY, 1, False),
+        ),
+    )
+    finer = split(cut, [0x1000, 0x1010, 0x1018, 0x1028])
+    middle = VertexName(0x1018)
+    assert [str(block.name) for block in finer.block_counts] == [
+        "0x1000", "slot 0x100c", "0x1010", "0x1018", "0x1020",
+    ]  # fmt: skip
+    assert (finer.blocks, finer.edges) == (cut.blocks + 1, cut.edges + 1)
+    for block in finer.block_counts:
+        entered = sum(edge.count for edge in finer.edge_counts if edge.target == block.name)
+        left = sum(edge.count for edge in finer.edge_counts if edge.source == block.name)
+        assert block.count == entered == left
+    early = {e.source: e.count for e in finer.edge_counts if e.kind is EdgeKind.EARLY}
+    assert early == {BODY: 1, middle: 0}
+    assert code_counts(finer).executions == code_counts(cut).executions
+    assert code_counts(finer).added == code_counts(cut).added
+    for path, before in zip(finer.path_counts, cut.path_counts, strict=True):
+        assert (path.count, path.instructions) == (before.count, before.instructions)
+        crossed = [finer.edge_counts[edge] for edge in path.edges]
+        for first, second in pairwise(crossed):
+            assert first.target == second.source
+        vertices = [VertexName(at, place in path.slots) for place, at in enumerate(path.blocks)]
+        inner = [edge.target for edge in crossed if edge.target != EXIT]
+        assert inner in (vertices, vertices[1:])
+        assert (0x1010 in path.blocks) == (0x1018 in path.blocks)
+    assert split(finer, [0x1000, 0x1010, 0x1018]) is finer
 
 
 LINES = {0x1000: SourceLine("loop.c", 4), 0x1010: SourceLine("loop.c", 4)}

@@ -55,7 +55,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("commands", "options", "own"),
     [
-        ([run_command, compare_command], ProgramOptions, {"mode", "modes", "tpp"}),
+        ([run_command, compare_command], ProgramOptions, {"mode", "tpp"}),
         ([graph_command], GraphOptions, {"mode"}),
     ],
 )
@@ -114,7 +114,7 @@ def test_comparisons_are_those_of_the_command(fixture_elf: Find, tmp_path: Path)
     elf = fixture_elf("sieve")
     comparison = simprof.compare(str(elf), ["pp", "tpp"], tpp=[(1, 1), (0.5, 20)])
     expected = from_the_command_line(
-        tmp_path, "compare", "--modes=pp,tpp", "--tpp=1,1", "--tpp=0.5,20", elf
+        tmp_path, "compare", "--mode=pp,tpp", "--tpp=1,1", "--tpp=0.5,20", elf
     )
     rows = {name: row["instructions"]["added"] for name, row in expected["modes"].items()}
     assert rows == {name: one.added for name, one in comparison.measurements.items()}

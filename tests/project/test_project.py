@@ -26,7 +26,7 @@ def test_skips_say_what_is_missing_and_how_to_get_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     reasons = skip_reasons(long=True)
-    assert reasons.keys() == {"toolchain", "qemu", "viewers"}
+    assert reasons.keys() == {"toolchain", "qemu", "viewers", "browser"}
     assert "sparc64-linux-gnu-gcc-12" in reasons["toolchain"]
     assert all(INSTALL in reason for reason in reasons.values())
 

@@ -133,7 +133,7 @@ def test_a_table_has_its_column(simprof: Simprof) -> None:
 
 
 def test_baselines_of_it(simprof: Simprof, installed: Path, tmp_path: Path) -> None:
-    record = ["regress", "record", "--modes", "pp,heads", "-o", "b.baseline", LOOPS]
+    record = ["regress", "record", "--mode", "pp,heads", "-o", "b.baseline", LOOPS]
     assert simprof(*record).returncode == 0
     assert simprof("regress", "check", "b.baseline").returncode == 0
     gone = started(tmp_path / "nowhere", tmp_path)("regress", "check", "b.baseline")
@@ -262,9 +262,9 @@ def test_a_broken_distribution_spoils_its_mode_only(
     simprof = broken(mode, source)
     for command in (
         ["run", f"--mode={mode}", LOOPS],
-        ["compare", "--modes", f"qpt2,{mode}", LOOPS],
+        ["compare", "--mode", f"qpt2,{mode}", LOOPS],
         ["cfg", "--code", mode, LOOPS],
-        ["regress", "record", "-o", "b", "--modes", mode, LOOPS],
+        ["regress", "record", "-o", "b", "--mode", mode, LOOPS],
     ):
         done = simprof(*command)
         assert done.returncode == 125, command

@@ -81,7 +81,7 @@ def test_instrumented_programs(tmp_path: Path) -> None:
     report = ["--report", str(tmp_path / "report")]
     written = ["instrument", "--mode=pp", "-o", str(tmp_path / "program"), *report, LOOPS]
     assert unnamed(answer(written, tmp_path / "written.json")) == set()
-    verify = ["verify", "--on=emulator", "--modes=pp", *report, LOOPS]
+    verify = ["verify", "--on=emulator", "--mode=pp", *report, LOOPS]
     content = answer(verify, tmp_path / "verified.json")
     modes = content.pop("modes")
     assert isinstance(modes, dict)

@@ -179,7 +179,7 @@ def test_json_integers_are_exact() -> None:
 
 
 def test_text_says_what_matters() -> None:
-    report = text.render(measurement())
+    report = text.render(measurement(), details=True)
     for phrase in (
         "loop.elf 7 a b (sparcv9)",
         "exit status 3",
@@ -211,7 +211,7 @@ def test_text_of_targeted_paths() -> None:
             "undercounted_blocks": 1,
         },
     )
-    report = text.render(found)
+    report = text.render(found, details=True)
     rows = [" ".join(line.split()) for line in report.splitlines()]
     for row in (
         "mode tpp(5, 12.5): acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
@@ -234,15 +234,17 @@ def test_text_of_long_paths() -> None:
     path = routine().path_counts[0]
     twice = PathCount(5, 4, 18, path.blocks * 2, (1, 4), False, path.edges * 2)
     found = routine(path_counts=(path, twice))
-    report = text.render(measurement(mode="kiter", options={"iterations": 2}, routines=(found,)))
+    run = measurement(mode="kiter", options={"iterations": 2}, routines=(found,))
+    report = text.render(run, details=True)
     assert "kiter with k = 2" in report
     assert "4  of those finished pass a block more than once (66.67 %)" in report
-    assert "once" not in text.render(measurement())
+    assert "once" not in text.render(measurement(), details=True)
 
 
 def test_text_of_blocks_and_of_traces() -> None:
     blocks = text.render(
-        measurement(mode="qpt", options={"placement": "redundant"}, lost={"unknown_edges": 6})
+        measurement(mode="qpt", options={"placement": "redundant"}, lost={"unknown_edges": 6}),
+        details=True,
     )
     table = blocks.split("Hot blocks")[1]
     assert [line.split()[0] for line in table.splitlines()[2:]] == ["7", "5", "5", "2"]
@@ -250,7 +252,8 @@ def test_text_of_blocks_and_of_traces() -> None:
     assert "Hot edges" not in blocks
     assert "counts do not follow in routines with 6 of 6 edges" in blocks
     sizes = {"counter_bytes": 0, "trace_bits": 80_001, "minimal_trace_bits": 70_000}
-    traced = text.render(measurement(mode="bits", counts={"trace_tokens": 90_000}, sizes=sizes))
+    run = measurement(mode="bits", counts={"trace_tokens": 90_000}, sizes=sizes)
+    traced = text.render(run, details=True)
     assert "90,000  tokens written to the trace" in traced
     assert "10,001  bytes of trace\n" in traced
     assert "bytes of counters" not in traced
@@ -265,13 +268,14 @@ def test_every_mode_is_described(mode: str) -> None:
 
 
 def test_text_top_limits_the_tables() -> None:
-    assert "1000 > 1020" in text.render(measurement(), top=3)
-    assert "1000 > 1020" not in text.render(measurement(), top=1)
-    assert "Hot" not in text.render(measurement(), top=0)
+    details = True
+    assert "1000 > 1020" in text.render(measurement(), top=3, details=details)
+    assert "1000 > 1020" not in text.render(measurement(), top=1, details=details)
+    assert "Hot" not in text.render(measurement(), top=0, details=details)
 
 
 def test_hot_paths_are_sorted_by_instructions() -> None:
-    table = text.render(measurement()).split("Hot paths")[1].splitlines()[2:]
+    table = text.render(measurement(), details=True).split("Hot paths")[1].splitlines()[2:]
     shares = [line.split()[0] for line in table if "%" in line]
     assert shares == ["45.76", "30.51", "23.73"]
 
@@ -289,7 +293,7 @@ def test_text_of_a_refused_system_call() -> None:
 
 def test_text_shows_warnings_and_cut_edges() -> None:
     cut = routine(cut_edges=2, potential_paths=10**30, table=Table.HASH, addressing=None)
-    report = text.render(measurement(routines=(cut,), warnings=("mind the gap",)))
+    report = text.render(measurement(routines=(cut,), warnings=("mind the gap",)), details=True)
     assert "warning: mind the gap" in report
     assert "1.00e30" in report
     (row,) = [line.split() for line in report.splitlines() if "1.00e30" in line]
@@ -301,7 +305,7 @@ def test_text_leaves_out_the_middle_of_long_paths() -> None:
     long = routine(
         path_counts=(type(path)(0, 1, 99, tuple(range(0x2000, 0x2400, 16)), (), False, ()),)
     )
-    report = text.render(measurement(routines=(long,)), width=160)
+    report = text.render(measurement(routines=(long,)), width=160, details=True)
     assert "(53 more)" in report
     assert "23f0" in report
 

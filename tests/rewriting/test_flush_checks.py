@@ -83,6 +83,6 @@ def test_the_test_is_predicted(
     compile_c: Compile, width: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     path = program(compile_c, width, own=False, write=False)
-    assert cli.run(["verify", "--json", "-", "--modes", "pp", str(path)]) == 0
+    assert cli.run(["verify", "--json", "-", "--mode", "pp", str(path)]) == 0
     found = json.loads(capfd.readouterr().out)["modes"]["pp"]["rewriting"]
     assert 20 < found[Cause.FLUSHES] < 40

@@ -133,7 +133,7 @@ def test_what_the_test_executes_is_predicted(
 ) -> None:
     """`verify` has seen the run that is to come, and leaves the test out."""
     path = compile_c(INTERPRETER, ("-O1", *FLAGS), width)
-    command = ["verify", "--json", "-", "--modes", "pp,qpt2", "--stdin", first, path]
+    command = ["verify", "--json", "-", "--mode", "pp,qpt2", "--stdin", first, path]
     found = []
     for _ in range(2):
         assert cli.run(list(map(str, command))) == 0

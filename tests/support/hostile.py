@@ -99,19 +99,28 @@ def hostile_run(**changes: Any) -> Measurement:
     return replace(whole, program=program, **changes)
 
 
-def run_report(width: int) -> str:
-    """`simprof run`, in a mode of paths, one that loses something, and one of blocks."""
+def _runs() -> tuple[Measurement, ...]:
+    """Runs in a mode of paths, one that loses something, and one of blocks."""
     lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
-    runs = (
+    return (
         hostile_run(),
         hostile_run(mode="tpp", lost=lost, sizes={"counter_bytes": 10**13}),
         hostile_run(mode="qpt", options={"placement": "redundant"}),
     )
-    return "\n".join(text.render(run, width=width) for run in runs)
+
+
+def answer_report(width: int) -> str:
+    """`simprof run`: its first screen."""
+    return "\n".join(text.render(run, width=width) for run in _runs())
+
+
+def run_report(width: int) -> str:
+    """`simprof run --details`."""
+    return "\n".join(text.render(run, width=width, details=True) for run in _runs())
 
 
 def compare_report(width: int) -> str:
-    """`simprof compare`."""
+    """`simprof compare`, its first screen, and then with details."""
     sizes = {"trace_bits": 8 * MANY, "minimal_trace_bits": 8 * 10**12, "code_bytes": 571_224}
     rows = (
         ("pp", hostile_run()),
@@ -119,7 +128,12 @@ def compare_report(width: int) -> str:
         ("tpp(12.5,33.25)", hostile_run(mode="tpp", lost={"cold_paths": MANY})),
         ("calls-optimal", hostile_run(mode="calls-optimal")),
     )
-    return compare_text.render(rows, 5, 2, width)
+    return "\n".join(
+        (
+            compare_text.render(rows, 5, 2, width),
+            compare_text.render(rows, 5, 2, width, top=2, details=True),
+        )
+    )
 
 
 @cache
@@ -309,6 +323,7 @@ def diff_report(width: int) -> str:
 
 
 REPORTS: Mapping[str, Callable[[int], str]] = {
+    "answer": answer_report,
     "run": run_report,
     "compare": compare_report,
     "graph": graph_report,

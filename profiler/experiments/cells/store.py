@@ -1,8 +1,9 @@
 """Results of cells in one SQLite file.
 
 Rows of `cells` are facts: the same cell gives the same row on any machine at any time. When a row
-was written and how long it took is kept apart, in `times`. Every finished group of cells is one
-transaction, so that whatever ends the writer, what was finished is there and nothing else.
+was written and how long it took is kept apart, in `times`, and so are the figures that people ask
+for in SQL (`figures`). Every finished group of cells is one transaction, so that whatever ends the
+writer, what was finished is there and nothing else.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from types import TracebackType
 
 from profiler.experiments.cells.cells import Cell, CellKey, CellResult, Job, Kind, Timing
+from profiler.experiments.cells.figures import keep_up
 from profiler.experiments.cells.provenance import Versions, row_key
 from profiler.experiments.cells.settings import parse
 from profiler.profiles import output
@@ -139,6 +141,7 @@ class Store:
             for facts, times in rows:
                 self._connection.execute(f"INSERT OR IGNORE INTO cells VALUES ({places})", facts)
                 self._connection.execute("INSERT OR IGNORE INTO times VALUES (?,?,?)", times)
+            keep_up(self._connection)
 
     def forget(self, keys: Iterable[str]) -> None:
         """Remove rows by their keys (`provenance.row_key`), so that they are made again."""

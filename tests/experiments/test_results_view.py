@@ -1,0 +1,139 @@
+"""The view `results` of a sweep's file: what its documentation shows, older files, pandas."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from profiler import cli
+from profiler.experiments.cells.cells import CellResult
+from profiler.experiments.cells.figures import FIGURES
+from profiler.experiments.cells.store import Store
+from profiler.profiles.codec import big_integers
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "EXPERIMENTS.md").read_text()
+SECTION = PAGE.split("### In SQL\n")[1]
+SHOWN = re.findall(r"```sql\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file of the sweep that the page shows."""
+    path = tmp_path_factory.mktemp("sweep") / "sweep.db"
+    (words,) = re.findall(r"^    simprof (sweep .*?)-o sweep\.db$", SECTION, re.DOTALL | re.M)
+    given = [
+        str(ROOT / word) if word.endswith(".elf") else word
+        for word in words.replace("\\", "").split()
+    ]
+    assert cli.run([*given, "-o", str(path)]) == 0
+    return path
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[sqlite3.Connection]:
+    connection = sqlite3.connect(path)
+    try:
+        yield connection
+        connection.commit()
+    finally:
+        connection.close()
+
+
+def test_queries_answer_what_the_page_shows(swept: Path) -> None:
+    assert len(SHOWN) == 3
+    with opened(swept) as connection:
+        for query, answer in SHOWN:
+            rows = connection.execute(query).fetchall()
+            assert ["|".join(map(str, row)) for row in rows] == answer.splitlines()
+
+
+def test_every_column_is_documented(swept: Path) -> None:
+    with opened(swept) as connection:
+        names = [row[0] for row in connection.execute("SELECT * FROM results").description]
+    table = PAGE.split("| column of `results` |")[1].split("\n\n")[0]
+    cells = [line.split("|")[1] for line in table.splitlines()[2:]]
+    assert set(re.findall(r"`(\w+)`", " ".join(cells))) == set(names)
+
+
+def test_pandas_reads_plain_columns_that_are_the_results(swept: Path) -> None:
+    with opened(swept) as connection:
+        frame = pd.read_sql("SELECT * FROM results", connection)
+    found = {(row["benchmark"], row["mode"]): row for row in frame.to_dict("records")}
+    with Store(swept) as store:
+        results = store.cells()
+    assert len(frame) == len(found) == len(results) == 6
+    for cell, result in results.items():
+        row = found[cell.benchmark, cell.setting.mode]
+        assert (row["base"], row["added"]) == (result.base, result.added)
+        assert row["overhead"] == result.overhead
+        assert row["code_bytes"] == result.sizes["code_bytes"]
+        assert row["blocks"] == result.counts["blocks"]
+
+
+def test_an_older_file_gets_the_view_with_all_its_rows(swept: Path, tmp_path: Path) -> None:
+    """One without it, and one that another simprof made with other columns."""
+    whole = swept.read_bytes()
+    for changed in (
+        "DROP VIEW results; DROP TABLE figures;",
+        "DROP VIEW results; DROP TABLE figures; CREATE TABLE figures (key TEXT, other);"
+        "CREATE VIEW results AS SELECT * FROM figures;",
+        "DELETE FROM figures WHERE mode = 'pp';",
+    ):
+        old = tmp_path / "old.db"
+        old.write_bytes(whole)
+        with opened(old) as connection:
+            before = connection.execute("SELECT * FROM results").fetchall()
+            connection.executescript(changed)
+        with Store(old) as store:
+            store.put(())
+        with opened(old) as connection:
+            assert connection.execute("SELECT * FROM results").fetchall() == before
+
+
+def test_rows_that_are_forgotten_are_in_no_figures(swept: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(swept.read_bytes())
+    with Store(copy) as store:
+        with opened(copy) as connection:
+            keys = [row[0] for row in connection.execute("SELECT key FROM cells")]
+        store.forget(keys[:2])
+    with opened(copy) as connection:
+        assert connection.execute("SELECT count(*) FROM figures").fetchone() == (len(keys) - 2,)
+
+
+def test_what_is_damaged_or_too_large_does_not_stop_others(swept: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy.db"
+    copy.write_bytes(swept.read_bytes())
+    with opened(copy) as connection:
+        connection.execute("DELETE FROM figures")
+        connection.execute("UPDATE cells SET result = x'00' WHERE setting = 'pp'")
+        connection.execute("UPDATE cells SET setting = 'unknown[a=b]' WHERE setting = 'tpp'")
+    with Store(copy) as store:
+        store.put(())
+    with opened(copy) as connection:
+        query = "SELECT mode, options, blocks IS NULL FROM results GROUP BY mode ORDER BY mode"
+        rows = connection.execute(query).fetchall()
+    assert rows == [("pp", "{}", 1), ("qpt2", "{}", 0), ("unknown", '{"a": "b"}', 0)]
+
+
+def test_numbers_that_sqlite_lacks_are_near() -> None:
+    import json
+    import zlib
+
+    from profiler.experiments.cells.figures import figures
+    from profiler.profiles.codec import encode
+
+    with big_integers():
+        plain = encode(CellResult(counts={"blocks": 1 << 80}))
+        row = figures("k", "pp[path_limit=7]", zlib.compress(json.dumps(plain).encode()))
+    named = dict(zip(("key", "mode", "options", *(f.name for f in FIGURES)), row, strict=True))
+    assert named["blocks"] == float(1 << 80)
+    assert (named["mode"], named["options"]) == ("pp", '{"path_limit": 7}')
+    assert named["transfers"] is None
