@@ -43,6 +43,11 @@ class ProgramOptions(TypedDict, total=False):
     blocks: str
     registers: str
     replay: StrPath
+    partial: bool
+    call_tree: bool
+    follow: str
+    entry: str
+    calls: int
     routine: str | Sequence[str]
     exclude: str | Sequence[str]
     user_only: bool
@@ -222,11 +227,13 @@ def _request(
     chosen: dict[str, Any], scheme: SchemeOptions, stdout: Stream, stderr: Stream
 ) -> Iterator[RunRequest]:
     """Yield the request that options make, the program's streams open."""
-    from profiler.commands import options, program_options
+    from profiler.commands import context_options, options, program_options
 
     elf = chosen["elf"]
     program_options.check_files(elf, chosen, inputs=options.profiles(scheme))
     request = program_options.make_request(elf, chosen["arguments"], chosen)
+    contexts = context_options.contexts(chosen, chosen.get("follow"))
+    request = replace(request, contexts=contexts)
     with ExitStack() as stack:
         guest = replace(
             request.guest,

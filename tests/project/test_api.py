@@ -172,7 +172,10 @@ def test_saved_profiles(fixture_elf: Find, tmp_path: Path) -> None:
         ({"root": "/nosuch"}, "--root /nosuch is not a directory"),
         ({"stdin": "/nosuch"}, "--stdin /nosuch cannot be read"),
         ({"routine": "nosuch"}, "no routine matches 'nosuch'"),
-        ({"colour": 1}, "there is no option 'colour': use one of argv0, blocks, cold, "),
+        (
+            {"colour": 1},
+            "there is no option 'colour': use one of argv0, blocks, call_tree, calls, cold, ",
+        ),
         ({"json": "file"}, "there is no option 'json'"),
     ],
 )
@@ -305,3 +308,11 @@ def test_a_budget(fixture_elf: Find) -> None:
     measurement = simprof.run(fixture_elf("sieve"), max_instructions=1000)
     assert (measurement.ending.reason, measurement.ending.code) == ("budget", 124)
     assert measurement.partial
+
+
+def test_calling_contexts_are_counted_when_asked_for(fixture_elf: Find) -> None:
+    program = fixture_elf("calls")
+    assert simprof.run(program, arguments=["3"]).call_tree is None
+    assert simprof.run(program, arguments=["3"], call_tree=True).call_tree is not None
+    compared = simprof.compare(program, ["pp"], ["3"], call_tree=True)
+    assert compared.measurements["pp"].call_tree is not None
