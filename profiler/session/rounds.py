@@ -62,6 +62,8 @@ class Study:
         What recoveries have found, for the next one to reuse.
     routines
         Numbers of the only routines that concern the schemes; None: all that were selected.
+    recovered
+        Graphs that are there already, with the discoveries that they rest on.
     """
 
     invocation: Invocation
@@ -72,10 +74,13 @@ class Study:
     memory: BinaryMemory
     known: Known = field(default_factory=Known)
     routines: frozenset[int] | None = None
+    recovered: tuple[Discoveries, RecoveredProgram] | None = None
     _planners: dict[Setting, Planner] = field(default_factory=dict)
 
     def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
         """Return the program's graphs, which may be known already."""
+        if self.recovered is not None and self.recovered[0] == discoveries:
+            return self.recovered[1]
         recovered = self.memory.graphs(discoveries)
         if recovered is None:
             recovered = recover(program, discoveries, self.known)

@@ -297,7 +297,8 @@ def _completed(
     if study.trace is not None or study.recording is not None:
         return None
     routines = frozenset().union(*left.values())
-    partial = replace(study, routines=routines)
+    graphs = after.discoveries, replayed.recovered
+    partial = replace(study, routines=routines, recovered=graphs)
     again, later = settle(partial, after, list(left), edge_counts)
     if later.discoveries != after.discoveries or not again.result.ended_like(replayed.result):
         return None

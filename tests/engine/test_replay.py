@@ -80,9 +80,11 @@ def test_a_second_run_counts_only_what_a_replay_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs: list[tuple[list[str], set[str]]] = []
+    recovered: set[int] = set()
 
     def noted(graphs: Graphs, planners: Sequence[Planner]) -> list[SchemeRun]:
         taken = filter(None, map(graphs, range(len(graphs.recovered.routines))))
+        recovered.add(id(graphs.recovered))
         modes = [planner.setting.mode for planner in planners]
         runs.append((modes, {cfg.name for cfg in taken}))
         return make_schemes(graphs, planners)
@@ -90,6 +92,7 @@ def test_a_second_run_counts_only_what_a_replay_leaves_out(
     monkeypatch.setattr(rounds, "make_schemes", noted)
     settings = (*SETTINGS[:1], Setting("pp", "pp", SchemeOptions()))
     found = compare("v9/manypaths", settings, tmp_path)
+    assert len(recovered) == 1, "the graphs were recovered again"
     (_, every), (modes, few) = runs
     assert modes == ["tpp", "pp"]
     assert few and few < every

@@ -15,9 +15,11 @@ from profiler.profiles.profile import Measurement
 from profiler.profiles.program_files import SourceFiles
 from profiler.reports import mode_facts
 from profiler.reports.display import visible
+from profiler.reports.hot_tables import lines_text
 from profiler.reports.html import page
 from profiler.reports.html.routines import Row, Run, detail, facts, hottest, rows
 from profiler.reports.html.summary import summaries
+from profiler.reports.numbers import identifier
 
 __all__ = ["Run", "render"]
 
@@ -97,15 +99,20 @@ def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
 
 
 def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
-    """Return [row, position among the routine's shown paths, id, count, instructions, blocks]."""
+    """Return the hottest paths.
+
+    Each is [row, position among the routine's shown paths, id, count, instructions, number of
+    blocks, source lines in words].
+    """
     ranked = []
     for place, row in enumerate(shown):
         position = row.positions[number]
         if position is None:
             continue
         for rank, path in enumerate(hottest(measurement.routines[position])):
-            name = "partial" if path.partial else str(path.id)
-            cells = [place, rank, name, path.count, path.instructions, len(path.blocks)]
+            name = "partial" if path.partial else identifier(path.id)
+            lines = visible(lines_text(path, measurement))
+            cells = [place, rank, name, path.count, path.instructions, len(path.blocks), lines]
             ranked.append((path.count * path.instructions, cells))
     ranked.sort(key=lambda each: -each[0])
     return [cells for _, cells in ranked[:MOST]]

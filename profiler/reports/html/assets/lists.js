@@ -38,9 +38,10 @@ function pathsTable() {
     { title: "blocks", numeric: true, value: (row) => row[5] },
     { title: "path", value: (row) => row[2] },
     nameColumn((row) => row[0], (row) => routineLink(row[0], row[1])),
+    ...(run().paths.some((row) => row[6]) ? [{ title: "source lines", value: (row) => row[6], kind: "code" }] : []),
   ];
   return makeTable(columns, { rows: run().paths, noun: "path", id: "paths-table", sort: 0,
-    searched: (row) => `${state.index.routines[row[0]][0]} ${row[2]}`,
+    searched: (row) => `${state.index.routines[row[0]][0]} ${row[2]} ${row[6]}`,
     open: (row) => goTo(routineLink(row[0], row[1])) });
 }
 
