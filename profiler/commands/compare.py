@@ -62,7 +62,8 @@ def compare_command(
 
     All schemes watch the same execution. Where tpp has no --edge-profile and is left with a hash
     table, the program is run twice, with the same input. The program owns stdin, stdout and
-    stderr, and its exit status is simprof's, as with `simprof run`.
+    stderr, and its exit status is simprof's. It sees the files, variables and clock that it
+    sees with `simprof run`.
     """
     scheme = collect(chosen, weights)
     wanted = tuple(make_settings(modes or all_modes(), settings, scheme))

@@ -6,8 +6,15 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from time import monotonic
 
 from profiler.request import request
+
+SHORTEST_RATED = 1.0
+"""Seconds of a phase before which its rate says nothing."""
+
+EXECUTING = (request.Phase.RUNNING, request.Phase.RERUNNING, request.Phase.REPLAYING)
+"""Phases in which instructions are executed; in others their number stays."""
 
 Callback = Callable[[request.Progress], None]
 
@@ -30,6 +37,20 @@ def wanted(choice: bool | None, program_output: int) -> bool:
     return choice is True or not os.isatty(program_output)
 
 
+def done_text(progress: request.Progress, seconds: float) -> str:
+    """Return how much of a phase is done after so many seconds, and how fast that goes."""
+    done, unit, text = progress.instructions / 1e6, "M", ""
+    if progress.total:
+        done, unit = float(progress.done), ""
+        text = f"{progress.done:,} of {progress.total:,}"
+    elif progress.instructions:
+        text = f"{done:,.0f} M instructions"
+    is_moving = progress.total or progress.phase in EXECUTING
+    if is_moving and done and seconds >= SHORTEST_RATED:
+        text += f", {done / seconds:,.0f}{unit and ' ' + unit} a second"
+    return text
+
+
 @contextmanager
 def progress_bar(shown: bool) -> Iterator[Callback | None]:
     """Show a bar while the body runs; yields the callback that moves it, or None."""
@@ -37,7 +58,14 @@ def progress_bar(shown: bool) -> Iterator[Callback | None]:
         yield None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        SpinnerColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     display = Progress(
         SpinnerColumn(),
@@ -45,18 +73,23 @@ def progress_bar(shown: bool) -> Iterator[Callback | None]:
         BarColumn(),
         TextColumn("{task.fields[done]}"),
         TimeElapsedColumn(),
+        TimeRemainingColumn(),
         console=Console(stderr=True),
         transient=True,
-        auto_refresh=False,
+        refresh_per_second=4,
     )
     with display:
         task = display.add_task("starting", total=None, done="")
 
+        began: dict[request.Phase, float] = {}
+
         def show(progress: request.Progress) -> None:
+            now = monotonic()
+            if progress.phase not in began:
+                began[progress.phase] = now
+                display.reset(task)  # the estimate is one for this phase
+            done = done_text(progress, now - began[progress.phase])
             executed = progress.instructions
-            done = f"{executed / 1e6:,.0f} M instructions" if executed else ""
-            if progress.total:
-                done = f"{progress.done} of {progress.total}"
             display.update(
                 task,
                 description=progress.phase.value,

@@ -66,6 +66,10 @@ def run_command(
     The program owns stdin, stdout and stderr, and its exit status is simprof's. The report goes
     to stderr. simprof's own failures exit 125, a spent budget 124, a fault or signal 128 plus
     its number. Options of the scheme that name a mode do nothing in the others.
+
+    The program sees the files below --root as its / (by default the current directory), the
+    variables of --env alone, and a clock that begins on 1 January 2026 and moves with the
+    instructions that it executes.
     """
     scheme = collect(chosen, weights)
     elf = program_options.program_file(elf, arguments, chosen)
