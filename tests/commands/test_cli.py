@@ -526,6 +526,7 @@ GUIDE_COMMANDS = (
     "verify",
     "cfg",
     "graph",
+    "explain",
     "suite build",
     "suite run",
     "table",
