@@ -23,7 +23,7 @@ StrPath = str | os.PathLike[str]
 
 
 class GraphOptions(TypedDict, total=False):
-    """Options of `plan`: those of `simprof graph`, which README describes."""
+    """Options of `plan`: those of `simprof graph`, which docs/GUIDE.md describes."""
 
     enumerate: bool
     weights: str

@@ -25,7 +25,7 @@ Stream = StrPath | IO[bytes] | None
 
 
 class ProgramOptions(TypedDict, total=False):
-    """Options of `run` and `compare`: those of the command line, which README describes."""
+    """Options of `run` and `compare`: those of the command line, which docs/GUIDE.md describes."""
 
     path_limit: int
     weights: StrPath

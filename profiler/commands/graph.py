@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,6 +13,9 @@ from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, mode_choice, named, scheme_options
 from profiler.request.request import DEFAULT_MODE, Weights
+
+if TYPE_CHECKING:
+    from profiler.graphfiles.lesson import Lesson
 
 
 @click.command("graph")
@@ -43,6 +46,12 @@ from profiler.request.request import DEFAULT_MODE, Weights
     metavar="FILE",
     help="Write the report there, not to stdout, which - is, too.",
 )
+@click.option(
+    "--html",
+    type=options.PATH,
+    metavar="PAGE",
+    help="Write a page too, with a picture for each step (as `simprof explain --html`).",
+)
 def graph_command(
     files: tuple[Path, ...],
     mode: str,
@@ -50,13 +59,14 @@ def graph_command(
     weights: str | None,
     json_file: Path | None,
     report: Path | None,
+    html: Path | None,
     **scheme: Any,
 ) -> int:
     """Apply a scheme to the graphs in FILE...: number paths, place code, count the runs given.
 
     A file is JSON (simprof's own, or node-link data), GraphML (.graphml) or GML (.gml).
     """
-    options.check_outputs(json_file, report, inputs=(*files, scheme["edge_profile"]))
+    options.check_outputs(json_file, report, html, inputs=(*files, scheme["edge_profile"]))
     from profiler.graphfiles.analyse import GraphOptions, analyse_file
 
     chosen = GraphOptions(
@@ -66,8 +76,24 @@ def graph_command(
         scheme=collect(scheme),
     )
     answers = [analyse_file(path, chosen) for path in files]
+    if html is not None:
+        from profiler.graphfiles.lesson import lesson
+
+        write_lessons([lesson(answer) for answer in answers], html)
     write_answers(answers, json_file, report)
     return 0
+
+
+def write_lessons(lessons: Sequence[Lesson], html: Path) -> None:
+    """Write lessons as one page, to a file or stdout."""
+    from profiler.profiles.output import write_atomically
+    from profiler.reports.html import lesson as lesson_page
+
+    page = lesson_page.render(lessons)
+    if html == STANDARD_STREAM:
+        streams.write(streams.STDOUT, page)
+    else:
+        write_atomically(html, page.encode(errors="backslashreplace"))
 
 
 def write_answers(

@@ -55,6 +55,9 @@ SUBCOMMANDS = MappingProxyType(
         "completion": Subcommand(
             "completion:completion_command", "Print what a shell needs to complete commands."
         ),
+        "explain": Subcommand(
+            "explain:explain_command", "Explain a scheme on a small graph, step by step."
+        ),
         "export": Subcommand(
             "export:export_command", "Write a saved profile in the format of another tool."
         ),

@@ -515,7 +515,7 @@ def test_version_and_help_are_fast_and_import_little() -> None:
     assert re.fullmatch(r"simprof \d+\.\d+\.\d+\S*\n", done.stdout)
 
 
-README_COMMANDS = (
+GUIDE_COMMANDS = (
     "record",
     "run",
     "compare",
@@ -526,6 +526,7 @@ README_COMMANDS = (
     "verify",
     "cfg",
     "graph",
+    "explain",
     "suite build",
     "suite run",
     "table",
@@ -536,15 +537,15 @@ README_COMMANDS = (
 )
 
 
-@pytest.mark.parametrize("command", README_COMMANDS)
-def test_readme_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The README's table of options and `--help` name the same options."""
+@pytest.mark.parametrize("command", GUIDE_COMMANDS)
+def test_guide_lists_the_options(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The guide's table of options and `--help` name the same options."""
     assert simprof(*command.split(), "--help") == 0
     pattern = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]*")
     helped = re.findall(r"^  (-.*?)(?:  |$)", capsys.readouterr().out, re.MULTILINE)
     offered = {name for names in helped for name in pattern.findall(names)} - {"--help"}
     assert offered
-    section = (ROOT / "README.md").read_text().split(f"### `simprof {command}", 1)[1]
+    section = (ROOT / "docs" / "GUIDE.md").read_text().split(f"### `simprof {command}", 1)[1]
     table = [line for line in re.split(r"\n#", section)[0].splitlines() if line.startswith("|")]
     documented = {name for line in table for name in pattern.findall(line.split("|")[1])}
     assert documented == offered

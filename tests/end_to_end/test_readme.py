@@ -1,4 +1,4 @@
-"""The README's figures, and the version of the cost model that all figures rest on."""
+"""The figures of the README and the guide; the version of the cost model that all rest on."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 
 from profiler import cli
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
 COST_MODEL = "1-4e51f323d1db"
 
 
-def blocks() -> list[str]:
-    """Return the indented blocks of the README, in order, blank lines within them kept."""
+def blocks(document: str) -> list[str]:
+    """Return the indented blocks of a document, in order, blank lines within them kept."""
     found: list[list[str]] = []
     inside = False
-    for line in README.read_text().splitlines():
+    for line in (ROOT / document).read_text().splitlines():
         if line.startswith("    "):
             if not inside:
                 found.append([])
@@ -33,23 +33,27 @@ def blocks() -> list[str]:
 
 
 @pytest.mark.parametrize(
-    "command",
+    ("document", "command"),
     [
-        "simprof run --mode=pp fixtures/bin/v9/bench.elf",
-        "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf",
-        "simprof verify --on emulator --mode pp,qpt2,tpp fixtures/bin/v9/bench.elf",
+        ("README.md", "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf"),
+        ("docs/GUIDE.md", "simprof run --mode=pp fixtures/bin/v9/bench.elf"),
+        ("docs/GUIDE.md", "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf"),
+        (
+            "docs/GUIDE.md",
+            "simprof verify --on emulator --mode pp,qpt2,tpp fixtures/bin/v9/bench.elf",
+        ),
     ],
 )
-def test_examples_print_what_the_readme_shows(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_examples_print_what_the_document_shows(
+    document: str, command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The output is the rest of the command's block, or else the next block."""
-    found = blocks()
+    found = blocks(document)
     (place,) = [number for number, block in enumerate(found) if block.split("\n")[0] == command]
     _, _, shown = found[place].partition("\n")
     shown = (shown or found[place + 1]).strip("\n")
     assert shown.split()[:2] == ["program", "fixtures/bin/v9/bench.elf"]
-    monkeypatch.chdir(README.parent)
+    monkeypatch.chdir(ROOT)
     report = tmp_path / "report"
     program, *arguments = shlex.split(command)
     assert program == "simprof"

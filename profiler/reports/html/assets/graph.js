@@ -150,23 +150,3 @@ class Drawing {
     this.scale(Math.min(1, Math.max(0.8, wide)));
   }
 }
-
-function curve(points) {
-  const at = (point) => `${point.x.toFixed(1)} ${point.y.toFixed(1)}`;
-  let text = `M${at(points[0])}`;
-  for (let i = 1; i < points.length - 1; i += 1) {
-    const next = points[i + 1];
-    const last = i === points.length - 2;
-    const end = last ? next : { x: (points[i].x + next.x) / 2, y: (points[i].y + next.y) / 2 };
-    text += `Q${at(points[i])} ${at(end)}`;
-  }
-  return points.length === 2 ? `${text}L${at(points[1])}` : text;
-}
-
-function arrow(points) {
-  const end = points[points.length - 1];
-  const before = points[points.length - 2];
-  const angle = Math.atan2(end.y - before.y, end.x - before.x);
-  const corner = (turn) => `${(end.x - 8 * Math.cos(angle + turn)).toFixed(1)},${(end.y - 8 * Math.sin(angle + turn)).toFixed(1)}`;
-  return drawn("polygon", { points: `${end.x.toFixed(1)},${end.y.toFixed(1)} ${corner(0.4)} ${corner(-0.4)}` });
-}

@@ -1,0 +1,74 @@
+"""`simprof explain`: how a scheme works on a small graph, step by step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from profiler.commands import options, streams
+from profiler.commands.graph import write_lessons
+from profiler.commands.scheme_options import collect, mode_choice, scheme_options
+from profiler.request.request import DEFAULT_MODE, Weights
+
+
+@click.command("explain")
+@click.argument("file", type=options.PATH)
+@click.option(
+    "--mode",
+    "modes",
+    type=mode_choice(planned=True),
+    multiple=True,
+    help=f"Scheme; repeatable.  [default: {DEFAULT_MODE}; with --html all]",
+)
+@click.option(
+    "--weights",
+    type=options.choice(*Weights),
+    help="Edge-frequency estimates.  [default: the file's own, else heuristic]",
+)
+@click.option("--enumerate", "enumerate_paths", is_flag=True, help="List every potential path.")
+@scheme_options("answer (--json) about the same graph that guides it.  [default: its own runs]")
+@click.option(
+    "--html",
+    type=options.PATH,
+    metavar="PAGE",
+    help="Write a page with pictures, one a step, to PAGE instead; - is stdout.",
+)
+def explain_command(
+    file: Path,
+    modes: tuple[str, ...],
+    weights: str | None,
+    enumerate_paths: bool,
+    html: Path | None,
+    **scheme: Any,
+) -> int:
+    """Explain on the graph in FILE what a scheme computes, step by step.
+
+    Weights, numbering, spanning tree, increments, code, paths and costs, each with its numbers on
+    the edges. FILE is what `simprof graph` reads.
+    """
+    options.check_outputs(html, inputs=(file, scheme["edge_profile"]))
+    from profiler.graphfiles.analyse import GraphOptions, analyse_file
+    from profiler.graphfiles.lesson import lesson
+    from profiler.schemes import registry
+
+    chosen = modes or (registry.planned_modes() if html is not None else (DEFAULT_MODE,))
+    lessons = []
+    for mode in dict.fromkeys(chosen):
+        wanted = GraphOptions(
+            mode=mode,
+            enumerate=enumerate_paths and registry.definition(mode).counts_paths,
+            weights=None if weights is None else Weights(weights),
+            scheme=collect(scheme),
+        )
+        lessons.append(lesson(analyse_file(file, wanted)))
+    if html is None:
+        from profiler.reports import lesson_text
+
+        width = streams.width(streams.STDOUT)
+        text = "\n".join(lesson_text.render(each, width) for each in lessons)
+        streams.write(streams.STDOUT, text)
+        return 0
+    write_lessons(lessons, html)
+    return 0

@@ -1,0 +1,335 @@
+"""What a scheme computes for a small graph, step by step: `simprof explain`.
+
+A lesson is made of an answer of `simprof graph` alone (docs/SEMANTICS.md, graph files): the same
+numbers, in the order in which the papers derive them. Steps that a scheme does not have are left
+out, so that every mode has its lesson.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_PATHS = 200
+"""Paths that the last step lists."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """An edge of the picture.
+
+    Attributes
+    ----------
+    source, target
+        Names of blocks, or "ENTRY" and "EXIT".
+    label
+        What the step writes on it.
+    kind
+        How it is drawn: "plain", "tree", "chord", "back", "dummy" or "out" (left out).
+    """
+
+    source: str
+    target: str
+    label: str = ""
+    kind: str = "plain"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One picture, and what it shows.
+
+    Attributes
+    ----------
+    title, text
+        Prose.
+    lines
+        The edges.
+    notes
+        Block -> what the step writes below its name.
+    head, rows
+        A table; empty where there is none.
+    marks
+        By row of the table: the edges, by position in `lines`, that belong to it.
+    """
+
+    title: str
+    text: str
+    lines: tuple[Line, ...]
+    notes: Mapping[str, str] = field(default_factory=dict)
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    marks: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """The steps of one scheme on one graph.
+
+    Attributes
+    ----------
+    title
+        The graph's name.
+    mode
+        The scheme.
+    blocks
+        Names, in the file's order.
+    steps
+        In order.
+    """
+
+    title: str
+    mode: str
+    blocks: tuple[str, ...]
+    steps: tuple[Step, ...]
+
+
+def lesson(answer: Mapping[str, Any]) -> Lesson:
+    """Return the lesson of an answer of `graphfiles.analyse`."""
+    picture = _Picture(answer)
+    steps = tuple(picture.steps())
+    title = str(answer["routines"][0]["name"])
+    return Lesson(title, str(answer["mode"]), tuple(picture.blocks), steps)
+
+
+def _text(value: object) -> str:
+    """Return a value as steps write it; lists are by iteration."""
+    if value is None:
+        return "-"
+    if isinstance(value, list | tuple):
+        return " / ".join(_text(each) for each in value)
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+class _Picture:
+    """The edges of an answer, and the steps that its `static` part has facts for."""
+
+    def __init__(self, answer: Mapping[str, Any]) -> None:
+        self.answer = answer
+        self.static: Mapping[str, Any] = answer["static"]
+        self.ends = [(str(edge["source"]), str(edge["target"])) for edge in answer["edges"]]
+        names = [name for ends in self.ends for name in ends]
+        self.blocks = list(dict.fromkeys(name for name in names if name not in ("ENTRY", "EXIT")))
+        back = {(str(source), str(target)) for source, target in self.static["back_edges"]}
+        self.kinds = ["back" if ends in back else "plain" for ends in self.ends]
+        self.back = sorted(back)
+
+    def lines(
+        self, labels: Sequence[object] | None = None, kinds: Sequence[str] | None = None
+    ) -> tuple[Line, ...]:
+        """Return the graph's edges, labelled."""
+        shown = [""] * len(self.ends) if labels is None else list(map(_text, labels))
+        return tuple(
+            Line(*ends, label, kind)
+            for ends, label, kind in zip(self.ends, shown, kinds or self.kinds, strict=True)
+        )
+
+    def steps(self) -> Iterator[Step]:
+        """Yield the steps for which there is something to show."""
+        yield self.graph()
+        yield self.weights()
+        for fact, step in (
+            ("cold", self.cold),
+            ("num_paths", self.acyclic),
+            ("values", self.values),
+            ("labels", self.labels),
+            ("tree", self.tree),
+            ("increments", self.increments),
+            ("witnesses", self.witnesses),
+        ):
+            if fact in self.static:
+                yield step()
+        yield self.placement()
+        if self.answer.get("paths") or self.answer.get("all_paths"):
+            yield self.paths()
+        yield self.cost()
+
+    def graph(self) -> Step:
+        back = ", ".join(f"{source} to {target}" for source, target in self.back)
+        text = (
+            f"{len(self.blocks)} blocks and {len(self.ends)} edges, those from ENTRY and to EXIT "
+            "included. Numbers on edges: how often the runs crossed them. "
+        )
+        text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
+        return Step("The graph", text, self.lines([edge["count"] for edge in self.answer["edges"]]))
+
+    def weights(self) -> Step:
+        return Step(
+            "Weights",
+            "How often each edge is expected to be crossed, in one activation. They decide where "
+            "code is put, and only that: counts are exact whatever the weights are.",
+            self.lines(self.static["weights"]),
+        )
+
+    def cold(self) -> Step:
+        cold = self.static["cold"]
+        kinds = ["out" if each else kind for each, kind in zip(cold, self.kinds, strict=True)]
+        loops = [", ".join(map(str, each["blocks"])) for each in self.static["disconnected_loops"]]
+        text = (
+            "The edge profile that guides the scheme, on the edges. Cold edges are left out, and "
+            "no path that takes one has a number"
+            + (": none is cold here. " if not any(cold) else ". ")
+        )
+        if loops:
+            text += f"Loops disconnected from what surrounds them: {'; '.join(loops)}. "
+        text += f"Obvious paths, which the edge profile tells: {len(self.static['obvious'])}."
+        return Step("Targeting", text, self.lines(self.static["edge_profile"], kinds))
+
+    def dummies(self, fact: str | None) -> list[Line]:
+        """Return the dummy edges, labelled with one of their facts."""
+        return [
+            Line(
+                str(edge["from"]),
+                str(edge["to"]),
+                "" if fact is None else _text(edge.get(fact)),
+                "dummy",
+            )
+            for edge in self.static.get("dummy_edges", ())
+        ]
+
+    def inner(
+        self, labels: Sequence[object] | None = None, fact: str | None = None
+    ) -> tuple[Line, ...]:
+        """Return the edges of the graph whose paths are numbered."""
+        # Paths over several iterations cross back edges, from one copy of a loop to the next.
+        kinds = self.kinds
+        if "loops" not in self.static:
+            kinds = ["out" if kind == "back" else kind for kind in kinds]
+        return (*self.lines(labels, kinds), *self.dummies(fact))
+
+    def acyclic(self) -> Step:
+        text = (
+            "Where paths end at a back edge, two dummy edges (dashed) stand for it: one from ENTRY "
+            "to its target, one from its source to EXIT. What is left has no cycle. Below each "
+            "block: the number of paths from there to EXIT, the sum of that of its successors. The "
+            f"scheme tells {_text(self.static['valid_paths'])} paths apart."
+        )
+        if "loops" in self.static:
+            text += (
+                " Loops are unrolled in thought, so that a path spans several iterations; the "
+                "numbers are those of the first copy of each block."
+            )
+        notes = {str(name): f"{_text(n)} paths" for name, n in self.static["num_paths"].items()}
+        return Step("Paths without cycles", text, self.inner(), notes)
+
+    def values(self) -> Step:
+        return Step(
+            "Numbering",
+            "Each edge gets a value: the number of paths that leave its source by the edges before "
+            "it. The sum of the values along a path is the path's number, which no other path has.",
+            self.inner(self.static["values"], "value"),
+        )
+
+    def labels(self) -> Step:
+        return Step(
+            "Labels",
+            "Each way out of a block gets a string of bits (its value, as a number). The bits "
+            "along a path are the path's code.",
+            self.inner(self.static["labels"], "label"),
+        )
+
+    def tree(self) -> Step:
+        text = (
+            "A spanning tree (bold) of the largest weight. Only its chords (coloured) need code: "
+            "what the tree's edges would say follows from them."
+        )
+        tree = self.static["tree"]
+        kinds = ["tree" if _any(each) else "chord" for each in tree]
+        lines = list(self.lines(self.static["weights"], kinds))
+        for line, edge in zip(
+            self.dummies("weight"), self.static.get("dummy_edges", ()), strict=True
+        ):
+            kind = "tree" if _any(edge.get("tree")) else "chord"
+            lines.append(Line(line.source, line.target, line.label, kind))
+        return Step("Spanning tree", text, tuple(lines))
+
+    def increments(self) -> Step:
+        return Step(
+            "Increments",
+            "The values moved to the chords: along every path the increments of the chords sum up "
+            "to the same number as the values of all edges.",
+            self.inner(self.static["increments"], "increment"),
+        )
+
+    def witnesses(self) -> Step:
+        return Step(
+            "Witnesses",
+            "What the trace gets when an edge is crossed. Edges without a number write nothing: "
+            "between two witnesses there is one way only.",
+            self.lines(self.static["witnesses"]),
+        )
+
+    def placement(self) -> Step:
+        code = ["; ".join(each) for each in self.static["code"]]
+        kinds = ["chord" if each else "plain" for each in code]
+        notes = {
+            str(block): "; ".join(actions)
+            for part in ("block_code", "block_end_code")
+            for block, actions in self.static.get(part, {}).items()
+        }
+        rows = [
+            (f"{source} to {target}", does, "\n".join(sparc), _text(cost))
+            for (source, target), does, sparc, cost in zip(
+                self.ends, code, self.static["sparc"], self.static["costs"], strict=True
+            )
+            if does
+        ]
+        marks: list[tuple[int, ...]] = [(number,) for number, does in enumerate(code) if does]
+        for part in ("block", "block_end"):
+            texts = self.static.get(f"{part}_sparc", {})
+            rows += [
+                (str(block), notes[str(block)], "\n".join(texts[block]), "") for block in texts
+            ]
+        marks += [()] * (len(rows) - len(marks))
+        return Step(
+            "Code",
+            "What is executed where, initialisation and counting merged with increments where "
+            "they meet. The last column: instructions each time.",
+            self.lines(code, kinds),
+            notes,
+            ("edge or block", "action", "SPARC code", "cost"),
+            tuple(rows),
+            tuple(marks),
+        )
+
+    def paths(self) -> Step:
+        every = self.answer.get("all_paths")
+        counts = {path["id"]: path["count"] for path in self.answer["paths"]}
+        listed = list(every if every is not None else self.answer["paths"])[:MOST_PATHS]
+        rows = tuple(
+            (
+                _text(path["id"]),
+                " ".join(map(str, path["blocks"])),
+                _text(counts.get(path["id"], 0)),
+            )
+            for path in listed
+        )
+        return Step(
+            "Paths",
+            "The counters, read back: each path's number, its blocks, and how often the runs took "
+            "it." + (f" The first {MOST_PATHS} are listed." if len(listed) == MOST_PATHS else ""),
+            self.lines([edge["count"] for edge in self.answer["edges"]]),
+            {},
+            ("number", "blocks", "executions"),
+            rows,
+            tuple(tuple(path["edges"]) for path in listed),
+        )
+
+    def cost(self) -> Step:
+        instructions = self.answer["instructions"]
+        base, added = instructions["base"], instructions["added"]
+        text = f"The runs execute {base:,} instructions, and {added:,} of the scheme"
+        text += f": {added / base:.2%}." if base else "."
+        text += " On the edges: what their code executed, without conditional parts."
+        sizes = self.answer["sizes"]
+        rows = tuple((name.replace("_", " "), _text(value)) for name, value in sizes.items())
+        crossed = [edge["count"] for edge in self.answer["edges"]]
+        costs = [n * cost for n, cost in zip(crossed, self.static["costs"], strict=True)]
+        return Step("Cost", text, self.lines(costs), {}, ("size", ""), rows, ((),) * len(rows))
+
+
+def _any(value: object) -> bool:
+    """Whether an edge is in the tree, in any iteration."""
+    return any(value) if isinstance(value, list) else bool(value)

@@ -1,0 +1,143 @@
+"""Lessons show the numbers of the answer, for every mode, and their text and page hold them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import networkx as nx
+import pytest
+
+from profiler import cli
+from profiler.graphfiles.analyse import GraphOptions, analyse_file
+from profiler.graphfiles.lesson import Lesson, Step, lesson
+from profiler.schemes import registry
+from tests.support.browser import chromium, opened
+
+GRAPH: dict[str, Any] = {
+    "name": "figure",
+    "entry": "A",
+    "exit": "F",
+    "edges": [["A", "B"], ["A", "C"], ["B", "C"], ["B", "D"], ["C", "D"], ["D", "E"], ["D", "F"],
+              ["E", "F"], ["E", "A"]],
+    "runs": [["A B D E F", 30], ["A C D E A B C D F", 10]],
+}  # fmt: skip
+HOSTILE = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "figure.json"
+    path.write_text(json.dumps(GRAPH))
+    return path
+
+
+def of(file: Path, mode: str, enumerate_paths: bool = False) -> tuple[dict[str, Any], Lesson]:
+    answer = analyse_file(file, GraphOptions(mode=mode, enumerate=enumerate_paths))
+    return answer, lesson(answer)
+
+
+def step(made: Lesson, title: str) -> Step:
+    (found,) = [each for each in made.steps if each.title == title]
+    return found
+
+
+@pytest.mark.parametrize("mode", registry.planned_modes())
+def test_every_mode_has_its_lesson(file: Path, mode: str) -> None:
+    answer, made = of(file, mode)
+    assert (made.title, made.mode, made.blocks) == ("figure", mode, tuple("ABCDEF"))
+    titles = [each.title for each in made.steps]
+    assert titles[:2] == ["The graph", "Weights"]
+    assert titles[-1] == "Cost"
+    assert f"{answer['instructions']['added']:,} of the scheme" in made.steps[-1].text
+    assert ("Paths" in titles) == registry.definition(mode).counts_paths
+    code = step(made, "Code")
+    on_edges = [line.label for line in code.lines]
+    assert on_edges == ["; ".join(each) for each in answer["static"]["code"]]
+    assert all(len(each.rows) == len(each.marks) for each in made.steps)
+    assert any(on_edges) or code.notes
+
+
+@pytest.mark.parametrize("mode", ["pp", "tpp"])
+@pytest.mark.parametrize("title", ["Numbering", "Increments"])
+def test_what_is_on_the_edges_sums_up_to_the_number(file: Path, mode: str, title: str) -> None:
+    """A path begins at ENTRY and ends at EXIT, by an edge of the graph or by a dummy."""
+    answer, made = of(file, mode, enumerate_paths=True)
+    lines, paths = step(made, title).lines, step(made, "Paths")
+    numbers: dict[tuple[str, tuple[int, ...]], set[int]] = {}
+    for (number, blocks, _), marks in zip(paths.rows, paths.marks, strict=True):
+        numbers.setdefault((blocks, marks), set()).add(int(number))
+    assert sum(map(len, numbers.values())) == answer["static"]["valid_paths"]
+
+    def between(source: str, target: str) -> list[int]:
+        return [
+            int(line.label)
+            for line in lines
+            if (line.source, line.target) == (source, target) and line.kind in ("plain", "dummy")
+        ]
+
+    for (blocks, marks), found in numbers.items():
+        first, *_, last = blocks.split()
+        inner = sum(int(lines[mark].label) for mark in marks)
+        assert found == {
+            inner + begin + end
+            for begin in between("ENTRY", first)
+            for end in between(last, "EXIT")
+        }
+
+
+def test_the_tree_of_the_picture_spans_the_graph(file: Path) -> None:
+    """ENTRY and EXIT count as one: an edge that no code can be on leads from EXIT to ENTRY."""
+    lines = step(of(file, "pp")[1], "Spanning tree").lines
+    graph = nx.MultiGraph()
+    for line in lines:
+        ends = ["ENTRY" if end == "EXIT" else end for end in (line.source, line.target)]
+        if line.kind == "tree":
+            graph.add_edge(*ends)
+    assert nx.is_tree(graph)
+    assert set(graph) == {*"ABCDEF", "ENTRY"}
+
+
+def test_the_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.run(["explain", str(file)]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("figure, step by step: pp\n\n1. The graph\n6 blocks and 11 edges")
+    for line in ("  E > A  10, back edge\n", "  A: 9 paths\n", "ENTRY > A  9, dummy\n",
+                 "  D > F  0.5, chord\n", "  D > F  count[r-2]++\n"):  # fmt: skip
+        assert "".join(line.split()) in "".join(text.split()), line
+    assert cli.run(["explain", str(file), "--mode", "nosuch"]) == 125
+
+
+@pytest.mark.browser
+def test_the_page_in_chromium(tmp_path: Path) -> None:
+    path, page_file = tmp_path / "g.json", tmp_path / "page.html"
+    graph = GRAPH | {"name": HOSTILE, "entry": HOSTILE}
+    graph["edges"] = [[HOSTILE if end == "A" else end for end in edge] for edge in GRAPH["edges"]]
+    graph["runs"] = [[f"{HOSTILE} B D E F", 7]]
+    path.write_text(json.dumps(graph))
+    assert cli.run(["explain", str(path), "--html", str(page_file)]) == 0
+    modes = list(registry.planned_modes())
+    with chromium() as browser, opened(browser, page_file) as page:
+        assert page.locator("nav a").all_inner_texts() == modes
+        for number in range(len(modes)):
+            page.locator(f"#tab-{number}").click()
+            section = page.locator(f"#lesson-{number}")
+            section.wait_for()
+            assert section.locator("svg").count() == section.locator(".step").count() >= 4
+        page.goto(f"{page_file.as_uri()}#lesson-0")
+        section = page.locator("#lesson-0")
+        assert section.locator("svg").first.locator("text", has_text=HOSTILE).count() == 1
+        row = section.locator(".step", has_text="The counters, read back").locator("tr[data-row]")
+        row.first.click()
+        assert section.locator(".way.on").count() == len("B D E F".split())
+        page.keyboard.press("j")
+
+
+def test_graph_writes_the_same_page(file: Path, tmp_path: Path) -> None:
+    pages = [tmp_path / "one.html", tmp_path / "two.html"]
+    assert cli.run(["explain", str(file), "--mode=kiter", "--html", str(pages[0])]) == 0
+    command = ["graph", str(file), "--mode=kiter", "--report", str(tmp_path / "report")]
+    assert cli.run([*command, "--html", str(pages[1])]) == 0
+    assert pages[0].read_text() == pages[1].read_text()
+    assert "<svg" not in pages[0].read_text().split("<script>")[0]
