@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Make the pages of schemes, docs/schemes/, of what `simprof explain` says of one graph.
+
+    tools/scheme_pages.py            write them; needs Chromium, in which pictures are laid out
+    tools/scheme_pages.py --check    say which of them are not as they would be written now
+
+The pictures are those of the page that `simprof explain --html` writes, step by step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from profiler.graphfiles.analyse import GraphOptions, analyse_file
+from profiler.graphfiles.lesson import Lesson, lesson
+from profiler.reports.html import lesson as lesson_page
+from profiler.request.request import SchemeOptions
+from profiler.schemes import registry
+from tests.support.browser import chromium, opened
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "docs" / "schemes"
+FIGURE = FOLDER / "figure.json"
+SECTIONS = {"calls": "naive-calls-calls-optimal-edges-as-in-cs6120"}
+SECTIONS |= {"naive": SECTIONS["calls"], "calls-optimal": SECTIONS["calls"]}
+OPTIONS: dict[str, dict[str, bool]] = {"tpp": {"cold_always": True}}
+"""What modes are shown with beside the defaults: tpp leaves cold edges out where that saves a hash
+table, and no graph for a blackboard has one."""
+
+STYLE = """
+rect.back { fill: #fff } text { text-anchor: middle; fill: #1d232b; paint-order: stroke;
+stroke: #fff; stroke-width: 7px; stroke-linejoin: round; font: 13px monospace }
+.stop rect { fill: #fff; stroke: #5c6670 } .stop text { stroke: none }
+.stop text.does { fill: #7a1fa2 }
+.line { fill: none; stroke: #5c6670; stroke-width: 1.4 } polygon { fill: #5c6670 }
+.tree .line { stroke: #1d232b; stroke-width: 3.4 }
+.chord .line { stroke: #7a1fa2; stroke-width: 1.8 }
+.chord polygon, .chord text { fill: #7a1fa2 } .back .line { stroke-dasharray: 8 3 }
+.dummy .line { stroke-dasharray: 3 3; stroke: #0b57a4 }
+.dummy polygon, .dummy text { fill: #0b57a4 }
+.out { opacity: .35 } .out .line { stroke-dasharray: 1 4 }
+"""
+
+
+def lessons() -> dict[str, Lesson]:
+    """Return by mode the lesson on the figure."""
+    return {
+        mode: lesson(analyse_file(FIGURE, GraphOptions(mode=mode, scheme=options(mode))))
+        for mode in registry.planned_modes()
+    }
+
+
+def options(mode: str) -> SchemeOptions:
+    """Return the options with which a mode is shown."""
+    return SchemeOptions().having(**OPTIONS.get(mode, {}))
+
+
+def pictures(made: dict[str, Lesson]) -> Iterator[tuple[str, int, str]]:
+    """Yield mode, step and picture, as the browser draws the page."""
+    with tempfile.TemporaryDirectory() as place:
+        file = Path(place, "page.html")
+        file.write_text(lesson_page.render(list(made.values())))
+        with chromium() as browser:
+            for number, mode in enumerate(made):
+                with opened(browser, file, f"#lesson-{number}") as page:
+                    page.locator(f"#lesson-{number} svg").first.wait_for()
+                    for step, found in enumerate(page.locator(f"#lesson-{number} svg").all()):
+                        yield mode, step, standing_alone(found.evaluate("each => each.outerHTML"))
+
+
+def standing_alone(svg: str) -> str:
+    """Return a picture of the page as a file of its own, white behind it."""
+    head, body = svg.split(">", 1)
+    head = head.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
+    style = "".join(STYLE.split("\n"))
+    ground = '<rect class="back" width="100%" height="100%"/>'
+    return f"{head}><style>{style}</style>{ground}{body}\n".replace("<g ", "\n<g ")
+
+
+def slug(title: str) -> str:
+    """Return a title as a part of a file's name."""
+    return re.sub(r"\W+", "-", title.lower()).strip("-")
+
+
+def text(mode: str, made: Lesson) -> str:
+    """Return a scheme's page."""
+    options = "".join(f" --{name.replace('_', '-')}" for name in OPTIONS.get(mode, {}))
+    command = f"simprof explain docs/schemes/figure.json --mode {mode}{options}"
+    section = f"#{SECTIONS[mode]}" if mode in SECTIONS else ""
+    what, _, source = registry.definition(mode).description.partition(" (")
+    parts = [
+        f"# {mode}: {what}",
+        (f"({source} " if source else "")
+        + f"On a graph of six blocks, [figure.json](figure.json). As text, `{command}` says the "
+        "same; with `--html` it writes a page with these pictures. What the scheme is for, its options "
+        f"and where it differs from its paper: [Modes](../MODES.md{section}).",
+    ]
+    for number, step in enumerate(made.steps, 1):
+        name = f"{mode}-{number}-{slug(step.title)}.svg"
+        parts += [f"## {number}. {step.title}", step.text, f"![{step.title}](pictures/{name})"]
+        if step.rows:
+            parts.append(table(step.head, step.rows))
+    return "\n\n".join(parts) + "\n"
+
+
+def table(head: tuple[str, ...], rows: tuple[tuple[str, ...], ...]) -> str:
+    """Return a table; a cell of several lines keeps them."""
+    cells = [[code(cell) for cell in row] for row in rows]
+    lines = [" | ".join(each or " " for each in head), " | ".join("---" for _ in head)]
+    return "\n".join(f"| {line} |" for line in [*lines, *map(" | ".join, cells)])
+
+
+def code(cell: str) -> str:
+    """Return a cell's lines as code."""
+    return "<br>".join(f"`{line}`" for line in cell.replace("|", "\\|").split("\n") if line)
+
+
+def files() -> dict[Path, str]:
+    """Return all that this tool writes."""
+    made = lessons()
+    wanted = {FOLDER / f"{mode}.md": text(mode, each) for mode, each in made.items()}
+    for mode, step, picture in pictures(made):
+        title = slug(made[mode].steps[step].title)
+        wanted[FOLDER / "pictures" / f"{mode}-{step + 1}-{title}.svg"] = picture
+    return wanted
+
+
+def main() -> int:
+    """Write the files, or compare."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="only say what would change")
+    check = parser.parse_args().check
+    wanted = files()
+    stale = [path for path, new in wanted.items() if not path.exists() or path.read_text() != new]
+    known = [*FOLDER.glob("*.md"), *FOLDER.glob("pictures/*.svg")]
+    extra = [path for path in known if path not in wanted]
+    for path in [*stale, *extra]:
+        print(path.relative_to(ROOT))
+    if check:
+        return 1 if stale or extra else 0
+    (FOLDER / "pictures").mkdir(exist_ok=True)
+    for path in stale:
+        path.write_text(wanted[path])
+    for path in extra:
+        path.unlink()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
