@@ -97,8 +97,8 @@ def text(mode: str, made: Lesson) -> str:
         f"# {mode}: {what}",
         (f"({source} " if source else "")
         + f"On a graph of six blocks, [figure.json](figure.json). As text, `{command}` says the "
-        "same; with `--html` it writes a page with these pictures. What the scheme is for, its options "
-        f"and where it differs from its paper: [Modes](../MODES.md{section}).",
+        "same; with `--html` it writes a page with these pictures. What the scheme is for, its "
+        f"options and where it differs from its paper: [Modes](../MODES.md{section}).",
     ]
     for number, step in enumerate(made.steps, 1):
         name = f"{mode}-{number}-{slug(step.title)}.svg"
