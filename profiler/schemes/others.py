@@ -36,7 +36,7 @@ OPTION_NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 RESERVED = frozenset(
     """
-    -h --help -o --output --mode --weights --path-limit --table --edge-profile --routine
+    -h --help --html -o --output --mode --weights --path-limit --table --edge-profile --routine
     --top --details --json --report --stdin --root --writable --env --argv0 --max-instructions
     --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace
     --tpp --replay --format --code --enumerate --suite --build --input --strict --exclude

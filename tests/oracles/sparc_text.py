@@ -254,6 +254,9 @@ class Reader:
     # -- operands
 
     def _number(self, text: str) -> int | None:
+        if inside := re.fullmatch(r"%lo\((.*)\)", text):
+            known = self.symbols.get(inside[1])
+            return (int(inside[1], 0) if known is None else known) & 0x3FF
         if re.fullmatch(r"-?(0x[0-9a-f]+|\d+)", text):
             return int(text, 0)
         return None
@@ -267,7 +270,8 @@ class Reader:
 
     def _sum(self, text: str) -> Callable[[Machine], int]:
         """`%a`, `%a + %b`, `%a - 4`, with or without spaces."""
-        found = re.fullmatch(r"(%\w+)(?:\s*([+-])\s*(%\w+|0x[0-9a-f]+|\d+))?", text.strip())
+        second = r"%lo\(.*\)|%\w+|0x[0-9a-f]+|\d+"
+        found = re.fullmatch(rf"(%\w+)(?:\s*([+-])\s*({second}))?", text.strip())
         if found is None:
             raise ValueError(text)
         base = NAMES[found[1]]
@@ -291,6 +295,9 @@ class Reader:
             return Transfer(lambda m: True, lambda m, pc: m.r[31] + 8)
         if text == "retl":
             return Transfer(lambda m: True, lambda m, pc: m.r[15] + 8)
+        if words[0] == "call" and words[1].startswith("%"):
+            called = self._sum(text.removeprefix("call "))
+            return Transfer(lambda m: True, lambda m, pc: called(m), link=15)
         if words[0] == "call":
             place = self._place(words[1])
             return Transfer(lambda m: True, place, link=15)
