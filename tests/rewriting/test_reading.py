@@ -15,7 +15,7 @@ import pytest
 
 from profiler.engine.walk import GraphIndex
 from profiler.profiles import storage
-from profiler.profiles.profile import Measurement
+from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting, TableChoice
 from profiler.rewriting.counter_file import CounterFile, parse
@@ -126,11 +126,22 @@ def check(run: Observed, name: str) -> None:
     compare(read_profile(run.file(name)), run.simulated(name))
 
 
+def counted(routine: RoutineProfile, mode: str) -> RoutineProfile:
+    """A routine without what counters do not tell: what hash tables and conditional code cost.
+
+    Only kiter has code on edges of which a part is executed under a condition.
+    """
+    edges = routine.edge_counts
+    if mode == "kiter":
+        edges = tuple(replace(edge, added=0) for edge in edges)
+    return replace(routine, added=0, edge_counts=edges)
+
+
 def compare(read: Measurement, wanted: Measurement) -> None:
     """Compare all that counters tell."""
     assert [routine.key for routine in read.routines] == [r.key for r in wanted.routines]
     for ours, theirs in zip(read.routines, wanted.routines, strict=True):
-        assert replace(ours, added=0) == replace(theirs, added=0)
+        assert counted(ours, read.mode) == counted(theirs, read.mode)
     assert (read.base, read.mode, read.lines) == (wanted.base, wanted.mode, wanted.lines)
     assert read.program == replace(wanted.program, arguments=())
     storage.validate(read)
