@@ -13,7 +13,7 @@ from profiler.exports.source import ExportSource
 from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
 from profiler.profiles.tables import block_counts
-from profiler.reports.graph_dot import STYLES
+from profiler.reports.graph_dot import STYLES, escaped
 from profiler.reports.names import readable
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def write(source: ExportSource) -> bytes:
     measurement = source.measurement
     for position, routine in enumerate(measurement.routines):
         with drawing.subgraph(name=f"cluster_{position}") as cluster:
-            cluster.attr(label=_escaped(heading(routine)))
+            cluster.attr(label=escaped(heading(routine)))
             _draw(cluster, position, routine, measurement)
     return str(drawing.source).encode(errors="backslashreplace")
 
@@ -94,15 +94,7 @@ def _edge_attributes(edge: EdgeCount, share: float) -> dict[str, str]:
 def _label(block: VertexName, count: int, measurement: Measurement) -> str:
     line = measurement.lines.get(block.start) if isinstance(block.start, int) else None
     place = "" if line is None else f"\n{readable(line.file.rpartition('/')[2])}:{line.line}"
-    return "\\n".join(_escaped(part) for part in f"{block}{place}\n{count:,}".split("\n"))
-
-
-def _escaped(text: str) -> str:
-    """Return a label that shows `text`: Graphviz reads entities of HTML in all labels."""
-    import graphviz
-
-    shown: str = graphviz.escape(text.replace("&", "&amp;"))  # of a kind that is never markup
-    return shown
+    return "\\n".join(escaped(part) for part in f"{block}{place}\n{count:,}".split("\n"))
 
 
 def _color(heat: float) -> str:

@@ -34,9 +34,17 @@ def render(recovered: RecoveredProgram, selected: Sequence[int]) -> str:
     for position in selected:
         cfg = recovered.routines[position]
         with drawing.subgraph(name=f"cluster_{position}") as cluster:
-            cluster.attr(label=graphviz.escape(cfg.name))
+            cluster.attr(label=escaped(cfg.name))
             _draw(cluster, position, cfg)
     return str(drawing.source)
+
+
+def escaped(text: str) -> str:
+    """Return a label that shows `text`: Graphviz reads entities of HTML in all labels."""
+    import graphviz
+
+    shown: str = graphviz.escape(text.replace("&", "&amp;"))  # of a kind that is never markup
+    return shown
 
 
 def _draw(cluster: graphviz.Digraph, position: int, cfg: ControlFlowGraph) -> None:
