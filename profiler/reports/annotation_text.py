@@ -2,8 +2,8 @@
 
 Beside source: how often a line was executed, how many instructions that were, how many were
 added, and the line; below a line with conditional branches, how often each was taken. Beside code:
-executions, added instructions, address, instruction, and what a branch did. A line that never ran
-has 0 executions, one without code none.
+executions, added instructions, address, instruction; below a branch, what it did. A line that never
+ran has 0 executions, one without code none.
 """
 
 from __future__ import annotations
@@ -80,9 +80,7 @@ def _code(view: CodeView) -> Iterator[Part]:
         + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
         style="bold",
     )
-    table = columns(
-        *map(number, ("executions", "added", "address")), text("instruction"), text("branch")
-    )
+    table = columns(*map(number, ("executions", "added", "address")), text("instruction"))
     line = None
     for row in view.rows:
         if row.line is not None and row.line != line:
@@ -91,16 +89,17 @@ def _code(view: CodeView) -> Iterator[Part]:
             table.add_row("", "", "", Styled(shown, "cyan"))
         line = row.line
         table.add_row(*_code_cells(row), style="" if row.executions else "red")
+        if row.branch is not None:
+            table.add_row("", "", "", Styled(f"      {_sides(row.branch)}", "cyan"))
     yield table
 
 
-def _code_cells(row: CodeRow) -> tuple[str, str, str, str, str]:
+def _code_cells(row: CodeRow) -> tuple[str, str, str, str]:
     return (
         digits(row.executions),
         digits(row.added) if row.added else "",
         f"{row.address:x}",
         f"  {row.text}" if row.text is not None else "  ?",
-        _sides(row.branch) if row.branch is not None else "",
     )
 
 

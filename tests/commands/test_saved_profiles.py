@@ -133,12 +133,13 @@ def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output)
 MOVED = ("--source-dir", f"./src={FIXTURES / 'src'}")
 GOLDEN = """\
 busy at 100210: entered 4,270 times, 67,641 instructions, 25,046 added
-executions   added  address  instruction                branch
+executions   added  address  instruction
                              ./src/signals.c:29: {
      4,270           100210    save %sp, -176, %sp
                              ./src/signals.c:30: return n < 2 ? n : busy(n - 1) + busy(n - 2);
      4,270           100214    cmp %i0, 1
-     4,270   8,155   100218    bleu,pn %icc, 0x10026c   taken 1,631, not taken 2,639
+     4,270   8,155   100218    bleu,pn %icc, 0x10026c
+                                   taken 1,631, not taken 2,639
      4,270           10021c    mov %i0, %i4
 """
 GOLDEN_SOURCE = """\
@@ -155,7 +156,7 @@ executions    base   added  line  source
 def test_annotated_code(directory: Path, capsys: Output) -> None:
     text = shown(capsys, "annotate", directory / "pp", "busy", *MOVED)
     words = [line.split() for line in text.splitlines()]
-    assert words[:8] == [line.split() for line in GOLDEN.splitlines()]
+    assert words[:9] == [line.split() for line in GOLDEN.splitlines()]
 
 
 def test_annotated_source(directory: Path, capsys: Output) -> None:
