@@ -9,19 +9,14 @@ import click
 
 from profiler.commands import options, streams
 from profiler.commands.graph import write_lessons
-from profiler.commands.scheme_options import collect, mode_choice, scheme_options
+from profiler.commands.list_options import mode_option
+from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import DEFAULT_MODE, Weights
 
 
 @click.command("explain")
 @click.argument("file", type=options.PATH)
-@click.option(
-    "--mode",
-    "modes",
-    type=mode_choice(planned=True),
-    multiple=True,
-    help=f"Scheme; repeatable.  [default: {DEFAULT_MODE}; with --html all]",
-)
+@mode_option(f"Schemes to explain (default: {DEFAULT_MODE}; with --html all)")
 @click.option(
     "--weights",
     type=options.choice(*Weights),
@@ -37,7 +32,7 @@ from profiler.request.request import DEFAULT_MODE, Weights
 )
 def explain_command(
     file: Path,
-    modes: tuple[str, ...],
+    modes: tuple[str, ...] | None,
     weights: str | None,
     enumerate_paths: bool,
     html: Path | None,

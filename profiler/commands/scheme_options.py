@@ -35,7 +35,18 @@ def mode_choice(*, planned: bool = False) -> click.Choice[str]:
     Modes that cannot be used are among the choices: choosing one says what is wrong with it.
     """
     names = registry.modes()
-    return click.Choice([name for name in names if not (planned and _is_bare(name))])
+    return OneMode([name for name in names if not (planned and _is_bare(name))])
+
+
+class OneMode(click.Choice[str]):
+    """One of several modes; a list of them is refused with the command that takes lists."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the mode that was meant."""
+        several = value.split(",")
+        if len(several) > 1 and {each.strip() for each in several} <= set(self.choices):
+            self.fail(f"takes one mode; `simprof compare --mode {value}` runs several", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def _is_bare(mode: str) -> bool:

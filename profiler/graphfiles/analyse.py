@@ -151,7 +151,7 @@ def _plan(document: GraphDocument, options: GraphOptions) -> RoutinePlan:
     definition = registry.definition(options.mode)
     if not definition.instruments:
         modes = ", ".join(registry.planned_modes())
-        raise UsageError(f"simprof graph has no mode {options.mode}; use one of {modes}")
+        raise UsageError(f"{options.mode} adds nothing to a graph; use one of {modes}")
     weights = inputs.edge_weights(document, options.weights)
     profile = None
     if definition.guided:
