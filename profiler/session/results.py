@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
@@ -36,12 +36,17 @@ if TYPE_CHECKING:
     from profiler.session.self_check import SelfCheck
 
 
+BETWEEN_TELLINGS = 16
+"""Routines that are measured before the user is told again."""
+
+
 def measure_all(
     observation: Observation,
     *,
     self_check: bool = False,
     brief: bool = False,
     keep_plans: bool = True,
+    told: Callable[[int, int], None] | None = None,
 ) -> tuple[Measurement, ...]:
     """Return what each scheme measured in an observed run.
 
@@ -58,6 +63,8 @@ def measure_all(
         Leave out the counts of edges and the source lines, which are most of a measurement.
     keep_plans
         Whether the schemes' plans are asked for afterwards.
+    told
+        Is told every now and then how many routines are measured, and of how many.
 
     Raises
     ------
@@ -78,7 +85,9 @@ def measure_all(
     measuring = [
         _Measuring(observation, scheme, check, facts, brief=brief) for scheme in observation.schemes
     ]
-    for routine in observation.events:
+    for done, routine in enumerate(observation.events):
+        if told is not None and done % BETWEEN_TELLINGS == 0:
+            told(done, len(observation.events))
         for scheme in measuring:
             scheme.measure(routine)
         if not keep_plans:

@@ -247,9 +247,13 @@ def _play(
 
 
 def tell(
-    progress: ProgressCallback | None, phase: Phase, limit: int | None, instructions: int = 0
+    progress: ProgressCallback | None,
+    phase: Phase,
+    limit: int | None,
+    instructions: int = 0,
+    done: tuple[int, int] = (0, 0),
 ) -> None:
-    """Tell the user that `phase` begins.
+    """Tell the user that `phase` begins, or how far it is.
 
     Parameters
     ----------
@@ -257,6 +261,8 @@ def tell(
         The budget of the run in instructions; None: none.
     instructions
         How many of these have been executed.
+    done
+        How many routines are done, and of how many; of 0 where that is not known.
     """
     if progress is not None:
-        progress(Progress(phase, instructions, limit))
+        progress(Progress(phase, instructions, limit, *done))

@@ -75,12 +75,16 @@ def compare_program(
     """
     observation = observe(request, settings)
     limit = request.guest.max_instructions
-    tell(request.progress, Phase.EXPANDING, limit, observation.result.instructions)
+    executed = observation.result.instructions
+    tell(request.progress, Phase.EXPANDING, limit, executed)
     measurements = measure_all(
         observation,
         self_check=request.self_check,
         brief=brief and not request.self_check,
         keep_plans=False,
+        told=lambda done, total: tell(
+            request.progress, Phase.EXPANDING, limit, executed, (done, total)
+        ),
     )
     return Comparison(measurements, observation.runs, observation.whole_runs)
 
