@@ -19,7 +19,7 @@ from profiler.experiments.suites.suite import Suite
 from profiler.experiments.tables.catalogue import TABLES
 from profiler.experiments.tables.results import run_tables
 from profiler.experiments.tables.spec import View
-from profiler.recovery import selection as own_code
+from profiler.request import library_sources
 from profiler.request.request import GuestOptions, RunRequest, Selection
 from profiler.schemes import registry
 from profiler.session.session import run_program
@@ -33,7 +33,7 @@ MODES = list(registry.planned_modes())
 @pytest.fixture(autouse=True)
 def runtime_is_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the fixtures' own C library for one: they are compiled with debug information."""
-    monkeypatch.setattr(own_code, "LIBRARY", re.compile("runtime"))
+    monkeypatch.setattr(library_sources, "LIBRARY", re.compile("runtime"))
 
 
 @pytest.fixture(scope="module")
