@@ -964,7 +964,7 @@ def test_the_folder(capsys: pytest.CaptureFixture[str], results: Path, tmp_path:
     assert status == 1 and str(folder / "index.html") in out
     made = [name for name in NAMES if name != OF_SPEC2000]
     page = (folder / "index.html").read_text()
-    assert all(f'<section id="{name}">' in page for name in made)
+    assert all(f'<section class="table" id="{name}">' in page for name in made)
     plots = {path.stem for path in folder.glob("*.svg")}
     assert plots == {spec.name for spec in TABLES.values() if spec.bars} - {OF_SPEC2000}
     assert page.count("<svg ") == len(plots)
