@@ -68,7 +68,8 @@ _RUN = [
         type=options.PATH,
         default=Path(),
         metavar="DIR",
-        help="The directory that the program may read.  [default: the current one]",
+        help="The directory that the program may read. It starts in the current one where that is "
+        "below DIR, else in DIR.  [default: the current one]",
     ),
     click.option(
         "--writable", type=options.PATH, metavar="DIR", help="Let the program write below DIR."
@@ -172,6 +173,14 @@ def takes_stdout(chosen: Mapping[str, Any]) -> bool:
     return STANDARD_STREAM in (chosen["json_file"], chosen["report"])
 
 
+def _current_directory() -> Path | None:
+    """Return the shell's directory; None where it is gone."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        return None
+
+
 def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> RunRequest:
     """Return the request for a run with these options, its scheme left at the default.
 
@@ -184,6 +193,7 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
     guest = GuestOptions(
         root=options.check_directory(chosen["root"], "--root"),
         writable=None if writable is None else options.check_directory(writable, "--writable"),
+        working=_current_directory(),
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
         argv0=os.fsencode(elf if argv0 is None else argv0),

@@ -159,6 +159,8 @@ class GuestOptions:
         Directory that the program may read.
     writable
         Directory below which it may write; None: nowhere.
+    working
+        Its working directory; None, or one that is not below `root`: `root`.
     stdin
         File that is its standard input; None: simprof's own.
     environment
@@ -185,6 +187,7 @@ class GuestOptions:
 
     root: Path
     writable: Path | None = None
+    working: Path | None = None
     stdin: Path | None = None
     environment: tuple[tuple[bytes, bytes], ...] = ()
     argv0: bytes | None = None

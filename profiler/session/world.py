@@ -96,6 +96,7 @@ def open_world(
         host = Host(
             guest.root,
             writable=guest.writable,
+            working=guest.working,
             program=program.path,
             stdin=stdin,
             stdout=guest.stdout,
