@@ -9,9 +9,9 @@ The texts are those of `simprof COMMAND --help`; click-man writes the man pages.
 
 from __future__ import annotations
 
-import argparse
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib.metadata import version
 from inspect import cleandoc
 from pathlib import Path
@@ -20,10 +20,10 @@ import click
 from click_man.core import generate_man_page
 
 from profiler.commands.group import SUBCOMMANDS, simprof
+from tools import generated_files
 
-ROOT = Path(__file__).resolve().parents[1]
-REFERENCE = ROOT / "docs" / "commands.md"
-MAN = ROOT / "docs" / "man"
+REFERENCE = generated_files.ROOT / "docs" / "commands.md"
+MAN = generated_files.ROOT / "docs" / "man"
 WIDTH = 90
 HEAD = """# Commands
 
@@ -83,32 +83,11 @@ def man_pages() -> dict[str, str]:
     return pages
 
 
+@cache
 def files() -> dict[Path, str]:
     """Return all that this tool writes."""
     return {REFERENCE: reference()} | {MAN / name: page for name, page in man_pages().items()}
 
 
-def main() -> int:
-    """Write the files, or compare."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--check", action="store_true", help="only say what would change")
-    check = parser.parse_args().check
-    wanted = files()
-    stale = [path for path, text in wanted.items() if not path.exists() or path.read_text() != text]
-    extra = [path for path in MAN.glob("*.1") if path not in wanted]
-    for path in [*stale, *extra]:
-        print(path.relative_to(ROOT))
-    if check:
-        return 1 if stale or extra else 0
-    MAN.mkdir(exist_ok=True)
-    for path in stale:
-        path.write_text(wanted[path])
-    for path in extra:
-        path.unlink()
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated_files.run(__doc__, files(), MAN.glob("*.1")))

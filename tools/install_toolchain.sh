@@ -11,10 +11,10 @@ set -u
 packages="gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu
     g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu
     gfortran-12-sparc64-linux-gnu gfortran-12-multilib-sparc64-linux-gnu
-    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl graphviz lcov valgrind chromium"
+    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl graphviz lcov valgrind chromium man-db"
 commands="sparc64-linux-gnu-gcc-12 sparc64-linux-gnu-g++-12 sparc64-linux-gnu-gfortran-12
     sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc
-    gcc make tclsh callgrind_annotate dot gcov genhtml chromium"
+    gcc make tclsh callgrind_annotate dot gcov genhtml chromium man"
 
 failure=1
 [ "${1:-}" = "--optional" ] && failure=0

@@ -9,7 +9,6 @@ The pictures are those of the page that `simprof explain --html` writes, step by
 
 from __future__ import annotations
 
-import argparse
 import re
 import sys
 import tempfile
@@ -22,9 +21,9 @@ from profiler.reports.html import lesson as lesson_page
 from profiler.request.request import SchemeOptions
 from profiler.schemes import registry
 from tests.support.browser import chromium, opened
+from tools import generated_files
 
-ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "docs" / "schemes"
+FOLDER = generated_files.ROOT / "docs" / "schemes"
 FIGURE = FOLDER / "figure.json"
 SECTIONS = {"calls": "naive-calls-calls-optimal-edges-as-in-cs6120"}
 SECTIONS |= {"naive": SECTIONS["calls"], "calls-optimal": SECTIONS["calls"]}
@@ -130,26 +129,10 @@ def files() -> dict[Path, str]:
     return wanted
 
 
-def main() -> int:
-    """Write the files, or compare."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="only say what would change")
-    check = parser.parse_args().check
-    wanted = files()
-    stale = [path for path, new in wanted.items() if not path.exists() or path.read_text() != new]
-    known = [*FOLDER.glob("*.md"), *FOLDER.glob("pictures/*.svg")]
-    extra = [path for path in known if path not in wanted]
-    for path in [*stale, *extra]:
-        print(path.relative_to(ROOT))
-    if check:
-        return 1 if stale or extra else 0
-    (FOLDER / "pictures").mkdir(exist_ok=True)
-    for path in stale:
-        path.write_text(wanted[path])
-    for path in extra:
-        path.unlink()
-    return 0
+def known() -> list[Path]:
+    """Return the files that are there."""
+    return [*FOLDER.glob("*.md"), *FOLDER.glob("pictures/*.svg")]
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(generated_files.run(__doc__, files(), known()))
