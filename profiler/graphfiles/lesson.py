@@ -51,6 +51,10 @@ class Step:
         A table; empty where there is none.
     marks
         By row of the table: the edges, by position in `lines`, that belong to it.
+    is_about_kinds
+        Whether the kinds of all edges are what the step shows.
+    is_about_rows
+        Whether the table is; else it repeats, in more detail, what is on the edges.
     """
 
     title: str
@@ -60,6 +64,8 @@ class Step:
     head: tuple[str, ...] = ()
     rows: tuple[tuple[str, ...], ...] = ()
     marks: tuple[tuple[int, ...], ...] = ()
+    is_about_kinds: bool = False
+    is_about_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,7 +159,8 @@ class _Picture:
             "included. Numbers on edges: how often the runs crossed them. "
         )
         text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
-        return Step("The graph", text, self.lines([edge["count"] for edge in self.answer["edges"]]))
+        counts = [edge["count"] for edge in self.answer["edges"]]
+        return Step("The graph", text, self.lines(counts), is_about_kinds=True)
 
     def weights(self) -> Step:
         return Step(
@@ -175,7 +182,8 @@ class _Picture:
         if loops:
             text += f"Loops disconnected from what surrounds them: {'; '.join(loops)}. "
         text += f"Obvious paths, which the edge profile tells: {len(self.static['obvious'])}."
-        return Step("Targeting", text, self.lines(self.static["edge_profile"], kinds))
+        lines = self.lines(self.static["edge_profile"], kinds)
+        return Step("Targeting", text, lines, is_about_kinds=True)
 
     def dummies(self, fact: str | None) -> list[Line]:
         """Return the dummy edges, labelled with one of their facts."""
@@ -243,7 +251,7 @@ class _Picture:
         ):
             kind = "tree" if _any(edge.get("tree")) else "chord"
             lines.append(Line(line.source, line.target, line.label, kind))
-        return Step("Spanning tree", text, tuple(lines))
+        return Step("Spanning tree", text, tuple(lines), is_about_kinds=True)
 
     def increments(self) -> Step:
         return Step(
@@ -315,6 +323,7 @@ class _Picture:
             ("number", "blocks", "executions"),
             rows,
             tuple(tuple(path["edges"]) for path in listed),
+            is_about_rows=True,
         )
 
     def cost(self) -> Step:

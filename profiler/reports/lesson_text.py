@@ -36,7 +36,7 @@ def _step(number: int, step: Step, width: int) -> Iterator[str]:
         yield f"  {source:>{before}} > {target:<{after}}  {_label(step, line)}".rstrip()
     for block, note in step.notes.items():
         yield f"  {readable(block)}: {note}"
-    if step.title == "Paths":  # in the others the table repeats what is on the edges
+    if step.is_about_rows:
         yield "  " + "  ".join(step.head)
         for row in step.rows:
             yield "  " + "  ".join(map(readable, row))
@@ -44,9 +44,6 @@ def _step(number: int, step: Step, width: int) -> Iterator[str]:
 
 def _label(step: Step, line: Line) -> str:
     """Return what an edge says; its kind only where that is what the step shows."""
-    shown = step.title in ("The graph", "Spanning tree", "Targeting") or line.kind in (
-        "dummy",
-        "out",
-    )
+    shown = step.is_about_kinds or line.kind in ("dummy", "out")
     kind = MEANINGS.get(line.kind, "") if shown else ""
     return ", ".join(part for part in (line.label, kind) if part)
