@@ -4,12 +4,16 @@
 # make long   all tests, the long ones too
 # make ci     check, then all tests, where nothing that tests need may be missing (.ci/run)
 # make mutants  break the code on purpose, hundreds of times, and see whether the tests notice
+# make fuzz   damaged and hostile files for all that reads one: FUZZ_SECONDS (60) of them
 # make bench  speed, as tables: the engine, whole commands on real programs, beside limits
 # make performance  measure it again for docs/performance.md
 # make results  docs/results.md: the papers' tables on a suite (SUITE=wcet needs nothing), and
 #               docs/results-wcet.md: the same on the suite wcet, the programs of KITER
 # make executed  docs/results-executed*.md: predicted and executed costs side by side
 # make structure  list the packages and their imports; draw docs/layers.svg (needs graphviz's dot)
+# make determinism  programs twice, in other surroundings: the same answers? SUITES: all of these suites
+# make scale      large programs, long runs, a large sweep: the figures of docs/reliability.md
+# make reliability  docs/reliability.md: what is promised, how it is tested, the figures
 # make baselines  record again what simprof answers: fixtures/baselines, which `make test` compares
 # make golden     record again how reports look at five widths: tests/reports/golden
 # make site       the documents as a site, in build/site; what they show, run and compared
@@ -28,12 +32,14 @@ REAL_32 = $(patsubst %,--benchmark %,compress integrals)
 PROGRAM ?= fixtures/bin/v9/bench.elf
 MODE ?= tpp
 WORKERS ?= 2
+FUZZ_SECONDS ?= 60
 SUITE ?= spec-like
+SUITES ?=
 SOURCES = simulator profiler simprof tests tools
 BIN = $(VENV)/bin
 
-.PHONY: run test check long ci mutants bench performance results executed structure baselines golden format fixtures clean
-.PHONY: toolchain site
+.PHONY: run test check long ci mutants fuzz bench performance results executed structure baselines golden format fixtures clean
+.PHONY: toolchain site determinism scale reliability
 
 run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
@@ -58,6 +64,9 @@ check: $(VENV)/.installed-dev
 mutants: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/mutants.py --workers $(WORKERS)
 
+fuzz: $(VENV)/.installed-dev
+	$(BIN)/python tools/fuzz.py --seconds $(FUZZ_SECONDS)
+
 results: $(VENV)/.installed-dev toolchain
 	$(BIN)/simprof table --all $(COMPILED) --suite $(SUITE) --markdown -o docs/results.md
 	$(BIN)/simprof table --all $(COMPILED) --suite wcet --markdown -o docs/results-wcet.md
@@ -66,7 +75,7 @@ executed: $(VENV)/.installed-dev toolchain
 	$(EXECUTED) --suite micro --markdown -o docs/results-executed-micro.md
 	$(EXECUTED) --suite wcet --markdown -o docs/results-executed-wcet.md
 	$(EXECUTED) --suite spec-like $(REAL) --markdown -o docs/results-executed.md
-	$(EXECUTED) --suite spec-like $(REAL_32) --width 32 --markdown -o docs/results-executed-32.md
+	$(EXECUTED) --suite spec-like $(REAL_32) --build v8plus-O2 --markdown -o docs/results-executed-32.md
 
 baselines: $(VENV)/.installed-dev
 	$(BIN)/python tools/baselines.py
@@ -81,6 +90,17 @@ structure: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py
+
+determinism: $(VENV)/.installed-dev toolchain
+	$(BIN)/python -m tools.determinism $(patsubst %,--suite %,$(SUITES))
+
+scale: $(VENV)/.installed-dev toolchain
+	$(BIN)/python -m tools.scale
+	$(BIN)/python -m tools.reliability_page
+	$(BIN)/python tools/performance_page.py
+
+reliability: $(VENV)/.installed-dev
+	$(BIN)/python -m tools.reliability_page
 
 performance: $(VENV)/.installed-dev toolchain
 	$(BIN)/python tools/bench.py --json docs/performance.json --resume

@@ -4,7 +4,8 @@ Exit statuses follow `timeout` and the shell: the emulated program's own; 124 fo
 budget; 125 for simprof's own failures; 128 plus the number for a signal or a fault; 130 for
 Ctrl-C.
 
-Nothing is imported here but what is cheap: Ctrl-C ends even the start without a traceback.
+Nothing is imported here but what Python itself has imported when it has started: from then on
+Ctrl-C ends simprof without a traceback.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ import atexit
 import gc
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import suppress
-from typing import NoReturn
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` would take time in which Ctrl-C shows a traceback
+    from collections.abc import Sequence
+    from typing import NoReturn
 
 FAILURE = 125
 INTERRUPTED = 130
@@ -46,6 +49,8 @@ def leave(status: int) -> NoReturn:
     Python would first take apart everything that the run has built, which takes a quarter of a
     second; the system does it in no time.
     """
+    from contextlib import suppress
+
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # what must be written has been, and was checked
@@ -70,8 +75,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except SimulatorError as error:
         return fail(str(error), error.exit_status)
     except click.UsageError as error:
+        from profiler.commands.suggestions import explained
+
         command = error.ctx.command_path if error.ctx else "simprof"
-        return fail(f"{error.format_message()} (see {command} --help)", FAILURE)
+        return fail(f"{explained(error)} (see {command} --help)", FAILURE)
     except click.ClickException as error:
         return fail(error.format_message(), FAILURE)
     except (click.Abort, KeyboardInterrupt):
@@ -98,6 +105,10 @@ def fail(message: str, status: int) -> int:
     from simulator.errors import UsageError
 
     line = " ".join(message.split())
+    if not line.isprintable():  # names in damaged files may hold what terminals obey
+        from profiler.reports.display import visible
+
+        line = visible(line)
     with suppress(UsageError):  # stderr is closed: the status is all that is left to say
         streams.write(streams.STDERR, f"simprof: {line}\n")
     return status

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     __version__: str
     from profiler.graphs.cfg import Block, ControlFlowGraph, Edge, EdgeKind
     from profiler.profiles.profile import EdgeCount, PathCount, RoutineProfile
-    from profiler.recovery.recovery import RecoveredProgram
     from simprof._graphs import (
         PlannedEdge,
         PlannedGraph,
@@ -83,10 +82,10 @@ __all__ = [
 _HOMES = {
     "profiler.graphs.cfg": ("Block", "ControlFlowGraph", "Edge", "EdgeKind"),
     "profiler.profiles.profile": ("EdgeCount", "PathCount", "RoutineProfile"),
-    "profiler.recovery.recovery": ("RecoveredProgram",),
     "simprof._graphs": (
         "PlannedEdge",
         "PlannedGraph",
+        "RecoveredProgram",
         "call_graph",
         "from_networkx",
         "plan",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
+from profiler.recovery import recovery
+from profiler.reports.names import brief
 from simprof._arguments import parse
 from simprof._checks import check_networkx, check_weights, file_path, wrong
+from simprof._html import facts, html_table
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -17,7 +20,9 @@ if TYPE_CHECKING:
 
     from profiler.graphfiles.reader import GraphDocument
     from profiler.graphs.cfg import ControlFlowGraph
-    from profiler.recovery.recovery import RecoveredProgram
+
+TOP = 10
+"""Routines that a notebook shows of a program: the largest."""
 
 StrPath = str | os.PathLike[str]
 
@@ -111,6 +116,59 @@ class PlannedGraph:
             for edge, actions, sparc, cost in rows
         )
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: what the scheme does, edge by edge."""
+        summary = {
+            "graph": brief(self.cfg.name),
+            "mode": str(self.answer["mode"]),
+            "potential paths": f"{self.potential_paths:,}",
+            "base": f"{self.base:,} instructions",
+            "added": f"{self.added:,} instructions",
+        }
+        rows = [
+            (
+                f"{edge.source} > {edge.target}",
+                ", ".join(edge.actions),
+                f"{edge.cost:,}",
+                f"{edge.count:,}",
+            )
+            for edge in self.edges
+        ]
+        carrying = sum(bool(edge.actions) for edge in self.edges)
+        title = f"{carrying} of {len(rows)} edges carry code"
+        return facts(summary) + html_table(title, ("edge", "actions", "cost", "count"), rows)
+
+
+@dataclass(frozen=True, repr=False)
+class RecoveredProgram(recovery.RecoveredProgram):
+    __doc__ = recovery.RecoveredProgram.__doc__
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: how large it is, what is not known, large routines."""
+        arrays = self.arrays
+        summary = {
+            "program": str(self.program.path),
+            "routines": f"{len(self.routines):,}",
+            "blocks": f"{self.block_count:,}",
+            "edges": f"{len(arrays.edge_source):,}",
+            "unresolved jumps": f"{len(self.unresolved_jumps):,}",
+        }
+        blocks = (arrays.first_block[1:] - arrays.first_block[:-1]).tolist()
+        edges = (arrays.first_edge[1:] - arrays.first_edge[:-1]).tolist()
+        largest = sorted(range(len(blocks)), key=lambda number: -blocks[number])[:TOP]
+        rows = [
+            (
+                brief(arrays.names[number]),
+                f"{arrays.addresses[number]:#x}",
+                f"{blocks[number]:,}",
+                f"{edges[number]:,}",
+            )
+            for number in largest
+        ]
+        title = f"{len(rows)} of {len(blocks)} routines, by blocks"
+        columns = ("routine", "address", "blocks", "edges")
+        return facts(summary) + html_table(title, columns, rows)
+
 
 def plan(
     graph: ControlFlowGraph | nx.MultiDiGraph | Mapping[str, Any] | StrPath,
@@ -200,13 +258,13 @@ def recover(elf: StrPath) -> RecoveredProgram:
     >>> [(cfg.name, len(cfg.blocks), len(cfg.edges)) for cfg in recovered.routines][:3]
     [('main', 18, 22), ('fibonacci', 5, 7), ('ackermann', 7, 10)]
     """
-    from profiler.recovery import recovery
     from simulator.binary.elf import load
 
-    return recovery.recover(load(file_path(elf, "elf")))
+    found = recovery.recover(load(file_path(elf, "elf")))
+    return RecoveredProgram(**{each.name: getattr(found, each.name) for each in fields(found)})
 
 
-def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
+def call_graph(recovered: recovery.RecoveredProgram) -> nx.MultiDiGraph:
     """Return a program's routines and their direct calls as a networkx graph.
 
     Nodes are positions in `recovered.routines`, with `name`, `address`, `size`, `blocks` and
@@ -223,9 +281,8 @@ def call_graph(recovered: RecoveredProgram) -> nx.MultiDiGraph:
     ['is_even']
     """
     from profiler.recovery import call_graph as module
-    from profiler.recovery.recovery import RecoveredProgram
 
-    if not isinstance(recovered, RecoveredProgram):
+    if not isinstance(recovered, recovery.RecoveredProgram):
         raise wrong("recovered", "what simprof.recover gives", recovered)
     return module.call_graph(recovered)
 
@@ -307,7 +364,6 @@ def _document(graph: Any) -> GraphDocument:
     from profiler.graphfiles.interchange import from_networkx as from_graph
     from profiler.graphfiles.reader import GraphDocument, parse
     from profiler.graphs.cfg import ControlFlowGraph
-    from profiler.recovery.recovery import RecoveredProgram
 
     if isinstance(graph, ControlFlowGraph):
         return GraphDocument(graph.name, "", graph, weights=(), walks=())
@@ -315,7 +371,7 @@ def _document(graph: Any) -> GraphDocument:
         return load(Path(graph))
     if isinstance(graph, Mapping):
         return parse(graph, "graph")
-    if isinstance(graph, RecoveredProgram):
+    if isinstance(graph, recovery.RecoveredProgram):
         raise UsageError(
             "graph is a whole program: plan takes one routine, as recovered.routines[0]"
         )

@@ -54,6 +54,8 @@ class ProgramOptions(TypedDict, total=False):
     stdin: StrPath
     root: StrPath
     writable: StrPath
+    sysroot: StrPath
+    machine: str
     env: Mapping[str, str]
     argv0: str
     max_instructions: int
@@ -61,6 +63,7 @@ class ProgramOptions(TypedDict, total=False):
     memory_limit: int | str
     stack_size: int | str
     strict: bool
+    thread_seed: int
     no_cache: bool
     self_check: bool
 

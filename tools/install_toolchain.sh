@@ -1,6 +1,6 @@
 #!/bin/sh
 # Install what the tests compare against and what suites are built with: the SPARC cross compilers
-# (C, C++, Fortran, both widths), qemu-user, the host's compiler, make and Tcl, with which some
+# (C, C++, Fortran, both widths), qemu-user, qemu-system-sparc, the host's compiler, make and Tcl, with which some
 # packages make their sources, the viewers that exported profiles are opened with, and the browser
 # for pages. Needs Debian and root, or sudo without a password; elsewhere it says which tests will
 # be skipped. Exit status: 0 if everything is there afterwards, 1 if not.
@@ -11,9 +11,9 @@ set -u
 packages="gcc-12-sparc64-linux-gnu gcc-12-multilib-sparc64-linux-gnu
     g++-12-sparc64-linux-gnu g++-12-multilib-sparc64-linux-gnu
     gfortran-12-sparc64-linux-gnu gfortran-12-multilib-sparc64-linux-gnu
-    binutils-sparc64-linux-gnu qemu-user gcc libc6-dev make tcl graphviz lcov valgrind chromium man-db"
+    binutils-sparc64-linux-gnu qemu-user qemu-system-sparc gcc libc6-dev make tcl graphviz lcov valgrind chromium man-db"
 commands="sparc64-linux-gnu-gcc-12 sparc64-linux-gnu-g++-12 sparc64-linux-gnu-gfortran-12
-    sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc
+    sparc64-linux-gnu-objdump qemu-sparc64 qemu-sparc32plus qemu-sparc qemu-system-sparc
     gcc make tclsh callgrind_annotate dot gcov genhtml chromium man"
 
 failure=1

@@ -2,7 +2,8 @@
 
     python tools/performance_page.py [RESULTS] [-o PAGE]
 
-Every figure in the page is one of the file, but for those of `RECOVERY_BOUND`; so are machine,
+Every figure in the page is one of the file, but for those of `RECOVERY_BOUND`, `WARM_BOUND` and
+`EVENT_BOUND`, and those of `tools/scale.py`, which are in docs/reliability.json; so are machine,
 dates, commits, and how many cores other processes used meanwhile. Without rows for a section the
 section is left out. RESULTS is docs/performance.json unless it is named.
 """
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from simulator.errors import SimulatorError
+from tools import reliability_figures
 from tools.benchmarks import limits, programs
 from tools.benchmarks.growth import LENGTH_CONFIGURATIONS, LENGTH_PROGRAM, TEXT_CONFIGURATIONS
 from tools.benchmarks.rows import ROOT, Machine, Row, load
@@ -29,6 +31,7 @@ from tools.benchmarks.tables import (
     numba_seconds,
     recovery_table,
 )
+from tools.reliability_figures import Figure
 
 RESULTS = ROOT / "docs" / "performance.json"
 PAGE = ROOT / "docs" / "performance.md"
@@ -55,15 +58,23 @@ command that was ended because it took too long.
 """
 
 
-def page(machine: Machine, rows: Sequence[Row], names: Sequence[str]) -> str:
+def page(
+    machine: Machine,
+    rows: Sequence[Row],
+    names: Sequence[str],
+    figures: Mapping[str, Figure] | None = None,
+) -> str:
     """Return the page for the results of a benchmark.
 
     Parameters
     ----------
     names
         The real programs, in the order of the tables.
+    figures
+        What else was measured, by name, as docs/reliability.json has it.
     """
-    return "\n".join([OPENING, conditions(machine, rows), *sections(rows, names)])
+    measured = scale({} if figures is None else figures)
+    return "\n".join([OPENING, conditions(machine, rows), *sections(rows, names), *measured])
 
 
 def conditions(machine: Machine, rows: Sequence[Row]) -> str:
@@ -95,6 +106,29 @@ RECOVERY_BOUND = (
 """Measured by timers around the stages of `profiler.recovery`, one program a process."""
 
 
+WARM_BOUND = (
+    "What bounds a warm `run` of cppcheck are ways through its code that are taken for the first "
+    "time: it goes\n52,724 of them in a run of 89 million instructions, and learns each in "
+    "Python, in 28 us with `edges`, in\n110 us with `pp`, which also follows the paths: 1.5 s and "
+    "5.9 s.\n"
+)
+"""Measured by a timer around `Automaton._resolve`."""
+EVENT_BOUND = (
+    "An exception is 36,409 instructions of the unwinder, which the emulator alone executes in "
+    "33 to 73 us at the\nspeeds of its `bare` rows below.\n"
+)
+
+
+def scale(figures: Mapping[str, Figure]) -> Iterator[str]:
+    """Yield the section on large programs, long runs and a large sweep, where there are figures."""
+    said = [figure for name, figure in figures.items() if name.startswith("scale-")]
+    if said:
+        yield "## Large programs, long runs, a large sweep\n"
+        yield "What `make scale` has measured.\n"
+    for figure in said:
+        yield f"{figure.says.rstrip()}\n\n({figure.date}, commit {figure.commit})\n"
+
+
 def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     """Yield the sections that there are rows for."""
     parts = {row.part for row in rows}
@@ -116,6 +150,7 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         yield "## A longjmp, an exception\n"
         yield "Processor time of one, with all instructions that it executes.\n"
         yield event_table(rows).markdown()
+        yield EVENT_BOUND
     if "recovery" in parts:
         yield "## Recovery\n"
         yield "The graphs of all routines of a program, processor time.\n"
@@ -156,6 +191,7 @@ def _commands(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     yield command_table(rows, names, "cold").markdown()
     yield "## Whole commands, warm\n"
     yield command_table(rows, names, "warm").markdown()
+    yield WARM_BOUND
     yield "## Memory\n"
     yield "At most, in megabytes, cold.\n"
     yield memory_table(rows, names).markdown()
@@ -172,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SimulatorError as error:
         print(f"performance_page: {error}", file=sys.stderr)
         return error.exit_status
-    given.output.write_text(page(machine, rows, programs.names()))
+    given.output.write_text(page(machine, rows, programs.names(), reliability_figures.load()))
     return 0
 
 

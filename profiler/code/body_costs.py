@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from profiler.code.generators import effective_clobbers, needs, snippet_body
-from profiler.code.registers import LOCAL_ORDER, abi, mask, members
+from profiler.code.registers import LOCAL_ORDER, Abi, abi, mask, members
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import Body, CounterAccess, Generators, Needs
 from profiler.plan.actions import Action
@@ -148,13 +148,21 @@ def _register_class(
     which of the registers that calls destroy are live, and whether the condition codes are
     (`writer.Writer`).
     """
-    rules = abi(machine is MachineKind.SPARCV9)
+    rules, temporaries, savable = _register_sets(machine)
     excluded = path | mask(*clobbers)
-    dead = mask(*rules.temporaries) & ~(live | excluded)
-    order = (*LOCAL_ORDER, *rules.temporaries)
-    others = dict.fromkeys(members(~(excluded | rules.reserved | dead), order))
-    wide: Hashable = len(others)
+    dead = temporaries & ~(live | excluded)
+    others = savable & ~(excluded | rules.reserved | dead)
+    wide: Hashable = others.bit_count()
     if machine is MachineKind.SPARCV8PLUS:
-        wide = tuple(register < Register.SP for register in others)
+        order = (*LOCAL_ORDER, *rules.temporaries)
+        wide = tuple(register < Register.SP for register in dict.fromkeys(members(others, order)))
     arguments = tuple((int(register), live >> register & 1) for register in clobbers)
     return dead.bit_count(), wide, arguments, bool(live & CC)
+
+
+@cache
+def _register_sets(machine: MachineKind) -> tuple[Abi, int, int]:
+    """Return the rules for registers, the temporaries, and all that code may save."""
+    rules = abi(machine is MachineKind.SPARCV9)
+    temporaries = mask(*rules.temporaries)
+    return rules, temporaries, temporaries | mask(*LOCAL_ORDER)

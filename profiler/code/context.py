@@ -237,7 +237,7 @@ class ProgramContexts:
     def facts(self) -> CodeFacts:
         """Effects of every word of the program's code."""
         code = self._recovered.code
-        facts = code_facts(code.words, code.base, code.transfers, self._conventional_entries())
+        facts = code_facts(code.words, code.place, code.transfers, self._conventional_entries())
         is64 = self._recovered.program.machine is MachineKind.SPARCV9
         return replace(facts, handed=handed_over(facts, self._only_branched_to(), abi(is64)))
 

@@ -20,6 +20,7 @@ from profiler.code.liveness import BlockCode, CodeFacts
 from profiler.code.registers import Abi
 from profiler.graphs.cfg import ControlFlowGraph
 from simulator.isa.assembler import Register, fits_simm13
+from simulator.isa.decode import simm13
 from simulator.isa.effects import Window
 
 _SP, _FP = int(Register.SP), int(Register.FP)
@@ -104,7 +105,7 @@ class Frames:
             while index >= 0:
                 state = self.before(block, index - code.first)
                 word = int(self._facts.words[index])
-                offset = _simm13(word) - (0 if state.depth else state.lowered)
+                offset = simm13(word) - (0 if state.depth else state.lowered)
                 base = _FP if state.depth else _SP
                 if first <= offset <= last and word >> 14 & 31 == base:
                     depths.add(min(state.depth, 1))
@@ -163,10 +164,10 @@ class Frames:
             word = int(self._facts.words[first + position])
             constant = bool(word >> 13 & 1)
             if self._facts.window[first + position] == Window.SAVE:
-                found.append((position, position, -_simm13(word) if constant else None))
-            elif found and _adds_to_sp(word) and _simm13(word) < 0:
+                found.append((position, position, -simm13(word) if constant else None))
+            elif found and _adds_to_sp(word) and simm13(word) < 0:
                 begun, _, size = found[-1]
-                found[-1] = (begun, position, None if size is None else size - _simm13(word))
+                found[-1] = (begun, position, None if size is None else size - simm13(word))
         return found
 
     def _after(self, index: int, state: FrameState) -> FrameState:
@@ -180,7 +181,7 @@ class Frames:
         op3 = word >> 19 & 63
         if state.depth or word >> 30 != 2 or not adjusts or op3 not in (0, 4):
             return state
-        change = -_simm13(word) if op3 == 0 else _simm13(word)
+        change = -simm13(word) if op3 == 0 else simm13(word)
         return FrameState(0, state.lowered + change)
 
     def _solve(self, cfg: ControlFlowGraph) -> tuple[FrameState, ...]:
@@ -215,8 +216,3 @@ def _adds_to_sp(word: int) -> bool:
     """Whether a word is `add %sp, constant, %sp`."""
     opcode = word >> 30 == 2 and word >> 19 & 63 == 0
     return opcode and bool(word >> 13 & 1) and word >> 14 & 31 == word >> 25 & 31 == _SP
-
-
-def _simm13(word: int) -> int:
-    value = word & 0x1FFF
-    return value - 0x2000 if value & 0x1000 else value

@@ -36,6 +36,7 @@ import numpy.typing as npt
 
 from profiler.code.registers import ABI64, ARGUMENTS, Abi, before_restore, before_save, mask
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
+from profiler.recovery.word_map import WordMap
 from simulator.isa.assembler import Register
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers
 from simulator.isa.effects import ALL, INS, LOCALS, Window, effects
@@ -55,7 +56,7 @@ _TRAPS = frozenset((TransferKind.TRAP_ALWAYS, TransferKind.TRAP_CONDITIONAL))
 class CodeFacts:
     """A code image with the effects of every word; arrays of shape (n,)."""
 
-    base: int
+    place: WordMap
     words: npt.NDArray[np.uint32]
     transfers: Transfers
     reads: npt.NDArray[np.uint64]
@@ -76,14 +77,14 @@ class CodeFacts:
 
 
 def code_facts(
-    words: npt.NDArray[np.uint32], base: int, transfers: Transfers, entries: frozenset[int]
+    words: npt.NDArray[np.uint32], place: WordMap, transfers: Transfers, entries: frozenset[int]
 ) -> CodeFacts:
     """Return the facts that liveness needs.
 
     Parameters
     ----------
-    words, base, transfers
-        A code image: uint32 words in native order, the first at address `base`.
+    words, place, transfers
+        A code image: uint32 words in native order, and where they lie.
     entries
         Addresses at which routines are entered that keep to the calling convention.
 
@@ -94,9 +95,9 @@ def code_facts(
     word_effects = effects(words)
     trap = (words >> 30 == 2) & (words >> 19 & 63 == 0x3A)
     reads = np.where(trap, word_effects.names | np.uint64(TRAP_READS), word_effects.reads)
-    thunks = _thunks(words, base, word_effects.names, entries)
+    thunks = _thunks(words, place, word_effects.names, entries)
     return CodeFacts(
-        base,
+        place,
         words,
         transfers,
         reads,
@@ -110,15 +111,15 @@ def code_facts(
 
 def _thunks(
     words: npt.NDArray[np.uint32],
-    base: int,
+    place: WordMap,
     names: npt.NDArray[np.uint64],
     entries: frozenset[int],
 ) -> dict[int, int]:
     """Find the entries of the form `retl; add %o7, ...`; return what each names."""
     returns = (words[:-1] == _RETL) & (words[1:] & _SECOND_FORM == _ADD_O7)
-    addresses = (base + 4 * np.flatnonzero(returns)).tolist()
+    addresses = place.addresses(np.flatnonzero(returns)).tolist()
     volatile = ABI64.call_writes & ~mask(Register.O7)
-    named = {a: int(names[((a - base) >> 2) + 1]) for a in addresses if a in entries}
+    named = {a: int(names[place.index(a) + 1]) for a in addresses if a in entries}
     return {address: registers for address, registers in named.items() if not registers & volatile}
 
 
@@ -148,7 +149,7 @@ class BlockCode:
 def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode:
     """Locate the code of `block` and the transfer that ends it."""
     described = cfg.blocks[block]
-    first = (described.start - facts.base) >> 2
+    first = facts.place.index(described.start)
     count = described.instructions
     for position in (count - 1, count - 2):
         if position < 0 or described.is_slot:
@@ -158,7 +159,7 @@ def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode
         target = int(facts.transfers.target[index])
         if kind is TransferKind.NONE or (position == count - 2 and not HAS_DELAY_SLOT[kind]):
             continue
-        if kind is TransferKind.CALL and target == facts.base + 4 * index + 8:
+        if kind is TransferKind.CALL and target == facts.place.address(index) + 8:
             continue  # only reads the program counter
         return BlockCode(first, count, position, kind, target)
     return BlockCode(first, count, None, TransferKind.NONE, -1)

@@ -19,7 +19,10 @@ R = Register
 
 def mask(*registers: Register) -> int:
     """Return the set of `registers`."""
-    return sum(1 << register for register in set(registers))
+    found = 0
+    for register in registers:
+        found |= 1 << register
+    return found
 
 
 def members(registers: int, order: tuple[Register, ...]) -> Iterator[Register]:

@@ -22,6 +22,7 @@ from simulator.errors import UsageError
 )
 @profile_options.program_option
 @profile_options.source_dir_option
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @click.option(
     "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
@@ -32,6 +33,7 @@ def annotate_command(
     as_source: bool | None,
     elf: Path | None,
     moved: tuple[tuple[str, str], ...],
+    as_csv: bool,
     as_json: bool,
     output: Path | None,
 ) -> int:
@@ -42,11 +44,12 @@ def annotate_command(
     gcov says; "base" are the instructions that it executed, "added" those of the scheme's code.
     """
     options.check_outputs(output, inputs=(profile, elf))
+    profile_options.check_form(as_csv=as_csv, as_json=as_json)
     if target == "":
         raise UsageError("the name of a routine or file is empty: leave it out to see all")
     from profiler.profiles.lines import SourceCounts
     from profiler.profiles.program_files import SourceFiles
-    from profiler.reports import annotation_json, annotation_text
+    from profiler.reports import annotation_csv, annotation_json, annotation_text
     from profiler.reports.annotation import Annotator
     from profiler.reports.display import UNFOLDED
 
@@ -58,7 +61,10 @@ def annotate_command(
         annotation = annotator.everything(as_code)
     else:
         annotation = annotator.target(target, as_code)
-    if as_json:
+    profile_options.write_notes(annotation.notes)
+    if as_csv:
+        profile_options.write_text(annotation_csv.render(annotation), output)
+    elif as_json:
         profile_options.write_text(annotation_json.render(annotation), output)
     else:
         profile_options.show(

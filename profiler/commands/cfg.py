@@ -12,7 +12,7 @@ import click
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
-from profiler.request.request import SchemeOptions, Selection, Weights
+from profiler.request.request import Phase, SchemeOptions, Selection, Weights
 from profiler.schemes import registry
 from simulator.errors import UsageError
 
@@ -50,6 +50,7 @@ FORMATS = ("text", "dot", "graphml", "json")
     default=Weights.HEURISTIC.value,
     metavar="heuristic|uniform|postorder|FILE",
 )
+@shared_options.progress_option("on a terminal")
 @scheme_options("saved profile (`simprof run -o`) that guides it; needed.")
 def cfg_command(
     elf: Path,
@@ -59,6 +60,7 @@ def cfg_command(
     form: str,
     output: Path | None,
     code: str | None,
+    progress: bool | None,
     **scheme: Any,
 ) -> int:
     """Show the control-flow graphs of the SPARC program ELF, recovered from its code alone."""
@@ -71,14 +73,16 @@ def cfg_command(
             f"{code} is guided by an edge profile, and nothing is run here: give one with "
             "--edge-profile (`simprof run --mode=edges -o FILE` makes it)"
         )
+    from profiler.commands.progress import phase_bar
     from profiler.engine import kernel_cache
     from profiler.profiles.output import write_atomically
     from profiler.recovery.recovery import recover
     from profiler.reports.display import UNFOLDED
-    from simulator.binary.elf import load
+    from simulator.binary.elf import load_own
 
     kernel_cache.ensure()
-    recovered = recover(load(elf))
+    with phase_bar(progress, Phase.RECOVERING) as told:
+        recovered = recover(load_own(elf), told=told)
     on_stdout = output is None or output == STANDARD_STREAM
     width = streams.width(streams.STDOUT if on_stdout else None, UNFOLDED)
     selected = select(recovered, Selection(routines, exclude, user_only))

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from profiler.engine import kernel_cache
 from profiler.profiles.scratch import scratch_directory
 from profiler.reports.doctor import Diagnosis, SystemCheck
+from profiler.reports.numbers import plural
 from profiler.request.request import GuestOptions, RunRequest
 
 OLDEST_PYTHON = (3, 11)
@@ -60,6 +61,42 @@ VIEWERS = (
     Viewer("genhtml", ("genhtml",), "shows `export --format lcov`", "apt-get install lcov"),
     Viewer("gcovr", ("gcovr",), "shows `export --format gcov`", "pip install gcovr"),
     Viewer("dot", ("dot",), "draws `export --format dot` and `cfg`", "apt-get install graphviz"),
+    Viewer(
+        "pprof",
+        ("pprof", "go"),
+        "shows `export --format pprof` (go: as `go tool pprof`)",
+        "apt-get install golang-go",
+    ),
+    Viewer(
+        "speedscope",
+        ("speedscope",),
+        "shows `export --format speedscope`, as https://www.speedscope.app does",
+        "npm install --global speedscope",
+    ),
+    Viewer(
+        "flamegraph.pl",
+        ("flamegraph.pl",),
+        "draws `export --format collapsed`",
+        "git clone https://github.com/brendangregg/FlameGraph, and put it on PATH",
+    ),
+    Viewer(
+        "covoar",
+        ("covoar",),
+        "shows `export --format tsim`",
+        "build https://gitlab.rtems.org/rtems/tools/rtems-tools, and put it on PATH",
+    ),
+    Viewer(
+        "datasette",
+        ("datasette",),
+        "shows the results of `sweep`",
+        "pip install datasette",
+    ),
+    Viewer(
+        "jupyter",
+        ("jupyter", "jupyter-lab", "jupyter-notebook"),
+        "shows notebooks, with what `import simprof` measures",
+        "pip install jupyterlab",
+    ),
     Viewer(
         "browser",
         ("xdg-open", "chromium", "google-chrome", "firefox", "open"),
@@ -239,7 +276,9 @@ def check_kernel_cache() -> SystemCheck:
     kernel_files = [(each, len(list(each.rglob("*.nbi")))) for each in directories if each.is_dir()]
     for directory, files in kernel_files:
         if files:
-            return SystemCheck("kernel cache", True, False, f"{files} kernels in {directory}")
+            return SystemCheck(
+                "kernel cache", True, False, f"{plural(files, 'kernel')} in {directory}"
+            )
     return SystemCheck(
         "kernel cache",
         False,

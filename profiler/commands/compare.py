@@ -48,7 +48,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @options.weights_option
 @scheme_options("saved profile of the same program that guides it.  [default: a first run]")
 @program_options.program_options
-@shared_options.extent_options("1 routine of each mode")
+@shared_options.extent_options("1 routine of each mode, 5 paths, with --details 10")
 @context_options.context_options
 def compare_command(
     elf: str | None,
@@ -81,7 +81,7 @@ def compare_command(
     rows = tuple(zip(names, comparison.measurements, strict=True))
     emulations = (comparison.emulations, comparison.whole_emulations)
     program_options.write_json(partial(compare_json.render, rows, *emulations), chosen["json_file"])
-    extent = {"top": chosen["top"], "details": chosen["details"]}
+    extent = {"top": chosen["top"], "details": chosen["details"], "lines": comparison.lines}
     program_options.write_report(
         partial(compare_text.render, rows, *emulations, **extent), chosen["report"]
     )

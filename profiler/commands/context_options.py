@@ -62,4 +62,4 @@ def contexts(chosen: Mapping[str, Any], follow: str | None = None) -> Contexts |
         raise UsageError(
             f"{given} beside --replay: a recording does not tell who calls whom; run the program"
         )
-    return Contexts(tree=tree, entry=entry, calls=calls)
+    return Contexts(tree=tree, entry=entry, calls=calls, follow=follow)

@@ -20,22 +20,28 @@ from profiler.commands import options, profile_options
     metavar="N",
     help="Rows in each table.",
 )
+@click.option("--csv", "as_csv", is_flag=True, help="Write CSV, which has all differences.")
 @click.option("--json", "as_json", is_flag=True, help="Write JSON, which has all differences.")
 @click.option(
     "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
 )
-def diff_command(before: Path, after: Path, top: int, as_json: bool, output: Path | None) -> int:
+def diff_command(
+    before: Path, after: Path, top: int, as_csv: bool, as_json: bool, output: Path | None
+) -> int:
     """Compare saved profiles A and B by routine, edge and path, the largest change first.
 
     Profiles of one program are compared by address. Of two builds, routines are matched by name,
     edges and paths by source line.
     """
     options.check_outputs(output, inputs=(before, after))
+    profile_options.check_form(as_csv=as_csv, as_json=as_json)
     from profiler.profiles.differences import difference
-    from profiler.reports import difference_json, difference_text
+    from profiler.reports import difference_csv, difference_json, difference_text
 
     found = difference(*map(profile_options.load_profile, (before, after)))
-    if as_json:
+    if as_csv:
+        profile_options.write_text(difference_csv.render(found), output)
+    elif as_json:
         profile_options.write_text(difference_json.render(found), output)
     else:
         profile_options.show(

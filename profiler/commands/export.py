@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 
-from profiler.commands import options, profile_options, streams
+from profiler.commands import options, profile_options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.exports.formats import FORMATS
+from profiler.request.request import Phase
 
 
 class ExportCommand(click.Command):
@@ -46,28 +47,38 @@ class ExportCommand(click.Command):
     + ", ".join(FORMATS["csv"].tables)
     + ".  [default: routines]",
 )
+@profile_options.routine_options
 @profile_options.program_option
 @profile_options.source_dir_option
+@shared_options.progress_option("on a terminal")
 def export_command(
     profile: Path,
     form: str,
     output: Path,
     table: str | None,
+    routines: tuple[str, ...],
+    exclude: tuple[str, ...],
     elf: Path | None,
     moved: tuple[tuple[str, str], ...],
+    progress: bool | None,
 ) -> int:
     """Write PROFILE, saved by `simprof run -o`, for other tools to open."""
     options.check_outputs(output, inputs=(profile, elf))
+    from profiler.commands.progress import phase_bar
     from profiler.engine import kernel_cache
-    from profiler.exports.formats import export, find
+    from profiler.exports.formats import export, find, notes, select
     from profiler.exports.source import ExportSource
     from profiler.profiles import storage
     from profiler.profiles.output import write_atomically
     from profiler.profiles.program_files import SourceFiles
+    from profiler.reports.listings import Choice
 
     kernel_cache.ensure()
-    source = ExportSource(storage.load(profile), profile, elf, table, SourceFiles(moved))
-    content = export(find(form), source)
+    with phase_bar(progress, Phase.RECOVERING) as told:
+        measurement = select(find(form), storage.load(profile), Choice(routines, exclude))
+        source = ExportSource(measurement, profile, elf, table, SourceFiles(moved), told)
+        content = export(find(form), source)
+    profile_options.write_notes((*notes(find(form), source), *source.unused_directories))
     if output == STANDARD_STREAM:
         streams.write_bytes(streams.STDOUT, content)
     else:

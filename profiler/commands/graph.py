@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("files", type=options.PATH, nargs=-1, required=True, metavar="FILE...")
 @click.option(
     "--mode",
-    type=mode_choice(planned=True),
+    type=mode_choice(planned=True, several="simprof explain"),
     default=DEFAULT_MODE,
     show_default=True,
     help="Scheme.",

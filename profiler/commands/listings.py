@@ -22,19 +22,6 @@ def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
     """Add the options that the three commands share."""
     added = (
         click.option(
-            "--routine",
-            "routines",
-            multiple=True,
-            metavar="GLOB",
-            help="Only routines of which a name matches; repeatable.",
-        ),
-        click.option(
-            "--exclude",
-            multiple=True,
-            metavar="GLOB",
-            help="No routine of which a name matches; repeatable.",
-        ),
-        click.option(
             "--file",
             "files",
             multiple=True,
@@ -53,7 +40,15 @@ def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
         click.option(
             "--sort",
             metavar="COLUMN",
-            help="Sort by a column, as CSV names it: numbers descending, texts ascending.",
+            help="Sort by a column, as its heading or CSV names it.  [default: added, count or "
+            "flow]",
+        ),
+        click.option(
+            "--ascending/--descending",
+            "ascending",
+            default=None,
+            help="Begin with the smallest, or with the largest.  [default: numbers descending, "
+            "texts ascending]",
         ),
         click.option(
             "--top",
@@ -69,7 +64,7 @@ def _listing_options(command: Callable[..., int]) -> Callable[..., int]:
     )
     for option in reversed(added):
         command = option(command)
-    return profile_options.profile_argument(command)
+    return profile_options.profile_argument(profile_options.routine_options(command))
 
 
 def _list(
@@ -83,14 +78,22 @@ def _list(
 
     as_csv, as_json, output = (chosen.pop(name) for name in ("as_csv", "as_json", "output"))
     options.check_outputs(output, inputs=(profile,))
-    if as_csv and as_json:
-        raise UsageError("--csv and --json: give one of them")
+    profile_options.check_form(as_csv=as_csv, as_json=as_json)
     names = [field.name for field in listings.FIELDS[subject]]
-    if chosen["sort"] not in (None, *names):
-        raise UsageError(f"--sort {chosen['sort']}: the columns are {', '.join(names)}")
+    if (chosen["sort"] or "").lstrip("-+") in names and chosen["sort"] not in names:
+        raise UsageError(
+            f"--sort {chosen['sort']}: name the column alone, and --ascending or --descending"
+        )
+    if chosen["sort"] is not None:
+        name = listings.field_name(subject, chosen["sort"])
+        if name is None:
+            raise UsageError(f"--sort {chosen['sort']}: the columns are {', '.join(names)}")
+        chosen["sort"] = name
     if chosen["top"] is None and not (as_csv or as_json):
         chosen["top"] = DEFAULT_TOP
-    listing = make(profile_options.load_profile(profile), listings.Choice(**chosen))
+    measurement, choice = profile_options.load_profile(profile), listings.Choice(**chosen)
+    listings.check_matches(measurement, choice)
+    listing = make(measurement, choice)
     if as_csv:
         profile_options.write_text(listing_csv.render(listing), output)
     elif as_json:

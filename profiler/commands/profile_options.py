@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -10,10 +10,15 @@ import click
 
 from profiler.commands import options, streams
 from profiler.commands.options import STANDARD_STREAM
+from profiler.request.request import Phase
+from simulator.errors import UsageError
 
 if TYPE_CHECKING:
     from profiler.profiles.profile import Measurement
     from simulator.binary.program import Program
+
+_LARGE = 1 << 19
+"""Bytes of a profile that takes more than a moment to read."""
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -27,6 +32,24 @@ program_option = click.option(
     metavar="FILE",
     help="The program that ran, if it has moved.  [default: as the profile says]",
 )
+
+
+def routine_options(command: Command) -> Command:
+    """Add the options that choose routines of a profile: `routines` and `exclude`, of globs."""
+    only = click.option(
+        "--routine",
+        "routines",
+        multiple=True,
+        metavar="GLOB",
+        help="Only routines of which a name matches; repeatable.",
+    )
+    none = click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOB",
+        help="No routine of which a name matches; repeatable.",
+    )
+    return only(none(command))
 
 
 def source_directory(value: str) -> tuple[str, str]:
@@ -49,10 +72,15 @@ source_dir_option = click.option(
 
 
 def load_profile(path: Path) -> Measurement:
-    """Return a saved profile."""
+    """Return a saved profile; a bar says that a large one is being read."""
     from profiler.profiles.storage import load
 
-    return load(path)
+    if not path.is_file() or path.stat().st_size < _LARGE:
+        return load(path)
+    from profiler.commands.progress import phase_bar
+
+    with phase_bar(None, Phase.READING):
+        return load(path)
 
 
 def find_program(
@@ -63,6 +91,26 @@ def find_program(
 
     found = find(measurement, elf, profile)
     return found.program, () if found.note is None else (found.note,)
+
+
+def check_form(*, as_csv: bool, as_json: bool) -> None:
+    """Check that at most one form other than the text for people is asked for.
+
+    Raises
+    ------
+    UsageError
+        If both are.
+    """
+    if as_csv and as_json:
+        raise UsageError("--csv and --json: give one of them")
+
+
+def write_notes(notes: Iterable[str]) -> None:
+    """Write to stderr what the reader of an output must know beside it, one line each."""
+    from profiler.reports.display import visible
+
+    for note in notes:
+        streams.write(streams.STDERR, f"simprof: note: {visible(note)}\n")
 
 
 def write_text(text: str, output: Path | None) -> None:

@@ -16,6 +16,8 @@ from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.profiles import cache_files
 from profiler.request.request import GuestOptions, RunRequest
+from simulator.binary.dynamic import DEFAULT_SYSROOT
+from simulator.binary.program import Platform
 from simulator.errors import UsageError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,6 +66,11 @@ _RESULTS = [
 _RUN = [
     shared_options.stdin_option("The program's input."),
     click.option(
+        "--machine",
+        type=click.Choice([each.value for each in Platform]),
+        help="What the program runs on: Linux, or a bare LEON3.  [default: by where it is linked]",
+    ),
+    click.option(
         "--root",
         type=options.PATH,
         default=Path(),
@@ -73,6 +80,13 @@ _RUN = [
     ),
     click.option(
         "--writable", type=options.PATH, metavar="DIR", help="Let the program write below DIR."
+    ),
+    click.option(
+        "--sysroot",
+        type=options.PATH,
+        metavar="DIR",
+        help="Where a dynamically linked program finds its interpreter and its libraries.  "
+        f"[default: {DEFAULT_SYSROOT}]",
     ),
     shared_options.env_option("the program, which inherits none"),
     click.option("--argv0", metavar="NAME", help="The program's name for itself.  [default: ELF]"),
@@ -87,6 +101,15 @@ _RUN = [
         help="End the run at the first refused system call, with the profile so far (status 125).",
     ),
     click.option(
+        "--thread-seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Draw from N which of the program's threads runs next, and for how long; with 0 they "
+        "take turns in order.",
+    ),
+    click.option(
         "--no-cache",
         is_flag=True,
         envvar=cache_files.VARIABLE,
@@ -95,8 +118,10 @@ _RUN = [
 ]
 _OF_RUNS = (
     ("stdin_file", "--stdin"),
+    ("machine", "--machine"),
     ("root", "--root"),
     ("writable", "--writable"),
+    ("sysroot", "--sysroot"),
     ("environment", "--env"),
     ("argv0", "--argv0"),
     ("max_instructions", "--max-instructions"),
@@ -104,6 +129,7 @@ _OF_RUNS = (
     ("memory_limit", "--memory-limit"),
     ("stack_size", "--stack-size"),
     ("strict", "--strict"),
+    ("thread_seed", "--thread-seed"),
 )
 """Options that say how a program is run: parameter, option."""
 
@@ -190,7 +216,9 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         If a directory does not exist.
     """
     writable, argv0 = chosen["writable"], chosen["argv0"]
+    sysroot = chosen["sysroot"]
     guest = GuestOptions(
+        machine=None if chosen["machine"] is None else Platform(chosen["machine"]),
         root=options.check_directory(chosen["root"], "--root"),
         writable=None if writable is None else options.check_directory(writable, "--writable"),
         working=_current_directory(),
@@ -203,6 +231,8 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
         memory_limit=chosen["memory_limit"],
         stack_size=chosen["stack_size"],
         strict=chosen["strict"],
+        thread_seed=chosen["thread_seed"],
+        sysroot=None if sysroot is None else options.check_directory(sysroot, "--sysroot"),
     )
     return RunRequest(
         program=Path(elf),

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from profiler.commands import streams
 from profiler.request import request
 
 SHORTEST_RATED = 1.0
@@ -35,6 +36,33 @@ def wanted(choice: bool | None, program_output: int) -> bool:
     if not sys.stderr.isatty() or choice is False:
         return False
     return choice is True or not os.isatty(program_output)
+
+
+def tell(callback: Callback | None, phase: request.Phase, done: int = 0, total: int = 0) -> None:
+    """Tell a bar, if there is one, how many things of a phase are done, and of how many."""
+    if callback is not None:
+        callback(request.Progress(phase, done=done, total=total))
+
+
+@contextmanager
+def phase_bar(
+    choice: bool | None, phase: request.Phase
+) -> Iterator[Callable[[int, int], None] | None]:
+    """Show a bar for one phase; yields what is told how many things are done, and of how many.
+
+    Parameters
+    ----------
+    choice
+        What the user asked for; None: nothing, and a terminal on stderr decides.
+    phase
+        What is done.
+    """
+    with progress_bar(wanted(choice is not False, streams.STDOUT)) as callback:
+        if callback is None:
+            yield None
+            return
+        tell(callback, phase)
+        yield lambda done, total: tell(callback, phase, done, total)
 
 
 def done_text(progress: request.Progress, seconds: float) -> str:

@@ -14,6 +14,11 @@ from simulator.errors import UsageError
 @click.command("report")
 @click.argument("profiles", nargs=-1, required=True, type=options.PATH, metavar="PROFILE...")
 @shared_options.extent_options()
+@click.option(
+    "--follow",
+    metavar="ROUTINE",
+    help="Show what calls of ROUTINE execute, as a tree, in profiles that have a call tree.",
+)
 @shared_options.json_option("Write the run as JSON, as `simprof run --json` does; - is stdout.")
 @click.option(
     "-o", "--output", type=options.PATH, metavar="FILE", help="Write there, not to stdout."
@@ -27,15 +32,18 @@ from simulator.errors import UsageError
 )
 @profile_options.program_option
 @profile_options.source_dir_option
+@shared_options.progress_option("on a terminal, for --html")
 def report_command(
     profiles: tuple[Path, ...],
     top: int | None,
     details: bool,
+    follow: str | None,
     json_file: Path | None,
     output: Path | None,
     html: Path | None,
     elf: Path | None,
     moved: tuple[tuple[str, str], ...],
+    progress: bool | None,
 ) -> int:
     """Show what saved profiles (`simprof run -o PROFILE`) hold: the report of the run again.
 
@@ -45,9 +53,11 @@ def report_command(
     """
     options.check_outputs(json_file, output, html, inputs=(*profiles, elf))
     if html is not None:
-        if json_file is not None or output is not None:
-            raise UsageError("--html beside --json or -o: it is written in place of the report")
-        report_page.write(profiles, html, report_page.Places(elf, moved))
+        if json_file is not None or output is not None or follow is not None:
+            raise UsageError(
+                "--html beside --json, -o or --follow: it is written in place of the report"
+            )
+        report_page.write(profiles, html, report_page.Places(elf, moved), progress)
         return 0
-    report_text.write(profiles, Extent(top, details), json_file, output)
+    report_text.write(profiles, Extent(top, details, follow), json_file, output)
     return 0

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from profiler.commands.progress import Callback, progress_bar, tell, wanted
+from profiler.request.request import Phase
+
 if TYPE_CHECKING:
     from profiler.profiles.profile import Measurement
     from profiler.reports.html.report import Run
@@ -29,15 +32,31 @@ class Places:
     sources: tuple[tuple[str, str], ...] = ()
 
 
-def write(paths: Sequence[Path], output: Path, places: Places = Places()) -> None:
+def write(
+    paths: Sequence[Path],
+    output: Path,
+    places: Places = Places(),
+    progress: bool | None = None,
+) -> None:
     """Write a page about profiles.
+
+    Parameters
+    ----------
+    paths
+        The profiles.
+    output
+        The page; `-` is stdout.
+    places
+        Where other files are.
+    progress
+        Whether to show a bar; None: on a terminal.
 
     Raises
     ------
     UsageError
         If a profile cannot be read, or the page cannot be written. Nothing is written then.
     """
-    from profiler.commands import streams
+    from profiler.commands import profile_options, streams
     from profiler.commands.options import STANDARD_STREAM
     from profiler.engine import kernel_cache
     from profiler.profiles.output import write_atomically
@@ -45,14 +64,25 @@ def write(paths: Sequence[Path], output: Path, places: Places = Places()) -> Non
     from profiler.profiles.storage import load
     from profiler.reports.html import report
 
-    measurements = [load(path) for path in paths]
-    kernel_cache.ensure()
-    names = distinct(paths, measurements)
-    runs = [
-        _run(name, measurement, path, places.elf)
-        for name, measurement, path in zip(names, measurements, paths, strict=True)
-    ]
-    page = report.render(runs, SourceFiles(places.sources))
+    with progress_bar(wanted(progress is not False, streams.STDOUT)) as watch:
+        measurements = []
+        for done, path in enumerate(paths):
+            tell(watch, Phase.READING, done, len(paths))
+            measurements.append(load(path))
+        kernel_cache.ensure()
+        names = distinct(paths, measurements)
+        runs = [
+            _run(name, measurement, path, places.elf, watch)
+            for name, measurement, path in zip(names, measurements, paths, strict=True)
+        ]
+        sources = SourceFiles(places.sources)
+        page = report.render(
+            runs,
+            sources,
+            lambda done, total: tell(watch, Phase.WRITING, done, total),
+        )
+    files = frozenset[str]().union(*(run.counts.source_files for run in runs))
+    profile_options.write_notes(sources.unused(files))
     if output == STANDARD_STREAM:
         streams.write(streams.STDOUT, page)
     else:
@@ -72,19 +102,28 @@ def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list
     return [f"{number}: {visible(str(path))}" for number, path in enumerate(paths, 1)]
 
 
-def _run(name: str, measurement: Measurement, path: Path, elf: Path | None) -> Run:
+def _run(
+    name: str, measurement: Measurement, path: Path, elf: Path | None, watch: Callback | None
+) -> Run:
     """Return a profile with what its program's file tells besides, or why that is missing."""
+    from profiler.profiles.cache_files import binaries, is_wanted
     from profiler.profiles.lines import SourceCounts
     from profiler.profiles.program_files import find_program
     from profiler.reports.html.report import Run
-    from profiler.session.planned_again import plan_again
+    from profiler.session.memory import BinaryMemory
+    from profiler.session.planned_again import Watch, plan_again
 
     found = find_program(measurement, elf, path)
     counts = SourceCounts(measurement, found.program)
     if found.program is None:
         note = f"instructions and added code are not shown: {found.note}"
         return Run(name, counts, None, (note, *counts.notes))
-    planned = plan_again(measurement, found.program)
+    memory = BinaryMemory(found.program, binaries() if is_wanted() else None)
+    watched = Watch(
+        recovering=lambda done, total: tell(watch, Phase.RECOVERING, done, total),
+        generating=lambda done, total: tell(watch, Phase.GENERATING, done, total),
+    )
+    planned = plan_again(measurement, found.program, memory, watched)
     return Run(name, counts, planned, (*_notes(measurement, planned), *counts.notes))
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from profiler.commands import profile_options, program_options
 from profiler.commands.options import STANDARD_STREAM
+from simulator.errors import UsageError
 
 
 class Extent(NamedTuple):
@@ -45,15 +46,23 @@ def write(
     Raises
     ------
     UsageError
-        If a profile cannot be read, or something cannot be written.
+        If a profile cannot be read, or has no call tree to follow calls in, or something cannot be
+        written.
     """
     from profiler.reports import run_json, text
 
     measurements = list(map(profile_options.load_profile, profiles))
+    for path, each in zip(profiles, measurements, strict=True):
+        if extent.follow is not None and each.call_tree is None:
+            raise UsageError(
+                f"--follow {extent.follow}: {path} has no call tree: record it by "
+                "`simprof run --call-tree -o PROFILE`"
+            )
 
     def report(width: int, color: bool) -> str:
         return "\n".join(
-            text.render(each, extent.top, width, color, extent.details) for each in measurements
+            text.render(each, extent.top, width, color, extent.details, extent.follow)
+            for each in measurements
         )
 
     program_options.write_json(lambda: "".join(map(run_json.render, measurements)), json_file)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.command("run")
 @click.option(
     "--mode",
-    type=mode_choice(),
+    type=mode_choice(several="simprof compare"),
     default=DEFAULT_MODE,
     show_default=True,
     help=f"Scheme. {modes_by_kind()}; edges counted by the emulator at no cost: edges. "

@@ -6,7 +6,7 @@ whose values differ by command, is not among them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,23 +29,30 @@ _HEADINGS = {
 }
 
 
-def mode_choice(*, planned: bool = False) -> click.Choice[str]:
-    """Return the type of an option that takes a mode; `planned`: one that instruments.
+def mode_choice(*, planned: bool = False, several: str | None = None) -> click.Choice[str]:
+    """Return the type of an option that takes a mode.
+
+    `planned`: one that instruments; `several`: the command that does the like for many.
 
     Modes that cannot be used are among the choices: choosing one says what is wrong with it.
     """
     names = registry.modes()
-    return OneMode([name for name in names if not (planned and _is_bare(name))])
+    return OneMode([name for name in names if not (planned and _is_bare(name))], several)
 
 
 class OneMode(click.Choice[str]):
     """One of several modes; a list of them is refused with the command that takes lists."""
 
+    def __init__(self, modes: Sequence[str], several: str | None) -> None:
+        super().__init__(modes)
+        self._several = several
+
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the mode that was meant."""
-        several = value.split(",")
-        if len(several) > 1 and {each.strip() for each in several} <= set(self.choices):
-            self.fail(f"takes one mode; `simprof compare --mode {value}` runs several", param, ctx)
+        modes = value.split(",")
+        if len(modes) > 1 and {each.strip() for each in modes} <= set(self.choices):
+            other = f"; `{self._several} --mode {value}` takes several" if self._several else ""
+            self.fail(f"takes one mode{other}", param, ctx)
         return super().convert(value, param, ctx)
 
 

@@ -134,7 +134,7 @@ def max_instructions_option(stopped: str) -> Decorator[Any]:
         "--max-instructions",
         type=options.COUNT,
         metavar="N",
-        help=f"{stopped} after N instructions.",
+        help=f"{stopped} at the block that would exceed N instructions.",
     )
 
 

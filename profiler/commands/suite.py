@@ -13,7 +13,7 @@ import click
 from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.list_options import BUILDS, WIDTH, mode_option, one_of, several, width_of
-from profiler.commands.old_spellings import keeping
+from profiler.commands.old_spellings import Renamed, keeping
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +100,9 @@ def build_command(
 
 
 @suite_command.command(
-    "run", cls=keeping(WIDTH), short_help="Run the programs of a suite under schemes."
+    "run",
+    cls=keeping({"--program": Renamed("--benchmark"), **WIDTH}),
+    short_help="Run the programs of a suite under schemes.",
 )
 @click.argument("name", metavar="SUITE")
 @click.argument("programs", nargs=-1, metavar="[PROGRAM]...")

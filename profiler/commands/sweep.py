@@ -180,10 +180,12 @@ def _runner(workers: int, scheduler: str | None) -> Runner:
 
 def _tell(outcome: Outcome, output: Path) -> int:
     """Say what was done, and what failed; return the exit status."""
+    from profiler.reports.numbers import plural
+
     failures = outcome.failures
     total, reused = len(outcome.results), outcome.reused
     summary = f"{total - reused} run now, {reused} from before, {len(failures)} failed"
-    streams.write(streams.STDOUT, f"{output}: {total} cells: {summary}\n")
+    streams.write(streams.STDOUT, f"{output}: {plural(total, 'cell')}: {summary}\n")
     for job, error in failures:
         streams.write(streams.STDERR, f"simprof: {job.cell.name}: {error}\n")
     return FAILED if failures else 0

@@ -12,7 +12,7 @@ import click
 from profiler.commands import options, shared_options, streams
 from profiler.commands.cell_progress import cell_bar
 from profiler.commands.list_options import BUILDS, INPUTS, WIDTH
-from profiler.commands.old_spellings import keeping
+from profiler.commands.old_spellings import Renamed, keeping
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ BLOCKS = ("folded", "merged", "split")
 FORMATS = ("text", "json", "csv", "markdown", "html")
 
 
-@click.command("table", cls=keeping(WIDTH))
+@click.command("table", cls=keeping({"--program": Renamed("--benchmark"), **WIDTH}))
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--list", "listed", is_flag=True, help="List the tables and exit.")
 @click.option("--all", "everything", is_flag=True, help="Make every table of the papers.")

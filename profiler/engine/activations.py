@@ -67,14 +67,17 @@ class SignalRecord:
     state
         Number of the automaton's state.
     pc
-        Address of the first instruction in it that had not executed.
+        Address of the first instruction in it that had not executed; its end where all had.
     frame
         The interrupted activation.
+    resumes_at
+        Where the program goes on: elsewhere than at `pc` if the block ended with a transfer.
     """
 
     state: int
     pc: int
     frame: int
+    resumes_at: int
 
 
 @dataclass
@@ -214,16 +217,30 @@ class Activations:
         """End the caller of the activation at `frame` in the block where it waits."""
         if frame == 0 or self._return_address(frame) & ENDED_BIT:
             return
-        caller, block = frame - kernels.STRIDE, self._waiting_block(frame)
-        if self._is_handler(frame):
-            record = self._signals[self._return_address(frame) >> 2]
-            self.apply(self._reached(record.state, record.pc)[0], caller)
-            if block != UNKNOWN:
-                self.cut(caller, block, record.pc)
-        self.end_early(caller, block)
+        address = self._return_address(frame)
+        block = self.abandon(address >> 2) if address & SIGNAL_BIT else self._waiting_block(frame)
+        self.end_early(frame - kernels.STRIDE, block)
+
+    def abandon(self, number: int) -> int:
+        """Count what the activation that a signal interrupted has executed, as it goes on no more.
+
+        Returns the block in which it ends, or UNKNOWN. `number` is that of the record.
+        """
+        record = self._signals[number]
+        steps, context = self._reached(record.state, record.pc)
+        self.apply(steps, record.frame)
+        if context.block != UNKNOWN:
+            self.cut(record.frame, context.block, record.pc)
+        return context.block
 
     def cut(self, frame: int, block: int, pc: int) -> None:
-        """Count that the activation at `frame` has come no further in `block` than to `pc`."""
+        """Count that the activation at `frame` has come no further in `block` than to `pc`.
+
+        Nothing is done where `pc` is elsewhere: the whole block has executed, and its activation
+        went on where there is no graph (a call of a null pointer).
+        """
+        if not self._index.block_start(block) <= pc < self._index.block_end(block):
+            return
         self._tally.cut[block, pc] += 1
         if self.on_cut is not None:
             self.on_cut(frame, block, pc)
@@ -284,6 +301,9 @@ class Activations:
         else:
             self.end_early(frame, block)
         target = self._activation_for(address, frame)
+        if target is None and returned and frame and self._stack_pointer() < self._stack(frame):
+            self._enter_landing(frame, address)  # in the place of the one that is complete
+            return
         if target is None:
             self._enter_above(address, frame)
             return
@@ -293,9 +313,11 @@ class Activations:
 
     def _return_unseen(self, address: int, frame: int) -> None:
         """Follow the activation at `frame` to a place where the graphs have no return."""
+        self.current = frame - kernels.STRIDE
         if self._return_address(frame) & ENDED_BIT:
             self._on_missing(MissingReturn(address - 8))
-        self.current = frame - kernels.STRIDE
+            if self.on_landing is not None:  # the call may be its routine's last instruction
+                self.on_landing(self.current, self.current)
         self.enter(address, behind=True)
 
     def _activation_for(self, address: int, frame: int) -> int | None:
@@ -351,14 +373,15 @@ class Activations:
 
     def enter(self, address: int, *, behind: bool = False) -> None:
         """Begin an activation in the current frame at `address` (`behind`: see `MissingEntry`)."""
-        if not self._index.enter(address, self._cross):
+        if not self._index.enter(address, self._cross, behind=behind):
             self._on_missing(MissingEntry(address, behind))
 
     # Signals
 
-    def interrupt(self, state: int, pc: int) -> int:
+    def interrupt(self, state: int, pc: int, resumes_at: int | None = None) -> int:
         """Remember what a signal interrupts; return the number of the record."""
-        self._signals.append(SignalRecord(state, pc, self.current))
+        resumes_at = pc if resumes_at is None else resumes_at
+        self._signals.append(SignalRecord(state, pc, self.current, resumes_at))
         return len(self._signals) - 1
 
     def enter_handler(self, record: int, stack_pointer: int, address: int) -> None:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import ctypes
 import gc
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +25,12 @@ import numpy.typing as npt
 
 from profiler.engine import kernels
 from profiler.engine.activations import Activations, Tally, too_deep
-from profiler.engine.lowering import Lowering, fuse
-from profiler.engine.memory import Operation
+from profiler.engine.lowering import Lowering
 from profiler.engine.run_counts import RunCounts, Transition
 from profiler.engine.silence import EventsLostError, Silence, Ways
 from profiler.engine.states import BlockState, States
+from profiler.engine.step_operations import StepOperations
+from profiler.engine.threads import Arrival, Threads
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import (
     UNKNOWN,
@@ -36,17 +38,15 @@ from profiler.engine.walk import (
     GraphIndex,
     Land,
     Missing,
-    MissingEntry,
-    MissingReturn,
-    MissingTarget,
-    Pop,
-    Push,
     Step,
     WalkContext,
     Walker,
+    only_crosses,
 )
 from profiler.engine.window_moves import WindowMoves
-from simulator.errors import SimulatorError
+from simulator.binary.dynamic import real_address
+from simulator.errors import SimulatorError, UnsupportedError
+from simulator.isa.decode import TransferKind
 from simulator.machine.running import BlockPlace
 
 if TYPE_CHECKING:
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 
 Array = npt.NDArray[np.int64]
 _ADDRESS = (1 << 48) - 1
+_LEAVES_TRAP = (TransferKind.RETURN_FROM_TRAP,)
 INSTRUCTIONS_PER_TRANSITION = 4000
 """Instructions that a run has to execute for each transition before all are looked at."""
 PYTHON_LANDINGS = 64
@@ -100,7 +101,6 @@ class Automaton:
         self.memory = lowering.memory
         self._on_missing = on_missing
         self.trace: TraceSink | None = None
-        self._marks: dict[int, tuple[Step, ...]] = {}
         self._index = index
         self._lowering = lowering
         self._walker = Walker(index)
@@ -108,13 +108,16 @@ class Automaton:
         self._ways = Ways(self._walker, index.recovered.code)
         self.silence: Silence | None = None
         self._transitions: list[Transition] = []
-        self._known_operations: dict[tuple[tuple[Step, ...], tuple[Operation, ...]], int] = {}
+        self._operations = StepOperations(lowering)
+        self._clock = self.memory.clock.data
         self._window_moves = WindowMoves(index.recovered.code)
-        self._landings: dict[int, Land] = {}
-        self._after_pop: dict[int, tuple[int, ...]] = {}
-        self._arrival: Callable[[int], None] | None = None
+        self._arrival: Arrival | None = None
         self._natives: Landings | None = None
         self._recording: RecordingLowering | None = None
+        self._threads: Threads | None = None
+        self._places: dict[int, int] = {}  # key of an event in late code -> where its code is
+        self._to_late: defaultdict[int, list[int]] = defaultdict(list)  # -> transitions to it
+        self._retired = 0
         self._landed = 0  # landings that Python has handled
         self._activations = Activations(
             self.memory,
@@ -163,13 +166,17 @@ class Automaton:
 
     def _resolve(self, source: int, address: int, size: int) -> None:
         """Add the transition from `source` to the block at `address` and take it."""
+        key = address | size << 48
+        address = self._places.get(key, address)
         boundary, first, passed = self._boundary(source, address)
         inside = () if source == kernels.START else self._states.inside(source)[0]
         target = self._states.number(BlockState(address, size, first))
-        for step in (*inside, *boundary):
-            if isinstance(step, MissingTarget | MissingEntry | MissingReturn):
-                self._note_missing(step)
-        self._take_new(source, target, inside, boundary, address | size << 48, passed)
+        steps = (*inside, *boundary)
+        if not only_crosses(steps):
+            for step in steps:
+                if isinstance(step, Missing):
+                    self._note_missing(step)
+        self._take_new(source, target, steps, boundary, key, passed)
 
     def _boundary(self, source: int, address: int) -> tuple[list[Step], WalkContext, int]:
         """Steps from state `source` to the instruction at `address`, and the context after it.
@@ -179,7 +186,7 @@ class Automaton:
         if self.silence is None or source == kernels.START:
             return *self._states.boundary(source, address), 0
         context = self._states.inside(source)[1]
-        path = self.silence.way(context, address)
+        path = self.silence.way(context, real_address(address))
         steps, context, passed = self.silence.walk(context, path)
         more, first = self._walker.step(context, address)
         return [*steps, *more], first, passed
@@ -188,65 +195,37 @@ class Automaton:
         self,
         source: int,
         target: int,
-        inside: Sequence[Step],
+        steps: tuple[Step, ...],
         boundary: Sequence[Step],
         key: int,
         passed: int = 0,
     ) -> None:
-        """Add a transition and take it; `passed`: instructions of silent blocks on the way."""
+        """Add a transition and take it.
+
+        Parameters
+        ----------
+        source, target, key
+            See `Transition`.
+        steps, boundary
+            All that happens from the source's first instruction on; from its last.
+        passed
+            Instructions of silent blocks on the way.
+        """
         block = self._states[target]
         move = self._window_moves.ahead(block.address, block.end)
-        operation = self._operation((*inside, *boundary), move)
+        operation = self._operations.number(steps, move, self.trace)
         follows = target | passed << kernels.PASSED_SHIFT
         self.memory.insert(source, (key, 1, follows, operation))
-        self.clock[kernels.INSTRUCTIONS] += passed
+        self._clock[kernels.INSTRUCTIONS] += passed
+        if key in self._places:
+            self._to_late[key].append(len(self._transitions))
         self._transitions.append(Transition(source, target, tuple(boundary), key))
-        self.clock[kernels.STATE] = target
+        self._clock[kernels.STATE] = target
         self._execute(operation, key & _ADDRESS)
 
     def _execute(self, operation: int, address: int) -> None:
         if operation:
             self._settle(self.memory.execute(operation, address), address)
-
-    def _operation(self, steps: tuple[Step, ...], then: tuple[Operation, ...] = ()) -> int:
-        """Return the number of the first operation that the kernel executes for `steps`.
-
-        After them it executes `then`. 0 where there is nothing to do.
-        """
-        known = self._known_operations.get((steps, then))
-        if known is not None:
-            return known
-        operations = fuse((*self._lower(steps), *then))
-        first = self.memory.add_operations(operations) if operations else 0
-        self._known_operations[steps, then] = first
-        for number, (code, place, _) in enumerate(operations, first):
-            if code == kernels.SLOW:
-                landing = steps[place]
-                assert isinstance(landing, Land)
-                self._landings[number] = landing
-            elif code == kernels.MARK:
-                self._marks[number] = steps[place:]
-            elif code == kernels.RETURN:
-                self._after_pop[number] = _edges_after_pop(steps)
-        return first
-
-    def _lower(self, steps: Sequence[Step]) -> list[Operation]:
-        operations: list[Operation] = []
-        for place, step in enumerate(steps):
-            if self.trace is not None:
-                operations += self.trace.operations(steps, place)
-            match step:
-                case Cross(edge):
-                    operations += self._lowering.operations(edge)
-                case Push(return_address):
-                    operations.append((kernels.CALL, return_address, 0))
-                    if self._contexts is not None:
-                        operations.append(self._contexts.pushed(return_address))
-                case Pop():
-                    operations.append((kernels.RETURN, 0, 0))
-                case Land():
-                    operations.append((kernels.SLOW, place, 0))
-        return operations
 
     def _cross(self, steps: Sequence[Step]) -> None:
         """Cross the edges among `steps` now, for the current activation.
@@ -258,7 +237,7 @@ class Automaton:
                 self.tally.crossed[step.edge] += 1
                 if self.trace is not None:
                     self.trace.crossed(step.edge)
-                self._execute(self._operation((step,)), 0)
+                self._execute(self._operations.number((step,), (), self.trace), 0)
 
     # Python's part of an event
 
@@ -289,7 +268,7 @@ class Automaton:
         if status != kernels.MISS:
             self._settle(status, address)
             return
-        state = int(self.clock[kernels.STATE])
+        state = self._clock[kernels.STATE]
         if (address, size) == (kernels.LEFT, 0):
             self._leave(state)
         elif state == kernels.ABNORMAL:
@@ -305,11 +284,11 @@ class Automaton:
             failed = int(self.clock[kernels.FAILED_OPERATION])
             match status:
                 case kernels.MISMATCH if not self._activations.accept_return(address):
-                    self.tally.crossed.subtract(self._after_pop[failed])
+                    self.tally.crossed.subtract(self._operations.after_pop[failed])
                     self._land(failed, Land(address, UNKNOWN, returned=True))
                     return
                 case kernels.DECIDE:
-                    self._land(failed, self._landings[failed])
+                    self._land(failed, self._operations.landings[failed])
                     return
                 case kernels.TOO_DEEP:
                     raise too_deep(address)
@@ -323,7 +302,7 @@ class Automaton:
                     self.trace.drain()
                 case kernels.MARKED if self.trace is not None:
                     self.trace.mark(
-                        self._marks[failed], self._activations.current, self._position()
+                        self._operations.marks[failed], self._activations.current, self._position()
                     )
                     failed += 1
                     if self.memory.is_last(failed - 1):
@@ -338,7 +317,7 @@ class Automaton:
         self._activations.land(landing.address, landing.block, returned=landing.returned)
         self._end_event()
         if native is not None:
-            uncrossed = self._after_pop.get(operation, ()) if landing.returned else None
+            uncrossed = self._operations.after_pop.get(operation, ()) if landing.returned else None
             native.add(operation, landing.address, left, uncrossed)
 
     def _native_landings(self) -> Landings | None:
@@ -349,11 +328,16 @@ class Automaton:
         """
         self._landed += 1
         watched = any((self.trace, self._recording, self._contexts))
+        watched = watched or not self._index.recovered.code.place.is_single
         if self._natives is None and not watched and self._landed > PYTHON_LANDINGS:
             from profiler.engine.landings import Landings  # most programs never need it
 
             self._natives = Landings(
-                self.memory, self._index, self.tally, self._lowering.stack_mask, self._operation
+                self.memory,
+                self._index,
+                self.tally,
+                self._lowering.stack_mask,
+                self._operations.number,
             )
             self._activations.on_end = self._natives.add_end
         return self._natives
@@ -396,15 +380,16 @@ class Automaton:
         edge = self._exit_by_trap(context)
         boundary = () if edge is None else (Cross(edge),)
         target = self._states.left(context.block if edge is None else UNKNOWN)
-        self._take_new(state, target, inside, boundary, kernels.LEFT)
+        self._take_new(state, target, (*inside, *boundary), boundary, kernels.LEFT)
 
     def _arrive_abnormally(self, address: int, size: int) -> None:
+        place = self._places.get(address | size << 48, address)
         if self.silence is not None and address in self.silence.behind:
             raise EventsLostError(f"control came to {address:#x} by an unknown way")
         arrival, self._arrival = self._arrival, None
-        self.clock[kernels.STATE] = self._states.landing(address, size)
+        self.clock[kernels.STATE] = self._states.landing(place, size)
         if arrival is not None:
-            arrival(address)
+            arrival.begin(place)
         self._end_event()
 
     def _note_missing(self, step: Missing) -> None:
@@ -419,9 +404,9 @@ class Automaton:
         """
         return 0 if self.tally.missing else self._lowering.products.lost
 
-    def reached(self, address: int) -> bool:
-        """Whether the instruction at `address` was part of a block that ran."""
-        return self._states.covers(address)
+    def reached(self, addresses: Iterable[int]) -> set[int]:
+        """Return those of some instructions that were part of a block that ran."""
+        return self._states.covered(addresses)
 
     def record(self, recording: RecordingLowering) -> None:
         """Tell what records the run of all that the kernel does not note by itself."""
@@ -467,12 +452,14 @@ class Automaton:
         if self.trace is not None:
             self.trace.end_event(self._activations.current, self._position())
 
-    def _await(self, arrival: Callable[[int], None]) -> None:
-        """Have `arrival` called with the address of the next block, wherever that is."""
-        self._arrival = arrival
+    def _await(self, begin: Callable[[int], None], abandon: Callable[[], int]) -> None:
+        """See `Arrival`."""
+        self._arrival = Arrival(begin, abandon)
         self.clock[kernels.STATE] = kernels.ABNORMAL
 
-    def signal_delivered(self, interrupted_pc: int, stack_pointer: int) -> None:
+    def signal_delivered(
+        self, interrupted_pc: int, stack_pointer: int, *, between: bool = False
+    ) -> None:
         """Prepare for the entry of a signal handler, which is what executes next.
 
         Parameters
@@ -481,11 +468,23 @@ class Automaton:
             The first instruction that the signal kept from executing.
         stack_pointer
             The interrupted %sp, bias included.
+        between
+            Whether it came between two blocks: `interrupted_pc` then begins the second one.
         """
-        self._begin_event(self._position())
-        record = self._activations.interrupt(self._current()[0], interrupted_pc)
-        enter = self._activations.enter_handler
-        self._await(lambda address: enter(record, stack_pointer, address))
+        activations = self._activations
+        if self._arrival is None:
+            self._begin_event(self._position())
+            number, end = self._current()
+            pc = end if between else interrupted_pc
+        else:  # where control was to arrive there is no code
+            self._begin_event(UNKNOWN)
+            activations.end_early(activations.current, self._arrival.abandon())
+            number, pc = kernels.ABNORMAL, interrupted_pc
+        record = activations.interrupt(number, pc, interrupted_pc)
+        self._await(
+            lambda address: activations.enter_handler(record, stack_pointer, address),
+            lambda: activations.abandon(record),
+        )
 
     def signal_returned(self, resumed_pc: int) -> None:
         """End the innermost signal handler, which has called `sigreturn`.
@@ -496,13 +495,15 @@ class Automaton:
         self._begin_event(self._position())
         self._end_by_trap(*self._states.inside(self._current()[0]))
         record = self._activations.leave_handler()
-        if record is None:
+        if record is None or record.state == kernels.ABNORMAL:
             self._await_landing(UNKNOWN)
             return
         state = self._states[record.state]
-        if resumed_pc != record.pc:
+        if resumed_pc != record.resumes_at:
             steps, context = self._states.until(record.state, record.pc)
             self._activations.apply(steps, record.frame)
+            if context.block != UNKNOWN:
+                self._activations.cut(record.frame, context.block, record.pc)
             self._await_landing(context.block)
         elif record.pc < state.end:
             self.clock[kernels.RESUME_PC] = record.pc
@@ -527,7 +528,7 @@ class Automaton:
 
     def _await_landing(self, block: int) -> None:
         land = self._activations.land
-        self._await(lambda address: land(address, block, returned=False))
+        self._await(lambda address: land(address, block, returned=False), lambda: block)
 
     def _end_by_trap(self, steps: Sequence[Step], context: WalkContext) -> None:
         """End the current activation with the trap to which `steps` lead."""
@@ -549,7 +550,56 @@ class Automaton:
 
     def _exit_by_trap(self, context: WalkContext) -> int | None:
         """Return the EXIT edge behind a trap that does not return, None if there is none."""
-        return None if context.pending >= 0 else self._index.exit_edge.get(context.block)
+        ends = context.pending < 0 or self._walker.kind(context.pending) in _LEAVES_TRAP
+        return self._index.exit_edge.get(context.block) if ends else None
+
+    # Threads
+
+    def thread_started(self, number: int, current: int) -> None:
+        """Note that thread `current` has started another one, which begins where it arrives.
+
+        Raises
+        ------
+        UnsupportedError
+            If the run is traced or recorded: both follow one stack of activations.
+        """
+        if self.trace is not None or self._recording is not None:
+            what = "trace" if self._recording is None else "recording"
+            raise UnsupportedError(
+                f"a {what} follows one thread, and the program starts a second one: "
+                f"run it without a {what}"
+            )
+        if self._threads is None:
+            self._threads = Threads(self.memory, self._contexts)
+        self._threads.start(number, current, self._activations.enter)
+
+    def thread_switched(self, number: int) -> None:
+        """Note that another thread goes on where it was."""
+        assert self._threads is not None
+        self._arrival = self._threads.switch(number, self._arrival)
+
+    def thread_ended(self) -> None:
+        """End the activations of the current thread, which has ended itself."""
+        self._end_stack(exited=True, fault_pc=None)
+        self._arrival = None
+        if self._threads is not None:
+            self._threads.end()
+
+    # Late code
+
+    def late_block(self, address: int, words: tuple[int, ...]) -> None:
+        """Note that a block of stubs has these words from now on.
+
+        Where it had others, the kernel forgets the transitions to it, whose counts remain.
+        """
+        key = address | len(words) << 50
+        code = self._index.recovered.code
+        for number in self._to_late.pop(key, ()):
+            known = self._transitions[number]
+            self._retired -= 1
+            self.memory.rename(known.source, key, self._retired)
+            self._transitions[number] = known._replace(key=self._retired)
+        self._places[key] = code.version(address, words)
 
     # Silent blocks
 
@@ -629,17 +679,25 @@ class Automaton:
         """
         if self._arrival is None:
             self._begin_event(self._position())
-        block = UNKNOWN  # if the run ended between a signal and its handler
-        if self._arrival is None:
-            block = self._finish_block(exited, fault_pc)
-        self._activations.end_early(self._activations.current, block)
-        self._activations.end_callers_early()
+        self._end_stack(exited=exited, fault_pc=fault_pc)
+        for number in [] if self._threads is None else list(self._threads.others()):
+            self.thread_switched(number)
+            self._end_stack(exited=False, fault_pc=None)
         if self.trace is not None:
             self.trace.end()
         if self._recording is not None:
             self._recording.drain()
         if self._natives is not None:
             self._natives.collect()
+
+    def _end_stack(self, *, exited: bool, fault_pc: int | None) -> None:
+        """Count what the current thread's last block executed, and end all its activations."""
+        if self._arrival is None:
+            block = self._finish_block(exited, fault_pc)
+        else:
+            block = self._arrival.abandon()
+        self._activations.end_early(self._activations.current, block)
+        self._activations.end_callers_early()
 
     def _finish_block(self, exited: bool, fault_pc: int | None) -> int:
         """Count what the last block executed; return the block in which the activation ends.
@@ -661,11 +719,6 @@ class Automaton:
             next_pc = end if fault_pc is None else fault_pc
             self._activations.cut(self._activations.current, context.block, next_pc)
         return context.block
-
-
-def _edges_after_pop(steps: Sequence[Step]) -> tuple[int, ...]:
-    place = next(i for i, step in enumerate(steps) if isinstance(step, Pop))
-    return tuple(step.edge for step in steps[place + 1 :] if isinstance(step, Cross))
 
 
 @contextmanager

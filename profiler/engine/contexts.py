@@ -129,6 +129,16 @@ class ContextCounting:
         """What stands for a part of the kernel (`EngineMemory`)."""
         return {kernels.HASH_PART: context_kernel.part()}
 
+    def use_frames(self, frames: Array) -> None:
+        """Have the contexts of activations in `frames` from now on: another thread runs."""
+        self._arrays[context_kernel.FRAMES] = frames
+        self._words[context_kernel.FRAMES] = frames.ctypes.data
+
+    @property
+    def frames(self) -> Array:
+        """The contexts of the current thread's activations."""
+        return self._arrays[context_kernel.FRAMES]
+
     def attach(self, memory: EngineMemory) -> None:
         """Let the kernel of a run find everything."""
         depth = int(memory.clock[kernels.FRAME_LIMIT]) // kernels.STRIDE
@@ -197,7 +207,7 @@ class ContextCounting:
     def _leaves_at(self, end: int) -> int:
         """Address of the transfer by which a block with this end leaves its routine."""
         code = self._index.recovered.code
-        word = (end - 8 - code.base) >> 2
+        word = code.place.index(end - 8)
         return end - 8 if word >= 0 and HAS_DELAY_SLOT[code.transfers.kind[word]] else end - 4
 
     # What Python tells

@@ -36,6 +36,7 @@ PACKAGES = (
 MODULES = (
     "profiler.recovery.exploration_native",
     "simulator.cpu.traps",
+    "simulator.cpu.crash",
     "simulator.linux.native_contexts",
     "profiler.engine.kernels",
     "profiler.engine.landing_kernel",

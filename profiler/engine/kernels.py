@@ -75,7 +75,7 @@ def c_function(*arguments: Any, result: Any = _types.void) -> Callable[[Any], An
 _intrinsic: Callable[[Any], Any] = compiled.intrinsic
 
 
-# Clock words; 0..13, 16..18, 29 and 30 are shared with simulator.cpu.traps.ClockWord (a test
+# Clock words; 0..13, 16..18 and 29..31 are shared with simulator.cpu.traps.ClockWord (a test
 # compares them).
 INSTRUCTIONS = 0
 LIMIT = 1
@@ -98,6 +98,7 @@ CAN_SAVE = 17
 CAN_RESTORE = 18
 WINDOW_MOVER = 29
 TRAP_WORDS = 30
+ENDINGS = 31
 SPILL_MASK = 19
 MISS_SLOT = 20  # where a missing spilled successor belongs
 NODES = 21  # hash nodes in use

@@ -179,6 +179,9 @@ def land(k: int, operation: int, address: int) -> int:
         at_caller = _stack(k, frame) == pointer
         if at_caller or target == -1 or target == frame - STRIDE:
             return NOTHING_DONE  # it is no landing at all
+    if returned and target == -1 and frame > 0 and _below(pointer, _stack(k, frame)):
+        put(landing, COUNT, get(landing, COUNT) + 1)  # in the place of the one that is complete
+        return get(landing, ENTRY)
     block = get(landing, BLOCK)
     if target < -1 or not _end(k, frame, block, 0):
         return NOTHING_DONE

@@ -167,10 +167,10 @@ class Landings:
 
 def _waits(index: GraphIndex) -> Array:
     """Return where callers wait, by word of the code that they go on at (`landing_kernel`)."""
-    base = index.recovered.code.base
+    place = index.recovered.code.place
     calls = index.call_blocks
     waits = np.zeros(len(index.recovered.code.words) + 2, np.int64)
-    ends = (np.fromiter(calls, np.int64, len(calls)) - base) >> 2
+    ends = place.indices(np.fromiter(calls, np.int64, len(calls)))
     blocks = np.fromiter(calls.values(), np.int64, len(calls))
     values = (index.routine_of_block[blocks].astype(np.int64) + 1) << 32 | blocks + 1
     waits[ends + 1] = values  # returns behind an `unimp`, unless another call returns there

@@ -8,6 +8,7 @@ one of their edges: most of a static program never runs.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -29,11 +30,10 @@ from profiler.engine.products import (
     Player,
     Products,
     RoutineProduct,
-    acting_turns,
     hash_operation,
-    hashes,
 )
 from profiler.engine.segments import AddToSegment, BeginSegments, EndSegment, SegmentStep, segment
+from profiler.engine.variants import GraphVariant, Variants
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.loops import depth_first
 from profiler.plan.plan import InstrumentationPlan, Table
@@ -90,7 +90,7 @@ class KnownProduct(NamedTuple):
     Attributes
     ----------
     cfg, plans, weights
-        The graph, the plans by slot, and the edge weights that it was made of.
+        The graph, the plans by number of the player, and the edge weights that it was made of.
     product
         The segments, and what the schemes do along those that were executed.
     """
@@ -141,6 +141,9 @@ class Lowering:
         Routines of earlier runs under the same schemes, which this run takes over and adds to.
     contexts
         What counts by calling context; None: nothing does.
+    variants
+        What knows of routines whose graph depends on the run; None: there are none. `choose` then
+        has to be told, when the run is over, which graphs they have.
     """
 
     def __init__(
@@ -155,8 +158,10 @@ class Lowering:
         keep_history: bool = False,
         known: KnownProducts | None = None,
         contexts: ContextCounting | None = None,
+        variants: Variants | None = None,
     ) -> None:
         self.stack_mask = stack_mask
+        self._variants = variants
         self.contexts = contexts
         parts = {} if contexts is None else contexts.parts
         self.memory = EngineMemory(hash_model.words(), parts=parts)
@@ -168,20 +173,30 @@ class Lowering:
         self._known = {} if known is None else known
         self._graphs = graphs
         self._first_edge = first_edge
+        self._first_edges = first_edge.data
         self._weights = weights
         self._lowered: set[int] = set()
         self._by_edge: dict[int, tuple[Operation, ...]] = {}
         self._tables: dict[tuple[int, int], int] = {}
         self._hashing: set[int] = set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no edge of the program has operations."""
+        return not self._planners and self.contexts is None
+
     def operations(self, edge: int) -> tuple[Operation, ...]:
         """Return what the kernel does on `edge` for all schemes together."""
-        if not self._planners and self.contexts is None:
+        known = self._by_edge.get(edge)
+        if known is not None:
+            return known
+        if self.is_idle:
             return ()
-        routine = int(np.searchsorted(self._first_edge, edge, "right")) - 1
-        if routine not in self._lowered:
-            self._lowered.add(routine)
-            self._lower(routine)
+        routine = bisect_right(self._first_edges, edge) - 1
+        if routine in self._lowered:
+            return ()
+        self._lowered.add(routine)
+        self._lower(routine)
         return self._by_edge.get(edge, ())
 
     def hash_work(self, routine: int, slot: int) -> HashWork:
@@ -191,12 +206,18 @@ class Lowering:
 
     def tables(self) -> dict[int, tuple[int, int]]:
         """Return the owner of each hash table by its number: a routine, and a scheme's slot."""
-        return {table: owner for owner, table in self._tables.items() if table >= 0}
+        owners = {}
+        for (routine, number), table in self._tables.items():
+            product = self.products.product(routine)
+            slot = number if product is None else product.slot(number)
+            if table >= 0 and slot is not None:
+                owners[table] = routine, slot
+        return owners
 
     def hash_works(self) -> dict[tuple[int, int], HashWork]:
         """(routine, slot) -> what the hashing routine did for that table; others have none."""
-        tables = self._tables.items()
-        return {key: self.memory.hash_work(table) for key, table in tables if table >= 0}
+        tables = self.tables().items()
+        return {owner: self.memory.hash_work(table) for table, owner in tables}
 
     def hashes_paths(self, routine: int) -> bool:
         """Whether a scheme keeps a hash table for the routine, as far as it has been lowered."""
@@ -207,9 +228,34 @@ class Lowering:
         table = self._tables.get((routine, slot), -1)
         return None if table < 0 else self.memory.hashed_counts(table)
 
+    def choose(self, routine: int, cfg: ControlFlowGraph) -> None:
+        """Let only the schemes on `cfg` count, which a routine's graph has turned out to be."""
+        product = self.products.product(routine)
+        for place, variant in enumerate(self._variants_of(routine)):
+            if product is not None and variant is not None and variant.cfg is cfg:
+                first = place * len(self._planners)
+                product.slots = {first + slot: slot for slot in range(len(self._planners))}
+                product.variant = variant
+
+    def _variants_of(self, routine: int) -> Sequence[GraphVariant | None]:
+        """Return the graphs that a routine may have; None is the one that is known."""
+        return (self._variants.of(routine) if self._variants is not None else ()) or (None,)
+
+    def _plans(self, routine: int) -> dict[int, tuple[InstrumentationPlan, GraphVariant | None]]:
+        """Return the plans that count paths in a routine by number of their player."""
+        plans = {}
+        for place, variant in enumerate(self._variants_of(routine)):
+            for slot, plan_of in enumerate(self._planners):
+                if variant is None or self._variants is None:
+                    plan = plan_of(routine)
+                else:
+                    plan = self._variants.plan(slot, routine, variant)
+                if plan is not None and plan.counts_paths:
+                    plans[place * len(self._planners) + slot] = plan, variant
+        return plans
+
     def _lower(self, routine: int) -> None:
-        plans = {slot: plan(routine) for slot, plan in enumerate(self._planners)}
-        counting = {slot: p for slot, p in plans.items() if p is not None and p.counts_paths}
+        counting = self._plans(routine)
         if not counting and self.contexts is None:
             return
         product = self._product(routine, counting)
@@ -219,7 +265,7 @@ class Lowering:
         start = self.products.add(routine, product)
         base = int(self._first_edge[routine])
         hashing = [player for player in players.values() if player.table >= 0]
-        touched = {*segmentation.steps, *(e for p in hashing for e in p.plan.actions)}
+        touched = {*segmentation.steps, *(e for p in hashing for e in p.acting_edges)}
         for edge in touched:
             fixed = [
                 (*hash_operation(player.table, count, self.memory.hash_key(count.counter)), 1)
@@ -233,22 +279,22 @@ class Lowering:
             if operations:
                 self._by_edge[base + edge] = operations
 
-    def _product(self, routine: int, plans: dict[int, InstrumentationPlan]) -> RoutineProduct:
+    def _product(
+        self, routine: int, counting: dict[int, tuple[InstrumentationPlan, GraphVariant | None]]
+    ) -> RoutineProduct:
         """Return the segments of a routine, and its schemes; those of an earlier run if it can."""
         cfg, weights = self._graphs[routine], self._weights(routine)
         name = cfg.address, cfg.name
         known = self._known.get(name)
+        plans = {number: plan for number, (plan, _) in counting.items()}
         if known is None or not known.fits(cfg, plans, weights):
-            cuts = {
-                edge
-                for plan in plans.values()
-                if plan.table is Table.HASH
-                for edge, actions in plan.actions.items()
-                if any(hashes(plan, action) for action in actions)
-            }.union(*(acting_turns(cfg, plan) for plan in plans.values()))
+            players = {
+                number: Player(cfg if own is None else own.cfg, plan, -1, own)
+                for number, (plan, own) in counting.items()
+            }
+            cuts = frozenset().union(*(player.ending_edges() for player in players.values()))
             if self.contexts is not None:
                 cuts |= depth_first(cfg).self_loops  # no edge may be in no segment
-            players = {slot: Player(cfg, plan, -1) for slot, plan in plans.items()}
             product = RoutineProduct(segment(cfg, cuts, weights), players)
             known = self._known[name] = KnownProduct(cfg, plans, weights, product)
         return known.product

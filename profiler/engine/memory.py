@@ -87,6 +87,8 @@ class EngineMemory:
             costs=costs,
         )
         self._publish()
+        self._address = self.state.address
+        self._rows = self.state.rows.data  # words of it take half the time from here
         self._spilled = 0
         self._states = 1  # START
         self._used_segments = _NO_SEGMENTS
@@ -103,7 +105,7 @@ class EngineMemory:
     @property
     def address(self) -> int:
         """What the kernel's functions take."""
-        return self.state.address
+        return self._address
 
     def _replace(self, **arrays: Array) -> None:
         self.state = self.state._replace(**arrays)
@@ -113,6 +115,11 @@ class EngineMemory:
         self.state.publish()
         for word, address in self._parts.items():
             self.clock[word] = address
+
+    def use_frames(self, frames: Array) -> None:
+        """Have the kernel keep activations in `frames` from now on: another thread runs."""
+        self._replace(frames=frames)
+        self.clock[kernels.FRAME_LIMIT] = len(frames) - kernels.STRIDE
 
     def start_trace(self, words: int, next_checkpoint: int) -> None:
         """Give the trace a buffer of so many 64-bit words."""
@@ -132,15 +139,16 @@ class EngineMemory:
         state = kernels.START * self._states
         if state + kernels.START > self.state.rows.nbytes:
             self._replace(rows=_grown(self.state.rows, 2 * len(self.state.rows)))
+            self._rows = self.state.rows.data
         return state
 
     def insert(self, state: int, successor: Successor) -> int | None:
         """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
-        rows = self.state.rows
+        rows = self._rows
         first = state // 8
         for at in (first, first + kernels.SUCCESSOR):
             if rows[at] == 0:
-                rows[at : at + kernels.SUCCESSOR] = successor
+                rows[at], rows[at + 1], rows[at + 2], rows[at + 3] = successor
                 return at + kernels.COUNT_OF
         self._spill_successor(state, successor)
         return None
@@ -164,12 +172,23 @@ class EngineMemory:
         for key, count, target, operation, owner in old[old[:, kernels.OWNER] != 0].tolist():
             self._spill(owner, (key, count, target, operation))
 
-    def successor_count(self, state: int, key: int, spilled: dict[tuple[int, int], int]) -> int:
-        """How often `state` was followed by `key`; `spilled` are the counts of spilled ones."""
+    def rename(self, state: int, key: int, other: int) -> None:
+        """Have the kernel find the successor `key` of `state` no more; its count is `other`'s."""
         rows, first = self.state.rows, state // 8
         for at in (first, first + kernels.SUCCESSOR):
             if rows[at + kernels.KEY] == key:
-                return int(rows[at + kernels.COUNT_OF])
+                rows[at + kernels.KEY] = other
+                return
+        spill = self.state.spill.reshape(-1, kernels.SPILL)
+        found = (spill[:, kernels.OWNER] == state) & (spill[:, kernels.KEY] == key)
+        spill[found, kernels.KEY] = other
+
+    def successor_count(self, state: int, key: int, spilled: dict[tuple[int, int], int]) -> int:
+        """How often `state` was followed by `key`; `spilled` are the counts of spilled ones."""
+        rows, first = self._rows, state // 8
+        for at in (first, first + kernels.SUCCESSOR):
+            if rows[at + kernels.KEY] == key:
+                return rows[at + kernels.COUNT_OF]
         return spilled[state, key]
 
     def arrange(self, states: Iterable[int], is_dead: Callable[[int], bool]) -> None:

@@ -21,11 +21,15 @@ class ProfilingObserver:
             keepalive=automaton,
             on_context=_context_hook,
             thinning=None if automaton.is_dense else _GuardedThinning(automaton),
+            on_late_block=self._late_block,
         )
 
-    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
+    def signal_delivered(
+        self, interrupted_pc: int, stack_pointer: int, handler: int, between: bool
+    ) -> None:
         """Note that a signal's handler is entered next."""
-        self._tell(lambda: self._automaton.signal_delivered(interrupted_pc, stack_pointer))
+        deliver = self._automaton.signal_delivered
+        self._tell(lambda: deliver(interrupted_pc, stack_pointer, between=between))
 
     def signal_returned(self, resumed_pc: int) -> None:
         """Note that the program goes on at `resumed_pc`, behind a signal's handler."""
@@ -34,6 +38,21 @@ class ProfilingObserver:
     def context_replaced(self, pc: int) -> None:
         """Note that the program goes on at `pc`, in another context."""
         self._tell(self._automaton.context_replaced)
+
+    def thread_started(self, number: int, current: int) -> None:
+        """Note that thread `current`, which goes on, has started another one."""
+        self._tell(lambda: self._automaton.thread_started(number, current))
+
+    def thread_switched(self, number: int) -> None:
+        """Note that another thread goes on where it was."""
+        self._tell(lambda: self._automaton.thread_switched(number))
+
+    def thread_ended(self) -> None:
+        """Note that the current thread has ended itself."""
+        self._tell(self._automaton.thread_ended)
+
+    def _late_block(self, address: int, words: tuple[int, ...]) -> None:
+        self._tell(lambda: self._automaton.late_block(address, words))
 
     def _tell(self, action: Callable[[], None]) -> None:
         if self._automaton.error is None:

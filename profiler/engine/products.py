@@ -27,6 +27,7 @@ import numpy as np
 from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
 from profiler.engine.segments import Segmentation
+from profiler.engine.variants import GraphVariant
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.recent import remembers_recent
 from profiler.plan.actions import (
@@ -114,10 +115,20 @@ class Player:
         The routine and the scheme's plan, which counts paths.
     table
         Number of its hash table, -1 if it has none.
+    variant
+        What `cfg` is of the graph of the run; None: all of it. Edges that the player is told of
+        are the run's, and those that it tells of are those of `cfg`.
     """
 
-    def __init__(self, cfg: ControlFlowGraph, plan: InstrumentationPlan, table: int) -> None:
+    def __init__(
+        self,
+        cfg: ControlFlowGraph,
+        plan: InstrumentationPlan,
+        table: int,
+        variant: GraphVariant | None = None,
+    ) -> None:
         self.plan = plan
+        self._variant = variant
         self.table = table
         self.stretches: list[Stretch] = []
         self.start: PathState = ((0,) * plan.registers, None)
@@ -131,6 +142,23 @@ class Player:
         for edge in plan.uncounted_entries:
             self._acts.setdefault(edge, _Act((), False, True))
 
+    @property
+    def acting_edges(self) -> frozenset[int]:
+        """The run's edges on which the plan does something."""
+        return self._outer(frozenset(self.plan.actions))
+
+    def ending_edges(self) -> frozenset[int]:
+        """Return the run's edges that must end segments for the sake of the plan."""
+        ending = {
+            edge
+            for edge, actions in self.plan.actions.items()
+            if any(hashes(self.plan, action) for action in actions)
+        }
+        return self._outer(acting_turns(self._cfg, self.plan) | ending)
+
+    def _outer(self, edges: frozenset[int]) -> frozenset[int]:
+        return edges if self._variant is None else self._variant.outer(edges)
+
     def stretch(self, state: PathState, key: int, edges: Sequence[int]) -> int:
         """Index in `stretches` of what segment `key`, which has these edges, does from `state`."""
         known = self._known.get((state, key))
@@ -141,6 +169,7 @@ class Player:
 
     def execute(self, state: PathState, edges: Sequence[int], *, ends: bool) -> Stretch:
         """Execute the plan along `edges`; `ends`: they are a whole segment."""
+        edges = edges if self._variant is None else self._variant.own(edges)
         execution = Execution(list(state[0]), state[1])
         at_end: list[PathIncrement] = []
         for edge in edges:
@@ -181,10 +210,11 @@ class Player:
 
     def fixed_counts(self, edge: int) -> list[PathIncrement]:
         """Hashed counts on `edge` that need no segment to end: their numbers are fixed."""
-        act = self._acts.get(edge) if self.table >= 0 else None
+        (own,) = (edge,) if self._variant is None else self._variant.own((edge,)) or (-1,)
+        act = self._acts.get(own) if self.table >= 0 else None
         if act is None or act.in_order:
             return []
-        execution = Execution(list(self.start[0]), edge=edge)
+        execution = Execution(list(self.start[0]), edge=own)
         for action in act.actions:
             action.execute(execution)
         return [count for count in execution.counted if count.counter >= 0]
@@ -249,12 +279,37 @@ def _effect(actions: Iterable[Action]) -> bool | None:
 
 
 class RoutineProduct:
-    """All schemes that count paths on one routine."""
+    """All schemes that count paths on one routine.
+
+    Parameters
+    ----------
+    segmentation
+        The segments.
+    players
+        The schemes by slot; where the routine's graph depends on the run, by any other number.
+
+    Attributes
+    ----------
+    slots
+        Number among `players` -> slot, of those that count; None: they are the same.
+    variant
+        The graph that the routine turned out to have; None: that of the run.
+    """
 
     def __init__(self, segmentation: Segmentation, players: Mapping[int, Player]) -> None:
         self.segmentation = segmentation
         self.players = dict(players)
+        self.slots: Mapping[int, int] | None = None
+        self.variant: GraphVariant | None = None
         self._edges: dict[int, tuple[int, ...]] = {}
+
+    def slot(self, number: int) -> int | None:
+        """Return the slot of a player; None of one that does not count."""
+        return number if self.slots is None else self.slots.get(number)
+
+    def own(self, edges: tuple[int, ...]) -> tuple[int, ...]:
+        """Return edges of the run's graph as those of the graph that the routine has."""
+        return edges if self.variant is None else self.variant.own(edges)
 
     def ends_anyway(self, edge: int) -> bool:
         """Whether `edge` ends segments whatever the schemes are: it is a back edge, or leaves.
@@ -412,11 +467,12 @@ class Products:
         product = self._routines[routine]
         stretches = {
             slot: player.stretches[place]
-            for (slot, player), place in zip(
+            for (each, player), place in zip(
                 product.players.items(), self._stretches[number], strict=True
             )
+            if (slot := product.slot(each)) is not None
         }
-        return routine, product.edges(key), stretches
+        return routine, product.own(product.edges(key)), stretches
 
     def segments(self) -> dict[int, list[CountedSegment]]:
         """Routine -> the segments that it executed, each with its history."""
@@ -446,16 +502,20 @@ class Products:
         by_player: dict[tuple[int, int], np.ndarray] = {}
         for routine, stretches, count in zip(self._owners, self._stretches, times, strict=True):
             players = self._routines[routine].players
-            for slot, stretch in zip(players, stretches, strict=True):
-                stretch_counts = by_player.get((routine, slot))
+            for number, stretch in zip(players, stretches, strict=True):
+                stretch_counts = by_player.get((routine, number))
                 if stretch_counts is None:
-                    size = len(players[slot].stretches)
-                    stretch_counts = by_player[routine, slot] = np.zeros(size, np.int64)
+                    size = len(players[number].stretches)
+                    stretch_counts = by_player[routine, number] = np.zeros(size, np.int64)
                 stretch_counts[stretch] += count
         totals = {}
-        for (routine, slot), counts in by_player.items():
-            total = totals[routine, slot] = Totals()
-            player = self._routines[routine].players[slot]
+        for (routine, number), counts in by_player.items():
+            product = self._routines[routine]
+            own = product.slot(number)
+            if own is None:
+                continue
+            total = totals[routine, own] = Totals()
+            player = product.players[number]
             for stretch_, count in zip(player.stretches, counts.tolist(), strict=True):
                 if count:
                     total.add(stretch_, count)
@@ -524,9 +584,10 @@ class Products:
             return (), {}
         edges = product.segmentation.decode_prefix(register, block)
         players = zip(product.players.items(), state.players, strict=True)
-        return edges, {
+        return product.own(edges), {
             slot: player.execute(registers, edges, ends=False)
-            for (slot, player), registers in players
+            for (number, player), registers in players
+            if (slot := product.slot(number)) is not None
         }
 
 

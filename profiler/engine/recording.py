@@ -117,6 +117,7 @@ class RecordingLowering:
         self.products = self
         self.contexts: ContextCounting | None = None
         self.keeps_history = False
+        self.is_idle = False
         self.lost = 0
         self._guard: Callable[[Callable[[], None]], None] = lambda action: action()
         self._segmentations: dict[int, Segmentation] = {}

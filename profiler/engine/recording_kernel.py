@@ -3,7 +3,7 @@
 Imports the kernel only. `note_hook` stands where the kernel calls its hashing
 routine; the operations that lead there carry a *note* instead of a path number. Notes become
 tokens in a buffer, in the order of the run. When the buffer is full, Python takes it
-(`recording`), with `tokens_to_stretches` and `pack` doing the work.
+(`recording`), with `stretches` and `pack` doing the work.
 
 Terms
 -----

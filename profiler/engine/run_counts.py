@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,12 @@ from profiler.engine import kernels
 from profiler.engine.activations import Tally
 from profiler.engine.memory import EngineMemory
 from profiler.engine.states import States
-from profiler.engine.walk import Cross, GraphIndex, MissingEntry, MissingTarget, Step
+from profiler.engine.walk import Cross, GraphIndex, MissingEntry, MissingTarget, Step, only_crosses
 
 Array = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class Transition:
+class Transition(NamedTuple):
     """`source` was followed by `target`; `key` is the kernel's of the event."""
 
     source: int
@@ -54,6 +53,10 @@ class RunCounts:
         self._transitions = transitions
         self._tally = tally
 
+    def close(self) -> None:
+        """Let go of the graphs, when nobody asks for counts any more."""
+        self._index.close()
+
     def attributed_instructions(self) -> int:
         """Instructions executed in blocks of the graphs, derived from the edge counts alone."""
         graphs = self._index.recovered.arrays
@@ -67,11 +70,7 @@ class RunCounts:
     @cached_property
     def cut(self) -> dict[tuple[int, int], int]:
         """(block, address) -> how many of its executions ended before the instruction there."""
-        return {
-            (block, end): count
-            for (block, end), count in sorted(self._tally.cut.items())
-            if end < self._index.block_end(block)
-        }
+        return dict(sorted(self._tally.cut.items()))
 
     @property
     def unexecuted(self) -> int:
@@ -84,19 +83,24 @@ class RunCounts:
     @cached_property
     def edge_counts(self) -> Array:
         """How often each edge of the program was crossed (int64 by program-wide number)."""
-        counts = np.zeros(self._index.edge_count, np.int64)
         left: Counter[int] = Counter()
+        edges: list[int] = list(self._tally.crossed)
+        times: list[int] = list(self._tally.crossed.values())
+
+        def cross(steps: Sequence[Step], count: int) -> None:
+            for step in steps:
+                if type(step) is Cross:
+                    edges.append(step.edge)
+                    times.append(count)
+
         for transition, count in self.transition_counts():
-            for step in transition.boundary:
-                if isinstance(step, Cross):
-                    counts[step.edge] += count
+            cross(transition.boundary, count)
             left[transition.source] += count
         for number, count in left.items():
-            for step in self._states.inside(number)[0] if number >= kernels.FIRST_STATE else ():
-                if isinstance(step, Cross):
-                    counts[step.edge] += count
-        for edge, count in self._tally.crossed.items():
-            counts[edge] += count
+            if number >= kernels.FIRST_STATE:
+                cross(self._states.inside(number)[0], count)
+        counts = np.zeros(self._index.edge_count, np.int64)
+        np.add.at(counts, np.array(edges, np.int64), np.array(times, np.int64))
         return counts
 
     def transition_counts(self) -> list[tuple[Transition, int]]:
@@ -112,5 +116,6 @@ class RunCounts:
         return sum(
             count
             for transition, count in self.transition_counts()
-            if any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
+            if not only_crosses(transition.boundary)
+            and any(isinstance(s, MissingTarget | MissingEntry) for s in transition.boundary)
         ) + sum(count for step, count in self._tally.missing.items() if count > 1)

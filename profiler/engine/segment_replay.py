@@ -31,7 +31,7 @@ class SegmentReplay:
     cfg, plan
         The routine and a plan for it that counts paths.
     product
-        Its segments.
+        Its segments, of a run whose graph may have had more edges (`variants`).
     segments
         Those that were executed, with their histories.
     """
@@ -56,11 +56,11 @@ class SegmentReplay:
 
     def _is_fine(self, plan: InstrumentationPlan) -> bool:
         """Whether segments end at every self-loop on which the plan does more than count it."""
-        ending = set(self._product.segmentation.dag.removed)
+        ending = set(self._product.own(self._product.segmentation.dag.removed))
         return acting_turns(self._cfg, plan) <= ending
 
     def _edges(self, keys: Sequence[int]) -> tuple[int, ...]:
-        return tuple(edge for key in keys for edge in self._product.edges(key))
+        return tuple(edge for key in keys for edge in self._product.own(self._product.edges(key)))
 
     def _start(self, edges: Sequence[int]) -> int:
         return self._cfg.edges[edges[0]].source
@@ -71,8 +71,8 @@ class SegmentReplay:
         while work:
             vertex = work.pop()
             for segment in self._by_start.pop(vertex, ()):
-                edges = self._product.edges(segment.key)
-                ends = self._product.ends_anyway(edges[-1])
+                ends = self._product.ends_anyway(self._product.edges(segment.key)[-1])
+                edges = self._edges((segment.key,))
                 before = self._behind(vertex, self._edges(segment.history))
                 stretch = self._player.execute(before, edges, ends=ends)
                 self._totals.add(stretch, segment.count)
@@ -100,7 +100,7 @@ class SegmentReplay:
 
         None where no segment begins where that one did.
         """
-        edges = self._product.segmentation.decode_prefix(register, block)
+        edges = self._product.own(self._product.segmentation.decode_prefix(register, block))
         before = self._edges(history)
         start = self._start((*before, *edges)) if before or edges else block
         if start not in self._states:

@@ -91,19 +91,14 @@ class Ways:
         self, context: WalkContext, place: BlockPlace, size: int
     ) -> tuple[list[Step], WalkContext]:
         """Execute the block at `place` after `context`; its steps, and the context behind it."""
-        steps: list[Step] = []
-        for address in range(place.pc, place.pc + size, 4):
-            more, context = self._walker.step(context, address)
-            steps += more
-        return steps, context
+        return self._walker.run(context, place.pc, place.pc + size)
 
     def behind(self, place: BlockPlace, size: int) -> tuple[BlockPlace, ...]:
         """Return the blocks that may follow the block at `place`, which can be silent."""
         if place.npc != place.pc + 4:
             return (_at(place.npc),)
-        context = self._walker.land(place.pc)
-        for address in range(place.pc + 4, place.pc + size, 4):
-            context = self._walker.step(context, address)[1]
+        landed = self._walker.land(place.pc)
+        _, context = self._walker.run(landed, place.pc + 4, place.pc + size)
         return self.after(context) or ()
 
     def may_be_silent(self, start: int, end: int) -> bool:
@@ -112,8 +107,8 @@ class Ways:
         return all(word is not None and _keeps_to_itself(word) for word in words)
 
     def _word(self, address: int) -> int | None:
-        place = (address - self._code.base) >> 2
-        if address not in self._code or any(address in each for each in self._code.deferred):
+        place = self._code.index(address)
+        if place < 0 or any(address in each for each in self._code.deferred):
             return None
         return int(self._code.words[place])
 

@@ -10,8 +10,9 @@ boundary
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from profiler.engine import kernels
 from profiler.engine.memory import EngineMemory
@@ -21,8 +22,7 @@ _NOWHERE = -2
 """Address of an instruction that no other follows."""
 
 
-@dataclass(frozen=True)
-class BlockState:
+class BlockState(NamedTuple):
     """A translation block in one context.
 
     Attributes
@@ -126,14 +126,13 @@ class States:
         """All states of translation blocks, with their numbers."""
         return (item for item in self._states.items() if item[0] >= kernels.FIRST_STATE)
 
-    def covers(self, address: int) -> bool:
-        """Whether the instruction at `address` is part of a state."""
-        return any(state.address <= address < state.end for state in self._states.values())
+    def covered(self, addresses: Iterable[int]) -> set[int]:
+        """Return those of some instructions that are part of a state."""
+        left, found = sorted(addresses), set[int]()
+        for start, size, _ in self._states.values() if left else ():
+            found.update(left[bisect_left(left, start) : bisect_left(left, start + size)])
+        return found
 
     def _walk(self, state: BlockState, end: int) -> tuple[tuple[Step, ...], WalkContext]:
-        context = state.first
-        steps: list[Step] = []
-        for address in range(state.address + 4, end, 4):
-            more, context = self._walker.step(context, address)
-            steps += more
+        steps, context = self._walker.run(state.first, state.address + 4, end)
         return tuple(steps), context

@@ -11,20 +11,26 @@ at leaders (`_arrive`), calls (`_call`), returns (`_return`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, TypeVar, overload
+from typing import NamedTuple, overload
 
 import numpy as np
+import numpy.typing as npt
 
 from profiler.graphs.cfg import EdgeKind
+from profiler.graphs.packed import NUMBER_OF_KIND
 from profiler.recovery.recovery import RecoveredProgram
+from simulator.binary.dynamic import real_address
 from simulator.errors import UnsupportedError
 from simulator.isa.decode import HAS_DELAY_SLOT, IS_CALL, TransferKind
 
 UNKNOWN = -1
-T = TypeVar("T")
+_SEVERAL = -1
+"""Stands for the edge between two blocks that have more than one."""
 
 
 @dataclass(frozen=True)
@@ -99,10 +105,15 @@ class MissingReturn:
 
 Missing = MissingTarget | MissingEntry | MissingReturn
 Step = Cross | Push | Pop | Land | MissingTarget | MissingEntry | MissingReturn
+_CROSSES = frozenset((Cross,))
 
 
-@dataclass(frozen=True)
-class WalkContext:
+def only_crosses(steps: Iterable[Step]) -> bool:
+    """Whether nothing but edges is among `steps`, which is so nearly always."""
+    return _CROSSES.issuperset(map(type, steps))
+
+
+class WalkContext(NamedTuple):
     """What is known after an instruction.
 
     Attributes
@@ -126,105 +137,110 @@ class WalkContext:
 BEGINNING = WalkContext(-1, False, UNKNOWN, -1)
 
 
-class ByBlock(Generic[T]):
-    """A mapping by block that knows of a routine once somebody asks for one of its blocks.
+class ByBlock:
+    """An edge of blocks, by the block's number.
 
     Parameters
     ----------
-    learn
-        Puts what concerns the routine of a block into `known`; called before each look.
-    learn_all
-        The same for all routines.
+    blocks
+        How many there are.
+    keys, edges
+        Blocks, and the edge of each.
     """
 
-    def __init__(self, learn: Callable[[int], None], learn_all: Callable[[], None]) -> None:
-        self._learn, self._learn_all = learn, learn_all
-        self.known: dict[int, T] = {}
+    def __init__(
+        self, blocks: int, keys: npt.NDArray[np.int64], edges: npt.NDArray[np.int64]
+    ) -> None:
+        known = np.full(blocks + 1, -1, np.int64)  # the last stands for UNKNOWN
+        known[keys] = edges
+        self._known = known.data
 
-    def __getitem__(self, block: int) -> T:
-        """Return what is known of a block."""
-        self._learn(block)
-        return self.known[block]
+    def __getitem__(self, block: int) -> int:
+        """Return the edge of a block."""
+        edge = self._known[block]
+        if edge < 0:
+            raise KeyError(block)
+        return edge
 
     def __contains__(self, block: int) -> bool:
-        """Whether something is known of a block."""
-        self._learn(block)
-        return block in self.known
+        """Whether a block has one."""
+        return self._known[block] >= 0
 
     @overload
-    def get(self, block: int) -> T | None: ...
+    def get(self, block: int) -> int | None: ...
 
     @overload
-    def get(self, block: int, default: T) -> T: ...
+    def get(self, block: int, default: int) -> int: ...
 
-    def get(self, block: int, default: T | None = None) -> T | None:
-        """Return what is known of a block."""
-        self._learn(block)
-        return self.known.get(block, default)
+    def get(self, block: int, default: int | None = None) -> int | None:
+        """Return the edge of a block."""
+        edge = self._known[block]
+        return default if edge < 0 else edge
 
-    def all(self) -> dict[int, T]:
-        """Return what is known of all blocks."""
-        self._learn_all()
-        return self.known
+    def all(self) -> dict[int, int]:
+        """Return the edges of all blocks that have one."""
+        return {block: edge for block, edge in enumerate(self._known) if edge >= 0}
 
 
 class GraphIndex:
     """Edges and blocks of all routines under program-wide numbers.
 
-    Most programs enter few of their routines: each is indexed when it is first asked for.
+    Parameters
+    ----------
+    recovered
+        The graphs.
+    expected
+        Blocks with an ENTRY edge that the graphs have only if control lands there
+        (`recovery.second_returns`): nothing else is to take these edges.
+
+    Attributes
+    ----------
+    entry_edge, exit_edge
+        The ENTRY edge to a block; the EXIT edge behind one.
+    slot_edge
+        The edge from a block to the slot block behind it.
+    return_edge
+        The edge from a block that ends with a call to where the call returns.
     """
 
-    def __init__(self, recovered: RecoveredProgram) -> None:
+    def __init__(self, recovered: RecoveredProgram, expected: frozenset[int] = frozenset()) -> None:
         self.recovered = recovered
+        self.expected = expected
         graphs = recovered.arrays
         self.first_edge = graphs.first_edge
         self.first_block = np.asarray(recovered.first_block, np.int64)
         self.edge_count = int(self.first_edge[-1])
         self.block_count = graphs.block_count
         self.routine_of_block = np.repeat(np.arange(len(graphs)), np.diff(graphs.first_block))
-        self._is_indexed = bytearray(self.block_count)
-        self.exit_edge: ByBlock[int] = self._by_block()
-        self.entry_edge: ByBlock[int] = self._by_block()
-        self.slot_edge: ByBlock[tuple[int, int]] = self._by_block()
-        self.return_point: ByBlock[int] = self._by_block()
-        self.return_edges: ByBlock[list[tuple[int, int]]] = self._by_block()
+        base = np.repeat(graphs.first_block[:-1], np.diff(graphs.first_edge))
+        self._source, self._target = base + graphs.edge_source, base + graphs.edge_target
+        self.entry_edge = self._by_block(EdgeKind.ENTRY, self._target)
+        self.exit_edge = self._by_block(EdgeKind.EXIT, self._source)
+        self.slot_edge = self._by_block(EdgeKind.SLOT, self._source)
+        self.return_edge = self._by_block(EdgeKind.CALL_RETURN, self._source)
+        self._returns = self._of_kind(EdgeKind.CALL_RETURN)
+        self._returns = self._returns[np.argsort(self._target[self._returns], kind="stable")]
+        self._returns_to = self._target[self._returns].data
         self._block_at = np.ascontiguousarray(recovered.block_at).data
+        self._routine = self.routine_of_block.data
+        self._start = graphs.block_start.data
+        self._end = (graphs.block_start + 4 * graphs.block_length.astype(np.int64)).data
+        outside = [NUMBER_OF_KIND[EdgeKind.ENTRY], NUMBER_OF_KIND[EdgeKind.EXIT]]
+        self._is_inside = np.isin(graphs.edge_kind, outside, invert=True)
+        self._between: dict[int, int] = {}
+        self._has_between = bytearray(len(graphs))
+        self._place = recovered.code.place
 
-    def _by_block(self) -> ByBlock[Any]:
-        return ByBlock(self._learn, self._learn_all)
+    def _of_kind(self, kind: EdgeKind) -> npt.NDArray[np.int64]:
+        return np.flatnonzero(self.recovered.arrays.edge_kind == NUMBER_OF_KIND[kind])
+
+    def _by_block(self, kind: EdgeKind, blocks: npt.NDArray[np.int64]) -> ByBlock:
+        edges = self._of_kind(kind)
+        return ByBlock(self.block_count, blocks[edges], edges)
 
     def close(self) -> None:
-        """Let go of everything, when nobody asks for it any more.
-
-        Its tables refer back to it: they would stay in memory, with the graphs, until Python looks
-        for such cycles.
-        """
+        """Let go of everything, when nobody asks for it any more."""
         vars(self).clear()
-
-    def _learn(self, block: int) -> None:
-        if block >= 0 and not self._is_indexed[block]:
-            self._index_routine(int(self.routine_of_block[block]))
-
-    def _learn_all(self) -> None:
-        for number, first in enumerate(self.first_block.tolist()):
-            if first < self.block_count and not self._is_indexed[first]:
-                self._index_routine(number)
-
-    def _index_routine(self, number: int) -> None:
-        cfg = self.recovered.routines[number]
-        base, edge_base = int(self.first_block[number]), int(self.first_edge[number])
-        self._is_indexed[base : base + len(cfg.blocks)] = b"\1" * len(cfg.blocks)
-        for name, edge in enumerate(cfg.edges, edge_base):
-            source, target = base + edge.source, base + edge.target
-            if edge.kind is EdgeKind.ENTRY:
-                self.entry_edge.known[target] = name
-            elif edge.kind is EdgeKind.EXIT:
-                self.exit_edge.known[source] = name
-            elif edge.kind is EdgeKind.SLOT:
-                self.slot_edge.known[source] = (name, target)
-            elif edge.kind is EdgeKind.CALL_RETURN:
-                self.return_point.known[source] = cfg.blocks[edge.target].start
-                self.return_edges.known.setdefault(target, []).append((source, name))
 
     @cached_property
     def call_blocks(self) -> dict[int, int]:
@@ -232,8 +248,19 @@ class GraphIndex:
         graphs, code = self.recovered.arrays, self.recovered.code
         blocks = np.flatnonzero(graphs.block_length >= 2)
         ends = graphs.block_start[blocks] + 4 * graphs.block_length[blocks]
-        is_call = IS_CALL[code.transfers.kind[(ends - 8 - code.base) >> 2]]
+        is_call = IS_CALL[code.transfers.kind[code.place.indices(ends - 8)]]
         return dict(zip(ends[is_call].tolist(), blocks[is_call].tolist(), strict=True))
+
+    def _learn_between(self, number: int) -> None:
+        """Note the edges between blocks of a routine."""
+        self._has_between[number] = 1
+        first, end = self.first_edge[number : number + 2].tolist()
+        edges = first + np.flatnonzero(self._is_inside[first:end])
+        pairs = (self._source[edges] * self.block_count + self._target[edges]).tolist()
+        found = dict(zip(pairs, edges.tolist(), strict=True))
+        if len(found) < len(pairs):
+            found |= {pair: _SEVERAL for pair, times in Counter(pairs).items() if times > 1}
+        self._between |= found
 
     def between(self, source: int, target: int) -> dict[EdgeKind, int]:
         """Return the edges from block `source` to block `target`, by kind."""
@@ -247,7 +274,7 @@ class GraphIndex:
 
     def routine(self, block: int) -> int:
         """Return the number of the routine that `block` belongs to."""
-        return int(self.routine_of_block[block])
+        return self._routine[block]
 
     def starts_routine(self, block: int) -> bool:
         """Whether `block` is where its routine starts."""
@@ -256,30 +283,41 @@ class GraphIndex:
 
     def block_start(self, block: int) -> int:
         """Address of the first instruction of `block`."""
-        return int(self.recovered.arrays.block_start[block])
+        return self._start[block]
 
     def block_end(self, block: int) -> int:
         """Address after the last instruction of `block`."""
-        graphs = self.recovered.arrays
-        return int(graphs.block_start[block]) + 4 * int(graphs.block_length[block])
+        return self._end[block]
 
-    def enter(self, address: int, cross: Callable[[Sequence[Step]], None]) -> bool:
-        """Cross the ENTRY edge to the block at `address`; False where there is none."""
-        edge = self.entry_edge.get(self.block_at(address))
-        if edge is None:
+    def enter(
+        self, address: int, cross: Callable[[Sequence[Step]], None], *, behind: bool = False
+    ) -> bool:
+        """Cross the ENTRY edge to the block at `address`; False where there is none.
+
+        `behind`: see `MissingEntry`.
+        """
+        block = self.block_at(address)
+        edge = self.entry_edge.get(block)
+        if edge is None or (behind and block in self.expected):
             return False
         cross((Cross(edge),))
         return True
 
     def find(self, source: int, target: int, kind: EdgeKind) -> int | None:
         """Edge from `source` to `target`, of `kind` where there are several."""
+        number = self._routine[source]
+        if not self._has_between[number]:
+            self._learn_between(number)
+        edge = self._between.get(source * self.block_count + target)
+        if edge != _SEVERAL:
+            return edge
         kinds = self.between(source, target)
-        return kinds.get(kind, next(iter(kinds.values()))) if kinds else None
+        return kinds.get(kind, next(iter(kinds.values())))
 
     def block_at(self, address: int) -> int:
         """Return the block that starts at `address`, or UNKNOWN."""
-        word = (address - self.recovered.code.base) >> 2
-        return self._block_at[word] if 0 <= word < len(self._block_at) else UNKNOWN
+        word = self._place.index(address)
+        return self._block_at[word] if word >= 0 else UNKNOWN
 
     def call_block(self, return_address: int) -> int:
         """Return the block whose last call returns to `return_address`, or UNKNOWN."""
@@ -288,11 +326,28 @@ class GraphIndex:
 
     def return_edge_to(self, address: int) -> tuple[int, int] | None:
         """(call block, call-return edge) of the call that returns to `address`, or None."""
-        candidates = self.return_edges.get(self.block_at(address))
-        for source, edge in candidates or ():
-            if address - self.block_end(source) in (0, 4):
+        block, ends = self.block_at(address), (address, address - 4)
+        place = bisect_left(self._returns_to, block)
+        while place < len(self._returns_to) and self._returns_to[place] == block:
+            edge = int(self._returns[place])
+            source = int(self._source[edge])
+            if self._end[source] in ends:
                 return source, edge
+            place += 1
         return None
+
+    def is_returned_to(self, block: int) -> bool:
+        """Whether a call returns to `block`."""
+        place = bisect_left(self._returns_to, block)
+        return place < len(self._returns_to) and self._returns_to[place] == block
+
+    def return_blocks(self) -> set[int]:
+        """Return the blocks to which calls return."""
+        return set(self._returns_to)
+
+    def target(self, edge: int) -> int:
+        """Return the block to which `edge` leads, which is not EXIT."""
+        return int(self._target[edge])
 
 
 class Walker:
@@ -306,11 +361,15 @@ class Walker:
     def __init__(self, index: GraphIndex) -> None:
         self.index = index
         code = index.recovered.code
-        self._base = code.base
+        self._word = code.place.index
         self._kinds = np.ascontiguousarray(code.transfers.kind).data
         self._annulled = np.ascontiguousarray(code.transfers.annulled).data
         self._targets = code.transfers.target
         self._block_at = index.block_at
+        self._has_slot = HAS_DELAY_SLOT[code.transfers.kind].tobytes()
+        self._is_notable = (
+            HAS_DELAY_SLOT[code.transfers.kind] | (index.recovered.block_at >= 0)
+        ).tobytes()
 
     def kind(self, address: int) -> int:
         """Return the `TransferKind` of the instruction at `address`."""
@@ -324,18 +383,43 @@ class Walker:
         """Whether the branch at `address` has its annul bit set."""
         return bool(self._annulled[self._word(address)])
 
-    def _word(self, address: int) -> int:
-        return (address - self._base) >> 2
-
     def _kind(self, address: int) -> int:
         word = self._word(address)
-        return self._kinds[word] if 0 <= word < len(self._kinds) else TransferKind.NONE
+        return self._kinds[word] if word >= 0 else TransferKind.NONE
 
     def _target(self, address: int) -> int:
         return int(self._targets[self._word(address)])
 
     def _delays(self, address: int) -> bool:
-        return bool(HAS_DELAY_SLOT[self._kind(address)])
+        word = self._word(address)
+        return word >= 0 and self._has_slot[word] > 0
+
+    def run(self, context: WalkContext, start: int, end: int) -> tuple[list[Step], WalkContext]:
+        """Execute the instructions of [start, end) after `context`; results as those of `step`."""
+        steps: list[Step] = []
+        address = start
+        while address < end:
+            if context.pending < 0 and address == context.last + 4:
+                notable = self._next_notable(address, end)
+                if notable > address:
+                    context = WalkContext(-1, False, context.block, notable - 4)
+                    address = notable
+                    continue
+            more, context = self.step(context, address)
+            steps += more
+            address += 4
+        return steps, context
+
+    def _next_notable(self, address: int, end: int) -> int:
+        """Return where the first instruction of [address, end) is that a block or delay slot needs.
+
+        `end` if there is none: all of them only follow one another.
+        """
+        word, count = self._word(address), (end - address) >> 2
+        if word < 0 or self._word(end - 4) != word + count - 1:
+            return address
+        found = self._is_notable.find(1, word, word + count)
+        return end if found < 0 else address + 4 * (found - word)
 
     def step(self, context: WalkContext, address: int) -> tuple[list[Step], WalkContext]:
         """Execute the instruction at `address` after `context`.
@@ -360,7 +444,7 @@ class Walker:
             block = self._without_slot(context, address, steps)
         elif context.pending >= 0:
             block = self._transfer(self.behind_slot(context, steps), address, steps)
-        elif address != context.last + 4:
+        elif real_address(address) != real_address(context.last + 4):
             steps.append(Land(address, block, returned=False))
             block = self._block_at(address)
         elif self._block_at(address) >= 0:
@@ -410,15 +494,15 @@ class Walker:
             return context
         if not self._annulled[self._word(context.pending)]:
             return context
-        edge, block = self.index.slot_edge[context.block]
+        edge = self.index.slot_edge[context.block]
         steps.append(Cross(edge))
-        return replace(context, block=block)
+        return context._replace(block=self.index.target(edge))
 
     def _without_slot(self, context: WalkContext, address: int, steps: list[Step]) -> int:
         """Follow a branch that annulled its delay slot; return the block that it leads to."""
         transfer = context.pending
         if self._kind(transfer) == TransferKind.BRANCH_ALWAYS:
-            if address == self._target(transfer):
+            if real_address(address) == self._target(transfer):
                 return self._arrive(context.block, address, EdgeKind.TAKEN, steps)
         elif address == transfer + 8:
             return self._arrive(context.block, address, EdgeKind.FALL_THROUGH, steps)
@@ -436,7 +520,7 @@ class Walker:
         target = self._target(transfer)
         match kind:
             case TransferKind.BRANCH | TransferKind.BRANCH_ALWAYS | TransferKind.BRANCH_NEVER:
-                if address == target and kind != TransferKind.BRANCH_NEVER:
+                if real_address(address) == target and kind != TransferKind.BRANCH_NEVER:
                     return self._arrive(block, address, EdgeKind.TAKEN, steps)
                 if address == transfer + 8:
                     return self._arrive(block, address, EdgeKind.FALL_THROUGH, steps)
@@ -491,8 +575,8 @@ class Walker:
     def _call(self, block: int, call: int, address: int, steps: list[Step]) -> int:
         if block == UNKNOWN:
             steps.append(Push(call + 8))
-        elif block in self.index.return_point:
-            steps.append(Push(self.index.return_point[block]))
+        elif (edge := self.index.return_edge.get(block)) is not None:
+            steps.append(Push(self.index.block_start(self.index.target(edge))))
         else:
             self._leave(block, steps)
             if call in self.index.recovered.no_return_calls:
@@ -522,7 +606,8 @@ class Walker:
         lands = elsewhere and not self.index.starts_routine(target)
         if lands and self.index.return_edge_to(address) is not None:
             return self._return(block, address, steps)  # longjmp, to behind setjmp
-        if target not in self.index.entry_edge or block not in self.index.exit_edge:
+        enters = target in self.index.entry_edge and target not in self.index.expected
+        if not enters or block not in self.index.exit_edge:
             steps.append(MissingTarget(jump, address))
             return target
         self._leave(block, steps)

@@ -10,6 +10,8 @@ trap happens as it would have.
 
 from __future__ import annotations
 
+import numpy as np
+
 from profiler.engine import kernels
 from profiler.engine.memory import Operation
 from profiler.recovery.code_image import CodeImage
@@ -37,13 +39,23 @@ class WindowMoves:
 
     def __init__(self, code: CodeImage) -> None:
         self._code = code
+        self._words = np.ascontiguousarray(code.words).data
+        self._known: dict[tuple[int, int], tuple[Operation, ...]] = {}
 
     def ahead(self, start: int, end: int) -> tuple[Operation, ...]:
         """Return the operation that moves a window before the block of [start, end) executes."""
-        first = (start - self._code.base) >> 2
+        known = self._known.get((start, end))
+        if known is None:
+            known = self._known[start, end] = self._ahead(start, end)
+        return known
+
+    def _ahead(self, start: int, end: int) -> tuple[Operation, ...]:
+        first = self._code.place.index(start)
+        last = first + ((end - start) >> 2)
         if first < 0:
             return ()
-        for word in self._code.words[first : first + ((end - start) >> 2)].tolist():
+        for place in range(first, min(last, len(self._words))):
+            word = self._words[place]
             if word >> 30 == 2 and word >> 19 & 63 == _SAVE:
                 return _SPILL
             if word >> 30 == 2 and word >> 19 & 63 in (_RESTORE, _RETURN):

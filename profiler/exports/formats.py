@@ -7,14 +7,16 @@ imported when their format is written.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib import import_module
 from types import MappingProxyType
 
 from profiler.exports.source import ExportSource
 from profiler.profiles import tables
+from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
+from profiler.reports.listings import Choice
 from simulator.errors import UsageError
 
 Writer = Callable[[ExportSource], bytes]
@@ -46,6 +48,11 @@ class ExportFormat:
         What it needs besides the profile.
     tables
         The names of the tables of which a file holds one; the first where none is asked for.
+    by_address
+        Whether it has counts by address, beside which it names source lines where they are known.
+    by_routine
+        Whether a file of some routines says nothing of the others. Coverage would call them
+        unexecuted, and call trees and totals have them in them.
     """
 
     name: str
@@ -54,6 +61,8 @@ class ExportFormat:
     place: str
     needs: frozenset[Need] = frozenset()
     tables: tuple[str, ...] = ()
+    by_address: bool = False
+    by_routine: bool = False
 
     @property
     def writer(self) -> Writer:
@@ -78,6 +87,7 @@ _ENTRIES = (
         ".callgrind",
         "callgrind:write",
         frozenset({Need.PROGRAM}),
+        by_address=True,
     ),
     ExportFormat(
         "collapsed",
@@ -99,6 +109,7 @@ _ENTRIES = (
         ".pb.gz",
         "pprof:write",
         frozenset({Need.PROGRAM, Need.CALLS}),
+        by_address=True,
     ),
     ExportFormat(
         "speedscope",
@@ -112,6 +123,7 @@ _ENTRIES = (
         "one table of counts (--table), for spreadsheets and pandas",
         ".csv",
         "csv_file:write",
+        by_routine=True,
         tables=tables.NAMES,
     ),
     ExportFormat(
@@ -119,6 +131,7 @@ _ENTRIES = (
         "graphs of the routines that ran, with counts on edges, for Graphviz",
         ".dot",
         "dot:write",
+        by_routine=True,
     ),
     ExportFormat(
         "gcov",
@@ -132,6 +145,7 @@ _ENTRIES = (
         "graphs of the routines that ran, with counts, for networkx, yEd, Gephi",
         ".graphml",
         "graphml:write",
+        by_routine=True,
     ),
     ExportFormat(
         "lcov",
@@ -145,6 +159,7 @@ _ENTRIES = (
         "one table of counts (--table), for pandas, DuckDB, Spark; needs simprof[parquet]",
         ".parquet",
         "parquet:write",
+        by_routine=True,
         tables=tables.NAMES,
     ),
     ExportFormat(
@@ -168,6 +183,30 @@ def find(name: str) -> ExportFormat:
     if name not in FORMATS:
         raise UsageError(f"{name!r} is no export format: choose from {', '.join(sorted(FORMATS))}")
     return FORMATS[name]
+
+
+def select(form: ExportFormat, measurement: Measurement, choice: Choice) -> Measurement:
+    """Return the measurement with those of its routines that a file is to have.
+
+    Raises
+    ------
+    UsageError
+        If the format has no such files, or no routine is left.
+    """
+    if not (choice.routines or choice.exclude):
+        return measurement
+    if not form.by_routine:
+        others = ", ".join(name for name, each in FORMATS.items() if each.by_routine)
+        raise UsageError(
+            f"--format {form.name} is about all routines of a profile: choose one of {others}, or "
+            "leave out --routine and --exclude"
+        )
+    routines = tuple(filter(choice.takes_routine, measurement.routines))
+    if not routines:
+        raise UsageError(
+            "--routine and --exclude leave no routine: `simprof routines` lists those of a profile"
+        )
+    return replace(measurement, routines=routines)
 
 
 def export(form: ExportFormat, source: ExportSource) -> bytes:
@@ -206,12 +245,23 @@ def _check_calls(source: ExportSource) -> None:
         )
 
 
+def notes(form: ExportFormat, source: ExportSource) -> tuple[str, ...]:
+    """Return what the reader of a file must know, one sentence each."""
+    if not form.by_address or any(True for _ in source.program.lines.stretches()):
+        return ()
+    return (
+        f"{source.program.path} has no line information (compile it with -g): counts are by "
+        "address only",
+    )
+
+
 def _check_program(form: ExportFormat, source: ExportSource) -> None:
     program = source.program  # if it is not there, this says so
     if Need.LINES in form.needs and not any(
-        program.lines.find(routine.address) for routine in source.recovered.routines
+        map(program.lines.find, source.recovered.arrays.addresses.tolist())
     ):
+        others = ", ".join(name for name, each in FORMATS.items() if each.by_address)
         raise UsageError(
             f"--format {form.name} shows source lines, and {program.path} has no line information: "
-            "compile it with -g"
+            f"compile it with -g, or choose a format with counts by address ({others}, tsim, csv)"
         )

@@ -5,6 +5,7 @@ The program is read when a format first asks for it: most of what a profile says
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -30,6 +31,8 @@ class ExportSource:
         Which table to write, in formats that hold one; None: the format's first.
     sources
         Where source files are now; None: where they were.
+    told
+        Who is told how many routines are recovered, and of how many, if anybody.
     """
 
     def __init__(
@@ -39,12 +42,15 @@ class ExportSource:
         elf: Path | None = None,
         table: str | None = None,
         sources: SourceFiles | None = None,
+        told: Callable[[int, int], None] | None = None,
     ) -> None:
         self.measurement = measurement
         self.profile = profile
         self.table = table
         self._elf = elf
+        self._told = told
         self._sources = SourceFiles() if sources is None else sources
+        self._placed: set[str] = set()
 
     @property
     def name(self) -> str:
@@ -68,8 +74,14 @@ class ExportSource:
     @cached_property
     def recovered(self) -> RecoveredProgram:
         """The program's graphs, as its code alone tells them."""
-        return recover(self.program)
+        return recover(self.program, told=self._told)
 
     def place(self, file: str) -> str:
         """Return where a source file is now."""
+        self._placed.add(file)
         return str(self._sources.place(file))
+
+    @property
+    def unused_directories(self) -> list[str]:
+        """What is to be said of directories of sources that no file was below."""
+        return self._sources.unused(self._placed)

@@ -2,7 +2,7 @@
 
 Steps
 -----
-1. `load` chooses by the file's name: `.graphml`, `.gml`, and JSON otherwise, or where the file
+1. `parse_content` chooses by the name: `.graphml`, `.gml`, and JSON otherwise, or where the file
    begins with a brace. JSON with `nodes`, and `links` or `edges` that are objects, is node-link
    data, unless it has what our own format has; all other JSON is `reader`'s.
 2. `form_checks` lets no document type pass (its entities can grow to any size), nor what networkx
@@ -41,7 +41,11 @@ def load(path: Path) -> GraphDocument:
     GraphFileError
         Naming the file and the place in it, if it cannot be read or is no graph file.
     """
-    data = read_file(path)
+    return parse_content(read_file(path), path)
+
+
+def parse_content(data: bytes, path: Path) -> GraphDocument:
+    """Return the graph in the content of a file; `path` is its name. Raises as `load` does."""
     sha256 = hashlib.sha256(data).hexdigest()
     suffix = path.suffix.lower()
     if OBJECT.match(data):

@@ -109,6 +109,10 @@ def _text(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else str(value)
 
 
+def _paths(count: object) -> str:
+    return f"{_text(count)} path{'' if count == 1 else 's'}"
+
+
 class _Picture:
     """The edges of an answer, and the steps that its `static` part has facts for."""
 
@@ -121,6 +125,9 @@ class _Picture:
         back = {(str(source), str(target)) for source, target in self.static["back_edges"]}
         self.kinds = ["back" if ends in back else "plain" for ends in self.ends]
         self.back = sorted(back)
+        crossed = [edge["count"] for edge in answer["edges"]]
+        self.ran = any(crossed)
+        self.counts = crossed if self.ran else None
 
     def lines(
         self, labels: Sequence[object] | None = None, kinds: Sequence[str] | None = None
@@ -156,11 +163,15 @@ class _Picture:
         back = ", ".join(f"{source} to {target}" for source, target in self.back)
         text = (
             f"{len(self.blocks)} blocks and {len(self.ends)} edges, those from ENTRY and to EXIT "
-            "included. Numbers on edges: how often the runs crossed them. "
+            "included. "
+        )
+        text += (
+            "Numbers on edges: how often the runs crossed them. "
+            if self.ran
+            else "The file has no runs. "
         )
         text += f"Back edges of a depth-first search: {back}." if back else "There is no back edge."
-        counts = [edge["count"] for edge in self.answer["edges"]]
-        return Step("The graph", text, self.lines(counts), is_about_kinds=True)
+        return Step("The graph", text, self.lines(self.counts), is_about_kinds=True)
 
     def weights(self) -> Step:
         return Step(
@@ -175,8 +186,9 @@ class _Picture:
         kinds = ["out" if each else kind for each, kind in zip(cold, self.kinds, strict=True)]
         loops = [", ".join(map(str, each["blocks"])) for each in self.static["disconnected_loops"]]
         text = (
-            "The edge profile that guides the scheme, on the edges. Cold edges are left out, and "
-            "no path that takes one has a number"
+            "The edge profile that guides the scheme, on the edges"
+            + (". " if any(self.static["edge_profile"]) else ": nothing was executed. ")
+            + "Cold edges are left out, and no path that takes one has a number"
             + (": none is cold here. " if not any(cold) else ". ")
         )
         if loops:
@@ -212,14 +224,14 @@ class _Picture:
             "Where paths end at a back edge, two dummy edges (dashed) stand for it: one from ENTRY "
             "to its target, one from its source to EXIT. What is left has no cycle. Below each "
             "block: the number of paths from there to EXIT, the sum of that of its successors. The "
-            f"scheme tells {_text(self.static['valid_paths'])} paths apart."
+            f"scheme tells {_paths(self.static['valid_paths'])} apart."
         )
         if "loops" in self.static:
             text += (
                 " Loops are unrolled in thought, so that a path spans several iterations; the "
                 "numbers are those of the first copy of each block."
             )
-        notes = {str(name): f"{_text(n)} paths" for name, n in self.static["num_paths"].items()}
+        notes = {str(name): _paths(count) for name, count in self.static["num_paths"].items()}
         return Step("Paths without cycles", text, self.inner(), notes)
 
     def values(self) -> Step:
@@ -310,32 +322,40 @@ class _Picture:
             (
                 _text(path["id"]),
                 " ".join(map(str, path["blocks"])),
-                _text(counts.get(path["id"], 0)),
+                *([_text(counts.get(path["id"], 0))] if self.ran else []),
             )
             for path in listed
         )
+        text = (
+            "The counters, read back: each path's number, its blocks, and how often the runs took "
+            "it."
+            if self.ran
+            else "Each path's number, and its blocks."
+        )
         return Step(
             "Paths",
-            "The counters, read back: each path's number, its blocks, and how often the runs took "
-            "it." + (f" The first {MOST_PATHS} are listed." if len(listed) == MOST_PATHS else ""),
-            self.lines([edge["count"] for edge in self.answer["edges"]]),
+            text + (f" The first {MOST_PATHS} are listed." if len(listed) == MOST_PATHS else ""),
+            self.lines(self.counts),
             {},
-            ("number", "blocks", "executions"),
+            ("number", "blocks", "executions") if self.ran else ("number", "blocks"),
             rows,
             tuple(tuple(path["edges"]) for path in listed),
             is_about_rows=True,
         )
 
     def cost(self) -> Step:
+        sizes = self.answer["sizes"]
+        rows = tuple((name.replace("_", " "), _text(value)) for name, value in sizes.items())
+        if self.counts is None:
+            text = "On the edges: what their code takes each time, without conditional parts."
+            lines = self.lines(self.static["costs"])
+            return Step("Cost", text, lines, {}, ("size", ""), rows, ((),) * len(rows))
         instructions = self.answer["instructions"]
         base, added = instructions["base"], instructions["added"]
         text = f"The runs execute {base:,} instructions, and {added:,} of the scheme"
         text += f": {added / base:.2%}." if base else "."
         text += " On the edges: what their code executed, without conditional parts."
-        sizes = self.answer["sizes"]
-        rows = tuple((name.replace("_", " "), _text(value)) for name, value in sizes.items())
-        crossed = [edge["count"] for edge in self.answer["edges"]]
-        costs = [n * cost for n, cost in zip(crossed, self.static["costs"], strict=True)]
+        costs = [n * cost for n, cost in zip(self.counts, self.static["costs"], strict=True)]
         return Step("Cost", text, self.lines(costs), {}, ("size", ""), rows, ((),) * len(rows))
 
 

@@ -84,6 +84,10 @@ ENTRY = VertexName("ENTRY")
 EXIT = VertexName("EXIT")
 
 
+def _name_of(block: Block) -> VertexName:
+    return VertexName(block.start if block.label is None else block.label, block.is_slot)
+
+
 class Edge(NamedTuple):
     """An edge between vertices `source` and `target`."""
 
@@ -150,11 +154,14 @@ class ControlFlowGraph:
         targets = (edge.target for edge in self.edges)
         return edges_by_vertex(self.vertex_count, targets)
 
+    def names(self) -> list[VertexName]:
+        """Return `name_of` of all vertices."""
+        return [*map(_name_of, self.blocks), ENTRY, EXIT]
+
     def name_of(self, vertex: int) -> VertexName:
         """Return the name of a vertex, as profiles, reports and messages give it."""
         if vertex == self.entry:
             return ENTRY
         if vertex == self.exit:
             return EXIT
-        block = self.blocks[vertex]
-        return VertexName(block.start if block.label is None else block.label, block.is_slot)
+        return _name_of(self.blocks[vertex])

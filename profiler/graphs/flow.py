@@ -157,6 +157,7 @@ def block_counts(cfg: ControlFlowGraph, counts: Sequence[int]) -> tuple[int, ...
     counts
         Count by edge id.
     """
-    return tuple(
-        sum(counts[edge] for edge in cfg.in_edges[block]) for block in range(len(cfg.blocks))
-    )
+    entered = [0] * cfg.vertex_count
+    for (_, _, target, _), count in zip(cfg.edges, counts, strict=True):
+        entered[target] += count
+    return tuple(entered[: len(cfg.blocks)])

@@ -2,23 +2,28 @@
 
 Used for the saved profile: decoding checks every type, so that a file which was damaged or
 written by hand cannot put a wrong value into the program. Understood are dataclasses, enums,
-literals, `int`, `str`, `bool`, `float`, `None`, unions, `tuple[X, ...]`, `Mapping[str, X]` and
-`Mapping[int, X]` (keys are written in decimal).
+literals, `int`, `str`, `bool`, `float`, `None`, unions, `tuple[X, ...]`, `tuple[X, Y]`,
+`Sequence[X]`, `frozenset[X]`, `Mapping[str, X]` and `Mapping[int, X]` (keys are written in
+decimal), and `Any`, which is left as it is. A field that is `RARE` is written only where its value
+is not the default.
 """
 
 from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 SCALARS = (int, str, bool, float, type(None))
+RARE = MappingProxyType({"rare": True})
+"""Metadata of a field, with a default, that few values of its class need."""
 
 
 @contextmanager
@@ -43,7 +48,11 @@ def encode(value: object) -> object:
     if isinstance(value, Mapping):
         return {str(key): encode(item) for key, item in value.items()}
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: encode(getattr(value, name)) for name in hints(type(value))}
+        found = {name: encode(getattr(value, name)) for name in hints(type(value))}
+        for name, default in rare(type(value)).items():
+            if getattr(value, name) == default:
+                del found[name]
+        return found
     raise TypeError(f"cannot save a {type(value).__name__}")
 
 
@@ -67,6 +76,12 @@ def hints(kind: type) -> dict[str, Any]:
     return {field.name: known[field.name] for field in fields(kind)}
 
 
+@cache
+def rare(kind: type) -> dict[str, Any]:
+    """Return field name -> default of a dataclass's `RARE` fields."""
+    return {field.name: field.default for field in fields(kind) if "rare" in field.metadata}
+
+
 Decoder = Callable[[Any, str], Any]
 """Decodes a value; the text says where it stands, for messages."""
 
@@ -74,6 +89,8 @@ Decoder = Callable[[Any, str], Any]
 @cache
 def decoder(kind: Any) -> Decoder:
     """Return what decodes values of the type expression `kind`; large profiles have millions."""
+    if kind is Any:
+        return lambda value, where: value
     if kind in SCALARS:
         return _scalar_decoder(kind)
     origin = get_origin(kind)
@@ -81,9 +98,10 @@ def decoder(kind: Any) -> Decoder:
         return _union_decoder(kind)
     if origin is Literal:
         return _literal_decoder(kind)
-    if origin is tuple:
-        item = decoder(get_args(kind)[0])
-        return lambda value, where: tuple(item(each, where) for each in expect(list, value, where))
+    if origin is tuple and get_args(kind)[-1] is not Ellipsis:
+        return _row_decoder(kind)
+    if origin in (tuple, Sequence, frozenset):
+        return _sequence_decoder(kind)
     if origin is not None and issubclass(origin, Mapping):
         return _mapping_decoder(kind)
     if is_dataclass(kind):
@@ -133,6 +151,25 @@ def _literal_decoder(kind: Any) -> Decoder:
     return decode
 
 
+def _sequence_decoder(kind: Any) -> Decoder:
+    """A list of any length; all its items are of one kind."""
+    item = decoder(get_args(kind)[0])
+    make = frozenset if get_origin(kind) is frozenset else tuple
+    return lambda value, where: make(item(each, where) for each in expect(list, value, where))
+
+
+def _row_decoder(kind: Any) -> Decoder:
+    """A list with an item for each of some kinds."""
+    items = [decoder(each) for each in get_args(kind)]
+
+    def decode(value: Any, where: str) -> Any:
+        if len(expect(list, value, where)) != len(items):
+            raise ValueError(f"{where} has another length than {len(items)}")
+        return tuple(item(each, where) for item, each in zip(items, value, strict=True))
+
+    return decode
+
+
 def _mapping_decoder(kind: Any) -> Decoder:
     """Keys are strings or integers."""
     key_type, item_type = get_args(kind)
@@ -143,15 +180,16 @@ def _mapping_decoder(kind: Any) -> Decoder:
 
 
 def _dataclass_decoder(kind: Any) -> Decoder:
-    """Every field is there, and none that is not its own."""
+    """Every field is there that is not rare, and none that is not its own."""
     members = {name: decoder(hint) for name, hint in hints(kind).items()}
+    needed = members.keys() - rare(kind).keys()
 
     def decode(value: Any, where: str) -> Any:
         data = expect(dict, value, where)
-        if data.keys() != members.keys():
-            odd = sorted(data.keys() ^ members.keys())
+        if not needed <= data.keys() <= members.keys():
+            odd = sorted((needed - data.keys()) | (data.keys() - members.keys()))
             raise ValueError(f"{where} lacks or does not know {', '.join(odd)}")
-        return kind(**{name: member(data[name], name) for name, member in members.items()})
+        return kind(**{name: members[name](item, name) for name, item in data.items()})
 
     return decode
 

@@ -24,6 +24,7 @@ from profiler.profiles.profile import (
     ProgramInfo,
     RefusedCalls,
     RoutineProfile,
+    ThreadInfo,
 )
 from profiler.profiles.splitting import block_starts, split
 from simulator.errors import UsageError
@@ -104,6 +105,7 @@ def merge(measurements: Sequence[Measurement]) -> Measurement:
         runs=sum(each.runs for each in measurements),
         refused_calls=add_refused_calls(measurements),
         call_tree=merge_trees([each.call_tree for each in measurements]),
+        threads=add_threads(measurements),
     )
 
 
@@ -114,6 +116,15 @@ def add_refused_calls(measurements: Sequence[Measurement]) -> tuple[RefusedCalls
         for call in measurement.refused_calls:
             counts[call.name, call.error] += call.count
     return tuple(RefusedCalls(*call, count) for call, count in sorted(counts.items()))
+
+
+def add_threads(measurements: Sequence[Measurement]) -> tuple[ThreadInfo, ...]:
+    """Add up what threads of the same number have executed."""
+    totals: Counter[int] = Counter()
+    for measurement in measurements:
+        for each in measurement.threads:
+            totals[each.thread] += each.instructions
+    return tuple(ThreadInfo(*each) for each in sorted(totals.items()))
 
 
 def diff(before: Measurement, after: Measurement) -> ProfileDiff:

@@ -6,6 +6,10 @@ from dataclasses import dataclass
 
 from simulator.errors import UsageError
 
+LONGEST_HEADER = 1 << 26
+"""Bytes within which the header of a trace, a recording or a counter file must end."""
+_SHOWN = 20  # bytes of a version in a message
+
 
 @dataclass(frozen=True)
 class FileFormat:
@@ -58,7 +62,7 @@ class FileFormat:
             raise UsageError(
                 f"{name} is not a simprof {self.kind}: give a file that `{self.option}` wrote"
             )
-        version = line[len(self.magic) :].decode("ascii", "replace")
+        version = line[len(self.magic) :][:_SHOWN].decode("ascii", "replace")
         if version != str(self.version):
             raise UsageError(
                 f"{name} is a {self.kind} of version {version}, this simprof reads version "

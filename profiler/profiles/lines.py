@@ -37,7 +37,10 @@ from profiler.request.library_sources import is_library_source
 from simulator.binary.demangling import demangle
 from simulator.binary.program import Program, Range, SourceLine, Symbol
 
-NO_PROGRAM = "the program is not at hand: a block counts for the line where it starts"
+NO_PROGRAM = (
+    "the program is not at hand: lines are known of starts of blocks only, and a block counts for "
+    "the line where it starts"
+)
 NO_LINES = "the program has no line information (compile it with -g): counts are by address only"
 
 
@@ -97,6 +100,13 @@ class SourceCounts:
         return (NO_PROGRAM,) if self.measurement.lines else (NO_LINES,)
 
     @cached_property
+    def source_files(self) -> frozenset[str]:
+        """All source files that lines are known of, as the program names them."""
+        if self.program is None:
+            return frozenset(line.file for line in self.measurement.lines.values())
+        return frozenset(line.file for _, line in self.program.lines.stretches())
+
+    @cached_property
     def _starts(self) -> tuple[list[int], list[int]]:
         """Where the profile's lines begin, and up to where they are known."""
         ends = {
@@ -115,6 +125,12 @@ class SourceCounts:
         place = bisect_right(starts, address) - 1
         known = place >= 0 and address < ends[place]
         return self.measurement.lines[starts[place]] if known else None
+
+    def known_line(self, address: int) -> SourceLine | None:
+        """Return the line of an instruction where it is certain: without the program, at starts."""
+        return (
+            self.measurement.lines.get(address) if self.program is None else self.line_at(address)
+        )
 
     def word_at(self, address: int) -> int | None:
         """Return the instruction word at an address, None where it is unknown."""

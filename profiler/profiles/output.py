@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -136,6 +136,14 @@ def _put_in_place(descriptor: int, target: Path) -> None:
         except FileNotFoundError:
             continue
         return
+
+
+def discard(path: Path) -> None:
+    """Remove a file that was written in place and will not be whole; what is no file stays."""
+    target = path.resolve()
+    with suppress(OSError):
+        if target.is_file():
+            target.unlink()
 
 
 @contextmanager

@@ -15,16 +15,17 @@ from typing import Literal
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind, VertexName
 from profiler.plan.plan import Addressing, Table
 from profiler.profiles.call_tree import CallTree
-from simulator.binary.program import MachineKind, SourceLine
+from profiler.profiles.codec import RARE
+from simulator.binary.program import MachineKind, Module, SourceLine
 from simulator.errors import SimulatorError
 
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused"]
+Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 Option = str | int | float | bool | None | tuple[str, ...]
 RUN_SCHEMA = "simprof/run/2"
 """The schema of run objects in JSON: what `simprof run` and `simprof graph` answer."""
 SIGINT = 2
 BUDGET_STATUS = 124
-REFUSED_STATUS = SimulatorError.exit_status
+REFUSED_STATUS = DEADLOCK_STATUS = SimulatorError.exit_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +245,38 @@ class RefusalInfo:
 
 
 @dataclass(frozen=True)
+class WaitInfo:
+    """Where a thread waits for ever: its number from 1 on, the system call, and the place."""
+
+    thread: int
+    name: str
+    pc: int
+    routine: str | None = None
+    offset: int = 0
+    source: SourceLine | None = None
+
+
+@dataclass(frozen=True)
+class ThreadInfo:
+    """A thread, numbered from 1 in the order of their starts, and what it has executed."""
+
+    thread: int
+    instructions: int
+
+
+@dataclass(frozen=True)
 class Ending:
-    """How a run ended. `status` is the program's own exit status, 0 where it has none."""
+    """How a run ended. `status` is the program's own exit status, 0 where it has none.
+
+    `waits` says what each thread waits for at a deadlock.
+    """
 
     status: int
     reason: Reason
     signal: int | None = None
     fault: FaultInfo | None = None
     refusal: RefusalInfo | None = None
+    waits: tuple[WaitInfo, ...] = field(default=(), metadata=RARE)
 
     @property
     def code(self) -> int:
@@ -265,6 +290,8 @@ class Ending:
                 return 128 + SIGINT
             case "refused":
                 return REFUSED_STATUS
+            case "deadlock":
+                return DEADLOCK_STATUS
             case "signal" | "fault":
                 return 128 + (self.signal or 0)
 
@@ -279,6 +306,8 @@ class ProgramInfo:
         As text, undecodable bytes escaped.
     routines
         How many routines it has, entered or not.
+    modules
+        What it had loaded, if it is dynamically linked.
     """
 
     file: str
@@ -286,6 +315,7 @@ class ProgramInfo:
     machine: MachineKind
     arguments: tuple[str, ...] = ()
     routines: int = 0
+    modules: tuple[Module, ...] = field(default=(), metadata=RARE)
 
 
 @dataclass(frozen=True)
@@ -326,6 +356,8 @@ class Measurement:
         System calls that were refused because simprof lacks the service, by name.
     call_tree
         What was executed in each calling context, where that was asked for.
+    threads
+        The program's threads, where it had more than one.
     """
 
     program: ProgramInfo
@@ -344,6 +376,7 @@ class Measurement:
     lost: Mapping[str, int] = field(default_factory=dict)
     refused_calls: tuple[RefusedCalls, ...] = ()
     call_tree: CallTree | None = None
+    threads: tuple[ThreadInfo, ...] = field(default=(), metadata=RARE)
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""
@@ -360,10 +393,6 @@ class Measurement:
     def edge_profile(self) -> EdgeProfile:
         """Return the edge counts alone."""
         return EdgeProfile({routine.key: routine.edge_counts for routine in self.routines})
-
-    def path_profile(self) -> PathProfile:
-        """Return the path counts alone."""
-        return PathProfile({routine.key: routine.path_counts for routine in self.routines})
 
 
 @dataclass(frozen=True)
@@ -393,15 +422,3 @@ class EdgeProfile:
             (cfg.name_of(edge.source), cfg.name_of(edge.target), edge.kind) for edge in cfg.edges
         ]
         return tuple(queues[key].pop() if queues[key] else 0 for key in keys)
-
-
-@dataclass(frozen=True)
-class PathProfile:
-    """Path counts by routine (address, name)."""
-
-    routines: Mapping[tuple[int, str], tuple[PathCount, ...]]
-
-    def __iter__(self) -> Iterator[tuple[tuple[int, str], PathCount]]:
-        for key, counts in self.routines.items():
-            for count in counts:
-                yield key, count

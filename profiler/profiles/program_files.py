@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from profiler.profiles.profile import Measurement
-from simulator.binary.elf import load
+from simulator.binary.dynamic import load_linked
 from simulator.binary.program import Program
 from simulator.errors import SimulatorError, UsageError
 
@@ -48,7 +48,7 @@ def find_program(
     """
     name = measurement.program.file
     if given is not None:
-        program = load(given)
+        program = load_linked(given, measurement.program.modules)
         if program.sha256 != measurement.program.sha256:
             raise UsageError(
                 f"{given} is another program than the profile is of, {name}: name that"
@@ -60,7 +60,7 @@ def find_program(
         if not place.is_file():
             continue
         try:
-            program = load(place)
+            program = load_linked(place, measurement.program.modules)
         except SimulatorError as error:
             note = f"{place}: {error}"
             continue
@@ -86,14 +86,37 @@ class SourceFiles:
     def place(self, file: str) -> Path:
         """Return where a source file is now."""
         for before, now in self.moved:
-            start = before.rstrip("/")
-            if file == start or file.startswith(f"{start}/"):
-                return Path(now + file[len(start) :])
+            if _is_below(file, before):
+                return Path(now + file[len(before.rstrip("/")) :])
         return Path(file)
+
+    def unused(self, files: Collection[str]) -> list[str]:
+        """Say of each directory that no source file is below, and how a file is called.
+
+        Parameters
+        ----------
+        files
+            All source files, as the program names them.
+        """
+        if not files:
+            return []
+        example = min(files, key=lambda file: (len(file), file))
+        return [
+            f"--source-dir {before}={now}: no source path of the program begins with {before}; "
+            f"one is {example}"
+            for before, now in self.moved
+            if not any(_is_below(file, before) for file in files)
+        ]
 
     def text(self, file: str) -> Sequence[str] | None:
         """Return the lines of a source file, None where it cannot be read."""
         return _text(self.place(file))
+
+
+def _is_below(file: str, directory: str) -> bool:
+    """Whether a path begins with the components of another."""
+    start = directory.rstrip("/")
+    return file == start or file.startswith(f"{start}/")
 
 
 @cache
@@ -104,6 +127,6 @@ def _text(path: Path) -> Sequence[str] | None:
         content = path.read_bytes()
     except (OSError, ValueError):
         return None
-    return tuple(
-        line.removesuffix("\r") for line in content.decode(errors="backslashreplace").split("\n")
-    )
+    lines = content.decode(errors="backslashreplace").split("\n")
+    # What ends the last line begins none.
+    return tuple(line.removesuffix("\r") for line in (lines if lines[-1] else lines[:-1]))

@@ -21,7 +21,9 @@ from simulator.errors import UsageError
 
 FORMAT = FileFormat("profile", version=5, option="run -o", longest=64)
 MAGIC = FORMAT.magic
-LARGEST_CONTENT = 4 << 30  # bytes of JSON; a damaged or hostile file must not fill the memory
+LARGEST_RATIO, ROOM = 200, 16 << 20
+"""Bytes of JSON for each byte of a file, and besides: a hostile one must not fill the memory. Saved
+profiles have ten or twenty."""
 
 
 def save(measurement: Measurement, path: Path) -> None:
@@ -107,9 +109,10 @@ def _check_positions(measurement: Measurement) -> None:
 def decompress(body: bytes) -> bytes:
     """Unpack gzip'd `body`, which must be one whole member and nothing else."""
     unpacker = zlib.decompressobj(wbits=31)
-    content = unpacker.decompress(body, LARGEST_CONTENT)
+    most = LARGEST_RATIO * len(body) + ROOM
+    content = unpacker.decompress(body, most)
     if not unpacker.eof:
-        raise ValueError("it is cut short")
+        raise ValueError("it inflates to too much" if len(content) == most else "it is cut short")
     if unpacker.unused_data:
         raise ValueError("there is something after its end")
     return content

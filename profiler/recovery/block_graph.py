@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from profiler.recovery.exploration import Exploration, Flow
 from profiler.recovery.symbolic import FP, SP
+from simulator.isa.decode import simm13
 
 _EVERYWHERE = -(1 << 20)  # below any frame offset
 
@@ -149,7 +150,7 @@ def _note_escape(word: int, escapes: dict[int, int]) -> None:
         return
     if word & 0x2000:
         if first in (SP, FP):
-            offset = (word & 0x1FFF ^ 0x1000) - 0x1000
+            offset = simm13(word)
             lowest = offset if op3 == 0 else _EVERYWHERE
             escapes[first] = min(escapes.get(first, lowest), lowest)
         return

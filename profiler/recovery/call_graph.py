@@ -74,7 +74,7 @@ def call_sites(recovered: RecoveredProgram) -> Iterator[CallSite]:
 def _last_transfer(recovered: RecoveredProgram, block: Block) -> int:
     """Word index of the transfer that ends a block, or -1 where another block cuts it short."""
     code = recovered.code
-    last = code.lists.next_end[(block.start - code.base) >> 2]
+    last = code.lists.next_end[code.place.index(block.start)]
     return last if not block.is_slot and code.address(last) < block.end else -1
 
 

@@ -10,15 +10,22 @@ from typing import NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.binary.program import Binding, Program, Range
+from profiler.recovery.word_map import WordMap
+from simulator.binary.dynamic import EARLIER, real_address
+from simulator.binary.program import Binding, Platform, Program, Range
 from simulator.errors import UnsupportedError
 from simulator.isa.decode import HAS_DELAY_SLOT, TransferKind, Transfers, decode_transfers
 
 MAX_SPAN = 256 << 20
 """Largest distance from a program's first to its last instruction, in bytes."""
 
+PIECE_GAP = 1 << 14
+"""Bytes without code between two pieces of a dynamically linked program's, at least."""
+
 _GAP = 1 << 12
 """Words without code that are decoded with what is around them: zeros are illegal instructions."""
+
+_INDIRECT_CALLS = (TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
 
 _ENDS_BLOCK = HAS_DELAY_SLOT.copy()
 _ENDS_BLOCK[
@@ -51,8 +58,8 @@ class CodeImage:
 
     Attributes
     ----------
-    base
-        Address of word 0, in bytes.
+    place
+        Where the words lie.
     words
         uint32, native order, shape (n,); zero where `is_code` is false.
     is_code
@@ -64,39 +71,71 @@ class CodeImage:
         not those of the file; those known from a run were given to `build_code_image`.
     """
 
-    base: int
+    place: WordMap
     words: NDArray[np.uint32]
     is_code: NDArray[np.bool_]
     transfers: Transfers
     deferred: tuple[Range, ...]
 
     @property
+    def base(self) -> int:
+        """Address of the first word, in bytes."""
+        return self.place.starts[0]
+
+    @property
     def end(self) -> int:
-        """Address after the last word."""
-        return self.base + 4 * len(self.words)
+        """Address behind the last word."""
+        return self.place.ends[-1]
 
     def __contains__(self, address: int) -> bool:
         """Whether an instruction may start at `address`."""
-        index = address - self.base
-        return (
-            index % 4 == 0 and 0 <= index < 4 * len(self.words) and bool(self.is_code[index >> 2])
-        )
+        return self.index(address) >= 0
 
     def index(self, address: int) -> int:
         """Index of the word at `address`, or -1 where there is no code."""
-        return (address - self.base) >> 2 if address in self else -1
+        index = self.place.index(address)
+        return index if index >= 0 and address % 4 == 0 and self.is_code[index] else -1
+
+    def delays(self, address: int) -> bool:
+        """Whether the instruction at `address` has a delay slot."""
+        index = self.place.index(address)
+        return index >= 0 and self._delays[index] > 0
+
+    @cached_property
+    def _delays(self) -> bytes:
+        return (HAS_DELAY_SLOT[self.transfers.kind] & self.is_code).tobytes()
 
     def address(self, index: int) -> int:
         """Address of word `index`."""
-        return self.base + 4 * index
+        return self.place.address(index)
+
+    def version(self, address: int, words: Sequence[int]) -> int:
+        """Return where a block's code is: at its address, or where code is that was there before.
+
+        Parameters
+        ----------
+        address, words
+            Of the block as it was executed.
+        """
+        place = self.find_version(address, words)
+        return address if place is None else place
+
+    def find_version(self, address: int, words: Sequence[int]) -> int | None:
+        """Return where code is that is at `address`, or was, and has these words; None: nowhere."""
+        place = address
+        while (first := self.index(place)) >= 0:
+            if self.words[first : first + len(words)].tolist() == list(words):
+                return place
+            place += EARLIER
+        return None
 
     @cached_property
     def targets(self) -> NDArray[np.int32]:
         """Word indices of `transfers.target`, -1 where there is none within the image."""
         target = self.transfers.target
-        inside = (target >= self.base) & (target < self.end)
         found = np.full(len(target), -1, dtype=np.int32)
-        found[inside] = (target[inside] - self.base) >> 2
+        known = target >= 0
+        found[known] = self.place.indices(target[known])
         found.flags.writeable = False
         return found
 
@@ -149,24 +188,35 @@ def build_code_image(program: Program, late_words: Iterable[tuple[int, int]] = (
     spans = [span for span in spans if span.end > span.start]
     if not spans:
         raise UnsupportedError(f"{program.path}: no code; link the program again")
-    base, end = spans[0].start & ~3, max(span.end for span in spans)
-    if end - base > MAX_SPAN:
+    place = WordMap.of(spans, PIECE_GAP if program.modules else 1 << 64)
+    if place.count > MAX_SPAN >> 2:
+        base, end = place.starts[0], place.ends[-1]
         raise UnsupportedError(
             f"{program.path}: code from {base:#x} to {end:#x}; simprof profiles programs whose "
             f"code lies within {MAX_SPAN >> 20} MiB: link the parts closer together"
         )
-    count = (end - base) // 4
-    words = np.zeros(count, dtype=np.uint32)
-    is_code = np.zeros(count, dtype=np.bool_)
+    words = np.zeros(place.count, dtype=np.uint32)
+    is_code = np.zeros(place.count, dtype=np.bool_)
     for span in spans:
-        if span not in deferred:
-            _copy_words(program, span, base, words, is_code)
+        if span not in deferred or program.modules:
+            _copy_words(program, span, place, words, is_code)
     for address, word in late_words:
         if any(address in span for span in deferred):
-            words[(address - base) >> 2] = word
-            is_code[(address - base) >> 2] = True
-    transfers = _decode(words, is_code, base, 64 if program.is64 else 32)
-    return CodeImage(base, words, is_code, transfers, deferred)
+            words[place.index(address)] = word
+            is_code[place.index(address)] = True
+    transfers = _decode(words, is_code, place, program)
+    if program.modules:
+        for span in (*deferred, *(each for each in spans if each.start >= EARLIER)):
+            _pass_control_on(transfers, place, span)
+    return CodeImage(place, words, is_code, transfers, deferred)
+
+
+def _pass_control_on(transfers: Transfers, place: WordMap, span: Range) -> None:
+    """Have the calls of stubs be the jumps that they are: nothing ever returns to a stub."""
+    first = place.index(span.start + 3 & ~3)
+    kinds = transfers.kind[first : first + (span.end - span.start) // 4]
+    kinds[kinds == TransferKind.CALL] = TransferKind.BRANCH_ALWAYS
+    kinds[np.isin(kinds, _INDIRECT_CALLS)] = TransferKind.JUMP
 
 
 def _holds_program(program: Program, span: Range) -> bool:
@@ -181,7 +231,7 @@ def _holds_program(program: Program, span: Range) -> bool:
 def _copy_words(
     program: Program,
     span: Range,
-    base: int,
+    place: WordMap,
     words: NDArray[np.uint32],
     is_code: NDArray[np.bool_],
 ) -> None:
@@ -190,25 +240,30 @@ def _copy_words(
         end = min(span.end, segment.address + len(segment.data)) & ~3
         if start < end:
             data = segment.data[start - segment.address : end - segment.address]
-            where = slice((start - base) >> 2, (end - base) >> 2)
+            first = place.index(start)
+            where = slice(first, first + (end - start) // 4)
             words[where] = np.frombuffer(data, dtype=">u4")
             is_code[where] = True
 
 
 def _decode(
-    words: NDArray[np.uint32], is_code: NDArray[np.bool_], base: int, address_bits: int
+    words: NDArray[np.uint32], is_code: NDArray[np.bool_], place: WordMap, program: Program
 ) -> Transfers:
     """Decode what is code. Between that and late code lie all of the program's data."""
+    address_bits = 64 if program.is64 else 32
+    supervisor = program.platform is Platform.LEON3
     count = len(words)
     kind = np.full(count, TransferKind.ILLEGAL, dtype=np.uint8)
     target = np.full(count, -1, dtype=np.int64)
     annulled = np.zeros(count, dtype=np.bool_)
     code = np.flatnonzero(is_code)
-    gaps = np.flatnonzero(np.diff(code) > _GAP)
+    limit = np.diff(code) > (_GAP if place.is_single else 1)
+    gaps = np.flatnonzero(limit)
     starts = code[np.concatenate([[0], gaps + 1])] if len(code) else code
     ends = code[np.append(gaps, len(code) - 1)] + 1 if len(code) else code
     for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
-        part = decode_transfers(words[start:end], base + 4 * start, address_bits)
+        address = real_address(place.address(start))
+        part = decode_transfers(words[start:end], address, address_bits, supervisor=supervisor)
         kind[start:end], target[start:end] = part.kind, part.target
         annulled[start:end] = part.annulled
     return Transfers(kind, target, annulled)

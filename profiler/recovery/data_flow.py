@@ -79,7 +79,7 @@ class DataFlow:
         self.tables: set[int] = set() if guesses is None else guesses.tables
         self._step = Interpreter(
             exploration.words,
-            code.base,
+            code.address,
             memory,
             escapes,
             self.tables,

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 from profiler.recovery.instructions import LOADS, STORES, is_integer_vis
 from profiler.recovery.symbolic import FP, O7, SP
+from simulator.isa.decode import simm13
 
 REGISTERS = (1 << 32) - 2
 """All registers but %g0."""
@@ -138,7 +139,7 @@ def _memory_access(word: int) -> Effect | None:
     op3, register, base = word >> 19 & 63, word >> 25 & 31, word >> 14 & 31
     slot = None
     if base in (SP, FP) and word & 0x2000:
-        slot = base, (word & 0x1FFF ^ 0x1000) - 0x1000
+        slot = base, simm13(word)
     if op3 in STORES:
         if slot is None:
             return Effect(Kind.CLOBBER)

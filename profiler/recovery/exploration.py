@@ -27,6 +27,7 @@ import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,9 @@ REASONS = (
 
 _SMALL = 1 << 18
 """Words of code up to which importing numba takes longer than exploring in Python."""
+
+_TELLING = 0.1
+"""Seconds between two messages of how far the exploration is."""
 
 _ROOM = 8
 """Blocks due for each word, at most: it is entered, and two flows and a return lead to it."""
@@ -151,6 +155,8 @@ class Exploration:
         self._resolved: dict[int, Resolution] = {}
         self._analysed: dict[int, int] = {}
         self._jumps_seen = 0
+        self._told: Callable[[int, int], None] | None = None
+        self._telling = 0.0
 
     def close(self) -> None:
         """Let go of everything, when nobody asks for it any more.
@@ -160,14 +166,21 @@ class Exploration:
         """
         vars(self).clear()
 
-    def run(self, resolve: Callable[[int], Mapping[int, Resolution | None]]) -> None:
+    def run(
+        self,
+        resolve: Callable[[int], Mapping[int, Resolution | None]],
+        told: Callable[[int, int], None] | None = None,
+    ) -> None:
         """Explore to the fixpoint.
 
         Parameters
         ----------
         resolve
             Routine number -> its reachable indirect jumps and what they resolve to.
+        told
+            Who is told how many of the routines known so far have been reached, if anybody.
         """
+        self._told = told
         entered: list[int] = []
         leaves: list[int] = []
         landings = self._hints.landings
@@ -265,8 +278,8 @@ class Exploration:
         at[k.FLAGS, self.routine_map.symbol_starts()] |= k.SYMBOL
         at[k.FLAGS, sorted(hints.returning_calls)] |= k.RETURNS
         for span in code.deferred:
-            first, end = span.start - code.base, span.end - code.base
-            at[k.FLAGS, -(-first // 4) : -(-end // 4)] |= k.DEFERRED
+            first = code.place.index(span.start + 3 & ~3)
+            at[k.FLAGS, first : first + (span.end - (span.start + 3 & ~3) + 3) // 4] |= k.DEFERRED
         routine = np.empty((len(routines) + n, k.ROUTINE_COLUMNS), dtype=np.int32)
         known = routine[: len(routines)]
         known[:] = -1
@@ -302,6 +315,10 @@ class Exploration:
             self.jumps.setdefault(number, set()).add(jump)
         self._jumps_seen = count
         self.flows.forget()
+        if self._told is not None and monotonic() >= self._telling:
+            self._telling = monotonic() + _TELLING
+            known = state.routine[: state.counts[k.ROUTINES], k.LEADERS]
+            self._told(int(np.count_nonzero(known)), len(known))
 
     # -- indirect jumps --------------------------------------------------------------------
 

@@ -222,7 +222,7 @@ def _visit(s: State, index: int, number: int) -> None:
 
 
 def _has_delay_slot(kind: int) -> bool:
-    return k.BRANCH <= kind <= k.JUMP_AND_LINK
+    return k.BRANCH <= kind <= k.JUMP_AND_LINK or kind == k.RETURN_FROM_TRAP
 
 
 def _transfer(s: State, at: int, number: int) -> None:

@@ -96,7 +96,7 @@ def build_graphs(exploration: Exploration) -> tuple[PackedGraphs, NDArray[np.int
         sizes=_sizes(routines, blocks, first_block),
         first_block=first_block,
         first_edge=np.searchsorted(edges.routine, np.arange(len(first_block))),
-        block_start=exploration.code.base + 4 * blocks.start,
+        block_start=exploration.code.place.addresses(blocks.start),
         block_length=blocks.length.astype(np.int32),
         block_is_slot=blocks.is_slot,
         block_is_indirect=_are_indirect(extents, blocks),

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from simulator.isa.decode import TransferKind
+from simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 Integers: TypeAlias = "Sequence[int] | npt.NDArray[Any]"
 
@@ -21,7 +22,7 @@ _LEAF = 64
 """How far `starts_leaf` looks."""
 _SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
 _EXIT_CALLS = (1, 188, 101, 216)  # exit, exit_group, rt_sigreturn, sigreturn
-_SYSTEM_CALL_32, _SYSTEM_CALL_64 = 0x10, 0x6D
+_SYSTEM_CALL_32, _SYSTEM_CALL_64 = SYSTEM_CALL_TRAP[False], SYSTEM_CALL_TRAP[True]
 _SET_CONTEXT = 0x6F
 _BAD_TRAP = 5  # what compilers emit for __builtin_trap: SIGILL
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from profiler.recovery.symbolic import (
     FP,
@@ -27,6 +27,7 @@ from profiler.recovery.symbolic import (
     sign_extend,
     signed64,
 )
+from simulator.isa.decode import simm13
 
 _MANY_FACTS = 4  # fewer are not worth the search for dead ones
 
@@ -38,8 +39,8 @@ class Interpreter:
     ----------
     words
         The code image's words.
-    base
-        Address of word 0.
+    address
+        Word index -> address.
     memory
         What loads from constant addresses read.
     escapes
@@ -54,7 +55,7 @@ class Interpreter:
     def __init__(
         self,
         words: Sequence[int],
-        base: int,
+        address: Callable[[int], int],
         memory: ReadOnlyMemory,
         escapes: dict[int, int],
         tables: set[int] | None = None,
@@ -62,7 +63,7 @@ class Interpreter:
         keep_elements: bool = False,
     ) -> None:
         self._words = words
-        self._base = base
+        self._address = address
         self._memory = memory
         self._escapes = escapes
         self._keep_elements = keep_elements
@@ -166,7 +167,7 @@ class Interpreter:
     def operand(self, state: SymbolicState, word: int) -> SymbolicValue | None:
         """Second operand of a format 3 instruction, None if unknown."""
         if word & 0x2000:
-            return ((word & 0x1FFF ^ 0x1000) - 0x1000) & MASK64
+            return simm13(word) & MASK64
         register = word & 31
         return 0 if register == 0 else state.get(register)
 
@@ -205,7 +206,7 @@ class Interpreter:
             result = add(self.value(state, (word >> 14) & 31, index), self.operand(state, word))
             restore_window(state, rd, result)
         elif op3 == 0x28:
-            put(state, rd, self._base + 4 * index if (word >> 14) & 31 == 5 else None)
+            put(state, rd, self._address(index) if (word >> 14) & 31 == 5 else None)
         elif op3 <= 0x24:
             state.pop("cc", None)
             put(state, rd, None)
@@ -377,7 +378,7 @@ class Interpreter:
         """The frame slot that a load or store accesses, if it is one."""
         register = (word >> 14) & 31
         if register in (SP, FP) and word & 0x2000:
-            return register, (word & 0x1FFF ^ 0x1000) - 0x1000
+            return register, simm13(word)
         if not self._keep_elements or register in (SP, FP):
             return None
         address = add(state.get(register), self.operand(state, word))

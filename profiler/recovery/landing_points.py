@@ -19,5 +19,6 @@ from simulator.binary.program import Program
 
 def landing_points(program: Program, code: CodeImage) -> frozenset[int]:
     """Return the word indices of all landing pads in a program's code."""
-    pads = landing_pads(program.unwinding, program.segments, program.is64)
+    tables = program.unwinding
+    pads = (pad for each in tables for pad in landing_pads(each, program.segments, program.is64))
     return frozenset(index for pad in pads if (index := code.index(pad)) >= 0)

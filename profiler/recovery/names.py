@@ -1,45 +1,118 @@
 """The names by which a routine can be selected: those of all symbols at its address.
 
 A graph keeps one of them (`routines`); the C library knows `malloc` as `__libc_malloc`, too. A C++
-function is also known by its declaration, as reports show it.
+function is also known by its declaration, as reports show it, and one of a library, such as
+`libc.so.6:puts`, by its name alone.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
+from itertools import starmap
+from typing import NamedTuple, Protocol
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.packed import PackedGraphs
 from simulator.binary.demangling import demangle
 from simulator.binary.program import Program
+
+
+class Named(Protocol):
+    """A routine, as far as names go: a graph, or what stands for one."""
+
+    @property
+    def name(self) -> str:
+        """Its own name."""
+
+    @property
+    def address(self) -> int:
+        """Where it begins."""
+
+
+class _Routine(NamedTuple):
+    name: str
+    address: int
+
+
+def _routines(graphs: PackedGraphs) -> Iterator[_Routine]:
+    """Yield what is to be known of all graphs, without making them."""
+    return starmap(_Routine, zip(graphs.names, graphs.addresses.tolist(), strict=True))
+
+
+LIKENESS = 0.75
+"""How alike names must be, as `difflib` measures it."""
+SUGGESTED = 3
+"""Names that are proposed for one that no routine has."""
+LONGEST_SUGGESTED = 100
+"""Characters of a name that is proposed: nobody types longer ones."""
+SHORTEST_PART = 3
+"""Letters of a word that is looked for within names."""
 
 
 class RoutineNames:
     """All names of the routines of a program."""
 
     def __init__(self, program: Program) -> None:
+        self._has_modules = bool(program.modules)
         self._symbols: dict[int, set[str]] = defaultdict(set)
         for symbol in program.symbols:
             self._symbols[symbol.address].add(symbol.name)
 
-    def of(self, routine: ControlFlowGraph) -> tuple[str, ...]:
+    def of(self, routine: Named) -> tuple[str, ...]:
         """Return the names of a routine: its own, then the others in alphabetical order."""
         others = self._symbols.get(routine.address, set()) - {routine.name, ""}
         return (routine.name, *sorted(others))
 
-    def match(self, routine: ControlFlowGraph, patterns: Iterable[str]) -> str | None:
+    def match(self, routine: Named, patterns: Iterable[str]) -> str | None:
         """Return the first name of a routine that any glob pattern matches, None without one."""
         wanted = tuple(patterns)
         if not wanted:
             return None  # most runs select nothing: then no name is looked up or demangled
         for name in self.of(routine):
-            for text in dict.fromkeys((name, demangle(name))):
-                if any(fnmatchcase(text, pattern) for pattern in wanted):
-                    return name
+            if any(fnmatchcase(text, each) for text in self.forms(name) for each in wanted):
+                return name
         return None
 
-    def alias(self, routine: ControlFlowGraph, patterns: Sequence[str]) -> str | None:
+    def named(self, graphs: PackedGraphs, wanted: str) -> list[int]:
+        """Return the numbers of routines that have a name: their whole name, else any other."""
+        forms: list[int] = []
+        whole: list[int] = []
+        for number, routine in enumerate(_routines(graphs)):
+            names = self.of(routine)
+            if wanted in (names[0], demangle(names[0])):
+                whole.append(number)
+            elif any(wanted in self.forms(name) for name in names):
+                forms.append(number)
+        return whole or forms
+
+    def forms(self, name: str) -> tuple[str, ...]:
+        """Return the ways to write a symbol's name: without its module, too, and demangled."""
+        bare = name.rpartition(":")[2] if self._has_modules else name
+        return tuple(dict.fromkeys((name, demangle(name), bare, demangle(bare))))
+
+    def like(self, graphs: PackedGraphs, word: str) -> list[str]:
+        """Return the names of routines that a name or pattern which none has may stand for."""
+        return alike((self.forms(name)[-1] for name in graphs.names), word)
+
+    def alias(self, routine: Named, patterns: Sequence[str]) -> str | None:
         """Return the name that selects a routine, None where that is its own."""
         name = self.match(routine, patterns)
         return None if name == routine.name else name
+
+
+def alike(names: Iterable[str], word: str) -> list[str]:
+    """Return those of some names that a name or pattern may stand for which is none of them.
+
+    The nearest come first: names that differ in little, then short ones that contain the word.
+    """
+    known: dict[str, str] = {}
+    for name in names:
+        if len(name) <= LONGEST_SUGGESTED:
+            known.setdefault(name.lower(), name)
+    bare = word.strip("*?").lower()
+    near = get_close_matches(bare, known, SUGGESTED, LIKENESS)
+    if len(bare) >= SHORTEST_PART:
+        near += sorted((name for name in known if bare in name), key=lambda n: (len(n), n))
+    return [known[name] for name in dict.fromkeys(near)][:SUGGESTED]

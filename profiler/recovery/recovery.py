@@ -19,9 +19,10 @@ of a relocated stub) comes in as `Discoveries`; recovery is then done again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,8 @@ from profiler.recovery.jump_tables import Answers, JumpResolver
 from profiler.recovery.landing_points import landing_points
 from profiler.recovery.pointers import function_pointers
 from profiler.recovery.routines import RoutineMap
-from simulator.binary.program import Program
+from simulator.binary.dynamic import EarlierBlock
+from simulator.binary.program import Module, Program
 
 UNKNOWN_BLOCK = -1
 
@@ -54,12 +56,18 @@ class Discoveries:
         Calls, and traps, taken as no-return behind which execution went on.
     late_words
         (address, word) of stubs that start-up wrote (`CodeImage.deferred`).
+    modules
+        What a dynamically linked program has loaded.
+    earlier
+        Blocks of its stubs as they were before the words in `late_words` were written.
     """
 
     indirect_targets: frozenset[tuple[int, int]] = frozenset()
     entries: frozenset[int] = frozenset()
     returning_calls: frozenset[int] = frozenset()
     late_words: frozenset[tuple[int, int]] = frozenset()
+    modules: frozenset[Module] = frozenset()
+    earlier: frozenset[EarlierBlock] = frozenset()
 
     def merged(self, other: Discoveries) -> Discoveries:
         """Return everything that either has seen."""
@@ -67,8 +75,15 @@ class Discoveries:
             self.indirect_targets | other.indirect_targets,
             self.entries | other.entries,
             self.returning_calls | other.returning_calls,
-            self.late_words | other.late_words,
+            frozenset((dict(self.late_words) | dict(other.late_words)).items()),
+            self.modules | other.modules,
+            self.earlier | other.earlier,
         )
+
+    def sort_key(self) -> tuple[int, str]:
+        """Return what sorts discoveries: fewer first, and always in the same way."""
+        parts: list[frozenset[Any]] = [getattr(self, each.name) for each in fields(self)]
+        return sum(map(len, parts)), repr([sorted(part) for part in parts])
 
 
 @dataclass(frozen=True)
@@ -119,7 +134,8 @@ class RecoveredProgram:
     @property
     def knows_late_words(self) -> bool:
         """Whether the words of all late code are known."""
-        return all(self.code.is_code[(s.start - self.code.base) >> 2] for s in self.code.deferred)
+        code = self.code
+        return all(code.is_code[code.place.index(span.start)] for span in code.deferred)
 
     @cached_property
     def arrays(self) -> PackedGraphs:
@@ -169,6 +185,7 @@ def recover(
     program: Program,
     discoveries: Discoveries = Discoveries(),
     known: Known | None = None,
+    told: Callable[[int, int], None] | None = None,
 ) -> RecoveredProgram:
     """Recover the control-flow graphs of all routines.
 
@@ -180,6 +197,8 @@ def recover(
         What earlier runs have shown.
     known
         Results of earlier calls for the same program, extended by this one.
+    told
+        Called now and then with how many routines have been reached, and how many are known.
 
     Raises
     ------
@@ -191,7 +210,7 @@ def recover(
     if late_words not in known.code:
         known.code[late_words] = build_code_image(program, late_words)
     code = known.code[late_words]
-    exploration = _explore(program, code, discoveries, known.jumps)
+    exploration = _explore(program, code, discoveries, known.jumps, told)
     routines, block_at = build_graphs(exploration)
     recovered = RecoveredProgram(
         program=program,
@@ -209,7 +228,11 @@ def recover(
 
 
 def _explore(
-    program: Program, code: CodeImage, discoveries: Discoveries, known: Answers
+    program: Program,
+    code: CodeImage,
+    discoveries: Discoveries,
+    known: Answers,
+    told: Callable[[int, int], None] | None,
 ) -> Exploration:
     """Explore until no synthetic routine and no distrusted jump turns up any more."""
     hints = _hints(program, code, discoveries)
@@ -220,7 +243,7 @@ def _explore(
     while True:
         routine_map = named.with_synthetic(starts)
         exploration = Exploration(code, routine_map, hints, distrusted, program.is64)
-        exploration.run(lambda number, x=exploration: resolver.resolve(x, number))  # type: ignore[misc]
+        exploration.run(lambda number, x=exploration: resolver.resolve(x, number), told)  # type: ignore[misc]
         if not exploration.stale:
             return exploration
         starts |= {routine.start for routine in routine_map.routines if routine.size == 0}

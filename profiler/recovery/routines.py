@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from profiler.recovery.code_image import CodeImage
+from simulator.binary.dynamic import module_of
 from simulator.binary.program import Binding, Program, Symbol
 
 NOBODY = -1
@@ -55,6 +56,7 @@ class RoutineMap:
 
     def __init__(self, program: Program, code: CodeImage, starts: Iterable[int] = ()) -> None:
         self.routines: list[Routine] = []
+        self._program = program
         self._code = code
         self._names = _labels(program)
         self._points: list[int] = []
@@ -100,17 +102,17 @@ class RoutineMap:
         """Words at which function symbols start, in no order."""
         return list(self._symbol_starts)
 
-    def is_symbol_start(self, index: int) -> bool:
-        """Whether a function symbol starts at word `index`."""
-        return index in self._symbol_starts
-
     def add_synthetic(self, index: int) -> int:
         """Start a routine at word `index`, which no symbol covers; return its number."""
         owner = self.owner(index)
         if owner >= 0 and (self.routines[owner].start == index or self.is_covered(owner)):
             return owner
         address = self._code.address(index)
-        return self._add(Routine(self._names.get(address, f"sub_{address:x}"), index, 0))
+        return self._add(Routine(self._names.get(address) or self._unnamed(address), index, 0))
+
+    def _unnamed(self, address: int) -> str:
+        module = module_of(self._program, address) if self._program.modules else None
+        return f"sub_{address:x}" if module is None else f"{module}:sub_{address:x}"
 
     def is_covered(self, owner: int) -> bool:
         """Whether routine `owner` is a symbol with a size, whose region is never split."""

@@ -9,7 +9,7 @@ of system headers, are known by the names of their directories.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.recovery.names import RoutineNames
@@ -80,4 +80,12 @@ class SelectedRoutines:
         for pattern in patterns:
             known = any(self._names.match(cfg, [pattern]) for cfg in recovered.routines)
             if not known and not pattern.startswith(UNKNOWN_CODE):
-                raise UsageError(f"no routine matches {pattern!r}: `simprof cfg` lists them all")
+                meant = did_you_mean(self._names.like(recovered.arrays, pattern))
+                raise UsageError(
+                    f"no routine matches {pattern!r}:{meant} `simprof cfg` lists them all"
+                )
+
+
+def did_you_mean(names: Sequence[str]) -> str:
+    """Return the question whether one of some names was meant; empty where there are none."""
+    return f" did you mean {' or '.join(map(repr, names))}?" if names else ""

@@ -10,16 +10,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from profiler.profiles.code_counts import Branch, CodeCounts
 from profiler.profiles.lines import LineCounts, SourceCounts
 from profiler.profiles.program_files import SourceFiles
-from profiler.reports.listings import matches
-from simulator.binary.demangling import demangle
+from profiler.reports.listings import matches, names_of
 from simulator.binary.program import SourceLine
 from simulator.errors import UsageError
 from simulator.isa.disassembly import disassemble
+
+AS_CODE = "routines of which no source line is known are shown as instructions"
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ class CodeRow:
     text
         The instruction; None where the program is not at hand.
     line, source
-        The line that it was compiled from, and its text, as far as they are known.
+        The line that it was compiled from, and its text, as far as they are known: without the
+        program, at starts of blocks only.
     """
 
     address: int
@@ -95,12 +97,13 @@ class Annotator:
     ) -> None:
         self._counts = counts
         self._sources = sources
-        self._notes = list(dict.fromkeys((*notes, *counts.notes)))
+        unused = sources.unused(counts.source_files)
+        self._notes = list(dict.fromkeys((*notes, *counts.notes, *unused)))
 
     def everything(self, as_code: bool | None = None) -> Annotation:
-        """Show all files that have executed lines, and as code all routines of which none is.
+        """Show all files that have executed lines, and as code all routines of which none is known.
 
-        `as_code`: all routines, or no code at all; None: as said.
+        `as_code`: all routines, or no code where there are such files; None: as said.
         """
         if as_code:
             return self._annotation([self._code(code) for code in self._counts.routines])
@@ -110,7 +113,7 @@ class Annotator:
             if any(line.executions for line in lines.values())
         }
         views: list[SourceView | CodeView] = [self._source(file) for file in executed]
-        if as_code is None:
+        if as_code is None or not views:
             views += [self._code(code) for code in self._counts.routines if not self._lines(code)]
         return self._annotation(views)
 
@@ -122,7 +125,8 @@ class Annotator:
         target
             A name or glob: of routines, or of a source file (its path, or the end of it).
         as_code
-            Whether code is shown, or source; None: code of routines, source of files.
+            Whether code is shown, or source; None: code of routines, source of files. Routines of
+            which no line is known are shown as code.
 
         Raises
         ------
@@ -132,7 +136,7 @@ class Annotator:
         routines = [
             code
             for code in self._counts.routines
-            if matches(_names(code), (target,)) or target in _names(code)
+            if matches(names_of(code.profile), (target,)) or target in names_of(code.profile)
         ]
         files = [file for file in self._counts.files if _is_file(file, target)]
         if not routines and not files:
@@ -163,12 +167,13 @@ class Annotator:
                 lines.setdefault(line.file, []).append(line.line)
         return lines
 
-    def _own_source(self, code: CodeCounts) -> Iterator[SourceView]:
-        """Yield the part of the routine's file that its lines are in."""
+    def _own_source(self, code: CodeCounts) -> Iterator[SourceView | CodeView]:
+        """Yield the part of the routine's file that its lines are in, its code if none is known."""
         lines = self._lines(code)
         start = self._counts.line_at(code.profile.address)
         if start is None or start.file not in lines:
-            self._notes.append(f"no line is known of {demangle(code.profile.name)}")
+            self._notes.append(AS_CODE)
+            yield self._code(code)
             return
         own = lines[start.file]
         yield self._source(start.file, min(own), max(own))
@@ -184,21 +189,21 @@ class Annotator:
             self._notes.append(
                 f"{self._sources.place(file)} has no line {beyond[0]}: it is not what was compiled"
             )
-        end = len(text) - (not text[-1]) if last is None else min(last, len(text))
+        end = len(text) if last is None else min(last, len(text))
         rows = [SourceRow(n, text[n - 1], lines.get(n)) for n in range(first, end + 1)]
         rows += [SourceRow(n, None, lines[n]) for n in beyond if first <= n <= (last or n)]
         return SourceView(file, tuple(rows))
 
     def _miss(self, file: str) -> None:
-        self._notes.append(
-            f"{self._sources.place(file)} cannot be read: say where it is by --source-dir FROM=TO"
-        )
+        place = self._sources.place(file)
+        name = file if place == Path(file) else place  # the path as --source-dir takes it
+        self._notes.append(f"{name} cannot be read: say where it is by --source-dir FROM=TO")
 
     def _code(self, code: CodeCounts) -> CodeView:
         return CodeView(code, tuple(self._code_row(code, address) for address in code.executions))
 
     def _code_row(self, code: CodeCounts, address: int) -> CodeRow:
-        line = self._counts.line_at(address)
+        line = self._counts.known_line(address)
         text = None if line is None else self._sources.text(line.file)
         if line is not None and text is None:
             self._miss(line.file)
@@ -212,11 +217,6 @@ class Annotator:
             line,
             text[line.line - 1] if line and text and line.line <= len(text) else None,
         )
-
-
-def _names(code: CodeCounts) -> set[str]:
-    name = code.profile.name
-    return {name, demangle(name), code.profile.alias or name}
 
 
 def _is_file(file: str, target: str) -> bool:

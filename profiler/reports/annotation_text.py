@@ -2,8 +2,9 @@
 
 Beside source: how often a line was executed, how many instructions that were, how many were
 added, and the line; below a line with conditional branches, how often each was taken. Beside code:
-executions, added instructions, address, instruction; below a branch, what it did. A line that never
-ran has 0 executions, one without code none.
+executions, added instructions, address, instruction; below a branch, what it did. Without the
+program there are no instructions: lines stand beside the addresses where they are known. A line
+that never ran has 0 executions, one without code none.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from profiler.reports.display import visible
 from profiler.reports.layout import Styled
 from profiler.reports.names import known_as
 from profiler.reports.numbers import counted, digits
+from profiler.reports.routes import ShortNames
 from profiler.reports.tables import BLANK, Part, columns, number, paragraph, print_parts, text
 
 TAB = 8
 
 
 def render(annotation: Annotation, width: int = 100, color: bool = False) -> str:
-    """Return the views, one below the other, and the notes."""
+    """Return the views, one below the other; the notes are for whoever shows them."""
     parts: list[Part] = []
     for view in annotation.views:
         parts += [] if not parts else [BLANK]
@@ -32,7 +34,6 @@ def render(annotation: Annotation, width: int = 100, color: bool = False) -> str
     unplaced = sum(code.unplaced for code in annotation.counts.routines)
     if unplaced and annotation.views:
         parts += [BLANK, paragraph(_unplaced(unplaced))]
-    parts += [paragraph(f"note: {note}", style="yellow") for note in annotation.notes]
     return print_parts(parts, width, color)
 
 
@@ -80,27 +81,32 @@ def _code(view: CodeView) -> Iterator[Part]:
         + (f", {digits(unplaced)} of them at no instruction" if unplaced else ""),
         style="bold",
     )
-    table = columns(*map(number, ("executions", "added", "address")), text("instruction"))
+    files = ShortNames(row.line.file for row in view.rows if row.line is not None)
+    without_program = all(row.text is None for row in view.rows)
+    last = "source line" if without_program else "instruction"
+    table = columns(*map(number, ("executions", "added", "address")), text(last))
     line = None
     for row in view.rows:
-        if row.line is not None and row.line != line:
-            place = visible(f"{row.line.file}:{row.line.line}")
-            shown = f"{place}: {_plain(row.source).strip()}" if row.source is not None else place
+        shown = _line(row, files)
+        if shown and row.line != line and not without_program:
             table.add_row("", "", "", Styled(shown, "cyan"))
         line = row.line
-        table.add_row(*_code_cells(row), style="" if row.executions else "red")
+        cell = Styled(shown, "cyan") if without_program else f"  {row.text or ''}"
+        table.add_row(*_code_numbers(row), cell, style="" if row.executions else "red")
         if row.branch is not None:
             table.add_row("", "", "", Styled(f"      {_sides(row.branch)}", "cyan"))
     yield table
 
 
-def _code_cells(row: CodeRow) -> tuple[str, str, str, str]:
-    return (
-        digits(row.executions),
-        digits(row.added) if row.added else "",
-        f"{row.address:x}",
-        f"  {row.text}" if row.text is not None else "  ?",
-    )
+def _line(row: CodeRow, files: ShortNames) -> str:
+    if row.line is None:
+        return ""
+    place = files.route([row.line])
+    return place if row.source is None else f"{place}: {_plain(row.source).strip()}"
+
+
+def _code_numbers(row: CodeRow) -> tuple[str, str, str]:
+    return digits(row.executions), digits(row.added) if row.added else "", f"{row.address:x}"
 
 
 def _sides(branch: Branch) -> str:

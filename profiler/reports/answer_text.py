@@ -12,25 +12,24 @@ Steps -> functions
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
 
 from profiler.profiles.profile import Measurement
 from profiler.reports import hot_tables, mode_facts
-from profiler.reports.code_kinds import HELPER_NOTE, is_helper, kind_totals, marked
-from profiler.reports.display import visible
+from profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE, kind_totals, marked
 from profiler.reports.hot_tables import (
     block_text,
     executed_blocks,
     executed_edges,
-    executed_paths,
-    shorten,
 )
 from profiler.reports.numbers import group_digits, percent, plural
+from profiler.reports.routes import ShortNames
 from profiler.reports.tables import Part, Table, columns, name, number, paragraph, section, text
 from simulator.binary.program import SourceLine
 
 TOP = 5
 """Rows of each table, where the user has not said how many."""
+
+NO_LINES = "No source line of this code is known: compile the program with -g to see them."
 
 MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows of each table"
 
@@ -45,6 +44,18 @@ def answer(measurement: Measurement, top: int) -> Iterator[Part]:
     """
     if not top:
         return
+    parts = list(_tables(measurement, top))
+    yield from parts
+    yield from helper_note(parts)
+
+
+def helper_note(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield what the mark of helpers means, if it stands in a table of these parts."""
+    if any(isinstance(part, Table) and _marks_helpers(part) for part in parts):
+        yield from [paragraph(""), paragraph(HELPER_NOTE)]
+
+
+def _tables(measurement: Measurement, top: int) -> Iterator[Part]:
     if measurement.added:
         yield from section(
             "Where the added instructions come from", routine_costs(measurement, top)
@@ -53,8 +64,17 @@ def answer(measurement: Measurement, top: int) -> Iterator[Part]:
         yield from section("Where instructions were executed", routine_work(measurement, top))
     yield from section("By kind of code", kind_costs(measurement))
     yield from hot(measurement, top)
-    if any(is_helper(routine.name) and routine.activations for routine in measurement.routines):
-        yield from [paragraph(""), paragraph(HELPER_NOTE)]
+    yield from lines_note(measurement)
+
+
+def lines_note(measurement: Measurement) -> Iterator[Part]:
+    """Yield why hot code has no source lines, where no line is known."""
+    if not measurement.lines and any(routine.instructions for routine in measurement.routines):
+        yield from [paragraph(""), paragraph(NO_LINES)]
+
+
+def _marks_helpers(table: Table) -> bool:
+    return any(str(entry).endswith(f" {HELPER_MARK}") for row in table.rows for entry in row)
 
 
 def counting(measurement: Measurement) -> str:
@@ -124,7 +144,9 @@ def routine_work(measurement: Measurement, top: int) -> Table:
 
 
 def kind_costs(measurement: Measurement) -> Table | None:
-    """List what was added to each kind of code; None where there is but one."""
+    """List what was added to each kind of code; None where there is but one, or nothing added."""
+    if not measurement.added:
+        return None
     table = columns(*map(number, ("added", "of added", "overhead")), text("code"))
     for total in kind_totals(measurement):
         table.add_row(
@@ -138,7 +160,7 @@ def kind_costs(measurement: Measurement) -> Table | None:
 
 def hot_paths(measurement: Measurement, top: int) -> Table:
     """List the paths that executed most instructions, as source lines where these are known."""
-    shown = executed_paths(measurement)[:top]
+    shown = hot_tables.hot_flow(measurement)[:top]
     routes = [
         [place(start, measurement) for start in each.path.blocks if isinstance(start, int)]
         for each in shown
@@ -158,7 +180,7 @@ def hot_paths(measurement: Measurement, top: int) -> Table:
             path.count,
             path.instructions,
             marked(each.routine),
-            f"{blocks} (unfinished)" if path.partial else blocks,
+            blocks + each.remark,
         )
     return table
 
@@ -169,14 +191,14 @@ def hot_edges(measurement: Measurement, top: int) -> Table:
     lines = [
         hot_tables.known_line((each.edge.target, each.edge.source), measurement) for each in shown
     ]
-    files = ShortNames(line.file for line in lines if line is not None)
-    table = columns(number("crossings"), name("routine"), text("edge"), text("source line"))
-    for each, line in zip(shown, lines, strict=True):
+    known = hot_tables.line_columns(measurement)
+    table = columns(number("crossings"), name("routine"), text("edge"), *known)
+    for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
         table.add_row(
             each.edge.count,
             marked(each.routine),
             hot_tables.edge_text(each.edge),
-            "" if line is None else files.route([line]),
+            *([line] if known else []),
         )
     return table
 
@@ -185,51 +207,17 @@ def hot_blocks(measurement: Measurement, top: int) -> Table:
     """List the blocks executed most often, and their source lines."""
     shown = executed_blocks(measurement)[:top]
     lines = [hot_tables.known_line((each.block,), measurement) for each in shown]
-    files = ShortNames(line.file for line in lines if line is not None)
-    table = columns(number("executions"), name("routine"), text("block"), text("source line"))
-    for each, line in zip(shown, lines, strict=True):
-        source = "" if line is None else files.route([line])
-        table.add_row(each.executions, marked(each.routine), block_text(each.block), source)
+    known = hot_tables.line_columns(measurement)
+    table = columns(number("executions"), name("routine"), text("block"), *known)
+    for each, line in zip(shown, hot_tables.lines_texts(lines), strict=True):
+        block = block_text(each.block)
+        table.add_row(each.executions, marked(each.routine), block, *([line] if known else []))
     return table
 
 
 def place(start: int, measurement: Measurement) -> SourceLine | None:
     """Return the source line of a block; None where it is not known."""
     return measurement.lines.get(start)
-
-
-class ShortNames:
-    """Source files by their last component, where no two of those shown have the same.
-
-    Parameters
-    ----------
-    files
-        All that are shown.
-    """
-
-    def __init__(self, files: Iterable[str]) -> None:
-        self._files = set(files)
-        ends = [_last(file) for file in self._files]
-        self._ambiguous = {end for end in ends if ends.count(end) > 1}
-
-    def short(self, file: str) -> str:
-        """Return how a file is shown."""
-        end = _last(file)
-        return visible(file if not end or end in self._ambiguous else end)
-
-    def route(self, lines: Iterable[SourceLine]) -> str:
-        """Return "FILE:LINE > LINE > ...", repeats left out, and files that stay the same."""
-        parts: list[str] = []
-        file = None
-        for line, _ in groupby(lines):
-            shown = f"{line.line}" if line.file == file else f"{self.short(line.file)}:{line.line}"
-            parts.append(shown)
-            file = line.file
-        return " > ".join(shorten(parts))
-
-
-def _last(file: str) -> str:
-    return file.rpartition("/")[2]
 
 
 def _heading(lines: str, blocks: str, known: list[list[SourceLine]]) -> str:

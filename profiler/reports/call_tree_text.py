@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from profiler.profiles.call_graph import call_graph
 from profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, CallTree, TreeBuilder
@@ -13,8 +13,11 @@ from profiler.reports.tables import Part, Table, columns, name, number, paragrap
 from simulator.binary.demangling import demangle
 
 SMALLEST_SHARE = 100
-"""What executes less than one part in so many of the routine's instructions is summed up."""
+"""What executes less than one part in so many of the routine's instructions, of those added too, is
+summed up."""
 REST = "(less than 1 % each)"
+
+FOLLOW = "--follow ROUTINE shows what the calls of a routine execute, as a tree"
 
 
 def sections(measurement: Measurement, top: int, follow: str | None) -> Iterator[Part]:
@@ -32,6 +35,8 @@ def sections(measurement: Measurement, top: int, follow: str | None) -> Iterator
     if top > 0:
         title = "Routines by instructions, with all that they call"
         yield from section(title, inclusive(measurement, tree, top))
+    if follow is None:
+        yield paragraph(FOLLOW, style="dim")
     if tree.beyond:
         yield paragraph(
             f"warning: the call tree is cut at {tree.limit:,} contexts: "
@@ -42,9 +47,16 @@ def sections(measurement: Measurement, top: int, follow: str | None) -> Iterator
 
 
 def routine(tree: CallTree, wanted: str) -> CalledRoutine | None:
-    """Return the routine of a tree that has a name, None if none has."""
+    """Return the routine of a tree that has a name, None if none has.
+
+    One of a library (`libc.so.6:puts`) also has the name without the library.
+    """
     for each in tree.routines:
         if wanted in (each.name, demangle(each.name)):
+            return each
+    for each in tree.routines:
+        _, of_module, bare = each.name.rpartition(":")
+        if of_module and wanted in (bare, demangle(bare)):
             return each
     return None
 
@@ -76,25 +88,32 @@ def followed(tree: CallTree, chosen: CalledRoutine) -> Table:
     base, added = below.inclusive()
     table = columns(*map(number, ("share", "base", "added", "calls")), name("routine"))
     children = below.children()
-    total = sum(base[place] for place, parent in enumerate(below.parents) if parent == TOP)
     tops = [place for place, parent in enumerate(below.parents) if parent == TOP]
+    total = sum(base[place] for place in tops)
+    total_added = sum(added[place] for place in tops)
+    small = {
+        place
+        for place in range(len(below))
+        if SMALLEST_SHARE * base[place] < total
+        and (SMALLEST_SHARE * added[place] < total_added or not added[place])
+    }
     stack: list[tuple[int, list[int]]] = [(0, [place]) for place in tops]
     while stack:
         depth, places = stack.pop()
         sums = [sum(column[each] for each in places) for column in (base, added, below.calls)]
-        small = any(SMALLEST_SHARE * base[each] < total for each in places)
-        called = REST if small else readable(below.routines[below.callees[places[0]]].name)
+        is_rest = not small.isdisjoint(places)
+        called = REST if is_rest else readable(below.routines[below.callees[places[0]]].name)
         table.add_row(percent(sums[0], total), *sums, "  " * depth + called)
-        if not small:
-            stack += [(depth + 1, row) for row in _rows(children[places[0]], base, total)]
+        if not is_rest:
+            stack += [(depth + 1, row) for row in _rows(children[places[0]], base, small)]
     return table
 
 
-def _rows(children: Sequence[int], base: Sequence[int], total: int) -> list[list[int]]:
+def _rows(children: Sequence[int], base: Sequence[int], small: Set[int]) -> list[list[int]]:
     """Return contexts one by one, the largest last, behind all that are small, as one row."""
-    small = [each for each in children if SMALLEST_SHARE * base[each] < total]
-    large = sorted(set(children) - set(small), key=lambda each: (base[each], -each))
-    return ([small] if small else []) + [[each] for each in large]
+    rest = [each for each in children if each in small]
+    large = sorted(set(children) - small, key=lambda each: (base[each], -each))
+    return ([rest] if rest else []) + [[each] for each in large]
 
 
 def subtree(tree: CallTree, chosen: int) -> CallTree:

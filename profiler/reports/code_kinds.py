@@ -61,8 +61,12 @@ def is_helper(name: str) -> bool:
 
 def marked(routine: RoutineProfile) -> str:
     """Return the name that people know a routine by, helpers marked."""
-    shown = known_as(routine.name, routine.alias)
-    return f"{shown} {HELPER_MARK}" if is_helper(routine.name) else shown
+    return with_mark(known_as(routine.name, routine.alias), routine.name)
+
+
+def with_mark(shown: str, name: str) -> str:
+    """Return what a report calls the routine of a symbol, helpers marked."""
+    return f"{shown} {HELPER_MARK}" if is_helper(name) else shown
 
 
 def kind_of(routine: RoutineProfile, measurement: Measurement) -> CodeKind:

@@ -1,15 +1,18 @@
 """A comparison of schemes for people: what `simprof compare` prints on stderr.
 
 Sections: what ran; one row a mode with its overhead and the routine where most of it is spent;
-with details all costs, and the traces; what modes lose; warnings.
+with details all costs, and the traces; the hottest paths, which are the program's and no mode's,
+once; what modes lose; warnings.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
-from profiler.reports import mode_facts
+from profiler.profiles.profile import Measurement
+from profiler.reports import answer_text, hot_tables, mode_facts
 from profiler.reports.code_kinds import marked
 from profiler.reports.layout import Kind
 from profiler.reports.mode_facts import NamedMeasurement
@@ -29,12 +32,21 @@ from profiler.reports.tables import (
     section,
     text,
 )
-from profiler.reports.text import REFUSED_TITLE, ending_rows, program_text, refused_calls
+from profiler.reports.text import (
+    DETAILS_TOP,
+    REFUSED_TITLE,
+    counted_row,
+    ending_rows,
+    program_text,
+    refused_calls,
+)
+from profiler.schemes.definition import ProfileKind
+from simulator.binary.program import LineTable, SourceLine
 
 ROUTINES = 1
 """Routines named for each mode, where the user has not said how many."""
 
-MORE = "--details shows increments, sizes and traces; --top N shows N routines of each mode"
+MORE = "--details shows increments, sizes and traces; --top N names N routines a mode, and N paths"
 
 
 def render(
@@ -45,6 +57,7 @@ def render(
     color: bool = False,
     top: int | None = None,
     details: bool = False,
+    lines: LineTable | None = None,
 ) -> str:
     """Return the report.
 
@@ -59,14 +72,21 @@ def render(
     color
         Whether to use terminal colours.
     top
-        How many routines to name for each mode; None: one.
+        How many routines to name for each mode, and paths to show; None: one, and as many as
+        `simprof run` shows.
     details
         Whether to say everything, not only what was asked for.
+    lines
+        Source lines of the program; None: those of the measurements.
     """
     parts = [
         summary(rows, emulations, whole),
         *section("Overhead of each mode", overheads(rows, ROUTINES if top is None else top)),
         *(detailed(rows) if details else ()),
+        *hot(rows, top, lines, details=details),
+    ]
+    parts += [
+        *answer_text.helper_note(parts),
         *section("What is lost", losses(rows)),
         *section(REFUSED_TITLE, refused_calls(rows[0][1])),
         *warnings(rows),
@@ -82,11 +102,63 @@ def detailed(rows: Sequence[NamedMeasurement]) -> Iterable[Part]:
     yield from section("Traces", traces(rows))
 
 
+def hot(
+    rows: Sequence[NamedMeasurement], top: int | None, lines: LineTable | None, *, details: bool
+) -> Iterator[Part]:
+    """Yield the paths that executed most instructions, as one of the modes has counted them."""
+    counting = paths_setting(rows)
+    if top is None:
+        top = DETAILS_TOP if details else answer_text.TOP
+    if counting is None or not top:
+        return
+    setting, measurement = counting
+    if lines is not None:
+        measurement = replace(measurement, lines=lines_of_paths(measurement, top, lines))
+    table = (hot_tables if details else answer_text).hot_paths(measurement, top)
+    yield from section(f"Hot paths (as {setting} counts them)", table)
+
+
+def paths_setting(rows: Sequence[NamedMeasurement]) -> NamedMeasurement | None:
+    """Return the setting whose paths are shown; None where none counts paths.
+
+    Of those whose paths are acyclic and that have lost nothing, the one on whose paths most
+    instructions were executed: turns of a loop of one block are on no path of `pp`, but on those
+    of `tpp` where it disconnects the loop.
+    """
+    counting = [row for row in rows if mode_facts.collects_paths(row[1])]
+    return min(counting, key=lambda row: _paths_rank(row[1]), default=None)
+
+
+def _paths_rank(measurement: Measurement) -> tuple[bool, bool, int]:
+    """Sort key: settings whose paths tell a reader most come first."""
+    lost = {loss.name for loss in mode_facts.losses(measurement)}
+    lost |= {"overcounted_blocks", "undercounted_blocks"}
+    return (
+        mode_facts.collects(measurement) is not ProfileKind.PATHS,
+        any(measurement.lost.get(name) for name in lost),
+        -sum(p.count * p.instructions for each in measurement.routines for p in each.path_counts),
+    )
+
+
+def lines_of_paths(
+    measurement: Measurement, top: int, lines: LineTable
+) -> Mapping[int, SourceLine]:
+    """Return the source lines of the blocks on the hottest paths."""
+    found = {
+        start: lines.find(start)
+        for each in hot_tables.hot_flow(measurement)[:top]
+        for start in each.path.blocks
+        if isinstance(start, int)
+    }
+    return {start: line for start, line in found.items() if line is not None}
+
+
 def summary(rows: Sequence[NamedMeasurement], emulations: int, whole: int) -> Table:
     """Say what ran, how it ended, and how often it was emulated."""
     _, first = rows[0]
     table = grid()
     table.add_row("program", program_text(first))
+    counted_row(table, first)
     ending_rows(table, first)
     table.add_row("base", plural(first.base, "instruction"))
     table.add_row("emulated", emulated_text(emulations, whole))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
+from typing import TypeVar
 
 from profiler.profiles.differences import CountDifference, Difference, Pair, RoutineDifference
 from profiler.reports.display import visible
-from profiler.reports.hot_tables import shorten
 from profiler.reports.names import readable
 from profiler.reports.numbers import digits, plural
+from profiler.reports.routes import shorten
 from profiler.reports.tables import (
     Part,
     Table,
@@ -23,6 +24,8 @@ from profiler.reports.tables import (
     text,
 )
 from profiler.reports.text import program_text
+
+Change = TypeVar("Change")
 
 LARGE_FACTOR = 1_000
 BUILDS = (
@@ -46,15 +49,17 @@ def _parts(difference: Difference, top: int) -> Iterator[Part]:
         yield paragraph("nothing differs", style="green")
         return
     yield from section("Totals", _totals(difference))
-    yield from _listed("Routines", difference.routines, _routines(difference.routines[:top]))
-    yield from _listed("Edges", difference.edges, _counts(difference.edges[:top]))
-    yield from _listed("Paths", difference.paths, _counts(difference.paths[:top]))
+    yield from _listed("Routines", difference.routines, _routines, top)
+    yield from _listed("Edges", difference.edges, _counts, top)
+    yield from _listed("Paths", difference.paths, _counts, top)
 
 
-def _listed(title: str, changes: Sequence[object], table: Table) -> Iterator[Part]:
-    yield from section(f"{title} that differ", table)
-    more = len(changes) - table.row_count
-    if more:
+def _listed(
+    title: str, changes: Sequence[Change], table: Callable[[Sequence[Change]], Table], top: int
+) -> Iterator[Part]:
+    yield from section(f"{title} that differ", table(changes[:top]))
+    more = len(changes) - top
+    if more > 0:
         noun = title.lower().removesuffix("s")
         yield paragraph(f"{plural(more, noun)} more: --top says how many are shown")
 
@@ -100,12 +105,13 @@ def _counts(changes: Sequence[CountDifference]) -> Table:
 
 
 def way(steps: Sequence[str]) -> str:
-    """Return "A > B > ..."; of lines of one file only the first has its name."""
+    """Return "A > B > ..."; of lines of one file only the first has its name, addresses no 0x."""
     parts: list[str] = []
     for file, group in groupby(steps, key=lambda step: step.rpartition(":")[0]):
         for at, step in enumerate(group):
             known = file and at
-            parts.append(visible(step.rpartition(":")[2] if known else step.removeprefix("0x")))
+            bare = step.removeprefix("0x").replace("slot 0x", "slot ", 1)
+            parts.append(visible(step.rpartition(":")[2] if known else bare))
     return " > ".join(shorten(parts))
 
 

@@ -14,7 +14,7 @@ SCHEMA = "simprof/doctor/1"
 
 @dataclass(frozen=True)
 class SystemCheck:
-    """One thing looked at. `remedy`: the one command that would make it right."""
+    """One thing looked at. `remedy`: what would make it right, one command where there is one."""
 
     name: str
     ok: bool

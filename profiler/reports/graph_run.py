@@ -127,7 +127,8 @@ def flow_lines(answer: Answer) -> Iterator[str]:
             f"{plural(flow['executions'], 'path execution')}, "
             f"{percent(flow['definite_blocks'], flow['blocks'])} of the blocks in paths"
         )
-    if judged := answer.get("attribution"):
+    ran = any(edge["count"] for edge in answer["edges"])
+    if ran and (judged := answer.get("attribution")):
         shares = ", ".join(
             f"{100 * judged[name]:.2f} % {word}"
             for name, word in (

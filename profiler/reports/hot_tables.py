@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import NamedTuple
@@ -10,21 +11,28 @@ from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
 from profiler.profiles.tables import block_counts
 from profiler.reports.code_kinds import marked
-from profiler.reports.display import visible
+from profiler.reports.layout import Column
 from profiler.reports.numbers import identifier, percent
+from profiler.reports.routes import ShortNames, shorten
 from profiler.reports.tables import Table, columns, name, number, text
 from simulator.binary.program import SourceLine
 
-SHOWN_BLOCKS = 12
-"""Blocks or lines of a path that are shown; of longer ones the middle is left out."""
-
 
 class ExecutedPath(NamedTuple):
-    """A path, its routine, and how many instructions its executions executed (`flow`)."""
+    """A path, its routine, and how many instructions its executions executed (`flow`).
+
+    `is_turn`: it is the turn of a loop of one block, which the mode counts as an edge.
+    """
 
     flow: int
     routine: RoutineProfile
     path: PathCount
+    is_turn: bool = False
+
+    @property
+    def remark(self) -> str:
+        """What is to be said behind its blocks or lines."""
+        return " (turns)" if self.is_turn else " (unfinished)" if self.path.partial else ""
 
 
 class ExecutedEdge(NamedTuple):
@@ -53,6 +61,39 @@ def executed_paths(measurement: Measurement) -> list[ExecutedPath]:
     return sorted(ranked, key=lambda each: (-each.flow, each.routine.address))
 
 
+def hot_flow(measurement: Measurement) -> list[ExecutedPath]:
+    """Return the executed paths, and the turns of loops of one block where these are on no path.
+
+    `pp` counts such a turn as an edge (EPP 4.1). What is on no path tells: turns are left out of
+    all paths of a routine, or of none.
+    """
+    paths = executed_paths(measurement)
+    on_paths: Counter[int] = Counter()
+    for each in paths:
+        on_paths[each.routine.address] += each.flow
+    turns = []
+    for routine in measurement.routines:
+        loops = _loops_of_one_block(routine)
+        flow = sum(each.flow for each in loops)
+        if flow and flow == routine.instructions - on_paths[routine.address]:
+            turns += loops
+    return sorted([*paths, *turns], key=lambda each: (-each.flow, each.routine.address))
+
+
+def _loops_of_one_block(routine: RoutineProfile) -> list[ExecutedPath]:
+    sizes: dict[tuple[int | str, bool], int] = {
+        (each.start, each.is_slot): each.instructions for each in routine.block_counts
+    }
+    found = []
+    for index, edge in enumerate(routine.edge_counts):
+        size = sizes.get((edge.source.start, edge.source.is_slot))
+        if edge.source == edge.target and edge.count and size is not None:
+            blocks = (edge.source.start,)
+            path = PathCount(None, edge.count, size, blocks, (), False, (index,))
+            found.append(ExecutedPath(edge.count * size, routine, path, is_turn=True))
+    return found
+
+
 def executed_edges(measurement: Measurement) -> list[ExecutedEdge]:
     """Return the edges that were crossed; those crossed most often first."""
     ranked = [
@@ -77,26 +118,29 @@ def executed_blocks(measurement: Measurement) -> list[ExecutedBlock]:
 
 def hot_paths(measurement: Measurement, top: int) -> Table:
     """List the paths that executed most instructions."""
+    shown = hot_flow(measurement)[:top]
+    files = ShortNames(line.file for each in shown for line in known_lines(each.path, measurement))
     table = columns(
         *map(number, ("share", "count", "length", "path")),
         name("routine"),
         text("blocks, source lines"),
     )
-    for flow, routine, path in executed_paths(measurement)[:top]:
+    for flow, routine, path, is_turn in shown:
+        kind = "turn" if is_turn else "partial" if path.partial else identifier(path.id)
         table.add_row(
             percent(flow, measurement.base),
             path.count,
             path.instructions,
-            "partial" if path.partial else identifier(path.id),
+            kind,
             marked(routine),
-            path_text(path, measurement),
+            path_text(path, measurement, files),
         )
     return table
 
 
-def path_text(path: PathCount, measurement: Measurement) -> str:
+def path_text(path: PathCount, measurement: Measurement, files: ShortNames) -> str:
     """Return a path's blocks and, below them, its source lines where they are known."""
-    source = visible(lines_text(path, measurement))
+    source = files.route(known_lines(path, measurement))
     return f"{blocks_text(path)}\n{source}" if source else blocks_text(path)
 
 
@@ -120,54 +164,58 @@ def edge_text(edge: EdgeCount) -> str:
     return f"{block_text(edge.source)} > {block_text(edge.target)}"
 
 
+def known_lines(path: PathCount, measurement: Measurement) -> list[SourceLine]:
+    """Return the source lines of a path's blocks, as far as they are known."""
+    starts = (start for start in path.blocks if isinstance(start, int))
+    return [measurement.lines[start] for start in starts if start in measurement.lines]
+
+
 def lines_text(path: PathCount, measurement: Measurement) -> str:
     """Return "FILE:LINE > LINE > ...", repeats of a line left out; empty where unknown."""
-    places = [
-        measurement.lines.get(start) if isinstance(start, int) else None for start in path.blocks
-    ]
-    distinct = [place for place, _ in groupby(places) if place is not None]
     parts: list[str] = []
     file = None
-    for place in distinct:
+    for place, _ in groupby(known_lines(path, measurement)):
         parts.append(f"{place.line}" if place.file == file else f"{place.file}:{place.line}")
         file = place.file
     return " > ".join(shorten(parts))
 
 
-def shorten(names: Sequence[str]) -> list[str]:
-    """Leave out the middle of a long list and say how much."""
-    if len(names) <= SHOWN_BLOCKS:
-        return list(names)
-    head = SHOWN_BLOCKS - 4
-    return [*names[:head], f"({len(names) - head - 3} more)", *names[-3:]]
-
-
 def hot_edges(measurement: Measurement, top: int) -> Table:
     """List the edges crossed most often."""
+    shown = executed_edges(measurement)[:top]
+    lines = [known_line((each.edge.target, each.edge.source), measurement) for each in shown]
     table = columns(
         number("count"),
         name("routine"),
-        *map(text, ("edge", "kind", "counter", "source line")),
+        *map(text, ("edge", "kind", "counter")),
+        *line_columns(measurement),
     )
-    for routine, edge in executed_edges(measurement)[:top]:
+    for (routine, edge), line in zip(shown, lines_texts(lines), strict=True):
         table.add_row(
             edge.count,
             marked(routine),
             edge_text(edge),
             str(edge.kind),
             "yes" if edge.instrumented else "-",
-            line_text((edge.target, edge.source), measurement),
+            *([line] if measurement.lines else []),
         )
     return table
 
 
 def hot_blocks(measurement: Measurement, top: int) -> Table:
     """List the blocks executed most often."""
-    table = columns(number("count"), name("routine"), text("block"), text("source line"))
-    for count, routine, block in executed_blocks(measurement)[:top]:
-        source = line_text((block,), measurement)
-        table.add_row(count, marked(routine), block_text(block), source)
+    shown = executed_blocks(measurement)[:top]
+    lines = [known_line((each.block,), measurement) for each in shown]
+    table = columns(number("count"), name("routine"), text("block"), *line_columns(measurement))
+    for (count, routine, block), line in zip(shown, lines_texts(lines), strict=True):
+        known = [line] if measurement.lines else []
+        table.add_row(count, marked(routine), block_text(block), *known)
     return table
+
+
+def line_columns(measurement: Measurement) -> list[Column]:
+    """Return the column of source lines; none where no line is known of the whole profile."""
+    return [text("source line")] if measurement.lines else []
 
 
 def known_line(vertices: Iterable[VertexName], measurement: Measurement) -> SourceLine | None:
@@ -178,7 +226,7 @@ def known_line(vertices: Iterable[VertexName], measurement: Measurement) -> Sour
     return None
 
 
-def line_text(vertices: Iterable[VertexName], measurement: Measurement) -> str:
-    """Return that line as "FILE:LINE"; empty where there is none."""
-    line = known_line(vertices, measurement)
-    return "" if line is None else visible(f"{line.file}:{line.line}")
+def lines_texts(lines: Sequence[SourceLine | None]) -> list[str]:
+    """Return each of the lines in a table as "FILE:LINE"; empty where there is none."""
+    files = ShortNames(line.file for line in lines if line is not None)
+    return ["" if line is None else files.route([line]) for line in lines]

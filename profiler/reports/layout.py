@@ -10,25 +10,25 @@ floor
 Steps -> functions
 ------------------
 1. All columns side by side, the wide ones narrower, titles folded      `spread`
-2. else the same with the longest whole numbers in short form            `_compacted`
+2. else the same with the columns of the longest numbers in short form   `_compacted`
 3. else columns in several lines a row, one line below the other         `_stacked`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
 from profiler.reports.display import cells, fold, shorten
-from profiler.reports.numbers import group_digits, scientific
+from profiler.reports.numbers import needs_short, scientific, whole
 
 NAME_FLOOR = 16
 TEXT_FLOOR = 24
 """Also of what is no whole number in a column of numbers, such as values by iteration."""
 
-SHORT_FROM = 10**12
-"""Smaller numbers are never put into short form: instruction counts remain exact."""
+COMPACTED_FROM = 10**12
+"""For want of room, only columns with larger numbers have short forms."""
 
 STACKED_INDENT = 2
 
@@ -104,7 +104,9 @@ def fit(
         widths = spread(needs, width, space)
         if widths is not None:
             return (tuple(Place(at, each, at in compact) for at, each in enumerate(widths)),)
-    return tuple(_stacked([need(*pair, compact=False) for pair in pairs], width, space))
+    compact = next(_compacted(by_column))
+    needs = [need(*pair, compact=at in compact) for at, pair in enumerate(pairs)]
+    return tuple(_stacked(needs, compact, width, space))
 
 
 def need(column: Column, entries: Sequence[Value], compact: bool) -> Need:
@@ -116,11 +118,6 @@ def need(column: Column, entries: Sequence[Value], compact: bool) -> Need:
     least = NAME_FLOOR if column.kind is Kind.NAME else TEXT_FLOOR
     floor = max(words, most, min(longest, least))
     return Need(floor, max(cells(column.title), most, longest))
-
-
-def whole(number: int, compact: bool) -> str:
-    """Return a whole number in groups of digits, a long one in short form if `compact`."""
-    return scientific(number) if compact and abs(number) >= SHORT_FROM else group_digits(number)
 
 
 def spread(needs: Sequence[Need], width: int, space: int) -> list[int] | None:
@@ -146,16 +143,20 @@ def spread(needs: Sequence[Need], width: int, space: int) -> list[int] | None:
 
 
 def _compacted(by_column: Sequence[Sequence[Value]]) -> Iterator[frozenset[int]]:
-    """Yield which columns have their long numbers in short form: none, the widest, and so on."""
-    largest = {
-        at: max((abs(each) for each in entries if isinstance(each, int)), default=0)
-        for at, entries in enumerate(by_column)
-    }
-    long = sorted((at for at in largest if largest[at] >= SHORT_FROM), key=lambda at: -largest[at])
-    yield from (frozenset(long[:count]) for count in range(len(long) + 1))
+    """Yield which columns have short forms: those that need them, the widest other, and so on."""
+    numbers = [[each for each in entries if isinstance(each, int)] for entries in by_column]
+    largest = {at: max(map(abs, each), default=0) for at, each in enumerate(numbers)}
+    must = {at for at, each in enumerate(numbers) if needs_short(each)}
+    may = sorted(
+        (at for at in largest if at not in must and largest[at] >= COMPACTED_FROM),
+        key=lambda at: -largest[at],
+    )
+    yield from (frozenset({*must, *may[:count]}) for count in range(len(may) + 1))
 
 
-def _stacked(needs: Sequence[Need], width: int, space: int) -> Iterator[Line]:
+def _stacked(
+    needs: Sequence[Need], compact: Collection[int], width: int, space: int
+) -> Iterator[Line]:
     """Yield lines of columns, as many in each as fit; those after the first are indented."""
     room, start = width, 0
     while start < len(needs):
@@ -167,7 +168,8 @@ def _stacked(needs: Sequence[Need], width: int, space: int) -> Iterator[Line]:
             end += 1
         line = [Need(min(each.floor, room), each.natural) for each in needs[start:end]]
         widths = spread(line, room, space) or [room]
-        yield tuple(Place(start + at, each) for at, each in enumerate(widths))
+        places = range(start, end)
+        yield tuple(Place(at, each, at in compact) for at, each in zip(places, widths, strict=True))
         start, room = end, width - STACKED_INDENT
 
 

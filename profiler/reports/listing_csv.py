@@ -1,32 +1,13 @@
-"""A listing as CSV: one line of names, one line a row. Addresses are hexadecimal."""
+"""A listing as CSV."""
 
 from __future__ import annotations
 
-import csv
-from io import StringIO
-
-from profiler.profiles.codec import big_integers
-from profiler.reports.listings import Listing, Value
+from profiler.reports import csv_text
+from profiler.reports.listings import Listing, plain
 
 
 def render(listing: Listing) -> str:
-    """Return the CSV."""
-    target = StringIO()
-    writer = csv.writer(target, lineterminator="\n")
-    names = [field.name for field in listing.fields]
-    with big_integers():
-        writer.writerow(names)
-        for row in listing.rows:
-            writer.writerow(_cell(name, value) for name, value in zip(names, row, strict=True))
-    return target.getvalue()
-
-
-def _cell(name: str, value: Value) -> str:
-    match value:
-        case None:
-            return ""
-        case bool():
-            return str(int(value))
-        case int() if name == "address":
-            return f"{value:#x}"
-    return str(value)
+    """Return the CSV: a row of names, then the listing's rows."""
+    return csv_text.render(
+        [field.name for field in listing.fields], (map(plain, row) for row in listing.rows)
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from profiler.profiles.codec import big_integers
-from profiler.reports.listings import Listing
+from profiler.reports.listings import Listing, plain
 from profiler.reports.run_json import program_object
 
 
@@ -17,7 +17,7 @@ def render(listing: Listing) -> str:
         "program": program_object(listing.measurement.program),
         "mode": listing.measurement.mode,
         "left_out": listing.left_out,
-        listing.subject: [dict(zip(names, row, strict=True)) for row in listing.rows],
+        listing.subject: [dict(zip(names, map(plain, row), strict=True)) for row in listing.rows],
     }
     with big_integers():
         return json.dumps(answer) + "\n"

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from profiler.reports.answer_text import helper_note
+from profiler.reports.code_kinds import with_mark
 from profiler.reports.display import visible
 from profiler.reports.layout import Column, Kind
-from profiler.reports.listings import Field, Listing, Value
+from profiler.reports.listings import Field, Listing, Route, Value
 from profiler.reports.numbers import digits, plural
+from profiler.reports.routes import ShortNames, shorten
 from profiler.reports.tables import Part, Table, paragraph, print_parts
 from profiler.reports.text import program_text
-
-SHOWN = 12
-"""Blocks, and lines, of a long path."""
 
 
 def render(listing: Listing, width: int = 100, color: bool = False) -> str:
@@ -23,13 +23,26 @@ def render(listing: Listing, width: int = 100, color: bool = False) -> str:
     fields = [each for each in listing.fields if each.title and _says_something(listing, each)]
     table = Table(tuple(Column(each.title, each.kind) for each in fields))
     places = [listing.fields.index(each) for each in fields]
+    routes = [value for row in listing.rows for value in row if isinstance(value, Route)]
+    files = ShortNames(line.file for route in routes for line in route.lines)
     for row in listing.rows:
-        table.add_row(*(_cell(each, row[at]) for each, at in zip(fields, places, strict=True)))
+        marked = _helper_marked(listing, row)
+        cells = (_cell(each, marked[at], files) for each, at in zip(fields, places, strict=True))
+        table.add_row(*cells)
     parts.append(table)
     if listing.left_out:
         more = plural(listing.left_out, listing.subject.removesuffix("s"))
         parts.append(paragraph(f"and {more} more: --top says how many are shown"))
+    parts += helper_note(parts)
     return print_parts(parts, width, color)
+
+
+def _helper_marked(listing: Listing, row: tuple[Value, ...]) -> list[Value]:
+    """Return a row whose routine has its mark if it is a helper."""
+    names = [each.name for each in listing.fields]
+    at, symbol = names.index("routine"), names.index("symbol")
+    name = with_mark(str(row[at]), str(row[symbol]))
+    return [*row[:at], name, *row[at + 1 :]]
 
 
 def _says_something(listing: Listing, field: Field) -> bool:
@@ -37,7 +50,9 @@ def _says_something(listing: Listing, field: Field) -> bool:
     return any(row[at] not in (None, "") for row in listing.rows)
 
 
-def _cell(field: Field, value: Value) -> int | str:
+def _cell(field: Field, value: Value, files: ShortNames) -> int | str:
+    if isinstance(value, Route):
+        return files.route(value.lines)
     if field.shown is not None:
         return field.shown(value)
     if isinstance(value, int):
@@ -47,8 +62,4 @@ def _cell(field: Field, value: Value) -> int | str:
 
 
 def _shortened(text: str) -> str:
-    parts = text.split(" > ")
-    if len(parts) <= SHOWN:
-        return text
-    head = SHOWN - 4
-    return " > ".join([*parts[:head], f"({len(parts) - head - 3} more)", *parts[-3:]])
+    return " > ".join(shorten(text.split(" > ")))

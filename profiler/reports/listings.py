@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from itertools import groupby
 from pathlib import PurePath
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from profiler.graphs.cfg import VertexName
 from profiler.profiles.code_counts import edge_address
@@ -22,8 +21,19 @@ from profiler.reports.layout import Kind
 from profiler.reports.numbers import identifier
 from simulator.binary.demangling import demangle
 from simulator.binary.program import SourceLine
+from simulator.errors import UsageError
 
-Value = int | str | float | bool | None
+
+class Route(NamedTuple):
+    """Source lines one after the other; as a text: with the whole paths of their files."""
+
+    lines: tuple[SourceLine, ...]
+
+    def __str__(self) -> str:
+        return lines_text(self.lines)
+
+
+Value = int | str | float | bool | Route | None
 
 
 class Field(NamedTuple):
@@ -63,7 +73,9 @@ class Choice:
     least
         The smallest count.
     sort
-        Name of a field: numbers descending, texts ascending; None: as the listing says.
+        Name of a field; None: as the listing says.
+    ascending
+        Whether the smallest comes first; None: texts ascending, numbers descending.
     top
         How many rows; None: all.
     """
@@ -73,11 +85,12 @@ class Choice:
     files: tuple[str, ...] = ()
     least: int = 0
     sort: str | None = None
+    ascending: bool | None = None
     top: int | None = None
 
     def takes_routine(self, routine: RoutineProfile) -> bool:
         """Whether a routine is wanted."""
-        names = {routine.name, demangle(routine.name), routine.alias or routine.name}
+        names = names_of(routine)
         wanted = not self.routines or matches(names, self.routines)
         return wanted and not matches(names, self.exclude)
 
@@ -87,10 +100,11 @@ class Choice:
             return True
         return any(matches({line.file, PurePath(line.file).name}, self.files) for line in lines)
 
-    @cached_property
-    def restricts_files(self) -> bool:
-        """Whether files are chosen."""
-        return bool(self.files)
+
+def names_of(routine: RoutineProfile) -> set[str]:
+    """Return the names by which a routine is asked for: of a module's also those without it."""
+    symbols = {routine.name, routine.name.rpartition(":")[2], routine.alias or routine.name}
+    return symbols | {demangle(name) for name in symbols}
 
 
 def matches(names: Iterable[str], globs: Iterable[str]) -> bool:
@@ -161,6 +175,42 @@ PATHS = (
 FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
     {"routines": ROUTINES, "edges": EDGES, "paths": PATHS}
 )
+
+
+def field_name(subject: str, column: str) -> str | None:
+    """Return the name of the field that a column's name or title means, None without one."""
+    fields = FIELDS[subject]
+    names = [field.name for field in fields]
+    return column if column in names else {f.title: f.name for f in fields if f.title}.get(column)
+
+
+def check_matches(measurement: Measurement, choice: Choice) -> None:
+    """Check that every pattern for routines and files matches one of the profile.
+
+    Raises
+    ------
+    UsageError
+        If one matches none.
+    """
+    names = {name for routine in measurement.routines for name in names_of(routine)}
+    for pattern in choice.routines:
+        if not matches(names, (pattern,)):
+            raise _no_match(f"--routine {pattern}", "routine", names, pattern)
+    files = {line.file for line in measurement.lines.values()}
+    lasts = {PurePath(file).name for file in files}
+    for pattern in choice.files:
+        if not matches(files | lasts, (pattern,)):
+            raise _no_match(f"--file {pattern}", "source file", lasts, pattern)
+
+
+def _no_match(option: str, what: str, names: Iterable[str], pattern: str) -> UsageError:
+    from profiler.recovery.names import alike  # which only refusals need
+    from profiler.recovery.selection import did_you_mean
+
+    meant = did_you_mean(alike(sorted(names), pattern))
+    return UsageError(
+        f"{option}: no {what} of the profile matches:{meant} `simprof routines` lists them all"
+    )
 
 
 def routines(measurement: Measurement, choice: Choice) -> Listing:
@@ -237,7 +287,7 @@ def paths(measurement: Measurement, choice: Choice) -> Listing:
                     *_names(routine),
                     path.partial,
                     " > ".join(path_blocks(path)),
-                    lines_text(lines),
+                    Route(tuple(lines)) if lines else "",
                 )
             )
     return _listing("paths", measurement, rows, choice, ("flow",))
@@ -266,6 +316,11 @@ def lines_text(lines: Iterable[SourceLine]) -> str:
     return " > ".join(parts)
 
 
+def plain(value: Value) -> Any:
+    """Return a value as CSV and JSON have it."""
+    return str(value) if isinstance(value, Route) else value
+
+
 def _chosen(measurement: Measurement, choice: Choice) -> Iterator[RoutineProfile]:
     return (each for each in measurement.routines if choice.takes_routine(each))
 
@@ -275,8 +330,8 @@ def _names(routine: RoutineProfile) -> tuple[str, str]:
     return demangle(routine.name), routine.name
 
 
-def _place(line: SourceLine | None) -> tuple[str | None, int | None, str]:
-    return (None, None, "") if line is None else (line.file, line.line, f"{line.file}:{line.line}")
+def _place(line: SourceLine | None) -> tuple[str | None, int | None, Route | str]:
+    return (None, None, "") if line is None else (line.file, line.line, Route((line,)))
 
 
 def _edge_line(measurement: Measurement, *vertices: VertexName) -> SourceLine | None:
@@ -294,16 +349,26 @@ def _listing(
     fields = FIELDS[subject]
     names = [field.name for field in fields]
     keys = [names.index(name) for name in ([choice.sort] if choice.sort else default)]
-    ordered = sorted(rows, key=lambda row: tuple(_rank(row[key]) for key in keys))
+    ordered = list(rows)
+    for key in reversed(keys):
+        ordered = _sorted(ordered, key, choice.ascending)
     shown = ordered if choice.top is None else ordered[: choice.top]
     return Listing(subject, measurement, fields, tuple(shown), len(rows) - len(shown))
 
 
-def _rank(value: Value) -> tuple[int, float | int, str]:
-    """Sort key: numbers descending, texts ascending, what is unknown last."""
-    match value:
-        case None | "":
-            return (1, 0, "")
-        case str():
-            return (0, 0, value)
-    return (0, -value, "")
+def _sorted(
+    rows: Sequence[tuple[Value, ...]], key: int, ascending: bool | None
+) -> list[tuple[Value, ...]]:
+    """Sort by one field, rows that are alike in it as they stand; what is unknown comes last."""
+    known = [row for row in rows if row[key] not in (None, "")]
+    unknown = [row for row in rows if row[key] in (None, "")]
+    if ascending is None:
+        ascending = any(isinstance(plain(row[key]), str) for row in known)
+    return sorted(known, key=lambda row: _order(row[key]), reverse=not ascending) + unknown
+
+
+def _order(value: Value) -> Any:
+    """Return what a value is sorted by: source lines by file and number."""
+    if isinstance(value, Route):
+        return [(line.file, line.line) for line in value.lines]
+    return value

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 LONGEST_PLAIN = 10**15
 LONGEST_COUNT = 10**18
 """A smaller one takes at most 23 cells, so that no table breaks it (`layout.TEXT_FLOOR`)."""
+
+SHORT_FROM = 10**6
+"""In a column of short forms, these numbers have them; smaller ones take no more cells whole."""
 
 LONGEST_IDENTIFIER = 10**20
 SHOWN_DIGITS = 3
@@ -22,6 +26,30 @@ def group_digits(number: int) -> str:
 def digits(number: int) -> str:
     """Return a count, every digit of it unless nobody could read it."""
     return f"{number:,}" if abs(number) < LONGEST_COUNT else scientific(number)
+
+
+def whole(number: int, short: bool) -> str:
+    """Return a number of a column, which has short forms or all digits of all its numbers."""
+    return scientific(number) if short and abs(number) >= SHORT_FROM else digits(number)
+
+
+def needs_short(numbers: Iterable[int]) -> bool:
+    """Whether a column of these numbers has short forms: one has more digits than can be read."""
+    return any(abs(number) >= LONGEST_COUNT for number in numbers)
+
+
+def column(numbers: Sequence[int]) -> list[str]:
+    """Return the numbers of a column in one notation, so that the larger one looks larger.
+
+    Examples
+    --------
+    >>> column([8_660_000_000_000_000, 418_000_000_000_000])
+    ['8,660,000,000,000,000', '418,000,000,000,000']
+    >>> column([10**20, 418_000_000, 29])
+    ['1.00e20', '4.18e8', '29']
+    """
+    short = needs_short(numbers)
+    return [whole(number, short) for number in numbers]
 
 
 def counted(number: int, noun: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import asdict
 
 from profiler.profiles.codec import big_integers, encode
 from profiler.profiles.profile import (
@@ -22,6 +23,7 @@ from profiler.profiles.profile import (
     ProgramInfo,
     RefusalInfo,
     RoutineProfile,
+    WaitInfo,
 )
 from profiler.profiles.tables import block_counts
 from profiler.reports import mode_facts
@@ -83,6 +85,8 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
         "refused_calls": refused_call_objects(measurement),
         "routines": [routine_object(routine) for routine in measurement.routines],
     }
+    if measurement.threads:
+        result["threads"] = encode(measurement.threads)
     if measurement.runs != 1:
         result["runs"] = measurement.runs
     if measurement.call_tree is not None:
@@ -105,6 +109,7 @@ def program_object(program: ProgramInfo) -> dict[str, object]:
         "machine": str(program.machine),
         "arguments": list(program.arguments),
         "routines": program.routines,
+        **({"modules": [asdict(module) for module in program.modules]} if program.modules else {}),
     }
 
 
@@ -118,7 +123,14 @@ def ending_object(ending: Ending) -> dict[str, object]:
         result["fault"] = fault_object(ending.fault)
     if ending.refusal is not None:
         result["refusal"] = refusal_object(ending.refusal)
+    if ending.waits:
+        result["waits"] = [wait_object(wait) for wait in ending.waits]
     return result
+
+
+def wait_object(wait: WaitInfo) -> dict[str, object]:
+    """Return in which system call a thread waits for ever."""
+    return {"thread": wait.thread, "name": wait.name, "pc": wait.pc, **_place(wait)}
 
 
 def refused_call_objects(measurement: Measurement) -> list[dict[str, object]]:
@@ -145,7 +157,7 @@ def fault_object(fault: FaultInfo) -> dict[str, object]:
     }
 
 
-def _place(stop: FaultInfo | RefusalInfo) -> dict[str, object]:
+def _place(stop: FaultInfo | RefusalInfo | WaitInfo) -> dict[str, object]:
     source = stop.source
     return {
         "routine": stop.routine,

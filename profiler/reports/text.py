@@ -16,6 +16,7 @@ from profiler.profiles.profile import (
     Measurement,
     RefusalInfo,
     RoutineProfile,
+    WaitInfo,
 )
 from profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts
 from profiler.reports.code_kinds import marked
@@ -23,7 +24,7 @@ from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
 from profiler.reports.mode_text import losses, path_kinds, sizes
 from profiler.reports.names import brief
-from profiler.reports.numbers import percent, plural
+from profiler.reports.numbers import group_digits, percent, plural
 from profiler.reports.tables import (
     BLANK,
     Part,
@@ -60,6 +61,8 @@ COUNT_NAMES = {
     "spills": "register windows spilled",
     "fills": "register windows filled",
 }
+ONE = {"runs": "emulated run", "window_calls": "call counted, and nothing outside it"}
+"""Names of counts that are 1."""
 
 
 def render(
@@ -127,6 +130,7 @@ def detailed(
             yield from section("Hot blocks", hot_tables.hot_blocks(measurement, top))
         else:
             yield from section("Hot edges", hot_tables.hot_edges(measurement, top))
+        yield from answer_text.lines_note(measurement)
     yield from section(REFUSED_TITLE, refused_calls(measurement))
     yield from warnings(measurement)
 
@@ -142,19 +146,63 @@ def summary(measurement: Measurement) -> Table:
     table = grid()
     table.add_row("program", program_text(measurement))
     table.add_row("mode", mode_facts.description(measurement))
+    counted_row(table, measurement)
     ending_rows(table, measurement)
     if measurement.runs > 1:
         table.add_row("runs", f"{measurement.runs}, added up")
+    if measurement.threads:
+        table.add_row("threads", threads_text(measurement))
     table.add_row("base", plural(measurement.base, "instruction"))
     table.add_row("added", plural(measurement.added, "instruction"))
     table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
     return table
 
 
+THREADS_NAMED = 8
+"""Threads whose instructions the summary says; those of all are in the JSON."""
+
+
+def threads_text(measurement: Measurement) -> str:
+    """Say how many threads there were, and what the first of them executed."""
+    threads = measurement.threads
+    named = [group_digits(each.instructions) for each in threads[:THREADS_NAMED]]
+    more = ", ..." if len(threads) > len(named) else ""
+    return f"{len(threads)}, which executed {', '.join(named)}{more}"
+
+
 def program_text(measurement: Measurement) -> str:
     """Say what ran."""
     program = measurement.program
     return visible(f"{' '.join([program.file, *program.arguments])} ({program.machine})")
+
+
+def counted_row(table: Table, measurement: Measurement) -> None:
+    """Say to which routines and calls a run was restricted, if it was."""
+    told = list(_restrictions(measurement))
+    if told:
+        table.add_row("counted", visible("; ".join(told)))
+
+
+def _restrictions(measurement: Measurement) -> Iterable[str]:
+    """Yield what a run was restricted to, one phrase for each option."""
+    options = measurement.options
+    entry, limit = options.get("entry"), options.get("calls")
+    if entry is not None:
+        calls = measurement.counts.get("window_calls", 0)
+        known = plural(calls, "call")
+        if calls and calls == limit:
+            known = "the first call" if calls == 1 else f"the first {known}"
+        yield f"{known} of {entry}, and nothing outside"
+    if options.get("user_only"):
+        yield "the program's own routines only"
+    if wanted := _patterns(options.get("routines")):
+        yield f"only routines that match {wanted}"
+    if unwanted := _patterns(options.get("exclude")):
+        yield f"no routine that matches {unwanted}"
+
+
+def _patterns(option: object) -> str:
+    return " or ".join(map(str, option)) if isinstance(option, tuple) else ""
 
 
 def ending_rows(table: Table, measurement: Measurement) -> None:
@@ -182,6 +230,8 @@ def ending_text(ending: Ending) -> str:
         case "refused":
             detail = "" if ending.refusal is None else f" {refusal_text(ending.refusal)}"
             return f"stopped at a refused system call (--strict):{detail}"
+        case "deadlock":
+            return f"deadlock: {'; '.join(map(wait_text, ending.waits))}"
 
 
 def fault_text(fault: FaultInfo) -> str:
@@ -194,7 +244,12 @@ def refusal_text(refusal: RefusalInfo) -> str:
     return f"{refusal.name} {_place_text(refusal)}"
 
 
-def _place_text(stop: FaultInfo | RefusalInfo) -> str:
+def wait_text(wait: WaitInfo) -> str:
+    """Say in which system call a thread waits for ever."""
+    return f"thread {wait.thread} waits in {wait.name} {_place_text(wait)}"
+
+
+def _place_text(stop: FaultInfo | RefusalInfo | WaitInfo) -> str:
     found = f"at {stop.pc:#x}"
     if stop.routine is not None:
         found += f" in {brief(stop.routine)}+{stop.offset:#x}"
@@ -218,7 +273,7 @@ def totals(measurement: Measurement) -> Table:
         if key == "whole_runs" and count == measurement.counts["runs"]:
             continue
         meaning = COUNT_NAMES.get(key, key.replace("_", " "))
-        table.add_row(count, meaning.removesuffix("s") if key == "runs" and count == 1 else meaning)
+        table.add_row(count, ONE.get(key, meaning) if count == 1 else meaning)
     executed = sum(routine.activations > 0 for routine in measurement.routines)
     table.add_row(executed, ran_text(measurement))
     return table
@@ -227,7 +282,7 @@ def totals(measurement: Measurement) -> Table:
 def ran_text(measurement: Measurement) -> str:
     """Say of how many routines those are that ran."""
     of_all = plural(measurement.program.routines, "routine")
-    if measurement.options.get("routines"):
+    if any(measurement.options.get(name) for name in ("routines", "exclude", "user_only")):
         return f"of the routines selected ran; the program has {of_all}"
     return f"of the program's {of_all} ran"
 

@@ -23,6 +23,8 @@ from profiler.reports.tables import (
 from profiler.rewriting.verification import WAYS, ModeResult, Verification
 
 SCHEMA = "simprof/verify/1"
+FEW_MODES = 8
+"""Modes of which a table has room for two spaces between columns."""
 
 
 def render_json(result: Verification) -> str:
@@ -101,7 +103,6 @@ def _instructions(result: Verification) -> Table:
         *map(number, ("added", "rewriting", "of base", "predicted", *ways)),
         text("output"),
         text("counters"),
-        space=1,
     )
     for mode in result.modes:
         rewriting = sum(mode.rewriting.values())
@@ -121,7 +122,8 @@ def _instructions(result: Verification) -> Table:
 
 def _causes(result: Verification) -> Table | None:
     causes = sorted({str(cause) for mode in result.modes for cause in mode.rewriting})
-    table = columns(text("cause"), *(number(mode.setting.name) for mode in result.modes), space=1)
+    modes = [number(mode.setting.name) for mode in result.modes]
+    table = columns(text("cause"), *modes, space=2 if len(modes) <= FEW_MODES else 1)
     for cause in causes:
         counts = [
             {str(c): n for c, n in mode.rewriting.items()}.get(cause, 0) for mode in result.modes

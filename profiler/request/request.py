@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from simulator.binary.program import Platform
+
 DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000
 DEFAULT_MEMORY_LIMIT = 2 << 30
@@ -55,6 +57,8 @@ class Phase(StrEnum):
     COPYING = "copying routines"
     LINKING = "putting code in its place"
     VERIFYING = "verifying"
+    READING = "reading profiles"
+    WRITING = "writing routines"
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,9 @@ class GuestOptions:
         Directory below which it may write; None: nowhere.
     working
         Its working directory; None, or one that is not below `root`: `root`.
+    sysroot
+        Directory in which a dynamically linked program finds its interpreter and its libraries;
+        None: that of the cross compiler (`dynamic.DEFAULT_SYSROOT`).
     stdin
         File that is its standard input; None: simprof's own.
     environment
@@ -183,6 +190,10 @@ class GuestOptions:
         Bytes of stack; at most a quarter of `memory_limit`.
     strict
         Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
+    thread_seed
+        Decides how the threads of the program take turns; 0: in order, for equal times.
+    machine
+        What the program must be for; None: whatever it is for.
     """
 
     root: Path
@@ -200,6 +211,9 @@ class GuestOptions:
     memory_limit: int = DEFAULT_MEMORY_LIMIT
     stack_size: int = DEFAULT_STACK_SIZE
     strict: bool = False
+    thread_seed: int = 0
+    sysroot: Path | None = None
+    machine: Platform | None = None
 
     @property
     def environment_strings(self) -> list[bytes]:
@@ -251,12 +265,15 @@ class Contexts:
         Routine whose calls are the window: nothing else is counted. None: all is.
     calls
         How many of its calls; None: all.
+    follow
+        Routine whose calls are to be shown as a tree: the program must have it. None: none.
     """
 
     tree: bool = False
     limit: int = DEFAULT_CONTEXT_LIMIT
     entry: str | None = None
     calls: int | None = None
+    follow: str | None = None
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, Watch, instrument, unwatched
 from profiler.rewriting.orders import Order, guides
 from profiler.rewriting.recipe import counts_of
+from profiler.rewriting.rewritable import load_rewritable
 from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
-from simulator.binary import elf
 from simulator.errors import UsageError
 
 
@@ -41,11 +41,14 @@ def instrument_file(
     original = content_of(file)
     with collected_later():
         progress(Progress(Phase.RECOVERING))
-        return instrument(_order(file, setting, selection), original, progress)
+        return instrument(_order(file, setting, selection, progress), original, progress)
 
 
-def _order(file: Path, setting: Setting, selection: Selection) -> Order:
-    recovered = recover(elf.load(file))
+def _order(file: Path, setting: Setting, selection: Selection, progress: Watch) -> Order:
+    recovered = recover(
+        load_rewritable(file),
+        told=lambda done, total: progress(Progress(Phase.RECOVERING, done=done, total=total)),
+    )
     profiles = SavedProfiles(recovered.program.sha256)
     graphs = Graphs(recovered, selection)
     planner = Planner(setting, profiles)

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.code.runtime.word_hash_routine import MAX_WORDS, WordTable
+from profiler.profiles.first_line import LONGEST_HEADER
 from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
 
@@ -34,8 +35,6 @@ KIND = b"simprof-counters/"
 VERSION = "2"
 FIRST_LINE = KIND + VERSION.encode() + b"\n"
 LAST_LINE = b"simprof\n"
-LONGEST_HEADER = 1 << 26
-"""Bytes within which the first two lines must end."""
 WORD = 4
 EXITED, KILLED = 0x100, 0x200
 """How a program ended: one of these plus its exit status, or plus the signal; 0: it has not."""

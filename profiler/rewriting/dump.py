@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.code.runtime.prologue import save_smallest_frame
-from profiler.rewriting.counter_file import EXITED
+from profiler.rewriting.counter_file import EXITED, LAST_LINE
 from profiler.rewriting.dump_frames import write_frames
 from profiler.rewriting.guest_memory import (
     FRAMES,
@@ -76,7 +76,6 @@ EXIT = "simprof.exit"
 DUMP = "simprof.dump"
 BODY = f"{DUMP}.body"
 """The label of what all ways to write the file have in common."""
-TRAILER = b"simprof\n"
 
 OVER = f"{EXIT}.over"
 """The label behind the system call of `simprof.exit`."""
@@ -111,7 +110,7 @@ def dump_items(machine: MachineKind, memory: Memory, header: bytes) -> tuple[Ite
         *_finish(width),
         *_give_up(width),
         *_put(width),
-        *text(f"{DUMP}.trailer", TRAILER),
+        *text(f"{DUMP}.trailer", LAST_LINE),
         *text(f"{DUMP}.before", _BEFORE_NAME),
         *text(f"{DUMP}.behind", _BEHIND_NAME),
         *words(
@@ -247,7 +246,7 @@ def _finish(width: Width) -> list[Part]:
     """End the file, give it its name, and go back (step 5)."""
     return [
         Reference(f"{DUMP}.trailer", R.O1),
-        asm.mov(len(TRAILER), R.O2),
+        asm.mov(len(LAST_LINE), R.O2),
         *_write(width),
         asm.mov(_FILE, R.O0),
         *width.call(CLOSE),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.rewriting.dump import DUMP, EXIT, OVER, dump_items
+from profiler.rewriting.dump import EXIT, OVER, dump_items
 from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, Memory
 from profiler.rewriting.parts import Width
 from profiler.rewriting.walk import steps
@@ -36,22 +36,6 @@ def exit_cost(
     return steps(
         items, EXIT, (*own, *last, *dump_outcomes(machine, memory, frames, replaces)), OVER
     )
-
-
-def dump_cost(
-    machine: MachineKind,
-    memory: Memory,
-    header: bytes,
-    frames: int,
-    *,
-    replaces: bool = False,
-) -> int:
-    """Return the instructions that a call of `simprof.dump` executes, without that call.
-
-    Parameters are those of `exit_cost`.
-    """
-    outcomes = dump_outcomes(machine, memory, frames, replaces)
-    return steps(dump_items(machine, memory, header), DUMP, outcomes)
 
 
 def dump_outcomes(

@@ -15,6 +15,7 @@ from profiler.code.frames import FRAME_SLOTS
 from profiler.rewriting.draft import Draft, NotRewritableError
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register, fits_simm13
+from simulator.isa.decode import simm13
 
 R = Register
 
@@ -48,7 +49,7 @@ def growth(words: Iterable[int], context: RoutineContext, more: int = 0) -> int:
     outgoing = 0
     for word in words:
         if word >> 30 in (2, 3) and word >> 14 & 31 == R.SP and word & 1 << 13:
-            outgoing = max(outgoing, signed(word) - abi.bias - abi.minimum_frame + _WORD)
+            outgoing = max(outgoing, simm13(word) - abi.bias - abi.minimum_frame + _WORD)
     return -(-(_WORD * (FRAME_SLOTS + more) + outgoing) // _BLOCK) * _BLOCK
 
 
@@ -103,12 +104,6 @@ def moves_stack(word: int) -> bool:
 
 def larger_save(word: int, more: int) -> tuple[Instruction, ...]:
     """Return a `save` that takes `more` bytes more off %sp."""
-    if word & 1 << 13 and fits_simm13(signed(word) - more):
-        return (asm.arithmetic("save", R.SP, signed(word) - more, R.SP),)
+    if word & 1 << 13 and fits_simm13(simm13(word) - more):
+        return (asm.arithmetic("save", R.SP, simm13(word) - more, R.SP),)
     return (Instruction(f".word {word:#010x}", word), asm.arithmetic("add", R.SP, -more, R.SP))
-
-
-def signed(word: int) -> int:
-    """Return the signed immediate of a word."""
-    value = word & 0x1FFF
-    return value - 0x2000 if value & 0x1000 else value

@@ -27,11 +27,11 @@ import numpy as np
 
 from profiler.code.layout import RUNTIME_DATA, TRACE_BUFFER
 from profiler.schemes.tracing.flush import DESCRIPTOR, TRACE_END
+from simulator.binary.program import PAGE_SIZE, page_up
 
 Auxiliary = tuple[tuple[int, int], ...]
 """Keys of the auxiliary vector with their values."""
 
-PAGE = 8192
 RUNTIME_DATA_SIZE = 0x4000
 START_STACK = 0
 NAME_LENGTH = 8
@@ -117,7 +117,7 @@ def mapped(memory: Memory) -> list[tuple[int, int]]:
         regions.append((TRACE_BUFFER, TRACE_END + DESCRIPTOR + 4 - TRACE_BUFFER))
     runs: list[tuple[int, int]] = []
     for address, size in sorted(regions):
-        start, end = address // PAGE * PAGE, -(-(address + size) // PAGE) * PAGE
+        start, end = address // PAGE_SIZE * PAGE_SIZE, page_up(address + size)
         if runs and start <= runs[-1][1]:
             runs[-1] = (runs[-1][0], max(end, runs[-1][1]))
         elif size:

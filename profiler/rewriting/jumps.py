@@ -29,14 +29,13 @@ from profiler.recovery.idioms import is_restore
 from profiler.rewriting.branches import delay_slot
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft, NotRewritableError
-from profiler.rewriting.frames import signed
 from profiler.rewriting.jump_checks import write_check
 from profiler.rewriting.placing import SchemeCode, named_by
 from profiler.rewriting.transfers import jump, raw
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
-from simulator.isa.decode import TransferKind
+from simulator.isa.decode import TransferKind, simm13
 
 R = Register
 
@@ -178,7 +177,7 @@ class Jumps:
         first, second, offset = Register(word >> 14 & 31), Register(word & 31), 0
         own: Sequence[Register] = (first, second)
         if word & 1 << 13:
-            own, offset = (first,), signed(word)
+            own, offset = (first,), simm13(word)
         moved = next((r for r in own if r is not R.G0 and not mask(r) & behind), None)
         if moved is None:
             return None

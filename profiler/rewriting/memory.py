@@ -33,6 +33,7 @@ from profiler.rewriting.counter_file import CounterFile, Region, RegionKind
 from profiler.rewriting.tables import table_counts
 from profiler.schemes.definition import SchemeDefinition
 from profiler.schemes.tracing.flush import POSITION, TRACE_END
+from simulator.binary.program import PAGE_SIZE, page_up
 
 if TYPE_CHECKING:
     from profiler.session.observation import Observation
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 TRACE_POSITION = TRACE_END + POSITION
 """Where the position of the trace buffer is (`schemes.tracing.flush`)."""
-PAGE = 1 << 13
-"""Bytes of a page: SPARC's 8 KiB."""
 WRAP = 1 << 8 * COUNTER_SIZE
 """What counters count modulo."""
 _SHOWN = 3
@@ -132,7 +131,7 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
         Routine number -> its plan, placed by one `CounterSpace`.
     """
     plans = codes.values()
-    mapped = [(RUNTIME_DATA, PAGE)]
+    mapped = [(RUNTIME_DATA, PAGE_SIZE)]
     fills: list[tuple[int, bytes]] = []
     regions: list[Region] = []
     if any(code.plan.trace_edges for code in plans):
@@ -142,22 +141,18 @@ def program_memory(codes: Mapping[int, PlacedPlan]) -> ProgramMemory:
     if slots:
         end = max(code.pairs_end for code in plans)
         regions.append(Region(RegionKind.PAIRS, PAIR_TABLE, end - PAIR_TABLE))
-        mapped.append((PAIR_TABLE, _pages(end - PAIR_TABLE)))
+        mapped.append((PAIR_TABLE, page_up(end - PAIR_TABLE)))
         fills.append((PAIR_TABLE, _owners(slots, end - PAIR_TABLE)))
     arrays = max((code.arrays_end for code in plans), default=ARRAYS_BASE) - ARRAYS_BASE
     if arrays:
         regions.append(Region(RegionKind.ARRAY, ARRAYS_BASE, arrays))
-        mapped.append((ARRAYS_BASE, _pages(arrays)))
+        mapped.append((ARRAYS_BASE, page_up(arrays)))
     tables = sorted((code.table for code in plans if code.table), key=lambda table: table.address)
     if tables:
         first, last = tables[0].address, tables[-1].address + TABLE_SPAN
         mapped.append((first, last - first))
     fills += [(table.address, table.table.initial(table.address)) for table in tables]
     return ProgramMemory(tuple(mapped), tuple(fills), (*regions, *tables))
-
-
-def _pages(size: int) -> int:
-    return -(-size // PAGE) * PAGE
 
 
 def _owners(slots: Iterable[PairSlot], size: int) -> bytes:

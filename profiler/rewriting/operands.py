@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from profiler.graphs.cfg import Block
 from profiler.rewriting.draft import Draft
-from profiler.rewriting.frames import signed
 from profiler.rewriting.parts import flush_windows
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
+from simulator.isa.decode import simm13
 from simulator.isa.effects import ICC
 
 R = Register
@@ -35,7 +35,7 @@ def operand_sum(draft: Draft, word: int, to: Register, other: Register) -> list[
     code = [flush_windows(draft.context.machine)] if any(r >= R.L0 for r in read) else []
     code.append(_fetch(draft, base, to))
     if word & _IMMEDIATE:
-        return [*code, asm.arithmetic("add", to, signed(word), to)]
+        return [*code, asm.arithmetic("add", to, simm13(word), to)]
     return [*code, _fetch(draft, second, other), asm.arithmetic("add", to, other, to)]
 
 

@@ -14,7 +14,7 @@ from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
-from simulator.isa.sparc import O_CREAT, O_TRUNC
+from simulator.isa.sparc import O_CREAT, O_TRUNC, SYSTEM_CALL_TRAP
 
 R = Register
 
@@ -70,7 +70,7 @@ class Width:
     @property
     def trap(self) -> Instruction:
         """The trap of system calls."""
-        return asm.trap_always(0x6D if self.is64 else 0x10)
+        return asm.trap_always(SYSTEM_CALL_TRAP[self.is64])
 
     def load(self, base: Register, offset: int, to: Register) -> Instruction:
         """Load a pointer."""

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.profiles.codec import decode
 from profiler.profiles.profile import EdgeCount, EdgeProfile
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import SchemeOptions, Setting
@@ -22,6 +23,7 @@ from profiler.schemes import registry
 from profiler.schemes.definition import plain
 from profiler.session.run_facts import chosen_options
 from profiler.session.scheme_runs import EdgeCounts, Planner, SavedProfiles
+from profiler.trace.discoveries import discovery_fields, read_discoveries
 from simulator.errors import UsageError
 
 Counts = Mapping[int, tuple[int, ...]]
@@ -85,7 +87,7 @@ class Recipe:
     def fields(self) -> dict[str, Any]:
         """Return what `counter_file.header` takes as `more`."""
         return {
-            "discoveries": {name: sorted(known) for name, known in vars(self.discoveries).items()},
+            "discoveries": discovery_fields(self.discoveries),
             "routines": list(self.routines),
             "edge_counts": {str(n): list(counts) for n, counts in self.edge_counts.items()},
             "weights": {str(n): list(counts) for n, counts in self.weights.items()},
@@ -157,18 +159,14 @@ def of_header(file: CounterFile) -> Recipe:
     """
     header = file.header
     try:
-        discoveries: dict[str, Any] = {
-            name: frozenset(tuple(each) if isinstance(each, list) else each for each in known)
-            for name, known in header["discoveries"].items()
-        }
         return Recipe(
             mode=header["mode"],
             options=chosen_options(header["options"]),
-            discoveries=Discoveries(**discoveries),
+            discoveries=read_discoveries(header["discoveries"]),
             routines=_integers(header["routines"]),
             edge_counts=_counts(header["edge_counts"]),
             weights=_counts(header["weights"]),
-            copies=CopyMap(dict(header["copies"])),
+            copies=CopyMap(dict(decode(tuple[tuple[int, int], ...], header["copies"]))),
             words={int(n): _integers([words])[0] for n, words in header["words"].items()},
             left=_integers(header["left"]),
         )

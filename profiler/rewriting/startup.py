@@ -39,6 +39,7 @@ from profiler.rewriting.parts import (
     words,
 )
 from profiler.rewriting.processes import note_process
+from profiler.rewriting.refusals import STATUS
 from profiler.rewriting.signals import INSTALL
 from profiler.rewriting.start_name import (
     AT,
@@ -69,7 +70,6 @@ VARIABLE = b"SIMPROF_OUT="
 DEFAULT_NAME = b"simprof.out"
 PART_SUFFIX = b".part"
 
-_STATUS = 125
 _NO_MEMORY = b"simprof: the memory of the counters is not free: the program cannot run\n"
 _READ_AND_WRITE = 3
 _MAP_NORESERVE = 0x40
@@ -193,6 +193,6 @@ def _refuse(width: Width) -> list[Part]:
         Reference(f"{START}.no_memory", R.O1),
         asm.mov(len(_NO_MEMORY), R.O2),
         *width.call(WRITE),
-        asm.mov(_STATUS, R.O0),
+        asm.mov(STATUS, R.O0),
         *width.call(EXIT_GROUP),
     ]

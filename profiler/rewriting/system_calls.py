@@ -8,9 +8,8 @@ from enum import Enum
 from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind
 from profiler.recovery.idioms import writes_integer
 from profiler.recovery.recovery import RecoveredProgram
+from simulator.isa.sparc import SYSTEM_CALL_TRAP
 
-SYSTEM_CALL = {True: 0x6D, False: 0x10}
-"""Trap number of Linux by whether the program is 64 bits wide."""
 GET_CONTEXT = 0x6E
 """The trap with which the 64-bit setjmp saves its context."""
 EXIT, EXIT_GROUP = 1, 188
@@ -42,7 +41,7 @@ def ending_of(words: Sequence[int], is64: bool) -> Ending:
 
     `words` is a block; a number that it does not put into %g1 itself is unknown.
     """
-    if trap_number(words[-1]) != SYSTEM_CALL[is64]:
+    if trap_number(words[-1]) != SYSTEM_CALL_TRAP[is64]:
         return Ending.GOES_ON
     number = _number(words[:-1])
     if number < 0:
@@ -78,7 +77,7 @@ def acts_on_signals(recovered: RecoveredProgram, routines: Iterable[int]) -> boo
             makes = (
                 last >> 30 == 2
                 and last >> 19 & 0x3F == _TRAP
-                and trap_number(last) == SYSTEM_CALL[is64]
+                and trap_number(last) == SYSTEM_CALL_TRAP[is64]
             )
             if makes and _numbers(recovered, cfg, block.id) & acting:
                 return True

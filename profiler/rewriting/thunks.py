@@ -16,10 +16,9 @@ from __future__ import annotations
 from profiler.code.registers import mask
 from profiler.graphs.cfg import Block, EdgeKind
 from profiler.rewriting.draft import Draft
-from profiler.rewriting.frames import signed
 from profiler.rewriting.transfers import ThunkCall
 from simulator.isa.assembler import Register
-from simulator.isa.decode import TransferKind
+from simulator.isa.decode import TransferKind, simm13
 
 _RETL = 0x81C3E008
 _ADD, _OR, _O7 = 0x00, 0x02, 15
@@ -43,7 +42,7 @@ def thunk_call(draft: Draft, block: Block) -> ThunkCall | None:
     is_sethi = first >> 22 == int(register) << 3 | 4
     if not is_sethi or not _makes_low_part(second, register):
         return None
-    return ThunkCall(address, register, ((first & 0x3FFFFF) << 10) + signed(second))
+    return ThunkCall(address, register, ((first & 0x3FFFFF) << 10) + simm13(second))
 
 
 def _makes_low_part(word: int, register: Register) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from profiler.graphs.cfg import Block, EdgeKind
 from profiler.rewriting.charges import Cause
 from profiler.rewriting.draft import Draft
+from profiler.rewriting.dump import EXIT as EXIT_ROUTINE
 from profiler.rewriting.landings import Landings
 from profiler.rewriting.signal_cost import action_cost
 from profiler.rewriting.signals import call_site
@@ -16,7 +17,6 @@ from profiler.rewriting.system_calls import (
     EXIT,
     EXIT_GROUP,
     GET_CONTEXT,
-    SYSTEM_CALL,
     Ending,
     ending_of,
     trap_number,
@@ -25,8 +25,8 @@ from profiler.rewriting.transfers import jump, raw
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
+from simulator.isa.sparc import SYSTEM_CALL_TRAP
 
-EXIT_ROUTINE = "simprof.exit"
 CONTEXT_SAVED = Register.G1
 """Zero behind the trap with which the 64-bit setjmp saves the context, unless longjmp lands."""
 
@@ -42,7 +42,7 @@ def write_trap(draft: Draft, landings: Landings, block: Block, address: int) -> 
         return
     if ending is Ending.UNKNOWN:
         _test_number(draft, block, address)
-    if trap_number(word) == SYSTEM_CALL[is64]:
+    if trap_number(word) == SYSTEM_CALL_TRAP[is64]:
         draft.emit(Label(f"r{draft.number}.call.{address:x}"))
     if ending is Ending.ACTS:
         draft.emit(*call_site(draft.context.machine))

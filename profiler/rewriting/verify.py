@@ -19,6 +19,7 @@ from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import Phase, Progress, RunRequest, Setting
 from profiler.rewriting import qemu
 from profiler.rewriting.modes import Modes
+from profiler.rewriting.rewritable import load_rewritable
 from profiler.rewriting.trials import Place
 from profiler.rewriting.verification import (
     EMULATOR,
@@ -32,7 +33,6 @@ from profiler.rewriting.workers import shared_out
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
 from profiler.session.session import observe
-from simulator.binary import elf
 from simulator.binary.elf_writer import heap_start
 from simulator.errors import UsageError
 
@@ -77,7 +77,7 @@ class _Verifier:
 
     def __init__(self, request: RunRequest, scratch: Path, ways: Sequence[str]) -> None:
         self._scratch, self._name = scratch, request.program
-        program = elf.load(request.program)
+        program = load_rewritable(request.program)
         self._machine = program.machine
         # programs act by addresses of their heap: they hash them, or compare words that hold them
         guest = replace(request.guest, heap_start=heap_start(program))
@@ -140,6 +140,11 @@ class _Verifier:
     def _refuse(self, observation: Observation) -> None:
         """Refuse runs that do not say what an instrumented program must do."""
         result = observation.result
+        if result.threads:
+            raise UsageError(
+                f"{self._name} has {len(result.threads)} threads: verify compares runs of one, "
+                "as counters are not locked and added code changes who runs when"
+            )
         if result.is_cut_short:
             raise UsageError(
                 f"{self._name} did not come to its own end ({result.reason}): "

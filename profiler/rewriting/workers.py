@@ -107,7 +107,10 @@ class _Team:
     # -- in a worker
 
     def _serve(self, worker: int, pipe: Connection, parent: int) -> None:
+        from simulator.cpu import crash  # has native code
+
         die_with(parent)
+        crash.leave_to_parent()
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
         gc.freeze()  # what is there stays, and remains one memory with the parent's
         with suppress(BrokenPipeError):

@@ -40,7 +40,7 @@ RESERVED = frozenset(
     --top --details --json --report --stdin --root --writable --env --argv0 --max-instructions
     --timeout --memory-limit --stack-size --progress --no-progress --no-cache --self-check --trace
     --tpp --replay --format --code --enumerate --suite --build --input --strict --exclude
-    --user-only --follow --partial --call-tree --calls --entry
+    --user-only --follow --partial --call-tree --calls --entry --sysroot --thread-seed --machine
     """.split()
 )
 """Options of the commands that take a scheme's options."""

@@ -41,9 +41,9 @@ def collect(
         If counts were lost: a defect of simprof.
     """
     recovered, automaton = execution.recovered, execution.automaton
-    counts = automaton.counts
+    counts = execution.counts
     early = automaton.tally.early
-    events = collect_events(execution.index, counts.edge_counts, early, counts.cut)
+    events = collect_events(execution.index, execution.edge_counts, early, counts.cut)
     times, window, ledger = None, None, None
     if isinstance(execution.lowering, Lowering) and execution.lowering.contexts is not None:
         window, ledger = _by_context(execution.index, execution.lowering)
@@ -56,6 +56,7 @@ def collect(
             "of simprof, please report the program"
         )
     schemes = execution.schemes
+    reached = automaton.reached(address for address, _ in recovered.irregular)
     return Observation(
         invocation=invocation,
         program=recovered.program,
@@ -67,11 +68,7 @@ def collect(
         contexts=ProgramContexts(recovered),
         result=execution.result,
         unattributed=_unattributed(counts, execution.result.instructions),
-        irregular=tuple(
-            (address, reason)
-            for address, reason in recovered.irregular
-            if automaton.reached(address)
-        ),
+        irregular=tuple(each for each in recovered.irregular if each[0] in reached),
         runs=runs,
         whole_runs=whole_runs,
         ledger=ledger,

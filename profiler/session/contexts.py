@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.recovery.selection import UNKNOWN_CODE, did_you_mean
 from profiler.request.request import Contexts
-from simulator.binary.demangling import demangle
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,15 +21,32 @@ def counting_of(index: GraphIndex, wanted: Contexts | None) -> ContextCounting |
     Raises
     ------
     UsageError
-        If the routine of the window is none of the program's.
+        If the routine of the window, or the one to be followed, is none of the program's.
     """
     if wanted is None:
         return None
     from profiler.engine.contexts import ContextCounting, ContextOptions  # which few runs need
 
+    check_contexts(index.recovered, wanted)
     entry = None if wanted.entry is None else routine_number(index.recovered, wanted.entry)
     options = ContextOptions(wanted.tree, wanted.limit, entry, wanted.calls)
     return ContextCounting(index, options)
+
+
+def check_contexts(recovered: RecoveredProgram, wanted: Contexts | None) -> None:
+    """Check that a program has the routine of a window, and the one to be followed.
+
+    Raises
+    ------
+    UsageError
+        If it has not.
+    """
+    if wanted is None:
+        return
+    if wanted.follow is not None:
+        check_followed(recovered, wanted.follow)
+    if wanted.entry is not None:
+        routine_number(recovered, wanted.entry)
 
 
 def routine_number(recovered: RecoveredProgram, name: str) -> int:
@@ -39,20 +57,39 @@ def routine_number(recovered: RecoveredProgram, name: str) -> int:
     UsageError
         If there is none, or there are several.
     """
-    symbols = recovered.program.symbols
-    named = {each.address for each in symbols if name in (each.name, demangle(each.name))}
-    graphs = recovered.arrays
-    found = [
-        number
-        for number, (address, own) in enumerate(
-            zip(graphs.addresses.tolist(), graphs.names, strict=True)
-        )
-        if own == name or address in named
-    ]
+    found = RoutineNames(recovered.program).named(recovered.arrays, name)
     if not found:
-        raise UsageError(
-            f"--entry {name}: the program has no such routine: `simprof cfg` lists them"
-        )
+        raise _no_such_routine(recovered, "--entry", name)
     if len(found) > 1:
         raise UsageError(f"--entry {name}: the program has {len(found)} routines of this name")
     return found[0]
+
+
+def check_followed(recovered: RecoveredProgram, name: str) -> None:
+    """Check that a call tree may have a routine of a name.
+
+    Raises
+    ------
+    UsageError
+        If it cannot. Names of code without a symbol (`sub_...`) are let pass: a run may still
+        find it.
+    """
+    if name.startswith(UNKNOWN_CODE):
+        return
+    names = RoutineNames(recovered.program)
+    found = [recovered.arrays.names[number] for number in names.named(recovered.arrays, name)]
+    if not found:
+        raise _no_such_routine(recovered, "--follow", name)
+    if not any(name in names.forms(own) for own in found):
+        raise UsageError(f"--follow {name}: reports call that routine {found[0]}: name it so")
+
+
+def _no_such_routine(recovered: RecoveredProgram, option: str, name: str) -> UsageError:
+    """Say that neither the program nor a library that it has loaded has a routine."""
+    meant = did_you_mean(RoutineNames(recovered.program).like(recovered.arrays, name))
+    has = "the program has"
+    if recovered.program.modules:
+        has = "the program and the libraries that it loads have"
+    return UsageError(
+        f"{option} {name}: {has} no such routine:{meant} `simprof cfg` lists them all"
+    )

@@ -12,6 +12,8 @@ from profiler.recovery.code_image import build_code_image
 from profiler.recovery.late_code import START_UP, read_words
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.session.world import World
+from simulator.machine.codewatch import LoadedCode
+from simulator.machine.running import RunResult
 
 
 def late_words(world: World) -> Discoveries:
@@ -34,6 +36,32 @@ def late_words(world: World) -> Discoveries:
     machine.run()
     machine.close()
     return Discoveries(late_words=words)
+
+
+def scout(world: World) -> tuple[Discoveries, RunResult]:
+    """Run a dynamically linked program to see what it loads, and which stubs are bound to what.
+
+    Nothing is counted: most of a program's code is in libraries, and graphs of all of it are
+    needed before anything can be. Also return how the run ended.
+    """
+    machine = world.machine()
+    result = machine.run()
+    loaded = machine.loaded
+    machine.close()
+    return _everything(loaded), result
+
+
+def loaded_code(recovered: RecoveredProgram, loaded: LoadedCode) -> Discoveries:
+    """Return what a dynamically linked program has loaded, if its graphs lack some of that."""
+    code = recovered.code
+    known = loaded.modules.issubset(recovered.program.modules) and all(
+        code.find_version(address, words) is not None for address, words in loaded.blocks
+    )
+    return Discoveries() if known else _everything(loaded)
+
+
+def _everything(loaded: LoadedCode) -> Discoveries:
+    return Discoveries(late_words=loaded.late_words, modules=loaded.modules, earlier=loaded.earlier)
 
 
 def discoveries_of(

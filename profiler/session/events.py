@@ -74,7 +74,9 @@ class RoutineEvents:
     @cached_property
     def activations(self) -> int:
         """How often the routine was entered."""
-        return sum(self.edges[edge] for edge in self.cfg.out_edges[self.cfg.entry])
+        entry = self.cfg.entry
+        by_edge = zip(self.cfg.edges, self.edges, strict=True)
+        return sum(count for edge, count in by_edge if edge.source == entry)
 
     @cached_property
     def block_counts(self) -> tuple[int, ...]:

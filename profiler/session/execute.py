@@ -13,17 +13,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
 from profiler.engine.automaton import Automaton
 from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
+from profiler.engine.run_counts import RunCounts
 from profiler.engine.silence import EventsLostError
 from profiler.engine.trace_sink import TraceSink
 from profiler.engine.walk import GraphIndex, Missing
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.request.request import Contexts
 from profiler.session.contexts import counting_of
-from profiler.session.discover import discoveries_of
+from profiler.session.discover import discoveries_of, loaded_code
+from profiler.session.expected import ExpectedEntries, VariantPlans
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
 from profiler.session.world import World
 from simulator.machine.machine import Machine
@@ -31,7 +36,9 @@ from simulator.machine.running import RunResult
 
 if TYPE_CHECKING:
     from profiler.engine.recording import RecordingLowering
+    from simulator.leon.machine import LeonMachine
 
+Array = npt.NDArray[np.int64]
 GRACE = 3_000_000
 """Instructions for which a run goes on after it has done something that the graphs lack. In this
 time it may show what else they lack, which saves further runs."""
@@ -67,6 +74,9 @@ class ExecutionOptions:
         or a recording made.
     contexts
         What to tell apart by calling context; None: nothing.
+    expected
+        Entries that the graphs may turn out to have; None: none. The run is made on graphs that
+        have them all.
     """
 
     persistent: bool = False
@@ -77,6 +87,7 @@ class ExecutionOptions:
     known: KnownProducts = field(default_factory=dict)
     is_dense: bool = False
     contexts: Contexts | None = None
+    expected: ExpectedEntries | None = None
 
 
 @dataclass(frozen=True)
@@ -88,13 +99,17 @@ class ProgramExecution:
     recovered, schemes
         The graphs and the schemes that it was made with.
     index, lowering, automaton
-        What counted, with its counts.
+        What counted.
+    counts
+        What was counted, under the numbers of the graphs that the run was made on.
     result
         How the run ended.
     given_up
         Whether it was stopped because the graphs lacked something.
     discoveries
-        What the graphs lacked.
+        What the graphs lacked; of expected entries, those that control came by.
+    expected
+        Entries that the graphs may turn out to have; None: the graphs are as they are.
     """
 
     recovered: RecoveredProgram
@@ -102,16 +117,54 @@ class ProgramExecution:
     index: GraphIndex
     lowering: Lowering | RecordingLowering
     automaton: Automaton
+    counts: RunCounts
     result: RunResult
     given_up: bool
     discoveries: Discoveries
+    expected: ExpectedEntries | None = None
+
+    def close(self) -> None:
+        """Let go of what nobody asks for once the counts have been collected."""
+        self.index.close()
+        self.counts.close()
+
+    @property
+    def lacks_nothing(self) -> bool:
+        """Whether the graphs explain all that the program did."""
+        return not self.automaton.tally.missing
+
+    @property
+    def edge_counts(self) -> Array:
+        """How often each edge of `recovered` was crossed, once it has turned out what these are.
+
+        int64, by program-wide number.
+        """
+        counts = self.counts.edge_counts
+        return counts if self.expected is None else self.expected.without_unused(counts)
+
+    def turned_out(
+        self, recovered: RecoveredProgram, schemes: Sequence[SchemeRun]
+    ) -> ProgramExecution:
+        """Return this run as one on the graphs that it has shown to be right.
+
+        Parameters
+        ----------
+        recovered
+            These graphs: `ExpectedEntries.graphs_with` those that control came by.
+        schemes
+            The same schemes on them.
+        """
+        assert self.expected is not None
+        assert isinstance(self.lowering, Lowering)
+        self.expected.choose(self.lowering, self.expected.used(self.counts.edge_counts))
+        return replace(self, recovered=recovered, schemes=schemes, index=GraphIndex(recovered))
 
 
 class _GivingUp:
     """Ends a run soon after it has done something that the graphs lack, unless `persistent`."""
 
     def __init__(self, persistent: bool) -> None:
-        self.machine: Machine | None = None
+        self.machine: Machine | LeonMachine | None = None
         self.given_up = False
         self._persistent = persistent
 
@@ -135,7 +188,10 @@ def execute(
     SimulatorError
         If the program cannot be run or profiled.
     """
-    index = GraphIndex(recovered)
+    expected = options.expected
+    if expected is not None:
+        recovered = expected.recovered
+    index = GraphIndex(recovered, frozenset(expected.blocks if expected is not None else ()))
     lowering = _lowering(recovered, index, schemes, options)
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
@@ -152,12 +208,27 @@ def execute(
         _finish(automaton, result)
     except EventsLostError:
         return execute(world, recovered, schemes, replace(options, is_dense=True))
-    discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
+    discoveries = loaded_code(recovered, machine.loaded)
+    if discoveries == Discoveries():
+        discoveries = discoveries_of(recovered, automaton.tally.missing, machine.read)
     automaton.retire()
     machine.close()
-    return ProgramExecution(
-        recovered, schemes, index, lowering, automaton, result, giving_up.given_up, discoveries
+    execution = ProgramExecution(
+        recovered,
+        schemes,
+        index,
+        lowering,
+        automaton,
+        automaton.counts,
+        result,
+        giving_up.given_up,
+        discoveries,
+        expected,
     )
+    if expected is None:
+        return execution
+    entries = expected.addresses(expected.used(execution.counts.edge_counts))
+    return replace(execution, discoveries=discoveries.merged(Discoveries(entries=entries)))
 
 
 def _lowering(
@@ -170,8 +241,10 @@ def _lowering(
     stack_mask = (1 << (64 if program.is64 else 32)) - 1
     if options.record is not None:
         return options.record(index, stack_mask)
+    counting = [scheme for scheme in schemes if scheme.slot is not None]
+    expected = options.expected
     return Lowering(
-        [scheme.plan for scheme in schemes if scheme.slot is not None],
+        [scheme.plan for scheme in counting],
         recovered.routines,
         index.first_edge,
         hash_model(program.machine),
@@ -180,6 +253,7 @@ def _lowering(
         keep_history=options.replayable,
         known=options.known,
         contexts=counting_of(index, options.contexts),
+        variants=None if expected is None else VariantPlans(expected, counting),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
@@ -34,6 +34,10 @@ class KnownPlans:
         """Return the plan of a graph, None if it is not known."""
         data = self.known.get((cfg.address, cfg.name))
         return None if data is None else _Reader(data, cfg).load()
+
+    def without(self, names: Container[Name]) -> KnownPlans:
+        """Return these plans without those of some routines."""
+        return KnownPlans({name: data for name, data in self.known.items() if name not in names})
 
     def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
         """Return these plans and others; the very same if there are no others."""

@@ -99,7 +99,7 @@ class Ledger:
                 )
                 np.add.at(found, self._place_numbers(routine, each.contexts), size * each.times)
         for (context, block, pc), times in self._counts.cuts.items():
-            left = max(0, self._block_end[block] - pc) // 4
+            left = (self._block_end[block] - pc) // 4
             found[self._number(context, self._routine_of[block])] -= left * times
         return found
 

@@ -4,6 +4,7 @@ All of it depends on the program's file and on simprof's code alone, or is check
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
+- *Lines* are what the file's debugging information says (`kept_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
   are, which is kept with each.
@@ -27,6 +28,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from profiler.code.pricing import KnownCosts
 from profiler.graphs.cfg import ControlFlowGraph
@@ -43,6 +45,8 @@ from simulator.binary.program import Program
 from simulator.linux.outside import LoggedCall
 
 _SHORT = 16
+_RUN = "run-"
+_LINES = "lines"
 
 
 @dataclass(frozen=True)
@@ -78,22 +82,41 @@ class BinaryMemory:
     def __init__(self, program: Program, files: CacheFiles | None) -> None:
         self._program, self._files = program, files
 
-    def graphs(self, discoveries: Discoveries) -> RecoveredProgram | None:
-        """Return the graphs that rest on some discoveries, None if they are not known."""
+    def graphs(
+        self, discoveries: Discoveries, program: Program | None = None
+    ) -> RecoveredProgram | None:
+        """Return the graphs that rest on some discoveries, None if they are not known.
+
+        Parameters
+        ----------
+        discoveries
+            What else is known of the program.
+        program
+            With the modules that it loads; None: it is the file alone.
+        """
         if self._files is None:
             return None
         recovered = self._load(_graphs_of(discoveries))
         if not isinstance(recovered, RecoveredProgram):
             return None
-        code = build_code_image(self._program, discoveries.late_words)
-        block_at = recovered.arrays.block_index(code.base, len(code.words))
-        return replace(recovered, program=self._program, code=code, block_at=block_at)
+        program = program or self._program
+        code = build_code_image(program, discoveries.late_words)
+        block_at = recovered.arrays.block_index(code.place.indices, len(code.words))
+        return replace(recovered, program=program, code=code, block_at=block_at)
 
     def keep_graphs(self, recovered: RecoveredProgram, discoveries: Discoveries) -> None:
         """Keep graphs that rest on some discoveries, without what the file has."""
         if self._files is not None:
             graphs = replace(recovered, program=None, code=None, block_at=None)  # type: ignore[arg-type]
             self._keep(_graphs_of(discoveries), graphs)
+
+    def lines(self) -> object:
+        """Return the program's source lines as they were kept, None if they were not."""
+        return self._load(_LINES)
+
+    def keep_lines(self, lines: object) -> None:
+        """Keep the program's source lines."""
+        self._keep(_LINES, lines)
 
     def facts(self, discoveries: Discoveries) -> KnownFacts:
         """Return what is known about the graphs that rest on some discoveries."""
@@ -147,6 +170,18 @@ class BinaryMemory:
         """Keep a run."""
         self._keep(_asked(request), run)
 
+    def past_discoveries(self) -> list[Discoveries]:
+        """Return what runs have shown, each once; those that showed least come first."""
+        if self._files is None:
+            return []
+        first, found = self._name(_RUN), set()
+        for entry in self._files.entries():
+            if entry.name.startswith(first):
+                past = self._load(entry.name.removeprefix(self._name("")))
+                if isinstance(past, PastRun):
+                    found.add(past.discoveries)
+        return sorted(found, key=Discoveries.sort_key)
+
     def _name(self, what: str) -> str:
         program = self._program
         name = re.sub(r"[^A-Za-z0-9_+-]", "_", Path(program.path).name)[:_SHORT]
@@ -177,13 +212,17 @@ def record_digest(log: Iterable[LoggedCall]) -> bytes:
 
 
 def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:
-    parts = (
+    parts: tuple[Iterable[Any], ...] = (
         discoveries.indirect_targets,
         discoveries.entries,
         discoveries.returning_calls,
         discoveries.late_words,
     )
-    return f"{what}-{_digest([sorted(part) for part in parts])}"
+    ordered = [sorted(part) for part in parts]
+    if discoveries.modules:
+        loaded = sorted(discoveries.modules), sorted(discoveries.earlier)
+        return f"{what}-{_digest([*ordered, *loaded])}"
+    return f"{what}-{_digest(ordered)}"
 
 
 def _decides(setting: Setting) -> bool:
@@ -210,7 +249,7 @@ def _asked(request: RunRequest) -> str:
     writes = guest.writable is not None
     names = guest.argv0 or request.program, guest.file_name or guest.argv0 or request.program
     same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
-    return f"run-{_digest([same, writes, names, request.arguments, request.selection])}"
+    return f"{_RUN}{_digest([same, writes, names, request.arguments, request.selection])}"
 
 
 def _digest(value: object) -> str:

@@ -20,7 +20,7 @@ from profiler.session.counters import CounterSource
 from profiler.session.events import RoutineEvents
 from profiler.session.memory import BinaryMemory
 from profiler.session.scheme_runs import EdgeCounts, SchemeRun
-from simulator.binary.program import Program
+from simulator.binary.program import LineTable, Program
 from simulator.machine.running import RunResult
 
 if TYPE_CHECKING:
@@ -193,8 +193,11 @@ class Comparison:
         How many of these runs were whole: 1, or 2 where a scheme needs an edge profile first and
         cannot be replayed (`counters.Counters.replay`). The others were given up because the
         graphs lacked something.
+    lines
+        Source lines of the program: brief measurements have none of their own.
     """
 
     measurements: tuple[Measurement, ...]
     emulations: int
     whole_emulations: int
+    lines: LineTable | None = field(default=None, compare=False)

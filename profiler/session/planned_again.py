@@ -8,7 +8,7 @@ that are in the profile. Whatever does not come out as the profile has it is lef
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,9 +18,10 @@ from profiler.code.pricing import Pricer
 from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
-from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
+from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
 from profiler.request.request import Setting
 from profiler.schemes import registry
+from profiler.session.memory import BinaryMemory
 from profiler.session.run_facts import chosen_options
 from profiler.session.scheme_runs import Planner, SavedProfiles
 from simulator.errors import SimulatorError
@@ -66,7 +67,28 @@ class PlannedProgram:
         return sum(routine.code is None for routine in self.routines.values())
 
 
-def plan_again(measurement: Measurement, program: Program) -> PlannedProgram:
+Told = Callable[[int, int], None]
+"""Called with how many routines are done, and of how many."""
+
+
+def _unwatched(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told how far it is."""
+
+    recovering: Told = _unwatched
+    generating: Told = _unwatched
+
+
+def plan_again(
+    measurement: Measurement,
+    program: Program,
+    memory: BinaryMemory | None = None,
+    watch: Watch = Watch(),
+) -> PlannedProgram:
     """Return the graphs, plans and code behind a profile.
 
     Parameters
@@ -75,12 +97,16 @@ def plan_again(measurement: Measurement, program: Program) -> PlannedProgram:
         The profile.
     program
         The program that it is of, by its digest.
+    memory
+        What earlier sessions knew of the program; None: nothing.
+    watch
+        Who is told how far it is.
     """
-    recovered = recover_again(measurement, program)
-    graphs = {(cfg.address, cfg.name): number for number, cfg in enumerate(recovered.routines)}
+    recovered = recover_again(measurement, program, memory, watch.recovering)
+    numbers = _numbers(recovered)
     found = {}
     for position, routine in enumerate(measurement.routines):
-        number = graphs.get(routine.key)
+        number = numbers.get(routine.key)
         if number is not None and has_edges_of(recovered.routines[number], routine):
             found[position] = number
     bare = {at: PlannedRoutine(recovered.routines[number]) for at, number in found.items()}
@@ -93,13 +119,16 @@ def plan_again(measurement: Measurement, program: Program) -> PlannedProgram:
         why = "it adds up several runs, and each of them may have guided other code"
         return PlannedProgram(recovered, bare, why)
     try:
-        return PlannedProgram(recovered, _planned(measurement, recovered, found))
+        return PlannedProgram(recovered, _planned(measurement, recovered, found, watch.generating))
     except SimulatorError as error:
         return PlannedProgram(recovered, bare, str(error))
 
 
 def _planned(
-    measurement: Measurement, recovered: RecoveredProgram, found: Mapping[int, int]
+    measurement: Measurement,
+    recovered: RecoveredProgram,
+    found: Mapping[int, int],
+    told: Told,
 ) -> dict[int, PlannedRoutine]:
     """Plan and generate in the order of the run, for that decides where counters are."""
     options = chosen_options(measurement.options)
@@ -110,7 +139,8 @@ def _planned(
     pricer = Pricer(registry.generators(measurement.mode), use)
     contexts = ProgramContexts(recovered)
     made = {}
-    for position, number in found.items():
+    for done, (position, number) in enumerate(found.items()):
+        told(done, len(found))
         cfg = recovered.routines[number]
         plan = planner.make(cfg).plan
         code = pricer.code(cfg, plan, contexts.of(number))
@@ -141,28 +171,72 @@ def has_edges_of(cfg: ControlFlowGraph, routine: RoutineProfile) -> bool:
     )
 
 
-def recover_again(measurement: Measurement, program: Program) -> RecoveredProgram:
-    """Recover the graphs of a program, with what a profile shows beyond its file."""
+def recover_again(
+    measurement: Measurement,
+    program: Program,
+    memory: BinaryMemory | None = None,
+    told: Told = _unwatched,
+) -> RecoveredProgram:
+    """Recover the graphs of a program, with what a profile shows beyond its file.
+
+    Graphs of an earlier run that has them kept are taken where they are those of the profile, edge
+    by edge. Otherwise they are made, step by step, and kept in turn.
+    """
+    memory = memory or BinaryMemory(program, None)
+    for discoveries in memory.past_discoveries():
+        if discoveries.modules:
+            continue  # the profile's own modules are not at hand
+        recovered = memory.graphs(discoveries)
+        if recovered is not None and _explains(recovered, measurement):
+            return recovered
+    made = Known()
     known = Discoveries()
-    recovered = recover(program, known)
+    recovered = _recovered(program, known, memory, made, told)
     for _ in range(_ROUNDS):
         more = known.merged(_seen(measurement, recovered))
         if more == known:
             break
         known = more
-        recovered = recover(program, known)
+        recovered = _recovered(program, known, memory, made, told)
     return recovered
+
+
+def _recovered(
+    program: Program, discoveries: Discoveries, memory: BinaryMemory, made: Known, told: Told
+) -> RecoveredProgram:
+    recovered = memory.graphs(discoveries)
+    if recovered is None:
+        recovered = recover(program, discoveries, made, told)
+        memory.keep_graphs(recovered, discoveries)
+    return recovered
+
+
+def _numbers(recovered: RecoveredProgram) -> dict[tuple[int, str], int]:
+    """Return the number of each routine by address and name. No graph is made for that."""
+    arrays = recovered.arrays
+    keys = zip(arrays.addresses.tolist(), arrays.names, strict=True)
+    return {key: number for number, key in enumerate(keys)}
+
+
+def _explains(recovered: RecoveredProgram, measurement: Measurement) -> bool:
+    """Whether graphs have all routines of a profile, with the very edges that it has."""
+    numbers = _numbers(recovered)
+    return all(
+        routine.key in numbers and has_edges_of(recovered.routines[numbers[routine.key]], routine)
+        for routine in measurement.routines
+    )
 
 
 def _seen(measurement: Measurement, recovered: RecoveredProgram) -> Discoveries:
     """Return what a profile's edges show that graphs lack."""
-    graphs = {(cfg.address, cfg.name): cfg for cfg in recovered.routines}
+    numbers = _numbers(recovered)
     entries, returning, targets = set[int](), set[int](), set[tuple[int, int]]()
     for routine in measurement.routines:
-        cfg = graphs.get(routine.key)
-        if cfg is None:
+        number = numbers.get(routine.key)
+        if number is None:
             entries.add(routine.address)
             continue
+        cfg = recovered.routines[number]
         blocks = {cfg.name_of(block.id): block for block in cfg.blocks}
         for edge in _missing(cfg, routine):
             start, source = edge.target.start, blocks.get(edge.source)

@@ -12,9 +12,11 @@ from typing import Any
 from profiler.engine.recording import RecordedPiece, RecordingLowering
 from profiler.engine.walk import GraphIndex
 from profiler.graphs.cfg import ControlFlowGraph
+from profiler.profiles.codec import decode, hints
 from profiler.recovery.recovery import Discoveries
 from profiler.request.request import GuestOptions
 from profiler.session.observation import Invocation, Observation
+from profiler.trace.discoveries import discovery_fields
 from profiler.trace.recording_format import RecordingEnd, RecordingFile, RecordingHeader
 from simulator.cpu.guest import RefusedCall
 from simulator.machine.running import Fault, Refusal, RunResult
@@ -63,7 +65,7 @@ class RecordingOrder:
             machine=str(program.machine),
             arguments=tuple(argument.hex() for argument in invocation.arguments),
             simprof=metadata.version("simprof"),
-            discoveries={name: sorted(known) for name, known in vars(discoveries).items()},
+            discoveries=discovery_fields(discoveries),
             max_instructions=invocation.max_instructions,
             timeout=invocation.timeout,
             guest=guest_facts(self.guest, invocation.file),
@@ -96,8 +98,7 @@ class RecordingOrder:
         if self._file is None:
             return
         events = observation.events
-        file, self._file = self._file, None
-        file.close(
+        self._file.close(
             RecordingEnd(
                 result=result_fields(observation.result),
                 edges=[(number, routine.edges) for number, routine in events.items()],
@@ -119,6 +120,13 @@ class RecordingOrder:
                 ],
             )
         )
+        self._file = None
+
+    def discard(self) -> None:
+        """Remove the file, if it is open: the run has failed."""
+        if self._file is not None:
+            self._file.discard()
+            self._file = None
 
     def close(self) -> None:
         """Close the file as it is, if it is open."""
@@ -189,10 +197,23 @@ def result_from(fields: dict[str, Any]) -> RunResult:
     """
     given = dict(fields)
     fault, refusal = given["fault"], given["refusal"]
-    given["fault"] = None if fault is None else Fault(**fault)
+    given["fault"] = None if fault is None else decode(Fault, fault)
     given["refusal"] = (
-        None if refusal is None else Refusal(RefusedCall(**refusal["call"]), refusal["pc"])
+        None
+        if refusal is None
+        else Refusal(decode(RefusedCall, refusal["call"]), decode(int, refusal["pc"]))
     )
-    given["refused_calls"] = {RefusedCall(**call): n for call, n in given["refused_calls"]}
-    given["signal_actions"] = dict(given["signal_actions"])
+    given["refused_calls"] = {
+        decode(RefusedCall, call): decode(int, n) for call, n in given["refused_calls"]
+    }
+    given["signal_actions"] = {
+        decode(int, trap): decode(int, n) for trap, n in given["signal_actions"]
+    }
+    known = hints(RunResult)
+    for name in given.keys() & known.keys() - _RESTORED:
+        given[name] = decode(known[name], given[name], name)
+    given["threads"] = given["waits"] = ()  # of programs that are not recorded
     return RunResult(**given)
+
+
+_RESTORED = {"fault", "refusal", "refused_calls", "signal_actions", "threads", "waits"}

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from signal import SIGINT
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,10 @@ from profiler.session.observation import Invocation, Observation, Unattributed
 from profiler.session.recordings import graph_digest, result_fields, result_from
 from profiler.session.rounds import Study, tell
 from profiler.session.scheme_runs import Graphs, make_schemes
+from profiler.trace.discoveries import read_discoveries
 from profiler.trace.recording_format import Recording, RecordingEnd
+from profiler.trace.trace_check import check_counts
+from simulator.binary.dynamic import link
 from simulator.binary.program import Program
 from simulator.errors import UsageError
 from simulator.machine.running import RunResult
@@ -68,10 +70,13 @@ def observe_recorded(
         raise UsageError(
             f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
         )
-    recovered = study.recover(program, _discoveries(name, recording))
+    discoveries = _discoveries(name, recording)
+    program = link(program, discoveries.modules, discoveries.earlier)
+    recovered = study.recover(program, discoveries)
     index = GraphIndex(recovered)
     cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
     end = recording.end or _end_of(cut_run, recovered)
+    result = _check_end(name, end, recovered)
     edge_counts = _edge_counts(index, end)
     by_graph = _by_graph(recovered, end)
     planners = study.planners(settings, by_graph)
@@ -105,12 +110,12 @@ def observe_recorded(
         events=events,
         counters=Counters(lowering, events),
         contexts=ProgramContexts(recovered),
-        result=result_from(dict(end.result)),
+        result=result,
         unattributed=Unattributed(*end.unattributed),
         irregular=tuple((address, reason) for address, reason in end.irregular),
         runs=0,
         whole_runs=0,
-        discoveries=_discoveries(name, recording),
+        discoveries=discoveries,
     )
 
 
@@ -182,20 +187,56 @@ def _play(
                     f"simprof {recording.header.simprof}): record it again"
                 )
         try:
+            _check_stretches(piece.piece, recovered)
             take(piece.piece)
-        except DamagedError:
+        except (DamagedError, ValueError):
             raise UsageError(f"{name} is damaged: record it again") from None
 
 
 def _discoveries(name: Path, recording: Recording) -> Discoveries:
-    def frozen(items: list[Any]) -> frozenset[Any]:
-        return frozenset(tuple(item) if isinstance(item, list) else item for item in items)
-
     try:
-        found = recording.header.discoveries
-        return Discoveries(**{field: frozen(items) for field, items in found.items()})
-    except (TypeError, AttributeError):
+        return read_discoveries(recording.header.discoveries)
+    except ValueError:
         raise UsageError(f"{name} is damaged in its header: record it again") from None
+
+
+def _check_end(name: Path, end: RecordingEnd, recovered: RecoveredProgram) -> RunResult:
+    """Return how the run ended; refuse what cannot be of these graphs."""
+    routines = recovered.routines
+    try:
+        for number, edges in end.edges:
+            if len(edges) != len(routines[_place(number, routines)].edges):
+                raise ValueError(f"routine {number} has other edges")
+            check_counts(edges)
+        for number, block, count in end.early:
+            _place(block, routines[_place(number, routines)].blocks)
+            check_counts((count,))
+        for number, block, executed, count in end.cut:
+            graph = routines[_place(number, routines)]
+            whole = graph.blocks[_place(block, graph.blocks)].instructions
+            if not 0 <= executed <= whole:
+                raise ValueError(f"{executed} of {whole} instructions")
+            check_counts((count,))
+        check_counts(end.unattributed)
+        return result_from(dict(end.result))
+    except (ValueError, TypeError, KeyError, IndexError):
+        raise UsageError(f"{name} is damaged: record it again") from None
+
+
+def _place(number: int, things: Sequence[object]) -> int:
+    if not 0 <= number < len(things):
+        raise ValueError(f"{number} of {len(things)}")
+    return number
+
+
+def _check_stretches(piece: RecordedPiece, recovered: RecoveredProgram) -> None:
+    """Raise ValueError unless all edges are there: native code takes them as they are."""
+    for stretch in piece.stretches:
+        graph = recovered.routines[_place(stretch.routine, recovered.routines)]
+        for edge in stretch.edges:
+            _place(edge, graph.edges)
+        if stretch.block >= 0:
+            _place(stretch.block, graph.blocks)
 
 
 def _edge_counts(index: GraphIndex, end: RecordingEnd) -> Array:

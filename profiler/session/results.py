@@ -26,6 +26,7 @@ from profiler.session.run_facts import (
     lines,
     options,
     program_info,
+    threads,
     warnings,
     window_counts,
     window_options,
@@ -241,6 +242,7 @@ class _Measuring:
                 for call, count in sorted(run.refused_calls.items())
             ),
             call_tree=self._call_tree(),
+            threads=threads(run),
         )
 
 

@@ -18,6 +18,7 @@ from profiler.request.request import ALL_ROUTINES, Phase, Progress, Setting
 from profiler.schemes.registry import judges, needs_edge_profile
 from profiler.session.collect import collect
 from profiler.session.execute import ExecutionOptions, ProgramExecution, execute
+from profiler.session.expected import are_same, expected_entries
 from profiler.session.memory import BinaryMemory
 from profiler.session.observation import Invocation, Observation
 from profiler.session.scheme_runs import (
@@ -25,11 +26,13 @@ from profiler.session.scheme_runs import (
     Graphs,
     Planner,
     SavedProfiles,
+    SchemeRun,
     make_schemes,
 )
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World
 from simulator.binary.program import Program
+from simulator.machine.running import RunResult
 
 if TYPE_CHECKING:
     from profiler.session.recordings import RecordingOrder
@@ -76,16 +79,30 @@ class Study:
     routines: frozenset[int] | None = None
     recovered: tuple[Discoveries, RecoveredProgram] | None = None
     _planners: dict[Setting, Planner] = field(default_factory=dict)
+    _linked: dict[object, Known] = field(default_factory=dict)
+
+    @property
+    def may_expect(self) -> bool:
+        """Whether a run may be made on graphs that turn out at its end.
+
+        Not where something that depends on them is written down while the program runs.
+        """
+        return self.trace is None and self.recording is None and self.recovered is None
 
     def recover(self, program: Program, discoveries: Discoveries) -> RecoveredProgram:
         """Return the program's graphs, which may be known already."""
         if self.recovered is not None and self.recovered[0] == discoveries:
             return self.recovered[1]
-        recovered = self.memory.graphs(discoveries)
+        recovered = self.memory.graphs(discoveries, program)
         if recovered is None:
-            recovered = recover(program, discoveries, self.known)
+            loaded = discoveries.modules, discoveries.earlier
+            known = self._linked.setdefault(loaded, Known()) if program.modules else self.known
+            recovered = recover(program, discoveries, known, self._told_recovery)
             self.memory.keep_graphs(recovered, discoveries)
         return recovered
+
+    def _told_recovery(self, done: int, total: int) -> None:
+        tell(self.progress, Phase.RECOVERING, self.invocation.max_instructions, done=(done, total))
 
     def planners(
         self, settings: Sequence[Setting], edge_counts: EdgeCounts | None = None
@@ -140,11 +157,15 @@ class Round:
 
     def after(self, execution: ProgramExecution) -> Round:
         """Return the round that follows this one, in which `execution` took place."""
-        world, result = self.world, execution.result
-        if not execution.given_up and result.reason in ("budget", "interrupted"):
-            world = world.ending_after(result.instructions)
+        ended = self if execution.given_up else self.ending_like(execution.result)
         discoveries = self.discoveries.merged(execution.discoveries)
-        return Round(world, discoveries, self.runs + 1, self.whole_runs)
+        return Round(ended.world, discoveries, self.runs + 1, self.whole_runs)
+
+    def ending_like(self, result: RunResult) -> Round:
+        """Return this round for runs that end where one ended that was cut short from outside."""
+        if result.reason not in ("budget", "interrupted"):
+            return self
+        return replace(self, world=self.world.ending_after(result.instructions))
 
 
 def settle(
@@ -180,13 +201,21 @@ def settle(
         replayable=replayable, edge_counts=edge_counts, contexts=study.invocation.contexts
     )
     left = MAXIMUM_RUNS
+    expects = study.may_expect and edge_counts is None
     while True:
         left -= 1
-        execution = _play(study, current, planners, replace(options, persistent=not left))
+        options = replace(options, persistent=not left)
+        execution = _play(study, current, planners, options, expects=expects and left > 0)
         before, current = current, current.after(execution)
-        if not left or current.discoveries == before.discoveries:
+        if execution.expected is not None:
+            settled = _turned_out(study, current, planners, execution)
+            if settled is not None:
+                execution = settled
+                break
+            expects = not execution.lacks_nothing and current.discoveries != before.discoveries
+        elif not left or current.discoveries == before.discoveries:
             break
-        execution.index.close()
+        execution.close()
         del execution  # its counters are large, and the next run makes its own
     current = replace(current, whole_runs=current.whole_runs + 1)
     observation = collect(
@@ -196,7 +225,7 @@ def settle(
         runs=current.runs,
         whole_runs=current.whole_runs,
     )
-    execution.index.close()
+    execution.close()
     return replace(observation, discoveries=current.discoveries), current
 
 
@@ -226,15 +255,23 @@ def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> N
 
 
 def _play(
-    study: Study, current: Round, planners: Sequence[Planner], options: ExecutionOptions
+    study: Study,
+    current: Round,
+    planners: Sequence[Planner],
+    options: ExecutionOptions,
+    *,
+    expects: bool = False,
 ) -> ProgramExecution:
-    """Recover, choose, execute: one round."""
+    """Recover, choose, execute: one round; `expects`: on graphs with what may turn out."""
     tell(study.progress, Phase.RECOVERING, current.max_instructions)
-    recovered = study.recover(current.world.program, current.discoveries)
-    for planner in planners:
-        planner.remember(study.memory.plans(current.discoveries, planner.setting))
-    graphs = Graphs(recovered, study.invocation.selection, study.routines)
-    schemes = make_schemes(graphs, planners)
+    world = current.world.linked(current.discoveries)
+    recovered = study.recover(world.program, current.discoveries)
+    expects = expects and not world.program.parts
+    expected = expected_entries(recovered) if expects else None
+    unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
+    options = replace(options, expected=expected)
+    graphs = recovered if expected is None else expected.recovered
+    schemes = _schemes(study, current, planners, graphs, unsure)
     if study.trace is not None:
         begin = partial(study.trace.begin, schemes[0], current.discoveries)
         options = replace(options, start_trace=begin)
@@ -243,7 +280,41 @@ def _play(
         options = replace(options, record=record)
     phase = Phase.RERUNNING if current.runs else Phase.RUNNING
     tell(study.progress, phase, current.max_instructions)
-    return execute(current.world, recovered, schemes, options)
+    return execute(world, recovered, schemes, options)
+
+
+def _schemes(
+    study: Study,
+    current: Round,
+    planners: Sequence[Planner],
+    recovered: RecoveredProgram,
+    unsure: frozenset[tuple[int, str]] = frozenset(),
+) -> list[SchemeRun]:
+    """Make the schemes of a run; what earlier sessions planned for `unsure` routines is not read.
+
+    The graphs of these routines, given by address and name, may not be those that were planned.
+    """
+    for planner in planners:
+        known = study.memory.plans(current.discoveries, planner.setting)
+        planner.remember(known.without(unsure) if unsure else known)
+    return make_schemes(Graphs(recovered, study.invocation.selection, study.routines), planners)
+
+
+def _turned_out(
+    study: Study, current: Round, planners: Sequence[Planner], execution: ProgramExecution
+) -> ProgramExecution | None:
+    """Return a run that expected entries as one on the graphs with those that control came by.
+
+    None where it cannot be taken for that: the graphs lacked something else, or have to be others.
+    """
+    expected = execution.expected
+    if expected is None or not execution.lacks_nothing:
+        return None
+    used = expected.used(execution.counts.edge_counts)
+    graphs = expected.graphs_with(used)
+    if used and not are_same(study.recover(current.world.program, current.discoveries), graphs):
+        return None
+    return execution.turned_out(graphs, _schemes(study, current, planners, graphs))
 
 
 def tell(

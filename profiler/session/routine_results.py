@@ -15,7 +15,6 @@ from profiler.profiles.routine_facts import routine_facts
 from profiler.recovery.code_image import CodeImage
 from profiler.schemes.definition import SchemeDefinition
 from profiler.session.events import RoutineEvents
-from simulator.isa.decode import HAS_DELAY_SLOT
 
 
 @dataclass(frozen=True)
@@ -88,11 +87,10 @@ def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
     executions, price = routine.events.block_counts, routine.price.code
     tops = {} if price is None else price.block_snippets
     ends = {} if price is None else price.block_end_snippets
-    kinds = code.transfers.kind
     for block, count in zip(routine.events.cfg.blocks, executions, strict=True):
-        cost = sum(group[block.id].cost for group in (tops, ends) if block.id in group)
-        transfer = -1 if block.instructions < 2 else code.index(block.end - 8)
-        delayed = transfer >= 0 and bool(HAS_DELAY_SLOT[kinds[transfer]])
+        groups = [group[block.id] for group in (tops, ends) if block.id in group]
+        cost = sum(snippet.cost for snippet in groups)
+        delayed = block.instructions >= 2 and code.delays(block.end - 8)
         yield BlockCount(
             block.start, block.instructions, block.is_slot, delayed, count, count * cost
         )
@@ -104,7 +102,7 @@ def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
     cfg, counts = events.cfg, events.edges
     plan = None if routine.plan is None else routine.plan.plan
     instrumented = frozenset[int]() if plan is None else frozenset(plan.pair_edges or plan.actions)
-    names = [cfg.name_of(vertex) for vertex in range(cfg.vertex_count)]
+    names = cfg.names()
     added = edge_costs(routine.price.code, counts, routine.counters.taken)
     for edge, source, target, kind in cfg.edges:
         ends, count = (names[source], names[target]), counts[edge]

@@ -14,13 +14,15 @@ from profiler.profiles.profile import (
     ProgramInfo,
     RefusalInfo,
     RoutineProfile,
+    ThreadInfo,
+    WaitInfo,
 )
 from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.schemes import registry
-from profiler.schemes.definition import SchemeDefinition, plain
+from profiler.schemes.definition import SchemeDefinition, SchemeOption, plain
 from profiler.session.observation import Invocation, Observation
 from simulator.binary.program import Program, SourceLine
-from simulator.machine.running import Fault, Refusal, RunResult
+from simulator.machine.running import Fault, Refusal, RunResult, ThreadWait
 
 
 def program_info(observation: Observation) -> ProgramInfo:
@@ -32,6 +34,7 @@ def program_info(observation: Observation) -> ProgramInfo:
         program.machine,
         invocation.argument_texts,
         len(observation.recovered.routines),
+        program.modules,
     )
 
 
@@ -60,15 +63,30 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
     own: dict[str, Any] = {}
     for option in registry.options():
         if option.name in fields:
-            value = fields[option.name]
-            own[option.name] = option.kind(value) if issubclass(option.kind, StrEnum) else value
+            own[option.name] = _own_value(option, fields[option.name])
+    path_limit = fields["path_limit"]
+    if type(path_limit) is not int or path_limit < 1:
+        raise ValueError(f"path limit {path_limit!r}")
     return SchemeOptions(
-        path_limit=fields["path_limit"],
+        path_limit=path_limit,
         weights=Weights(weights) if weights in list(Weights) else Path(weights),
         table=TableChoice(fields["table"]),
         edge_profile=None if profile is None else Path(profile),
         **own,
     )
+
+
+def _own_value(option: SchemeOption, value: Any) -> Any:
+    """Return the value of a scheme's own option; raises ValueError if it cannot be one."""
+    if issubclass(option.kind, StrEnum):
+        value = option.kind(value)
+    elif option.kind is float and type(value) is int:
+        value = float(value)
+    elif type(value) is not option.kind and value is not None:
+        raise ValueError(f"{option.name}={value!r}")
+    if value is not None and not option.fits(value):
+        raise ValueError(f"{option.name}={value!r}")
+    return value
 
 
 def options(invocation: Invocation, scheme: SchemeOptions) -> dict[str, Option]:
@@ -100,7 +118,8 @@ def ending(observation: Observation, result: RunResult) -> Ending:
     """Return how the run ended, with the places in the program that say why."""
     fault = None if result.fault is None else _fault(observation, result.fault)
     refusal = None if result.refusal is None else _refusal(observation, result.refusal)
-    return Ending(result.status, result.reason, result.signal, fault, refusal)
+    waits = tuple(_wait(observation, wait) for wait in result.waits)
+    return Ending(result.status, result.reason, result.signal, fault, refusal, waits)
 
 
 def _fault(observation: Observation, fault: Fault) -> FaultInfo:
@@ -120,6 +139,17 @@ def _fault(observation: Observation, fault: Fault) -> FaultInfo:
 def _refusal(observation: Observation, refusal: Refusal) -> RefusalInfo:
     source = observation.program.lines.find(refusal.pc)
     return RefusalInfo(refusal.call.name, refusal.pc, *_place(observation, refusal.pc), source)
+
+
+def _wait(observation: Observation, wait: ThreadWait) -> WaitInfo:
+    source = observation.program.lines.find(wait.pc)
+    place = _place(observation, wait.pc)
+    return WaitInfo(wait.number, wait.call, wait.pc, *place, source)
+
+
+def threads(result: RunResult) -> tuple[ThreadInfo, ...]:
+    """Return the threads of a program that had more than one."""
+    return tuple(ThreadInfo(each.number, each.instructions) for each in result.threads)
 
 
 def _place(observation: Observation, pc: int) -> tuple[str | None, int]:

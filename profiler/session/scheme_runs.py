@@ -238,6 +238,12 @@ class SchemeRun:
             self._plans[routine] = plan
         return self._plans[routine]
 
+    def plan_on(self, routine: int, cfg: ControlFlowGraph) -> InstrumentationPlan | None:
+        """Return the plan that a routine has if its graph turns out to be `cfg`."""
+        if self._make is None or not self.selects(routine):
+            return None
+        return self._make(cfg).plan
+
     def forget(self, routine: int) -> None:
         """Let go of a routine's plan: nobody will ask for it any more."""
         plan = self._plans.pop(routine, None)

@@ -23,20 +23,25 @@ and the rest is validated while it is measured (`self_check`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from profiler.graphs.flow import FlowError
 from profiler.profiles.cache_files import binaries
 from profiler.profiles.profile import Measurement
 from profiler.profiles.scratch import scratch_directory
 from profiler.recovery.recovery import Discoveries
+from profiler.request.errors import CountError
 from profiler.request.request import Phase, RunRequest, Setting
 from profiler.schemes.registry import definition, judges
+from profiler.session.contexts import check_contexts
 from profiler.session.counters import CompletedCounters
-from profiler.session.discover import late_words
+from profiler.session.discover import late_words, scout
+from profiler.session.kept_lines import with_kept_lines
 from profiler.session.memory import BinaryMemory, PastRun, record_digest
 from profiler.session.observation import Comparison, Invocation, Observation
 from profiler.session.results import measure_all
@@ -51,7 +56,12 @@ from profiler.session.scheme_runs import (
 )
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World, open_world
-from simulator.binary import elf
+from simulator.binary.dynamic import are_unchanged, load_program
+from simulator.binary.program import Program
+from simulator.errors import SimulatorError, UnsupportedError, UsageError
+
+if TYPE_CHECKING:
+    from profiler.session.recordings import RecordingOrder
 
 
 def run_program(request: RunRequest) -> Measurement:
@@ -73,6 +83,26 @@ def compare_program(
     `request.mode` and `request.scheme` are not read; `brief`: see `measure_all`. Raises what
     `run_program` does.
     """
+    with _contradictions(request.replay):
+        return _compare(request, settings, brief)
+
+
+@contextmanager
+def _contradictions(recording: Path | None) -> Iterator[None]:
+    """Say of counts that contradict each other that they come from a recording, if they do."""
+    try:
+        yield
+    except (CountError, FlowError) as error:
+        if recording is None:
+            raise
+        what, _, _ = str(error).partition(": this is a defect")
+        raise UsageError(
+            f"{recording} contradicts itself ({what}): record it again; if that does not help, "
+            "please report the program"
+        ) from None
+
+
+def _compare(request: RunRequest, settings: Sequence[Setting], brief: bool) -> Comparison:
     observation = observe(request, settings)
     limit = request.guest.max_instructions
     executed = observation.result.instructions
@@ -86,7 +116,9 @@ def compare_program(
             request.progress, Phase.EXPANDING, limit, executed, (done, total)
         ),
     )
-    return Comparison(measurements, observation.runs, observation.whole_runs)
+    return Comparison(
+        measurements, observation.runs, observation.whole_runs, observation.program.lines
+    )
 
 
 def observe(
@@ -112,7 +144,12 @@ def observe(
         return _replay(request, request.replay, settings)
     guest = request.guest
     tell(request.progress, Phase.LOADING, guest.max_instructions)
-    program = elf.load(request.program)
+    program, memory = _load(request)
+    if program.parts and request.trace is not None:
+        raise UnsupportedError(
+            f"{program.path} is dynamically linked, and a trace cannot tell which form of a stub "
+            "control came to: link the program statically to trace it"
+        )
     invocation = Invocation(
         request.program,
         request.arguments,
@@ -122,7 +159,6 @@ def observe(
         request.contexts,
     )
     trace = None if request.trace is None else TraceOrder(request.trace, invocation)
-    memory = BinaryMemory(program, binaries() if request.remember else None)
     profiles = SavedProfiles(program.sha256)
     recording = None
     if request.recording is not None:
@@ -134,6 +170,7 @@ def observe(
         world = stack.enter_context(open_world(program, request.arguments, guest))
         if recording is not None:
             stack.callback(recording.close)
+        stack.enter_context(_discarded_if_refused(trace, recording))
         if request.remember and seen is None:
             observation, after = _remembered(study, request, world, settings)
         else:
@@ -147,6 +184,28 @@ def observe(
     return replace(observation, memory=memory)
 
 
+@contextmanager
+def _discarded_if_refused(*orders: TraceOrder | RecordingOrder | None) -> Iterator[None]:
+    """Remove what a run that ends with a message has written of its traces and recordings.
+
+    A run that the user interrupts, or that is killed, leaves them as far as they go.
+    """
+    try:
+        yield
+    except SimulatorError:
+        for order in orders:
+            if order is not None:
+                order.discard()
+        raise
+
+
+def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
+    """Read the program; return it with what earlier sessions knew of it."""
+    files = binaries() if request.remember else None
+    program = with_kept_lines(load_program(request.program, request.guest.sysroot), files)
+    return program, BinaryMemory(program, files)
+
+
 def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Observation:
     """Observe a recorded run."""
     from profiler.session.replay import check_program, invocation_of, observe_recorded
@@ -154,10 +213,9 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
 
     recording = Recording(path)
     tell(request.progress, Phase.LOADING, None)
-    program = elf.load(request.program)
+    program, memory = _load(request)
     check_program(recording, path, program)
     invocation = invocation_of(recording, request.program, request.selection)
-    memory = BinaryMemory(program, binaries() if request.remember else None)
     profiles = SavedProfiles(program.sha256)
     study = Study(invocation, profiles, None, None, request.progress, memory)
     observation = observe_recorded(
@@ -182,7 +240,7 @@ def _remembered(
     """
     memory, first = study.memory, Round(world, Discoveries())
     past = memory.run(request)
-    if past is not None and past.is_same:
+    if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
         guess = replace(first, discoveries=past.discoveries)
         observation, after = _settled(study, guess, settings)
         if after.discoveries == past.discoveries and past.record == record_digest(world.host.log):
@@ -200,8 +258,32 @@ def _from_file(
     study: Study, first: Round, settings: Sequence[Setting]
 ) -> tuple[Observation, Round]:
     """Observe a program, beginning with what its file and its start-up show."""
-    known = late_words(first.world).merged(first.discoveries)
-    return _settled(study, replace(first, discoveries=known), settings)
+    if not first.world.program.parts:
+        _check_names(study, first)
+        known = late_words(first.world).merged(first.discoveries)
+        return _settled(study, replace(first, discoveries=known), settings)
+    tell(study.progress, Phase.RUNNING, first.max_instructions)
+    loaded, result = scout(first.world)
+    known = loaded.merged(first.discoveries)
+    return _settled(study, replace(first.ending_like(result), discoveries=known), settings)
+
+
+def _check_names(study: Study, first: Round) -> None:
+    """Check that the program has what a selection and windows name, before it runs at all.
+
+    The run of its start-up, which `late_words` makes, is all of a short program.
+
+    Raises
+    ------
+    UsageError
+        If it has not.
+    """
+    selection, contexts = study.invocation.selection, study.invocation.contexts
+    if selection.is_all and contexts is None:
+        return
+    recovered = study.recover(first.world.program, first.discoveries)
+    Graphs(recovered, selection)
+    check_contexts(recovered, contexts)
 
 
 def _settled(study: Study, first: Round, settings: Sequence[Setting]) -> tuple[Observation, Round]:
@@ -246,8 +328,8 @@ def _check_traces(
     """
     from profiler.session.self_check import check_trace  # which reads traces: numba
 
-    if observation.window is not None:
-        return  # a trace is of a whole run
+    if observation.window is not None or observation.recovered.program.parts:
+        return  # a trace is of a whole run, and tells nothing of stubs
 
     for position, setting in enumerate(settings):
         if not definition(setting.mode).writes_trace:

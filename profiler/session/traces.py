@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,18 +12,24 @@ from profiler.recovery.recovery import Discoveries
 from profiler.schemes import registry
 from profiler.session.observation import Invocation
 from profiler.session.scheme_runs import SchemeRun
+from profiler.trace.discoveries import discovery_fields
 from simulator.errors import UsageError
 
 if TYPE_CHECKING:
+    from profiler.trace.format import TraceFile
     from profiler.trace.recorder import TraceRecorder
 
 
-@dataclass(frozen=True)
+@dataclass
 class TraceOrder:
-    """Where the trace of a run goes, and how the run was asked for."""
+    """Where the trace of a run goes, and how the run was asked for.
+
+    Each round of a session begins the file again.
+    """
 
     path: Path
     invocation: Invocation
+    _file: TraceFile | None = field(default=None, init=False)
 
     def begin(
         self, scheme: SchemeRun, discoveries: Discoveries, index: GraphIndex, memory: EngineMemory
@@ -63,11 +69,17 @@ class TraceOrder:
             machine=str(program.machine),
             arguments=self.invocation.argument_texts,
             mode=definition.mode,
-            discoveries={name: sorted(known) for name, known in vars(discoveries).items()},
+            discoveries=discovery_fields(discoveries),
         )
+        file = self._file = TraceFile(self.path, header)
         return TraceRecorder(
             memory,
             index,
             lambda routine: definition.trace_writer(scheme.routine_plan(routine)),
-            TraceFile(self.path, header),
+            file,
         )
+
+    def discard(self) -> None:
+        """Remove the file, if it has been begun: the run has failed."""
+        if self._file is not None:
+            self._file.discard()

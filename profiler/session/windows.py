@@ -74,8 +74,7 @@ def window_of(counts: ContextCounts, lowering: Lowering, index: GraphIndex) -> W
         _cross(edges, index, routine, crossed, count)
     cut: Counter[tuple[int, int]] = Counter()
     for (_, block, pc), count in counts.cuts.items():
-        if pc < index.block_end(block):
-            cut[block, pc] += count
+        cut[block, pc] += count
     events = collect_events(index, edges, early, dict(sorted(cut.items())))
     return Window(counts.window_calls, events, times.tolist())
 

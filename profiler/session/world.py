@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
+from profiler.recovery.recovery import Discoveries
 from profiler.request.request import GuestOptions
-from simulator.binary.program import Program
+from simulator.binary.dynamic import DEFAULT_SYSROOT, link
+from simulator.binary.program import Platform, Program
 from simulator.errors import UsageError
 from simulator.linux.files import Host, RecordingHost
 from simulator.machine.machine import Machine
 from simulator.machine.running import Limits, Observer
+
+if TYPE_CHECKING:
+    from simulator.leon.machine import LeonMachine
 
 WINDOWS = 8
 """Register windows, as UltraSPARC and qemu-user have them. When a window is spilled decides what
@@ -45,7 +50,7 @@ class World:
 
     def machine(
         self, observer: Observer | None = None, on_late_code: Callable[[], None] | None = None
-    ) -> Machine:
+    ) -> Machine | LeonMachine:
         """Make a machine that stands at the start of the program.
 
         Parameters
@@ -55,14 +60,17 @@ class World:
         """
         guest = self.guest
         self.host.rewind()
+        limits = Limits(guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size)
+        if self.program.platform is Platform.LEON3:
+            from simulator.leon.machine import LeonMachine  # most programs never need it
+
+            return LeonMachine(self.program, host=self.host, limits=limits, observer=observer)
         return Machine(
             self.program,
             arguments=self.arguments,
             environment=guest.environment_strings,
             host=self.host,
-            limits=Limits(
-                guest.max_instructions, guest.timeout, guest.memory_limit, guest.stack_size
-            ),
+            limits=limits,
             observer=observer,
             on_late_code=on_late_code,
             argv0=guest.argv0,
@@ -70,7 +78,15 @@ class World:
             heap_start=guest.heap_start,
             windows=WINDOWS,
             strict=guest.strict,
+            thread_seed=guest.thread_seed,
         )
+
+    def linked(self, discoveries: Discoveries) -> World:
+        """Return this world with what the program has loaded, if it is dynamically linked."""
+        if not self.program.parts:
+            return self
+        program = link(self.program, discoveries.modules, discoveries.earlier)
+        return replace(self, program=program)
 
     def ending_after(self, instructions: int) -> World:
         """Return this world for runs that end after so many instructions, however long it takes."""
@@ -87,8 +103,13 @@ def open_world(
     Raises
     ------
     UsageError
-        If its standard input cannot be read.
+        If its standard input cannot be read, or it is for another machine than asked for.
     """
+    if guest.machine not in (None, program.platform):
+        raise UsageError(
+            f"--machine {guest.machine}: {program.path} is for {program.platform}: LEON programs "
+            "are V8, and linked for 0x40000000 and above"
+        )
     with ExitStack() as stack:
         stdin = 0
         if guest.stdin is not None:
@@ -98,6 +119,7 @@ def open_world(
             writable=guest.writable,
             working=guest.working,
             program=program.path,
+            sysroot=(guest.sysroot or DEFAULT_SYSROOT) if program.parts else None,
             stdin=stdin,
             stdout=guest.stdout,
             stderr=guest.stderr,

@@ -59,7 +59,7 @@ class Callees:
         index = self._index
         if index.routine(block) == index.routine(target) or index.starts_routine(target):
             return False
-        return target in index.return_edges
+        return index.is_returned_to(target)
 
     def _callee(self, block: int) -> int:
         """Return the ENTRY edge that the call at the end of `block` leads to, or UNKNOWN."""

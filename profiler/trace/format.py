@@ -26,15 +26,16 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from profiler.profiles.first_line import FileFormat
+from profiler.profiles.codec import decode
+from profiler.profiles.first_line import LONGEST_HEADER, FileFormat
+from profiler.profiles.output import discard
 from simulator.errors import UsageError
 
-LONGEST_HEADER = 1 << 26
-"""Bytes within which the first two lines must end."""
 FORMAT = FileFormat("trace", version=1, option="run --trace", longest=LONGEST_HEADER)
 HEAD, TAIL = 7, 4
 """Bytes of a frame before and behind its content."""
@@ -132,7 +133,11 @@ class TraceFile:
             self._file = path.open("wb")
         except OSError as error:
             raise _cannot_write(path, error) from None
-        self._write(FORMAT.first_line + text.encode() + b"\n")
+        try:
+            self._write(FORMAT.first_line + text.encode() + b"\n")
+        except UsageError:
+            self.discard()
+            raise
 
     def routine(self, number: int, tokens: Tokens) -> None:
         """Write what the edges of routine `number` write."""
@@ -159,6 +164,12 @@ class TraceFile:
             self._file.close()
         except OSError as error:
             raise _cannot_write(self._path, error) from None
+
+    def discard(self) -> None:
+        """Remove the file: what was to be traced has failed."""
+        with suppress(OSError):
+            self._file.close()
+        discard(self._path)
 
     def _frame(self, kind: bytes, content: bytes) -> None:
         self._write(frame(kind, content))
@@ -236,7 +247,14 @@ def load(path: Path) -> Trace:
 def parse(data: bytes, name: str) -> Trace:
     """Return the trace in the content of a file; `name` is for messages. Raises as `load` does."""
     header, start = _header(data, name)
-    reader = FrameReader(data, start)
+    try:
+        return _frames(header, FrameReader(data, start))
+    except (ValueError, RecursionError):
+        raise UsageError(f"{name} is damaged: record it again") from None
+
+
+def _frames(header: TraceHeader, reader: FrameReader) -> Trace:
+    """Read the frames; raises ValueError where one is not as the module says."""
     routines: dict[int, Tokens] = {}
     stream = bytearray()
     certain = 0
@@ -246,7 +264,7 @@ def parse(data: bytes, name: str) -> Trace:
     for kind, content in reader.frames():
         match kind:
             case b"R":
-                number, *words = _words(content)
+                number, *words = _words(content) or [-1]
                 routines[number] = {e: (v, w) for e, v, w in zip(*[iter(words)] * 3, strict=True)}
             case b"C":
                 stream += content[8:]
@@ -255,11 +273,10 @@ def parse(data: bytes, name: str) -> Trace:
                 certain = int.from_bytes(content[:8], "big")
                 checkpoints[certain] = int.from_bytes(content[8:], "big")
             case b"E":
-                fields = json.loads(content)
-                events.append(TraceEvent(**fields | {"crossed": tuple(fields["crossed"])}))
+                events.append(decode(TraceEvent, json.loads(content), "event"))
                 certain = max(certain, events[-1].at)
             case b"Z":
-                end = TraceEnd(**json.loads(content))
+                end = decode(TraceEnd, json.loads(content), "end")
     cut = reader.cut if end is None else None
     return Trace(header, routines, bytes(stream), certain, checkpoints, tuple(events), end, cut)
 
@@ -268,9 +285,8 @@ def _header(data: bytes, name: str) -> tuple[TraceHeader, int]:
     start = FORMAT.check(data, name)
     text, newline, _ = data[start:LONGEST_HEADER].partition(b"\n")
     try:
-        fields = json.loads(text if newline else b"")
-        header = TraceHeader(**fields | {"arguments": tuple(fields["arguments"])})
-    except (ValueError, TypeError, KeyError):
+        header = decode(TraceHeader, json.loads(text if newline else b""), "header")
+    except (ValueError, RecursionError):
         raise UsageError(f"{name} is cut in its header: record it again") from None
     return header, start + len(text) + 1
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -32,13 +33,15 @@ import numpy as np
 import zstandard
 
 from profiler.engine.recording import RecordedPiece, RecordedStretch
-from profiler.profiles.first_line import FileFormat
+from profiler.profiles.codec import decode
+from profiler.profiles.first_line import LONGEST_HEADER, FileFormat
+from profiler.profiles.output import discard
 from profiler.trace.format import FrameReader, frame
 from simulator.errors import UsageError
 
-LONGEST_HEADER = 1 << 26
-"""Bytes within which the first two lines must end."""
 FORMAT = FileFormat("recording", version=2, option="simprof record", longest=LONGEST_HEADER)
+LARGEST_FRAME = 1 << 28
+"""Bytes of a frame's content, unpacked."""
 LEVEL = 6
 """Of compression: higher ones take longer and save little."""
 _WORD = np.dtype("<u4")
@@ -141,7 +144,11 @@ class RecordingFile:
             self._file = path.open("wb", buffering=0)
         except OSError as error:
             raise self._cannot_write(error) from None
-        self._write(FORMAT.first_line + text.encode() + b"\n")
+        try:
+            self._write(FORMAT.first_line + text.encode() + b"\n")
+        except UsageError:
+            self.discard()
+            raise
 
     def piece(self, digests: Mapping[int, bytes], piece: RecordedPiece) -> None:
         """Write a piece."""
@@ -165,6 +172,12 @@ class RecordingFile:
             self._file.close()
         except OSError as error:
             raise self._cannot_write(error) from None
+
+    def discard(self) -> None:
+        """Remove the file: what was to be recorded has failed."""
+        with suppress(OSError):
+            self._file.close()
+        discard(self._path)
 
     def _frame(self, kind: bytes, content: bytes) -> None:
         self._write(frame(kind, self._compressor.compress(content)))
@@ -226,16 +239,15 @@ class Recording:
         start = FORMAT.check(self._data, self._name)
         text, newline, _ = self._data[start:LONGEST_HEADER].partition(b"\n")
         try:
-            fields = json.loads(text if newline else b"")
-            header = RecordingHeader(**fields | {"arguments": tuple(fields["arguments"])})
-        except (ValueError, TypeError, KeyError):
+            header = decode(RecordingHeader, json.loads(text if newline else b""), "header")
+        except (ValueError, RecursionError):
             raise UsageError(f"{self._name} is cut in its header: record it again") from None
         return header, start + len(text) + 1
 
     def _read_end(self, content: bytes) -> RecordingEnd:
         try:
-            return RecordingEnd(**json.loads(self._decompressor.decompress(content)))
-        except (ValueError, TypeError, zstandard.ZstdError):
+            return decode(RecordingEnd, json.loads(self._plain(content)), "end")
+        except (ValueError, RecursionError, zstandard.ZstdError):
             raise self._damaged() from None
 
     def pieces(self) -> Iterator[FilePiece]:
@@ -248,9 +260,16 @@ class Recording:
         """
         for content in self._pieces:
             try:
-                yield _piece(self._decompressor.decompress(content))
+                yield _piece(self._plain(content))
             except (ValueError, IndexError, zstandard.ZstdError):
                 raise self._damaged() from None
+
+    def _plain(self, content: bytes) -> bytes:
+        """Return a frame's content, unpacked; raises ValueError where it says to be too large."""
+        size = zstandard.frame_content_size(content)
+        if not 0 <= size <= LARGEST_FRAME:
+            raise ValueError(f"a frame of {size} bytes")
+        return self._decompressor.decompress(content)
 
     def _damaged(self) -> UsageError:
         return UsageError(f"{self._name} is damaged: record it again")

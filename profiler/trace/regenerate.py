@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
 from profiler.request.errors import ProfileMismatchError
+from profiler.trace.discoveries import read_discoveries
 from profiler.trace.format import Trace, TraceHeader, load
 from profiler.trace.regeneration import Array, Regeneration, Regenerator
-from simulator.binary import elf
+from profiler.trace.trace_check import check_numbers
+from simulator.binary.dynamic import load_linked
 from simulator.errors import UsageError
 
 BlockSink = Callable[[RecoveredProgram, Array], None]
@@ -87,7 +88,12 @@ def regenerate(
         if sink is not None:
             sink(recovered, blocks)
 
-    result = Regenerator(trace, recovered, check=check, sink=receive).run()
+    try:
+        check_numbers(trace, recovered)
+        regenerator = Regenerator(trace, recovered, check=check, sink=receive)
+    except ValueError:
+        raise UsageError(f"{path} is damaged: record it again") from None
+    result = regenerator.run()
     block, routine = _position(recovered, result.place)
     return Regenerated(trace, file, result, instructions, block, routine, check)
 
@@ -95,21 +101,19 @@ def regenerate(
 def _recover(path: Path, header: TraceHeader, file: Path) -> RecoveredProgram:
     if not file.is_file():
         raise UsageError(f"{path} is a trace of {file}, which is not there: name it with --program")
-    loaded = elf.load(file)
+    discoveries = _discoveries(path, header)
+    loaded = load_linked(file, discoveries.modules, discoveries.earlier)
     if loaded.sha256 != header.sha256:
         raise ProfileMismatchError(
             f"{path} is a trace of another program than {file} is now: name that with --program"
         )
-    return recover(loaded, _discoveries(path, header))
+    return recover(loaded, discoveries)
 
 
 def _discoveries(path: Path, header: TraceHeader) -> Discoveries:
-    def frozen(items: list[Any]) -> frozenset[Any]:
-        return frozenset(tuple(item) if isinstance(item, list) else item for item in items)
-
     try:
-        return Discoveries(**{name: frozen(items) for name, items in header.discoveries.items()})
-    except (TypeError, AttributeError):
+        return read_discoveries(header.discoveries)
+    except ValueError:
         raise UsageError(f"{path} is damaged in its header: record it again") from None
 
 

@@ -17,6 +17,7 @@ from profiler.engine.walk import UNKNOWN, GraphIndex
 from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.plan.tracing import TARGET_BITS, decisions, free_way
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.recovery.word_map import WordMap
 from profiler.trace import regeneration_kernel as kernel
 from profiler.trace.calls import Callees, Exit
 from profiler.trace.format import Tokens, Trace, TraceEvent
@@ -283,16 +284,24 @@ def make_tables(index: GraphIndex, callees: Callees, routines: Mapping[int, Toke
         entry=no_blocks.copy(),
         returns=np.zeros(blocks, np.int64),
         block_at=np.asarray(recovered.block_at).astype(np.int64),
-        base=np.array([recovered.code.base], np.int64),
+        pieces=_pieces(recovered.code.place),
     )
     for block, edge in index.entry_edge.all().items():
         tables.entry[block] = edge
-    for block in index.return_edges.all():
+    for block in index.return_blocks():
         tables.returns[block] = not index.starts_routine(block)
     choices: list[tuple[int, int, int]] = []  # (block, value, edge)
     for number, tokens in routines.items():
         choices += _add_routine(tables, index, callees, number, tokens)
     return _with_choices(tables, choices, blocks)
+
+
+def _pieces(place: WordMap) -> Array:
+    """Return (lower half of its address, bytes, first word) of each piece of code."""
+    low = (1 << kernel.TARGET_WIDTH) - 1
+    pieces = zip(place.starts, place.ends, place.firsts, strict=True)
+    rows = [(start & low, end - start, first) for start, end, first in pieces]
+    return np.array(rows, np.int64).reshape(-1)
 
 
 def _with_choices(tables: Tables, choices: list[tuple[int, int, int]], blocks: int) -> Tables:

@@ -105,8 +105,8 @@ class Tables(NamedTuple):
         Block -> routine, ENTRY edge or -1, whether jumps of other routines return there.
     block_at
         Instruction word -> block that starts there, or -1.
-    base
-        One element: address of the first word.
+    pieces
+        Of each piece of code: the lower half of its address, its bytes, its first word.
     """
 
     target: Array
@@ -124,7 +124,7 @@ class Tables(NamedTuple):
     entry: Array
     returns: Array
     block_at: Array
-    base: Array
+    pieces: Array
 
 
 @_inline
@@ -140,9 +140,11 @@ def read_bits(stream: Bytes, at: int, width: int) -> int:
 @_inline
 def target_block(tables: Tables, low: int) -> int:
     """The block that starts at the address with this lower half, or -1."""
-    base = tables.base[0]
-    word = ((base >> TARGET_WIDTH << TARGET_WIDTH | low) - base) >> 2
-    return int(tables.block_at[word]) if 0 <= word < len(tables.block_at) else -1
+    for piece in range(0, len(tables.pieces), 3):
+        distance = low - tables.pieces[piece]
+        if 0 <= distance < tables.pieces[piece + 1]:
+            return int(tables.block_at[tables.pieces[piece + 2] + (distance >> 2)])
+    return -1
 
 
 @_inline

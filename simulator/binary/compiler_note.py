@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from elftools.common.exceptions import DWARFError, ELFError
 from elftools.elf.elffile import ELFFile
+
+from simulator.binary.debug_info import check_sections, read_debug_info, top_attributes
 
 MOST_UNITS = 256
 """Compilation units whose producers are read."""
@@ -23,22 +24,24 @@ def compiler_note(path: Path) -> str:
         with path.open("rb") as file:
             elf = ELFFile(file)
             notes = list(_comments(elf)) or list(_producers(elf))
-    except (OSError, ELFError, DWARFError, ValueError, KeyError, AttributeError):
-        return ""  # damaged sections do not keep a program from running
+    except Exception:
+        return ""  # damaged sections, on which pyelftools raises a dozen kinds, stop nothing
     return "; ".join(dict.fromkeys(notes))
 
 
 def _comments(elf: ELFFile) -> Iterator[str]:
+    check_sections(elf)
     section = elf.get_section_by_name(".comment")
     if section is not None:
         yield from (_text(note) for note in section.data().split(b"\0") if note)
 
 
 def _producers(elf: ELFFile) -> Iterator[str]:
-    if not elf.has_dwarf_info():
+    dwarf = read_debug_info(elf)
+    if dwarf is None:
         return
-    for unit in islice(elf.get_dwarf_info().iter_CUs(), MOST_UNITS):
-        producer = unit.get_top_DIE().attributes.get("DW_AT_producer")
+    for attributes in islice(top_attributes(dwarf), MOST_UNITS):
+        producer = attributes.get("DW_AT_producer")
         if producer is not None and isinstance(producer.value, bytes):
             yield _text(producer.value)
 

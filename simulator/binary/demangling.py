@@ -18,7 +18,12 @@ def demangle(name: str) -> str:
     'queue::push(int)'
     >>> demangle("main")
     'main'
+    >>> demangle("libqueue.so:_ZN5queue4pushEi")
+    'libqueue.so:queue::push(int)'
     """
+    module, colon, rest = name.partition(":")
+    if colon and rest.startswith(MANGLED):
+        return f"{module}:{demangle(rest)}"
     if not name.startswith(MANGLED):
         return name
     try:

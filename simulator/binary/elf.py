@@ -24,7 +24,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import stat
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -51,7 +52,17 @@ from simulator.binary.elf_format import (
     STT_OBJECT,
     RecordFormats,
 )
-from simulator.binary.program import Binding, MachineKind, Program, Range, Segment, Symbol
+from simulator.binary.elf_stubs import stub_symbols
+from simulator.binary.program import (
+    PAGE_SIZE,
+    Binding,
+    MachineKind,
+    Platform,
+    Program,
+    Range,
+    Segment,
+    Symbol,
+)
 from simulator.errors import ProgramFileError
 
 MAX_FILE_SIZE = 1 << 30
@@ -61,7 +72,16 @@ PIE_BASE_64 = 0x55_0000_0000
 PIE_BASE_32 = 0x5000_0000
 """Load bias of position-independent programs: clear of stack, mappings and break."""
 
+LEON_MEMORY = Range(0x4000_0000, 0x8000_0000)
+"""Where LEON processors have their memory; devices begin behind it."""
+
+DYNAMIC_BASE_64 = 0x40_0000_0000
+DYNAMIC_BASE_32 = 0x4000_0000
+"""Load bias of those with an interpreter: as under qemu-user."""
+
 _MAX_SPAN = 1 << 34  # bytes from the lowest to the highest segment address
+_MOST_COPIES = 4  # of the same bytes, by overlapping parts: linkers overlap pages at most
+_MOST_NAMES = 128 << 20  # bytes of the names of all symbols, which may be ends of one long name
 _LIMIT_64 = 1 << 43
 _LIMIT_32 = 0xF000_0000
 
@@ -125,6 +145,10 @@ class _Section:
     link: int
 
 
+_Check = Callable[[_Header, "Sequence[_ProgramHeader]", bytes], None]
+"""Refuses kinds of files."""
+
+
 class _Refusal(Exception):  # noqa: N818 - never leaves this module
     """Why the file is refused, without its name."""
 
@@ -148,9 +172,55 @@ def load(path: Path | str) -> Program:
     ProgramFileError
         With one line that says what is wrong with the file and what to do.
     """
-    path = Path(path)
+    return _load(Path(path), _refuse_dynamic)
+
+
+def load_part(path: Path | str, bias: int | None = None) -> Program:
+    """Read a file of a dynamically linked program: its own, its interpreter, or a library.
+
+    Parameters
+    ----------
+    path
+        The file.
+    bias
+        What is added to its addresses, in bytes; None: what programs get (`DYNAMIC_BASE_64`).
+
+    Returns
+    -------
+    Program
+        What is in that file alone, with symbols for the stubs of its procedure linkage table.
+
+    Raises
+    ------
+    ProgramFileError
+        See `load`.
+    """
+    return _load(Path(path), _accept, bias)
+
+
+def load_own(path: Path | str) -> Program:
+    """Read a program, statically linked or not, without what else it loads.
+
+    Raises
+    ------
+    ProgramFileError
+        See `load`.
+    """
+    return _load(Path(path), _refuse_without_interpreter)
+
+
+def _load(path: Path, check: _Check, bias: int | None = None) -> Program:
     try:
-        return _parse(path, _read_file(path))
+        data = _read_file(path)
+    except _Refusal as refusal:
+        raise ProgramFileError(f"{path}: {refusal}") from None
+    return parse(data, path, check, bias)
+
+
+def parse(data: bytes, path: Path, check: _Check | None = None, bias: int | None = None) -> Program:
+    """Return the program in the content of a file; `path` is its name. Raises as `load` does."""
+    try:
+        return _parse(path, data, check or _refuse_dynamic, bias)
     except _Refusal as refusal:
         raise ProgramFileError(f"{path}: {refusal}") from None
 
@@ -174,20 +244,29 @@ def _read_file(path: Path) -> bytes:
     return data
 
 
-def _parse(path: Path, data: bytes) -> Program:
+def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None) -> Program:
     header = _read_header(data)
     headers = _read_program_headers(header, data)
-    _refuse_dynamic(header, headers, data)
-    bias = 0
-    if header.file_type == _ET_DYN:
-        bias = PIE_BASE_64 if header.is64 else PIE_BASE_32
+    check(header, headers, data)
+    interpreter = _interpreter(headers, data)
+    bias = _bias(header, interpreter) if given_bias is None else given_bias
     segments = _read_segments(header, headers, data, bias)
     entry = header.entry + bias
-    _check_entry(entry, segments)
+    if given_bias is None:
+        _check_entry(entry, segments)
     sections = _read_sections(header, data)
     code, late_code = _code_ranges(sections, segments, bias, _header_end(header, headers, bias))
-    if not any(entry in span for span in (*code, *late_code)):
+    if given_bias is None and not any(entry in span for span in (*code, *late_code)):
         code, late_code = _code_ranges((), segments, bias, _header_end(header, headers, bias))
+    unwinding = _section_named(b".eh_frame", header, sections, data, bias)
+    symbols = _read_symbols(header, sections, segments, data, bias)
+    if check is _accept or interpreter is not None:
+        table = _section_named(b".plt", header, sections, data, bias)
+        stubs = stub_symbols(header.formats, sections, data, bias, table)
+        symbols = tuple(sorted((*symbols, *stubs), key=lambda s: (s.address, s.name)))
+    platform = _platform(header)
+    if platform is Platform.LEON3:
+        code, late_code = tuple(sorted((*code, *late_code), key=lambda each: each.start)), ()
     return Program(
         path=path,
         sha256=hashlib.sha256(data).hexdigest(),
@@ -196,15 +275,42 @@ def _parse(path: Path, data: bytes) -> Program:
         segments=segments,
         code=code,
         late_code=late_code,
-        symbols=_read_symbols(header, sections, segments, data, bias),
+        symbols=symbols,
         load_bias=bias,
         program_headers_address=_program_headers_address(header, headers, bias),
         program_header_size=header.formats.program_header.size,
         program_header_count=header.program_header_count,
         stack_executable=_stack_executable(headers),
         lines=DwarfLineTable(data, bias, code),
-        unwinding=_section_named(b".eh_frame", header, sections, data, bias),
+        unwinding=() if unwinding is None else (unwinding,),
+        interpreter=interpreter,
+        platform=platform,
     )
+
+
+def _platform(header: _Header) -> Platform:
+    """A V8 program that begins in LEON's memory is for LEON: no Linux program is linked there."""
+    is_fixed = header.machine is MachineKind.SPARCV8 and header.file_type == _ET_EXEC
+    return Platform.LEON3 if is_fixed and header.entry in LEON_MEMORY else Platform.LINUX
+
+
+def _bias(header: _Header, interpreter: str | None) -> int:
+    if header.file_type != _ET_DYN:
+        return 0
+    if interpreter is None:
+        return PIE_BASE_64 if header.is64 else PIE_BASE_32
+    return DYNAMIC_BASE_64 if header.is64 else DYNAMIC_BASE_32
+
+
+def _interpreter(headers: Sequence[_ProgramHeader], data: bytes) -> str | None:
+    """Return the path of the program's interpreter, None if it has none."""
+    for entry in headers:
+        if entry.kind == PT_INTERP:
+            text = data[entry.offset :][: entry.file_size].split(b"\0")[0]
+            if not text.startswith(b"/"):
+                raise _Refusal("does not name its interpreter; it is damaged")
+            return text.decode("utf-8", "surrogateescape")
+    return None
 
 
 def _read_header(data: bytes) -> _Header:
@@ -274,9 +380,23 @@ def _read_program_headers(header: _Header, data: bytes) -> tuple[_ProgramHeader,
     return tuple(headers)
 
 
+def _accept(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
+    """Accept what is linked in any way."""
+
+
+def _refuse_without_interpreter(
+    header: _Header, headers: Sequence[_ProgramHeader], data: bytes
+) -> None:
+    """Refuse what is dynamically linked, and names nothing that would link it."""
+    if all(entry.kind != PT_INTERP for entry in headers):
+        _refuse_dynamic(header, headers, data)
+
+
 def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: bytes) -> None:
     if any(entry.kind == PT_INTERP for entry in headers):
         raise _Refusal('is dynamically linked; link with "-static"')
+    dynamic = [e.file_size for e in headers if e.kind == PT_DYNAMIC]
+    _check_room("dynamic sections", [size for size in dynamic if size <= len(data)], data)
     tags = [
         pair
         for entry in headers
@@ -284,10 +404,16 @@ def _refuse_dynamic(header: _Header, headers: Sequence[_ProgramHeader], data: by
         for pair in _dynamic_tags(header, entry, data)
     ]
     if any(tag == _DT_NEEDED for tag, _ in tags):
-        raise _Refusal('needs shared libraries; link with "-static"')
+        raise _Refusal("is a shared library, or names no interpreter; give a program")
     pie = any(tag == _DT_FLAGS_1 and value & _DF_1_PIE for tag, value in tags)
     if header.file_type == _ET_DYN and not pie:
-        raise _Refusal('is a shared library; give a program linked with "-static"')
+        raise _Refusal("is a shared library; give a program")
+
+
+def _check_room(what: str, sizes: Sequence[int], data: bytes) -> None:
+    """Refuse parts that overlap so often that they are larger than the file, all together."""
+    if sum(sizes) > _MOST_COPIES * len(data):
+        raise _Refusal(f"has {what} larger than the file; it is damaged")
 
 
 def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterator[tuple[int, int]]:
@@ -304,10 +430,11 @@ def _dynamic_tags(header: _Header, entry: _ProgramHeader, data: bytes) -> Iterat
 def _read_segments(
     header: _Header, headers: Sequence[_ProgramHeader], data: bytes, bias: int
 ) -> tuple[Segment, ...]:
+    loaded = [entry for entry in headers if entry.kind == PT_LOAD and entry.memory_size]
+    inside = [e.file_size for e in loaded if e.offset + e.file_size <= len(data)]
+    _check_room("segments", inside, data)
     segments = []
-    for entry in headers:
-        if entry.kind != PT_LOAD or entry.memory_size == 0:
-            continue
+    for entry in loaded:
         # `strip` leaves segments without content (.bss alone) beyond the file's end.
         if entry.file_size and entry.offset + entry.file_size > len(data):
             raise _Refusal("has a segment beyond its end; it is truncated or damaged")
@@ -316,7 +443,7 @@ def _read_segments(
         if (entry.address - entry.offset) % 4:
             raise _Refusal(f"has a misplaced segment at {entry.address:#x}; it is damaged")
         start = entry.address + bias
-        if start + entry.memory_size > header.limit or (start < 8192 and not bias):
+        if start + entry.memory_size > header.limit or (start < PAGE_SIZE and not bias):
             raise _Refusal(f"has a segment at the impossible address {start:#x}; it is damaged")
         segments.append(
             Segment(
@@ -393,22 +520,34 @@ def _code_ranges(
         for section in sections
         if section.flags & wanted == wanted and section.kind == SHT_PROGBITS and section.size
     ]
+    sorted_spans = _merge([_words(span.start, span.end) for span in spans])
     code: list[Range] = []
     late: list[Range] = []
+    first = 0  # of the spans that end behind the segments so far
     for segment in segments:
+        start, end = segment.address, segment.address + len(segment.data)
+        while first < len(sorted_spans) and sorted_spans[first].end <= start:
+            first += 1
         if not segment.executable:
             continue
-        start, end = segment.address, segment.address + len(segment.data)
-        inside = [Range(max(s.start, start), min(s.end, end)) for s in spans]
+        inside = list(_within(sorted_spans, first, start, end))
         if not spans:
-            inside = [Range(max(start, header_end) if header_end <= end else start, end)]
-        kept = [
-            Range((span.start + 3) & ~3, span.end & ~3)
-            for span in inside
-            if (span.start + 3) & ~3 < span.end & ~3
-        ]
-        (late if segment.writable else code).extend(kept)
+            inside = [_words(max(start, header_end) if header_end <= end else start, end)]
+        (late if segment.writable else code).extend(s for s in inside if s.start < s.end)
     return _merge(code), _merge(late)
+
+
+def _words(start: int, end: int) -> Range:
+    """The whole words between two addresses."""
+    return Range((start + 3) & ~3, end & ~3)
+
+
+def _within(spans: Sequence[Range], first: int, start: int, end: int) -> Iterator[Range]:
+    """The parts of sorted spans, from `first` on, that are between two addresses."""
+    for span in itertools.islice(spans, first, None):
+        if span.start >= end:
+            return
+        yield _words(max(span.start, start), min(span.end, end))
 
 
 def _merge(spans: Sequence[Range]) -> tuple[Range, ...]:
@@ -451,6 +590,7 @@ def _read_symbols(
     tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
         s for s in sections if s.kind == SHT_DYNSYM
     ]
+    _check_room("symbol tables", [table.size for table in tables], data)
     symbols = {
         symbol
         for table in tables
@@ -472,6 +612,8 @@ def _table_symbols(
     strings = data[names.offset : names.offset + names.size]
     count = table.size // record.size
     view = memoryview(data)[table.offset : table.offset + count * record.size]
+    starts = [segment.address for segment in segments]
+    room_for_names = _MOST_NAMES
     for fields in record.iter_unpack(view):
         if header.is64:
             name_offset, info, _, section, value, size = fields
@@ -484,8 +626,11 @@ def _table_symbols(
             continue
         end = strings.find(b"\0", name_offset)
         name = strings[name_offset : end if end >= 0 else None]
+        room_for_names -= len(name)
+        if room_for_names < 0:
+            raise _Refusal(f"has symbols with names of {_MOST_NAMES >> 20} MiB; strip it")
         address = value + bias
-        home = _segment_at(address, segments)
+        home = _segment_at(address, segments, starts)
         if not name or home is None:
             continue
         is_function = kind in (STT_FUNC, STT_GNU_IFUNC) and home.executable
@@ -494,8 +639,10 @@ def _table_symbols(
         yield Symbol(text, address, min(size, room), binding, is_function)
 
 
-def _segment_at(address: int, segments: Sequence[Segment]) -> Segment | None:
-    for segment in segments:
-        if segment.address <= address < segment.address + segment.memory_size:
-            return segment
-    return None
+def _segment_at(address: int, segments: Sequence[Segment], starts: Sequence[int]) -> Segment | None:
+    """The segment that holds an address; `starts` are the addresses of all, which are sorted."""
+    index = bisect_right(starts, address) - 1
+    if index < 0:
+        return None
+    segment = segments[index]
+    return segment if address < segment.address + segment.memory_size else None

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 
 PT_LOAD, PT_DYNAMIC, PT_INTERP, PT_PHDR, PT_GNU_STACK = 1, 2, 3, 6, 0x6474E551
 PF_X, PF_W, PF_R = 1, 2, 4
-SHT_PROGBITS, SHT_SYMTAB, SHT_NOBITS, SHT_DYNSYM = 1, 2, 8, 11
+SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_DYNSYM = 1, 2, 4, 8, 11
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
+R_SPARC_JMP_SLOT = 21
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 0, 1, 2, 10
 
 
@@ -24,6 +25,7 @@ class RecordFormats:
     section_header: struct.Struct
     symbol: struct.Struct
     dynamic: struct.Struct
+    relocation: struct.Struct
 
 
 FORMATS_64 = RecordFormats(
@@ -32,6 +34,7 @@ FORMATS_64 = RecordFormats(
     struct.Struct(">IIQQQQIIQQ"),
     struct.Struct(">IBBHQQ"),
     struct.Struct(">qQ"),
+    struct.Struct(">QQq"),
 )
 FORMATS_32 = RecordFormats(
     struct.Struct(">16xHHIIIIIHHHHHH"),
@@ -39,4 +42,5 @@ FORMATS_32 = RecordFormats(
     struct.Struct(">IIIIIIIIII"),
     struct.Struct(">IIIBBH"),
     struct.Struct(">iI"),
+    struct.Struct(">IIi"),
 )

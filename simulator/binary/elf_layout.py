@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from simulator.binary.elf_format import PF_R, PF_W, PF_X, PT_LOAD, PT_PHDR
 from simulator.binary.elf_image import ElfImage, ProgramHeader
+from simulator.binary.program import PAGE_SIZE
 from simulator.errors import RewritingError
 
-PAGE = 8192
 """Alignment of the new segment: the page of SPARC Linux."""
 
 HEADER_ROOM = 1024
@@ -60,7 +60,7 @@ def place(
     """
     segments = image.segments
     if (
-        address % PAGE
+        address % PAGE_SIZE
         or any(_share_pages(address, size, segment) for segment in segments)
         or size < HEADER_ROOM
     ):
@@ -75,7 +75,7 @@ def place(
         raise RewritingError(
             f"{name}: has {len(image.program_headers)} program headers, too many to add one"
         )
-    new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE)
+    new = ProgramHeader(PT_LOAD, PF_R | PF_X, 0, address, address, size, size, PAGE_SIZE)
     placed: dict[ProgramHeader, ProgramHeader] = {}
     end = 0 if below else start
     for segment in sorted([*segments, new], key=lambda p: p.address):
@@ -85,7 +85,8 @@ def place(
             moved = replace(new, offset=address - base)
         else:
             moved = _behind(segment, end, base)
-        fits = base <= moved.address - moved.offset and (moved.address - moved.offset) % PAGE == 0
+        distance = moved.address - moved.offset
+        fits = base <= distance and distance % PAGE_SIZE == 0
         if moved.offset < end or not fits:
             raise RewritingError(f"{name}: its segments leave no place for another one")
         placed[segment] = moved
@@ -95,14 +96,14 @@ def place(
     )
     page = None
     if heap is not None:
-        start = heap - PAGE
-        page = ProgramHeader(PT_LOAD, PF_R | PF_W, 0, start, start, 0, PAGE, PAGE)
+        start = heap - PAGE_SIZE
+        page = ProgramHeader(PT_LOAD, PF_R | PF_W, 0, start, start, 0, PAGE_SIZE, PAGE_SIZE)
     layout = Layout(placed[new], page, (), moves, end)
     return replace(layout, headers=_table(image, layout, placed, count))
 
 
 def _share_pages(address: int, size: int, segment: ProgramHeader) -> bool:
-    start = segment.address // PAGE * PAGE
+    start = segment.address // PAGE_SIZE * PAGE_SIZE
     return address < segment.address + segment.memory_size and start < address + size
 
 
@@ -113,20 +114,20 @@ def _start_of_first(image: ElfImage, first: ProgramHeader) -> int:
     header, unless the program begins at address 0, because it is position-independent.
     """
     head = image.formats.header.size
-    behind = head + (first.address - head) % PAGE
+    behind = head + (first.address - head) % PAGE_SIZE
     return behind if first.offset < head and behind <= first.address else first.offset
 
 
 def _at(segment: ProgramHeader, offset: int) -> ProgramHeader:
     """Return `segment` at another offset, aligned as they agree."""
     agrees = (segment.address - offset) % max(segment.alignment, 1) == 0
-    alignment = segment.alignment if agrees else PAGE
+    alignment = segment.alignment if agrees else PAGE_SIZE
     return replace(segment, offset=offset, alignment=alignment)
 
 
 def _behind(segment: ProgramHeader, end: int, base: int) -> ProgramHeader:
     """Return `segment` at the first fitting offset from `end` on."""
-    for alignment in (max(segment.alignment, PAGE), PAGE):
+    for alignment in (max(segment.alignment, PAGE_SIZE), PAGE_SIZE):
         offset = end + (segment.address - end) % alignment
         if offset <= segment.address - base:
             break

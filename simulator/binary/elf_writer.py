@@ -39,12 +39,12 @@ from simulator.binary.elf_image import (
     pack_section,
     read_image,
 )
-from simulator.binary.elf_layout import HEADER_ROOM, MARK, PAGE, SECTION, Layout, place
+from simulator.binary.elf_layout import HEADER_ROOM, MARK, SECTION, Layout, place
 from simulator.binary.elf_sections import append, gap, section_headers
-from simulator.binary.program import Program
+from simulator.binary.program import PAGE_SIZE, Program, page_up
 from simulator.errors import RewritingError
 
-__all__ = ["HEADER_ROOM", "LOWEST", "PAGE", "extend", "find_room", "heap_start", "is_extended"]
+__all__ = ["HEADER_ROOM", "LOWEST", "extend", "find_room", "heap_start", "is_extended"]
 
 LOWEST = 0x10000
 """Below this Linux maps nothing (`vm.mmap_min_addr`)."""
@@ -62,19 +62,19 @@ def find_room(program: Program, size: int) -> int | None:
     Returns
     -------
     int or None
-        A multiple of `PAGE`, or None where nothing is in reach.
+        A multiple of `PAGE_SIZE`, or None where nothing is in reach.
     """
-    room = -(-size // PAGE) * PAGE
+    room = page_up(size)
     spans = [*program.code, *program.late_code]
     lowest = max(span.end for span in spans) - _REACH
     highest = min(span.start for span in spans) + _REACH
     pages = [
-        (s.address // PAGE * PAGE, -(-(s.address + s.memory_size) // PAGE) * PAGE)
+        (s.address // PAGE_SIZE * PAGE_SIZE, page_up(s.address + s.memory_size))
         for s in program.segments
     ]
     start = pages[0][0] if program.load_bias else LOWEST
     for low, high in [*pages, (highest, highest)]:
-        start = max(start, -(-lowest // PAGE) * PAGE)
+        start = max(start, page_up(lowest))
         if start + room <= min(low, highest):
             return start
         start = max(start, high)
@@ -91,10 +91,10 @@ def heap_start(program: Program) -> int | None:
     Returns
     -------
     int or None
-        A multiple of `PAGE`, or None where the address space ends before that.
+        A multiple of `PAGE_SIZE`, or None where the address space ends before that.
     """
     end = max(s.address + s.memory_size for s in program.segments)
-    start = -(-(end + _REACH) // PAGE) * PAGE
+    start = page_up(end + _REACH)
     return start if start + _REACH <= _ADDRESSES and not program.load_bias else None
 
 
@@ -117,7 +117,7 @@ def extend(
     patches
         Address -> 32-bit word that the file shall give there.
     address
-        Of the new segment, a multiple of `PAGE` (`find_room`).
+        Of the new segment, a multiple of `PAGE_SIZE` (`find_room`).
     data
         The new segment from `address` on; its first `HEADER_ROOM` bytes are overwritten. It can be
         read and executed, not written.

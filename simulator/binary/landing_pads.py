@@ -41,7 +41,9 @@ class _Reader:
     """Reads numbers from bytes at an address, one behind the other."""
 
     def __init__(self, segments: Sequence[Segment], at: int, is64: bool) -> None:
-        segment = next(s for s in segments if s.address <= at < s.address + len(s.data))
+        segment = next((s for s in segments if s.address <= at < s.address + len(s.data)), None)
+        if segment is None:
+            raise IndexError(at)
         self._data, self._origin = segment.data, segment.address
         self._pointer = 8 if is64 else 4
         self._mask = (1 << 8 * self._pointer) - 1
@@ -96,9 +98,9 @@ def landing_pads(table: Range | None, segments: Sequence[Segment], is64: bool) -
     found: set[int] = set()
     if table is None:
         return frozenset()
-    with suppress(IndexError, KeyError, StopIteration):
+    with suppress(IndexError, KeyError):
         for start, area in _data_areas(table, segments, is64):
-            with suppress(IndexError, StopIteration):
+            with suppress(IndexError):
                 found.update(_pads(_Reader(segments, area, is64), start))
     return frozenset(found)
 

@@ -1,8 +1,8 @@
 """DWARF line programs: byte code that lists the rows of a line table (DWARF 5, section 6.2).
 
 pyelftools decodes them too, into an object per opcode, and takes four times as long: 0.32 s against
-0.08 s for a C++ program of 26,000 rows; large programs have millions. It reads the headers of line
-programs, and all the rest of the debugging information: `dwarf_lines`.
+0.08 s for a C++ program of 26,000 rows; large programs have millions. Their headers are read by
+`line_header`, all the rest of the debugging information by pyelftools (`dwarf_lines`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ _COPY, _ADVANCE_PC, _ADVANCE_LINE, _SET_FILE = 1, 2, 3, 4
 _CONST_ADD_PC, _FIXED_ADVANCE_PC = 8, 9
 _END_SEQUENCE, _SET_ADDRESS = 1, 2
 _MAX_LEB128 = 10  # bytes of a 64-bit number
+_LONGEST_ADDRESS = 8  # bytes
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,12 @@ class Row:
     ends: bool
 
 
-class _Cursor:
-    """Reads a program; raises IndexError or ValueError where it is damaged."""
+class Cursor:
+    """Reads numbers from `at` on; raises IndexError or ValueError where the bytes are damaged."""
 
-    def __init__(self, code: bytes) -> None:
+    def __init__(self, code: bytes, at: int = 0) -> None:
         self.code = code
-        self.at = 0
+        self.at = at
 
     def byte(self) -> int:
         """Read a byte."""
@@ -83,6 +84,8 @@ class _Cursor:
     def number(self, size: int) -> int:
         """Read an unsigned big-endian number of `size` bytes."""
         data = self.code[self.at : self.at + size]
+        if len(data) < size:
+            raise IndexError(self.at)
         self.at += size
         return int.from_bytes(data, "big")
 
@@ -108,7 +111,7 @@ def rows(code: bytes, encoding: Encoding) -> Iterator[Row]:
     IndexError, ValueError, ZeroDivisionError
         The program is damaged; the rows before the damage have been yielded.
     """
-    cursor, state = _Cursor(code), _State()
+    cursor, state = Cursor(code), _State()
     base, line_base, line_range = encoding.opcode_base, encoding.line_base, encoding.line_range
     while cursor.at < len(code):
         opcode = cursor.byte()
@@ -126,7 +129,7 @@ def rows(code: bytes, encoding: Encoding) -> Iterator[Row]:
             state = _State()
 
 
-def _standard(opcode: int, cursor: _Cursor, state: _State, encoding: Encoding) -> None:
+def _standard(opcode: int, cursor: Cursor, state: _State, encoding: Encoding) -> None:
     if opcode == _ADVANCE_PC:
         state.address += cursor.unsigned() * encoding.instruction
     elif opcode == _ADVANCE_LINE:
@@ -143,12 +146,14 @@ def _standard(opcode: int, cursor: _Cursor, state: _State, encoding: Encoding) -
             cursor.unsigned()
 
 
-def _extended(cursor: _Cursor, state: _State) -> bool:
+def _extended(cursor: Cursor, state: _State) -> bool:
     """Execute an extended opcode; return whether it ended a sequence."""
     size = cursor.unsigned()
     end = cursor.at + size
     opcode = cursor.byte()
     if opcode == _SET_ADDRESS:
+        if not 1 < size <= 1 + _LONGEST_ADDRESS:
+            raise ValueError("an address of odd size in a line program")
         state.address = cursor.number(size - 1)
     cursor.at = end
     return opcode == _END_SEQUENCE

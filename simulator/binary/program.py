@@ -8,6 +8,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+PAGE_SIZE = 8192
+"""Page size of Linux/SPARC64 in bytes."""
+
+
+def page_up(address: int) -> int:
+    """Round up to a page boundary."""
+    return -(-address // PAGE_SIZE) * PAGE_SIZE
+
 
 class MachineKind(StrEnum):
     """Architecture of a program, named as the reports name it."""
@@ -15,6 +23,13 @@ class MachineKind(StrEnum):
     SPARCV9 = "sparcv9"
     SPARCV8PLUS = "sparcv8plus"
     SPARCV8 = "sparcv8"
+
+
+class Platform(StrEnum):
+    """What a program expects to run on."""
+
+    LINUX = "linux"
+    LEON3 = "leon3"  # the bare processor, in supervisor mode
 
 
 class Binding(StrEnum):
@@ -49,6 +64,25 @@ class Range:
 
     def __contains__(self, address: int) -> bool:
         return self.start <= address < self.end
+
+
+@dataclass(frozen=True, order=True)
+class Module:
+    """A file that a dynamically linked program loads: its interpreter, or a library.
+
+    Attributes
+    ----------
+    bias
+        What is added to the file's addresses where it is loaded, in bytes.
+    file
+        Where it is.
+    sha256
+        Of its contents.
+    """
+
+    bias: int
+    file: str
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -89,8 +123,14 @@ class Program:
     `code` are the address ranges that hold instructions (executable sections where the file has
     section headers, executable segments where it has none), sorted and disjoint. Ranges inside
     writable segments (`.iplt` of static programs) are in `late_code`: their words are only
-    valid once the program has run its start-up relocations. `unwinding` is where its table for
-    unwinding the stack is (`.eh_frame`).
+    valid once the program has run its start-up relocations. `unwinding` is where its tables for
+    unwinding the stack are (`.eh_frame`).
+
+    A program for LEON has no late code: nobody relocates it, and all of its memory can be written.
+
+    A dynamically linked program names its `interpreter`. `parts` are its own file and that of the
+    interpreter, with which it starts. Once it is linked (`dynamic.link`) it is all of its `modules`
+    taken together, and begins where the interpreter does.
     """
 
     path: Path
@@ -107,7 +147,11 @@ class Program:
     program_header_count: int
     stack_executable: bool
     lines: LineTable = field(compare=False, repr=False)
-    unwinding: Range | None = None
+    unwinding: tuple[Range, ...] = ()
+    interpreter: str | None = None
+    parts: tuple[Program, ...] = ()
+    modules: tuple[Module, ...] = ()
+    platform: Platform = Platform.LINUX
 
     @property
     def is64(self) -> bool:

@@ -1,9 +1,9 @@
 """The program's address space: host memory, page rights, the break, free ranges.
 
 Terms. A *region* is one host buffer of up to 4 GiB at one guest address, reserved without being
-committed. The *page table* of a region has one byte per 8 KiB page (`PageBits`); the native
-translation hook (`traps.fill_translation`) reads it, so changing a right is one array store and
-a flush of the engine's translation cache.
+committed. The *page table* of a region has one byte per 8 KiB page (`RIGHTS`, `EXECUTED` and
+others); the native translation hook (`traps.fill_translation`) reads it, so changing a right is one
+array store and a flush of the engine's translation cache.
 
 The layout is qemu-user's (7.2), so that programs see the addresses that they see there: the
 break after the program's data, the stack's top at 0x4000802000 (0x40802000 in 32-bit programs),
@@ -22,18 +22,21 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.binary.program import page_up
 from simulator.cpu.guest import PAGE_SIZE, GuestFault, Mapping, OutOfMemory, Protection
 
 REGION_SIZE: Final = 1 << 32
 MAX_REGIONS: Final = 60
 _PAGE_SHIFT: Final = 13
 _MAP_NORESERVE: Final = 0x4000
+_MAP_FIXED: Final = 0x10
 
 # Bits of a page's byte; the low three are Protection.
 RIGHTS: Final = 7
 EXECUTED: Final = 8  # the engine has translated code from this page
 CHANGED: Final = 16  # was writable at some time: its code may differ from the file's
 MAPPED: Final = 32
+SHADOWED: Final = 64  # the engine executes a copy of the page
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,19 @@ LAYOUT_32: Final = Layout(
 )
 
 
+def _map_fixed(*arguments: int) -> int:
+    """Call mmap(2), which Python's `mmap` does not let choose an address."""
+    function = ctypes.CDLL(None, use_errno=True).mmap
+    function.restype, function.argtypes = ctypes.c_size_t, _MMAP_ARGUMENTS
+    return int(function(*arguments))
+
+
+_MMAP_ARGUMENTS: Final = (
+    *(ctypes.c_void_p, ctypes.c_size_t),
+    *(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long),
+)
+
+
 class Region:
     """Host memory for guest addresses [base, base + size)."""
 
@@ -82,15 +98,25 @@ class Region:
             raise OutOfMemory(f"cannot reserve {size} bytes of address space: {error}") from error
         self.host = ctypes.addressof(ctypes.c_char.from_buffer(self.buffer))
         self.pages: NDArray[np.uint8] = np.zeros(size >> _PAGE_SHIFT, dtype=np.uint8)
+        self._shared: list[tuple[int, int]] = []  # ranges that have been other memory than ours
 
     def clear(self, start: int, end: int) -> None:
         """Zero the pages [start, end) and give their host memory back."""
-        self.buffer.madvise(mmap.MADV_DONTNEED, start - self.base, end - start)
+        if any(first < end and start < last for first, last in self._shared):
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
+            self._map_host(start, end, flags, -1, 0)
+        else:
+            self.buffer.madvise(mmap.MADV_DONTNEED, start - self.base, end - start)
 
+    def share(self, start: int, end: int, descriptor: int, offset: int) -> None:
+        """Put the host's memory behind a descriptor, from `offset` on, at [start, end)."""
+        self._map_host(start, end, mmap.MAP_SHARED, descriptor, offset)
+        self._shared.append((start, end))
 
-def page_up(address: int) -> int:
-    """Round up to a page boundary."""
-    return -(-address // PAGE_SIZE) * PAGE_SIZE
+    def _map_host(self, start: int, end: int, flags: int, descriptor: int, offset: int) -> None:
+        place, rights = self.host + start - self.base, mmap.PROT_READ | mmap.PROT_WRITE
+        if _map_fixed(place, end - start, rights, flags | _MAP_FIXED, descriptor, offset) != place:
+            raise OutOfMemory(f"the system does not map {end - start} bytes of a shared file")
 
 
 class AddressSpace:
@@ -274,6 +300,12 @@ class AddressSpace:
         self._charge(address, size, Protection.NONE)
         self._forget(address, size)
 
+    def share(self, address: int, size: int, descriptor: int, offset: int) -> None:
+        """Have mapped pages be the host's memory behind a descriptor, from `offset` on."""
+        for region, start, end in self._pieces(address, size):
+            assert region is not None
+            region.share(start, end, descriptor, offset + start - address)
+
     def _forget(self, address: int, size: int) -> None:
         """Drop whatever is mapped in the range: contents, rights, translations."""
         dropped = False
@@ -329,6 +361,10 @@ class AddressSpace:
             raise OutOfMemory(f"no free range of {size} bytes")
         self._next = free if layout.grows_down else free + size
         return free
+
+    def start_mappings(self, address: int) -> None:
+        """Say behind which address `find_free` is to search first."""
+        self._next = address
 
     def _search_up(self, size: int, start: int) -> int | None:
         while start + size <= self.layout.mmap_end:

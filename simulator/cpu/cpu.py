@@ -94,6 +94,15 @@ def _trap_always(number: int) -> int:
     return 0x91D02000 | (number & 0x7F)
 
 
+_USER_STATE: Final = (
+    (0, CpuState.version.offset),  # all integer and double registers, pc, npc, condition codes
+    (CpuState.fp_status.offset, CpuState.fp_status.size),
+    (CpuState.xcc.offset, CpuState.agregs.offset - CpuState.xcc.offset),  # %asi, windows in use
+    (CpuState.fprs.offset, CpuState.fprs.size),
+    (CpuState.gsr.offset, CpuState.gsr.size),
+)
+"""(offset, bytes) of what the state structure has of a user program."""
+
 _REFUSALS = {
     unicorn.UC_ERR_READ_UNMAPPED: MemoryAccess.READ,
     unicorn.UC_ERR_WRITE_UNMAPPED: MemoryAccess.WRITE,
@@ -283,6 +292,17 @@ class Cpu:
         """Set the floating-point state register, rounding direction included."""
         self.state.fsr = value
         self.state.fp_status[1] = (0, 3, 2, 1)[value >> 30 & 3]
+
+    # -- threads
+
+    def save(self) -> tuple[bytes, ...]:
+        """Return all that a user program has in the processor, for `load`."""
+        return tuple(ctypes.string_at(self.state_address + at, size) for at, size in _USER_STATE)
+
+    def load(self, saved: tuple[bytes, ...]) -> None:
+        """Put what `save` returned into the processor; not while a block executes."""
+        for (at, size), data in zip(_USER_STATE, saved, strict=True):
+            ctypes.memmove(self.state_address + at, data, size)
 
     # -- windows
 

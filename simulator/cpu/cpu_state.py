@@ -16,6 +16,8 @@ from enum import IntEnum
 MAX_WINDOWS = 32
 SYSTEM_PAGE = 1 << 43
 """A page of our own, beyond what programs can map: self-test and trampolines live here."""
+SHADOWS = 1 << 44
+"""How far above a page of the program its shadow lies, from which its code is then executed."""
 REGISTERS_PER_WINDOW = 16
 
 _U32 = ctypes.c_uint32

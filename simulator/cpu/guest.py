@@ -12,6 +12,8 @@ registers %o0..%o5 (masked to 32 bits for 32-bit programs), then acts on the `Ou
 - `Failed(errno)`: %o0 = errno (SPARC numbering), carry set.
 - `Exited(status)`: the run ends; reason "exit", status as given (0..255).
 - `Replaced()`: the registers are already what the program must see (sigreturn).
+- `Waits`, `Yields`, `ThreadExited`: another thread goes on (`machine.threads`).
+- `CallInterrupted`: EINTR, or the trap is executed again when the signal has been handled.
 
 After every call but `Exited` the machine delivers signals that are pending and not blocked.
 A call that waits on the outside world (a terminal, a pipe) asks `Host.interrupted` ten times a
@@ -21,14 +23,13 @@ ends the run at that call.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as MappingOf
 from dataclasses import dataclass
 from enum import IntFlag
 from typing import Protocol
 
-PAGE_SIZE = 8192
-"""Page size of Linux/SPARC64 in bytes."""
+from simulator.binary.program import PAGE_SIZE as PAGE_SIZE
 
 
 class Protection(IntFlag):
@@ -99,6 +100,10 @@ class Memory(Protocol):
         """Map zeroed pages at `address`, replacing what was there; raises `OutOfMemory`."""
         ...
 
+    def share(self, address: int, size: int, descriptor: int, offset: int) -> None:
+        """Have mapped pages be the host's memory behind a descriptor, from `offset` on."""
+        ...
+
     def unmap(self, address: int, size: int) -> None:
         """Unmap pages; pages that are not mapped are ignored."""
         ...
@@ -109,6 +114,10 @@ class Memory(Protocol):
 
     def find_free(self, size: int, hint: int = 0) -> int:
         """Address of `size` unmapped bytes, at `hint` where free; raises `OutOfMemory`."""
+        ...
+
+    def start_mappings(self, address: int) -> None:
+        """Say behind which address `find_free` is to search first."""
         ...
 
     def is_free(self, address: int, size: int) -> bool:
@@ -156,7 +165,7 @@ class AlternateStack:
 
 
 class Signals(Protocol):
-    """Signal state of the one thread."""
+    """Signal state of the current thread."""
 
     blocked: int  # bit n - 1 set: signal n is blocked
     pending: int  # bit n - 1 set: signal n is pending
@@ -181,6 +190,11 @@ class Guest(Protocol):
     is64: bool
     memory: Memory
     signals: Signals
+
+    @property
+    def threads(self) -> Threads:
+        """The program's threads."""
+        ...
 
     @property
     def instructions(self) -> int:
@@ -270,7 +284,108 @@ class Replaced:
     """Registers, mask and pc are already set (sigreturn)."""
 
 
-Outcome = Returned | Failed | Refused | Exited | Replaced
+@dataclass(frozen=True)
+class Waits:
+    """The call waits, while other threads run.
+
+    It is over when it is given a result (`Threads.wake`), or when it is performed again and does
+    not wait any more: that is after `nanoseconds` of virtual time (None: never), and, where `retry`
+    says so, after other threads have done something that may have changed what it waits for. A
+    signal ends it: with EINTR, or, where it `restarts`, as the handler's SA_RESTART says.
+    """
+
+    nanoseconds: int | None
+    retry: bool = False
+    restarts: bool = False
+
+
+@dataclass(frozen=True)
+class CallInterrupted:
+    """A signal has ended the wait: EINTR, or the call begins again behind a handler.
+
+    It does if it `restarts`, and the handler was installed with SA_RESTART.
+    """
+
+    restarts: bool
+
+
+@dataclass(frozen=True)
+class Yields:
+    """The call has returned 0, and other threads are to run first (sched_yield)."""
+
+
+@dataclass(frozen=True)
+class ThreadExited:
+    """The thread has ended, and others go on; `status` is the process's if it was its first."""
+
+    status: int
+
+
+Outcome = (
+    Returned
+    | Failed
+    | Refused
+    | Exited
+    | Replaced
+    | Waits
+    | CallInterrupted
+    | Yields
+    | ThreadExited
+)
+
+
+class Threads(Protocol):
+    """The threads of the program, as its kernel numbers them."""
+
+    @property
+    def current(self) -> int:
+        """Number of the thread that makes the call at hand."""
+        ...
+
+    @property
+    def alive(self) -> Sequence[int]:
+        """Numbers of all threads that have not ended, oldest first."""
+        ...
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether there has never been a second thread."""
+        ...
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the call at hand has waited before, for as long as it was to."""
+        ...
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that the current thread has executed."""
+        ...
+
+    def start(self, stack: int | None, thread_pointer: int | None) -> int:
+        """Start a thread where the current one is; return its number.
+
+        Parameters
+        ----------
+        stack
+            Where its stack ends; None: it has its creator's.
+        thread_pointer
+            Its %g7; None: its creator's.
+
+        Raises
+        ------
+        GuestFault
+            If its stack cannot be written.
+        """
+        ...
+
+    def wake(self, number: int, result: int) -> None:
+        """Let a waiting thread's call return `result`."""
+        ...
+
+    def send(self, number: int, signal: int) -> None:
+        """Make a signal pending for one thread that is alive."""
+        ...
 
 
 class SystemCallHandler(Protocol):
@@ -288,6 +403,23 @@ class SystemCallHandler(Protocol):
 
     def call(self, number: int, arguments: tuple[int, ...]) -> Outcome:
         """Perform system call `number`. Raises `UnsupportedError` where it waits for ever."""
+        ...
+
+    @property
+    def elapsed(self) -> int:
+        """Virtual nanoseconds since the program started: instructions, and time slept."""
+        ...
+
+    def sleep_until(self, elapsed: int) -> None:
+        """Let virtual time pass: all threads wait."""
+        ...
+
+    def give_up(self, number: int) -> None:
+        """Be told that a waiting thread's call has ended by a signal."""
+        ...
+
+    def name(self, number: int) -> str:
+        """Return the name of system call `number`."""
         ...
 
     @property

@@ -112,6 +112,42 @@ def call2(typing_context: Any, function: Any, first: Any, second: Any) -> Any:
 
 
 @intrinsic
+def call3(typing_context: Any, function: Any, first: Any, second: Any, third: Any) -> Any:
+    """Call void(uint64, uint64, uint64) at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        kind = ir.FunctionType(ir.VoidType(), [word, word, word])
+        target = builder.inttoptr(arguments[0], kind.as_pointer())
+        builder.call(target, arguments[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64, types.uint64, types.uint64), generate
+
+
+@intrinsic
+def kept_word(typing_context: Any, store: Any, value: Any) -> Any:
+    """One 64-bit word that lives in the compiled module: set it, or read it.
+
+    For handlers of the host's signals, which are given nothing else to work on.
+    """
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        word = ir.IntType(64)
+        name = "simprof.signal.word"
+        kept = builder.module.globals.get(name)
+        if kept is None:
+            kept = ir.GlobalVariable(builder.module, word, name)
+            kept.linkage = "internal"
+            kept.initializer = ir.Constant(word, 0)
+        with builder.if_then(arguments[0]):
+            builder.store(arguments[1], kept)
+        return builder.load(kept)
+
+    return types.uint64(types.boolean, types.uint64), generate
+
+
+@intrinsic
 def call_control(typing_context: Any, function: Any, engine: Any, code: Any) -> Any:
     """Call int(void *, int, ...) at an address."""
 

@@ -29,16 +29,18 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu.address_space import CHANGED, EXECUTED
-from simulator.cpu.compiled import c_function, intrinsic, ir, types
-from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, SYSTEM_PAGE, CpuState
-from simulator.cpu.guest import Protection
+from simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED
+from simulator.cpu.compiled import c_function, types
+from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, SHADOWS, SYSTEM_PAGE, CpuState
+from simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
+from simulator.cpu.guest import PAGE_SIZE, Protection
 from simulator.cpu.native import (
     call1,
     call2,
     call_control,
     get_word,
     host_address,
+    kept_word,
     load8,
     load32,
     load64,
@@ -82,6 +84,7 @@ class ClockWord(IntEnum):
     CAN_RESTORE = 18  # and `restore`; both of 32 bits
     WINDOW_MOVER = 29  # C address of `move_window_ahead`
     TRAP_WORDS = 30  # its argument
+    ENDINGS = 31  # address of the words of `crash.EndingWord`; 0: there are none
 
 
 RESUME_STATE: Final = 1
@@ -138,6 +141,7 @@ class FillWord(IntEnum):
     FLUSH_FUNCTION = 6  # C address of uc_ctl
     FLUSH_ENGINE = 7  # its arguments
     FLUSH_CODE = 8
+    PYTHON = 9  # void(uint64 page): a page with reserved words is about to be executed
 
 
 class CodeWord(IntEnum):
@@ -216,6 +220,32 @@ def _count_fill(state: Any) -> None:
         )
 
 
+@native(types.boolean(types.uint32))
+def is_reserved(word: Any) -> Any:
+    """Whether a word is BPr, MOVr or FMOVr with a condition that is reserved (SPARC V9 A.3).
+
+    The engine has no such condition, and dies of translating it. It takes a compare-and-branch
+    (CBcond) for the BPr that it would be without bit 28, which V9 reserves, too.
+    """
+    if word & np.uint32(0xD1C00000) == np.uint32(0x10C00000):
+        return True
+    if word & np.uint32(0xC7C00000) == np.uint32(0x00C00000):
+        return True
+    if word & np.uint32(0xC1F80C00) == np.uint32(0x81780000):
+        return True
+    size = (word >> np.uint32(5)) & np.uint32(31)
+    of_floats = word & np.uint32(0xC1F82C00) == np.uint32(0x81A80000)
+    return of_floats and size >= np.uint32(5) and size <= np.uint32(7)
+
+
+@native(types.boolean(types.uint64))
+def _has_reserved_words(host: Any) -> Any:
+    for offset in range(0, PAGE_SIZE, 4):
+        if is_reserved(swap32(load32(host + np.uint64(offset)))):
+            return True
+    return False
+
+
 @c_function(types.boolean(types.voidptr, types.uint64, types.int32, types.voidptr, types.voidptr))
 def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_data: Any) -> Any:
     """Grant a page's rights, or refuse.
@@ -224,6 +254,8 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
     both). Execution is granted only on a fetch: a page that can be executed is slow to write
     to. From a page's first fetch on it is granted always, so that the engine sees writes to
     code that it has translated. Our own page can be executed and nothing else.
+
+    What is fetched from a page with reserved words is fetched from its shadow.
     """
     state = pointer_value(user_data)
     _count_fill(state)
@@ -245,12 +277,22 @@ def fill_translation(engine: Any, address: Any, kind: Any, result: Any, user_dat
             if rights & need == np.uint8(0):
                 break
             if kind == _ACCESS_FETCH:
+                if rights & np.uint8(EXECUTED | CHANGED) == np.uint8(0):
+                    start = offset & np.uint64(0xFFFFFFFFFFFFE000)
+                    if _has_reserved_words(load64(row + np.uint64(16)) + start):
+                        call1(get_word(state, FillWord.PYTHON), load64(row) + start)
+                        rights = load8(page)
                 rights |= np.uint8(EXECUTED)
                 store8(page, rights)
             granted = rights & np.uint8(_RIGHT_READ | _RIGHT_WRITE)
-            if rights & np.uint8(EXECUTED) != np.uint8(0):
+            place = address
+            if rights & np.uint8(SHADOWED) != np.uint8(0):
+                if kind == _ACCESS_FETCH:
+                    granted = np.uint8(_RIGHT_EXECUTE)
+                    place += np.uint64(SHADOWS)
+            elif rights & np.uint8(EXECUTED) != np.uint8(0):
                 granted |= rights & np.uint8(_RIGHT_EXECUTE)
-            store64(pointer_value(result), address)
+            store64(pointer_value(result), place)
             store32(pointer_value(result) + np.uint64(8), np.uint32(granted))
             return True
         row += np.uint64(32)
@@ -461,34 +503,21 @@ def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
 # -- Ctrl-C
 
 
-@intrinsic
-def _kept_word(typing_context: Any, store: Any, value: Any) -> Any:
-    """One 64-bit word that lives in the compiled module: set it, or read it."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        word = ir.IntType(64)
-        name = "simprof.signal.clock"
-        kept = builder.module.globals.get(name)
-        if kept is None:
-            kept = ir.GlobalVariable(builder.module, word, name)
-            kept.linkage = "internal"
-            kept.initializer = ir.Constant(word, 0)
-        with builder.if_then(arguments[0]):
-            builder.store(arguments[1], kept)
-        return builder.load(kept)
-
-    return types.uint64(types.boolean, types.uint64), generate
-
-
 @c_function(types.void(types.int32, types.uint64))
 def _on_signal(number: Any, argument: Any) -> None:
     """C signal handler. Called with number -1 by us: remember the clock at `argument`."""
-    clock = _kept_word(number == np.int32(-1), argument)
+    clock = kept_word(number == np.int32(-1), argument)
     if number == np.int32(-1) or clock == np.uint64(0):
         return
     if get_word(clock, ClockWord.INTERRUPTED) == np.uint64(0):
         set_word(clock, ClockWord.INTERRUPTED, np.uint64(1))
     set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
+    endings = get_word(clock, ClockWord.ENDINGS)
+    if endings != np.uint64(0):
+        again = get_word(endings, EndingWord.INTERRUPTS) + np.uint64(1)
+        set_word(endings, EndingWord.INTERRUPTS, again)
+        if again >= np.uint64(LAST_INTERRUPT):
+            end_process(endings, np.uint64(number))
 
 
 class SignalHandler:

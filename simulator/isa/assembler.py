@@ -328,13 +328,6 @@ def restore() -> Instruction:
     return replace(instruction, text="restore")
 
 
-def move_condition(condition: str, cc: str, operand: Operand, rd: Register) -> Instruction:
-    """V9 `mov<condition> cc, operand, rd`; the immediate has 11 bits."""
-    low = _small_immediate(operand, 11)
-    word = _format3(2, rd, 0x2C, 1 << 4 | CONDITIONS[condition], low | CC_FIELDS[cc] << 11)
-    return Instruction(f"mov{condition} {cc}, {_text(operand)}, {rd.text}", word)
-
-
 def move_register(condition: str, rs1: Register, operand: Operand, rd: Register) -> Instruction:
     """V9 `movr<condition> rs1, operand, rd`; the immediate has 10 bits."""
     low = _small_immediate(operand, 10) | REGISTER_CONDITIONS[condition] << 10

@@ -47,6 +47,7 @@ class TransferKind(IntEnum):
     COMPARE_BRANCH = 12  # CBcond (OSA 2011); has no delay slot
     TRAP_RETURN = 13  # done, retry: privileged
     ILLEGAL = 14  # illtrap (V8: unimp) and unassigned branch encodings
+    RETURN_FROM_TRAP = 15  # V8: jmpl with rett in its delay slot; privileged
 
 
 def _kinds(*members: TransferKind) -> NDArray[np.bool_]:
@@ -66,6 +67,7 @@ HAS_DELAY_SLOT = _kinds(
     TransferKind.RETURN_JUMP,
     TransferKind.RETURN,
     TransferKind.JUMP_AND_LINK,
+    TransferKind.RETURN_FROM_TRAP,
 )
 """By `TransferKind`: whether the word after it is a delay slot."""
 
@@ -92,7 +94,9 @@ class Transfers:
     annulled: NDArray[np.bool_]
 
 
-def decode_transfers(words: NDArray[np.uint32], base: int, address_bits: int = 64) -> Transfers:
+def decode_transfers(
+    words: NDArray[np.uint32], base: int, address_bits: int = 64, *, supervisor: bool = False
+) -> Transfers:
     """Decode every word of a code image.
 
     Parameters
@@ -104,6 +108,8 @@ def decode_transfers(words: NDArray[np.uint32], base: int, address_bits: int = 6
     address_bits
         64, or 32 for a program whose addresses wrap at 2**32. Targets that wrap below zero or
         beyond 2**63 cannot be code and read as -1.
+    supervisor
+        Whether this is V8 code for supervisor mode: its `rett` has the encoding of V9's `return`.
 
     Returns
     -------
@@ -117,6 +123,8 @@ def decode_transfers(words: NDArray[np.uint32], base: int, address_bits: int = 6
     _decode_branches(words, kind, displacement, annulled)
     _decode_calls(words, kind, displacement)
     _decode_register_transfers(words, kind)
+    if supervisor:
+        _decode_trap_returns(words, kind)
     direct = displacement != _NO_TARGET
     direct &= _DIRECT[kind]
     target = base + 4 * np.arange(len(words), dtype=np.int64) + 4 * displacement
@@ -124,6 +132,11 @@ def decode_transfers(words: NDArray[np.uint32], base: int, address_bits: int = 6
         target &= 0xFFFFFFFF
     target[~direct | (target < 0)] = -1
     return Transfers(kind, target, annulled)
+
+
+def simm13(word: int) -> int:
+    """Return the signed immediate of a word of format 3."""
+    return (word & 0x1FFF ^ 0x1000) - 0x1000
 
 
 _NO_TARGET = np.iinfo(np.int64).min
@@ -209,3 +222,11 @@ def _decode_register_transfers(words: NDArray[np.uint32], kind: NDArray[np.uint8
     k[trap & (condition == 8)] = TransferKind.TRAP_ALWAYS
     k[op3 == 0x3E] = TransferKind.TRAP_RETURN
     kind[where] = k
+
+
+def _decode_trap_returns(words: NDArray[np.uint32], kind: NDArray[np.uint8]) -> None:
+    """Make one transfer of each couple `jmpl; rett` (SPARC V8 B.26): `rett` is its delay slot."""
+    couple = (kind[:-1] == TransferKind.JUMP) & (kind[1:] == TransferKind.RETURN)
+    jumps = np.flatnonzero(couple)
+    kind[jumps] = TransferKind.RETURN_FROM_TRAP
+    kind[jumps + 1] = TransferKind.NONE

@@ -18,6 +18,8 @@ from typing import Final
 
 import capstone
 
+from simulator.isa.decode import simm13
+
 _INTEGER: Final = tuple(
     [f"%g{n}" for n in range(8)]
     + [f"%o{n}" if n != 6 else "%sp" for n in range(8)]
@@ -223,7 +225,7 @@ def _float(number: int, *, double: bool) -> str:
 def _operand(word: int) -> str:
     if not word & 0x2000:
         return _INTEGER[word & 31]
-    return _number(((word & 0x1FFF) ^ 0x1000) - 0x1000)
+    return _number(simm13(word))
 
 
 def _number(value: int) -> str:
@@ -234,7 +236,7 @@ def _number(value: int) -> str:
 def _address(word: int, low: str | None = None) -> str:
     base = _INTEGER[(word >> 14) & 31]
     if word & 0x2000:
-        offset = ((word & 0x1FFF) ^ 0x1000) - 0x1000
+        offset = simm13(word)
         if low is None and offset < 0:
             return f"[{base} - {_number(-offset)}]"
         return f"[{base} + {low or (_number(offset) if offset else '%lo(0)')}]"

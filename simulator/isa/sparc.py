@@ -13,6 +13,9 @@ from types import MappingProxyType
 STACK_BIAS_64 = 2047
 """64-bit frames lie at %sp + 2047 (SPARC V9 ABI)."""
 
+SYSTEM_CALL_TRAP: Mapping[bool, int] = MappingProxyType({True: 0x6D, False: 0x10})
+"""Number of the software trap of Linux's system calls, by whether the program has 64 bits."""
+
 WINDOW_SAVE_WORDS = 16
 """Words of the register save area at the bottom of every frame."""
 

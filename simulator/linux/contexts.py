@@ -33,6 +33,7 @@ RETURN_ADDRESS_32 = 0xFFFFE000
 
 _G7, _SP, _O7 = 7, 6, 7
 _FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window
+_LARGEST_FRAME = 1 << 24  # bytes
 
 # ucontext_t of 64-bit programs
 UC_MASK = 16
@@ -65,6 +66,8 @@ class Contexts:
     ----------
     flush_natively
         Writes the windows to the stack as far as that is easy; returns whether all are there.
+    interrupted
+        What handlers have interrupted in the current thread, by the address of their frames.
     """
 
     def __init__(self, cpu: Cpu, memory: AddressSpace, signals: SignalState) -> None:
@@ -72,7 +75,7 @@ class Contexts:
         self._memory = memory
         self._signals = signals
         self._format = FrameFormat(cpu.is64)
-        self._interrupted: dict[int, Interrupted] = {}
+        self.interrupted: dict[int, Interrupted] = {}
         self._saved_mask: int | None = None
         self.flush_natively: Callable[[], bool] = lambda: False
 
@@ -135,6 +138,24 @@ class Contexts:
         state.cansave -= 1
         cpu.sync_wrapped_copy()
 
+    def enter_stack(self, stack: int) -> None:
+        """Go on with a stack that ends at `stack`, as the kernel lets a new thread begin.
+
+        It begins with a copy of the current frame; all windows but this one are free. Raises
+        `GuestFault` where the frame cannot be copied.
+        """
+        cpu, window = self._cpu, self._cpu.window()
+        bias, mask = cpu.stack_bias, cpu.address_mask
+        pointer = (window[_SP] + bias) & mask
+        size = ((window[16 + _SP] + bias) & mask) - pointer
+        if not 0 < size < _LARGEST_FRAME:
+            raise GuestFault(pointer)
+        top = (stack + bias) & ~15 & mask
+        self._memory.write(top - size, self._memory.read(pointer, size))
+        window[_SP] = (top - size - bias) & mask
+        window[16 + _SP] = (top - bias) & mask
+        self._save(cpu.state.cwp)
+
     # -- registers
 
     def registers(self) -> Registers:
@@ -194,7 +215,7 @@ class Contexts:
         self._memory.write(address, self._format.pack(frame, window, address))
         self._saved_mask = None
         self._forget_below(address)
-        self._interrupted[address] = Interrupted(registers, unsaved, clock)
+        self.interrupted[address] = Interrupted(registers, unsaved, clock)
         signals.enter_handler(info.number)
         self._start_handler(info.number, action, address)
         return action.handler
@@ -208,9 +229,9 @@ class Contexts:
 
     def _forget_below(self, address: int) -> None:
         """Drop what handlers interrupted that were left by longjmp: their frames lie below."""
-        stale = [each for each in self._interrupted if address - (1 << 16) <= each <= address]
+        stale = [each for each in self.interrupted if address - (1 << 16) <= each <= address]
         for each in stale:
-            del self._interrupted[each]
+            del self.interrupted[each]
 
     def _start_handler(self, number: int, action: SignalAction, address: int) -> None:
         cpu, window = self._cpu, self._cpu.window()
@@ -230,7 +251,7 @@ class Contexts:
         cpu = self._cpu
         address = (cpu.window()[_SP] + cpu.stack_bias) & cpu.address_mask
         data = self._memory.read(address, FRAME_SIZE)
-        interrupted = self._interrupted.pop(address, None)
+        interrupted = self.interrupted.pop(address, None)
         frame = self._format.unpack(data, interrupted.registers if interrupted else None)
         self._flush()
         for window in interrupted.unsaved if interrupted else ():

@@ -260,6 +260,16 @@ class PipeEnd(OpenFile):
         self._pipe.data += data[:room]
         return min(len(data), room)
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether the other end is closed."""
+        return not (self._pipe.has_writer if self.readable else self._pipe.has_reader)
+
+    @property
+    def holds_bytes(self) -> bool:
+        """Whether the pipe has bytes that nobody has read."""
+        return bool(self._pipe.data)
+
     def ready(self, for_writing: bool) -> bool:
         if for_writing:
             return len(self._pipe.data) < PIPE_SIZE or not self._pipe.has_reader

@@ -23,7 +23,15 @@ from simulator.linux.outside import (
     ReplayHost,
     Special,
 )
-from simulator.linux.sandbox import Parts, Realm, ResolvedPath, Sandbox, canonical_parts, failure
+from simulator.linux.sandbox import (
+    SPECIAL_TOPS,
+    Parts,
+    Realm,
+    ResolvedPath,
+    Sandbox,
+    canonical_parts,
+    failure,
+)
 from simulator.linux.streams import StandardStreams
 
 __all__ = ["Host", "HostCalls", "RecordingHost", "ReplayHost"]
@@ -52,6 +60,8 @@ class Host(HostCalls):
         Initial working directory, at or below `root`.
     program
         The program's own file, for /proc/self/exe; readable wherever it lies.
+    sysroot
+        Directory in which absolute paths are looked up first, read-only; None: nowhere.
     stdin
         A file descriptor, or the input itself.
     stdout, stderr
@@ -70,12 +80,14 @@ class Host(HostCalls):
         writable: Path | None = None,
         working: Path | None = None,
         program: Path | None = None,
+        sysroot: Path | None = None,
         stdin: int | bytes = 0,
         stdout: int | bytearray = 1,
         stderr: int | bytearray = 2,
     ) -> None:
         super().__init__()
         self._sandbox = Sandbox(root, writable)
+        self._sysroot = None if sysroot is None else Sandbox(sysroot, option="--sysroot")
         self._working = self._sandbox.root
         if working is not None:
             parts = canonical_parts(os.fsencode(working.resolve()))
@@ -98,6 +110,8 @@ class Host(HostCalls):
         for handle in list(self._handles):
             self._close(handle)
         self._sandbox.close()
+        if self._sysroot is not None:
+            self._sysroot.close()
 
     def _do(self, method: str, *arguments: object) -> Any:
         operation: Callable[..., Any] = getattr(self, f"_{method}")
@@ -115,6 +129,10 @@ class Host(HostCalls):
 
     def _resolve(self, base: int | None, path: bytes, follow: bool) -> ResolvedPath:
         start = () if path.startswith(b"/") else self._start(base)
+        if self._sysroot is not None:
+            place = _resolve_below(self._sysroot, start, path, follow)
+            if place is not None:
+                return place
         return self._sandbox.resolve(start, path, follow=follow)
 
     def _entry(self, handle: int) -> _Open:
@@ -487,6 +505,27 @@ class Host(HostCalls):
             raise failure(errno.EROFS)
         self._refuse_foreign_link(os.fstat(entry.descriptor))
         return entry.descriptor
+
+
+def _resolve_below(
+    sysroot: Sandbox, start: Parts, path: bytes, follow: bool
+) -> ResolvedPath | None:
+    """Return where a path leads in the sysroot, None if there is nothing."""
+    root = sysroot.root
+    if path.startswith(b"/"):
+        if path.split(b"/", 2)[1] in SPECIAL_TOPS:
+            return None
+        path = b"/" + b"/".join(root) + path
+    elif start[: len(root)] != root:
+        return None
+    try:
+        place = sysroot.resolve(start, path, follow=follow)
+    except OSError:
+        return None
+    if place.realm is Realm.REAL and place.exists:
+        return place
+    place.close()
+    return None
 
 
 def _names(descriptor: int) -> list[bytes]:

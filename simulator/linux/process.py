@@ -17,7 +17,8 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.binary.program import Program, Segment
+from simulator.binary.dynamic import loaded_part, module_at
+from simulator.binary.program import Module, Program, Segment, page_up
 from simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory, Protection
 from simulator.errors import ProgramFileError, UsageError
 from simulator.isa.sparc import STACK_BIAS_64, WINDOW_SAVE_WORDS
@@ -42,6 +43,8 @@ AUXILIARY_KEYS = (
 """Keys of the auxiliary vector, in qemu-user's order; AT_NULL follows."""
 
 _TOP_PADDING = 8  # bytes, in both widths
+_BREAK_ROOM = 32 << 20  # bytes that qemu-user leaves for the break of a program that it places
+_LARGE_PAGE = 64 << 10  # the largest page of 32-bit SPARC programs
 _MAX_STRINGS = 2 << 20  # bytes of arguments and environment, as Linux with an 8 MiB stack
 
 
@@ -94,11 +97,14 @@ class StartState:
         Value of %sp, bias included.
     stack
         Where the stack was put.
+    interpreter
+        Of a dynamically linked program, as it was loaded.
     """
 
     entry: int
     stack_pointer: int
     stack: StackPlace
+    interpreter: Module | None = None
 
 
 def start_process(
@@ -140,21 +146,42 @@ def start_process(
     UsageError
         Arguments and environment are too large.
     """
+    own = program.parts[0] if program.parts else program
     try:
-        end = load_segments(program, memory)
+        end = load_segments(own, memory)
+        if program.parts:
+            stack = _stack_beside(own, memory, end, stack)
         stack = _place_stack(memory, stack)
         rights = Protection.READ | Protection.WRITE
         if program.stack_executable:
             rights |= Protection.EXECUTE
         memory.map(stack.top - stack.size, stack.size, rights)
         memory.start_break(max(end, heap_start or 0))
+        interpreter = _load_interpreter(program, memory)
     except OutOfMemory as error:
         raise ProgramFileError(
             f"{program.path}: does not fit into memory ({error}); raise the memory limit"
         ) from None
     texts = _Texts(arguments, environment, file_name)
-    pointer = _build_stack(program, memory, stack, texts, seed)
-    return StartState(program.entry, pointer, stack)
+    base = 0 if interpreter is None else interpreter.bias
+    pointer = _build_stack(own, memory, stack, texts, seed, base)
+    if interpreter is None:
+        return StartState(own.entry, pointer, stack)
+    return StartState(loaded_part(interpreter).entry, pointer, stack, interpreter)
+
+
+def _load_interpreter(program: Program, memory: Memory) -> Module | None:
+    """Load the program's interpreter, if it has one, where mappings go."""
+    if not program.parts:
+        return None
+    file = program.parts[1]
+    start = _page_down(file.segments[0].address)
+    size = page_up(file.segments[-1].address + file.segments[-1].memory_size) - start
+    module = module_at(file.path, memory.find_free(size))
+    if module is None or module.sha256 != file.sha256:
+        raise ProgramFileError(f"{file.path}: has changed while it was read; run again")
+    load_segments(loaded_part(module), memory)
+    return module
 
 
 def load_segments(program: Program, memory: Memory) -> int:
@@ -199,9 +226,21 @@ def _page_down(address: int) -> int:
     return address // PAGE_SIZE * PAGE_SIZE
 
 
-def page_up(address: int) -> int:
-    """Round up to whole pages."""
-    return -(-address // PAGE_SIZE) * PAGE_SIZE
+def _stack_beside(program: Program, memory: Memory, end: int, usual: StackPlace) -> StackPlace:
+    """Return where the stack of a dynamically linked program goes; mappings follow it.
+
+    A position-independent program lies where the stack would be. How the interpreter maps a library
+    depends on where it would lie within a large page: that is as under qemu-user.
+    """
+    if program.load_bias == 0:
+        return usual
+    size = usual.size
+    if not program.is64:
+        memory.start_mappings(program.load_bias - size - _LARGE_PAGE)
+        return StackPlace(program.load_bias, size)
+    top = page_up(end) + _BREAK_ROOM + PAGE_SIZE + size
+    memory.start_mappings(top)
+    return StackPlace(top, size)
 
 
 def _place_stack(memory: Memory, stack: StackPlace) -> StackPlace:
@@ -227,6 +266,7 @@ def _build_stack(
     stack: StackPlace,
     texts: _Texts,
     seed: int,
+    interpreter: int,
 ) -> int:
     word = 8 if program.is64 else 4
     position = stack.top - _TOP_PADDING
@@ -249,7 +289,7 @@ def _build_stack(
     memory.load(position, RandomBytes(seed, "AT_RANDOM").take(16))
     count = len(arguments)
     vector = [count, *pointers[:count], 0, *pointers[count:-1], 0]
-    for key, value in _auxiliary(program, position, pointers[-1]).items():
+    for key, value in _auxiliary(program, position, pointers[-1], interpreter).items():
         vector += [key, value]
     vector += [_AT_NULL, 0]
     base = (position - len(vector) * word) // 16 * 16
@@ -257,14 +297,14 @@ def _build_stack(
     return base - WINDOW_SAVE_WORDS * word - (STACK_BIAS_64 if program.is64 else 0)
 
 
-def _auxiliary(program: Program, random: int, name: int) -> Mapping[int, int]:
-    """Return the auxiliary vector."""
+def _auxiliary(program: Program, random: int, name: int, interpreter: int = 0) -> Mapping[int, int]:
+    """Return the auxiliary vector; `interpreter`: where that is loaded."""
     values = {
         _AT_PHDR: program.program_headers_address,
         _AT_PHENT: program.program_header_size,
         _AT_PHNUM: program.program_header_count,
         _AT_PAGESZ: PAGE_SIZE,
-        _AT_BASE: 0,
+        _AT_BASE: interpreter,
         _AT_FLAGS: 0,
         _AT_ENTRY: program.entry,
         _AT_UID: USER,

@@ -34,7 +34,7 @@ PROCESS_ID = 1000
 _MAX_LINKS = 40
 _MAX_PATH = 4096
 _SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
-_SPECIAL_TOPS = frozenset({b"dev", b"proc", b"sys"})
+SPECIAL_TOPS = frozenset({b"dev", b"proc", b"sys"})
 _DEVICES = frozenset({b"null", b"zero", b"full", b"random", b"urandom", b"tty"})
 _STREAMS = {b"stdin": "fd/0", b"stdout": "fd/1", b"stderr": "fd/2"}
 _PROCESS_FILES = frozenset({b"exe", b"maps", b"cmdline"})
@@ -82,6 +82,11 @@ class ResolvedPath:
     special: str | None = None
     exists: bool = True
 
+    def close(self) -> None:
+        """Close the directory that it owns."""
+        if self.directory >= 0:
+            os.close(self.directory)
+
     def __enter__(self) -> ResolvedPath:
         return self
 
@@ -91,8 +96,7 @@ class ResolvedPath:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self.directory >= 0:
-            os.close(self.directory)
+        self.close()
 
 
 class Sandbox:
@@ -104,6 +108,8 @@ class Sandbox:
         The directory that the program may see.
     writable
         A directory at or below `root` in which it may create, change and remove files.
+    option
+        Which option names `root`.
 
     Raises
     ------
@@ -111,8 +117,8 @@ class Sandbox:
         Where either is not a directory, or `writable` is not below `root`.
     """
 
-    def __init__(self, root: Path, writable: Path | None = None) -> None:
-        self.root = canonical_parts(_real_directory(root, "--root"))
+    def __init__(self, root: Path, writable: Path | None = None, *, option: str = "--root") -> None:
+        self.root = canonical_parts(_real_directory(root, option))
         self._spelled_root = canonical_parts(os.fsencode(root.absolute()))
         self.writable: Parts | None = None
         if writable is not None:
@@ -273,7 +279,7 @@ class _Walk:
         if len(name) > 255:
             raise failure(errno.ENAMETOOLONG)
         real = self._descriptor >= 0
-        if real and not (self._at == () and name in _SPECIAL_TOPS):
+        if real and not (self._at == () and name in SPECIAL_TOPS):
             return self._step_real(name)
         return self._step_unreal(name)
 
@@ -312,7 +318,7 @@ class _Walk:
         if parts == self._sandbox.root or self._sandbox.is_ancestor(parts):
             self._move(parts)
             return None
-        if _special_names(parts) or (not self._at and name in _SPECIAL_TOPS):
+        if _special_names(parts) or (not self._at and name in SPECIAL_TOPS):
             self._move(parts)
             return None
         special = _special_file(parts)
@@ -326,7 +332,7 @@ class _Walk:
 
 
 def _is_special(parts: Parts) -> bool:
-    return bool(parts) and parts[0] in _SPECIAL_TOPS
+    return bool(parts) and parts[0] in SPECIAL_TOPS
 
 
 def _special_names(parts: Parts) -> Iterable[bytes]:

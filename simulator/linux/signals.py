@@ -11,7 +11,7 @@ either copy of pc and npc may be changed by the handler.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 import numpy as np
@@ -33,10 +33,11 @@ class Signal(IntEnum):
     STOP = 17
 
 
-SI_USER = 0
+SI_USER, SI_TKILL = 0, -6
 _DEFAULT, _IGNORE = 0, 1
 
 SA_ONSTACK = 0x1
+SA_RESTART = 0x2
 SA_RESETHAND = 0x4
 SA_NODEFER = 0x20
 
@@ -58,8 +59,17 @@ class SignalInfo:
     user: int = 0
 
 
+@dataclass(frozen=True)
+class ThreadSignals:
+    """What each thread has for itself: its mask, what is pending for it alone, its other stack."""
+
+    blocked: int = 0
+    pending: tuple[SignalInfo, ...] = ()
+    alternate: AlternateStack = field(default_factory=AlternateStack)
+
+
 class SignalState:
-    """Signal state of the one thread; implements `guest.Signals`.
+    """Signal state of the current thread, and what all threads share; implements `guest.Signals`.
 
     Attributes
     ----------
@@ -69,10 +79,34 @@ class SignalState:
 
     def __init__(self) -> None:
         self.words = np.zeros(1, np.uint64)
-        self.pending = 0
         self.alternate = AlternateStack()
+        self._own = 0
+        self._shared = 0
         self._actions: dict[int, SignalAction] = {}
         self._senders: dict[int, SignalInfo] = {}
+        self._shared_senders: dict[int, SignalInfo] = {}
+
+    @property
+    def pending(self) -> int:
+        """Mask of the signals that are pending for the thread or for any of them."""
+        return self._own | self._shared
+
+    @pending.setter
+    def pending(self, mask: int) -> None:
+        self._shared &= mask
+        self._own = mask & ~self._shared
+
+    def save(self) -> ThreadSignals:
+        """Return what the current thread has for itself."""
+        own = tuple(info for number, info in self._senders.items() if self._own >> (number - 1) & 1)
+        return ThreadSignals(self.blocked, own, self.alternate)
+
+    def load(self, saved: ThreadSignals) -> None:
+        """Let a thread be the current one that has this for itself."""
+        self.blocked, self.alternate = saved.blocked, saved.alternate
+        self._own, self._senders = 0, {}
+        for info in saved.pending:
+            self.post(info)
 
     @property
     def blocked(self) -> int:
@@ -98,21 +132,40 @@ class SignalState:
             return False
         return stack.address < stack_pointer <= stack.address + stack.size
 
-    def post(self, info: SignalInfo) -> None:
-        """Make a signal pending."""
-        self.pending |= 1 << (info.number - 1)
+    def post(self, info: SignalInfo, *, shared: bool = False) -> None:
+        """Make a signal pending, for the current thread or, `shared`, for whichever takes it."""
+        if shared:
+            self._shared |= 1 << (info.number - 1)
+            self._shared_senders[info.number] = info
+            return
+        self._own |= 1 << (info.number - 1)
         self._senders[info.number] = info
 
     def take(self) -> SignalInfo | None:
         """Take the first pending signal that is neither blocked nor ignored; None without."""
         while True:
-            ready = self.pending & ~self.blocked
-            if not ready:
+            number = self._first()
+            if number is None:
                 return None
-            number = (ready & -ready).bit_length()
+            info = self._take_sender(number)
             self.pending &= ~(1 << (number - 1))
             if not self.is_ignored(number):
-                return self._senders.pop(number, SignalInfo(number, SI_USER))
+                return info
+
+    def _first(self) -> int | None:
+        """Return the first pending signal that is not blocked."""
+        ready = self.pending & ~self.blocked
+        return (ready & -ready).bit_length() if ready else None
+
+    @property
+    def restarts_call(self) -> bool:
+        """Whether a call that a signal has interrupted begins again, if it is one that may."""
+        number = self._first()
+        return number is None or bool(self.action(number).flags & SA_RESTART)
+
+    def _take_sender(self, number: int) -> SignalInfo:
+        senders = self._senders if self._own >> (number - 1) & 1 else self._shared_senders
+        return senders.pop(number, SignalInfo(number, SI_USER))
 
     def is_ignored(self, number: int) -> bool:
         """Whether the signal's arrival does nothing."""

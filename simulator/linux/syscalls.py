@@ -2,7 +2,7 @@
 
 Each group of calls is a class with a table of handlers by name; names and numbers are data
 (`sparc`). What no group knows answers ENOSYS. Such calls, and those for services that are missing
-here (sockets, threads, new processes), fail as on a Linux without the service; they are counted
+here (sockets, new processes), fail as on a Linux without the service; they are counted
 for the report, and with `strict` the first of them ends the run.
 """
 
@@ -12,6 +12,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 
 from simulator.binary.program import Program
 from simulator.cpu.guest import (
@@ -24,22 +25,25 @@ from simulator.cpu.guest import (
     Refused,
     RefusedCall,
     Returned,
+    Waits,
 )
 from simulator.isa.sparc import ERRNO, SYSTEM_CALLS_32, SYSTEM_CALLS_64, guest_errno
-from simulator.linux.descriptors import WouldWait
+from simulator.linux.descriptors import HostFile, WouldWait
 from simulator.linux.outside import USER, HostCalls
 from simulator.linux.sandbox import PROCESS_ID
+from simulator.linux.shared_files import BY_NAME, DESCRIPTORS, READING, Pages
 from simulator.linux.syscalls_files import DescriptorCalls
-from simulator.linux.syscalls_memory import MemoryCalls
+from simulator.linux.syscalls_memory import CodeFile, MemoryCalls
 from simulator.linux.syscalls_missing import MissingServices
 from simulator.linux.syscalls_paths import PathCalls
 from simulator.linux.syscalls_process import ProcessCalls, TimeCalls
 from simulator.linux.syscalls_signals import SignalCalls
-from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+from simulator.linux.syscalls_threads import ThreadCalls
+from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task, WaitingError
 
 
 class SystemCalls:
-    """The emulated kernel, with one process.
+    """The emulated kernel, with one process and its threads.
 
     Parameters
     ----------
@@ -53,6 +57,8 @@ class SystemCalls:
         argv, for /proc/self/cmdline; the program's path where empty.
     stack_size, memory_limit
         What getrlimit and sysinfo answer, in bytes.
+    stack_top
+        Where the stack ends.
     seed
         Of everything random.
     strict
@@ -72,9 +78,11 @@ class SystemCalls:
         *,
         arguments: Sequence[bytes] = (),
         stack_size: int = 8 << 20,
+        stack_top: int = 0,
         memory_limit: int = 4 << 30,
         seed: int = 0,
         strict: bool = False,
+        on_code_file: CodeFile = lambda *_: None,
     ) -> None:
         task = Task(
             guest,
@@ -82,11 +90,13 @@ class SystemCalls:
             program=program.path,
             arguments=arguments or (os.fsencode(program.path),),
             stack_size=stack_size,
+            stack_top=stack_top,
             memory_limit=memory_limit,
             seed=seed,
         )
         self._task = task
-        self._memory = MemoryCalls(task)
+        self._memory = MemoryCalls(task, on_code_file)
+        self._threads = ThreadCalls(task)
         self._names = SYSTEM_CALLS_64 if task.is64 else SYSTEM_CALLS_32
         self._handlers: dict[str, Handler] = {
             **DescriptorCalls(task).handlers(),
@@ -96,6 +106,7 @@ class SystemCalls:
             **TimeCalls(task).handlers(),
             **SignalCalls(task).handlers(),
             **MissingServices(task).handlers(),
+            **self._threads.handlers(),
         }
         self._strict = strict
         self.refused: Counter[RefusedCall] = Counter()
@@ -115,6 +126,23 @@ class SystemCalls:
         """Return the names of all calls that are emulated."""
         return frozenset(self._handlers)
 
+    @property
+    def elapsed(self) -> int:
+        """Virtual nanoseconds since the program started."""
+        return self._task.elapsed
+
+    def sleep_until(self, elapsed: int) -> None:
+        """Let virtual time pass: all threads wait."""
+        self._task.slept += max(0, elapsed - self._task.elapsed)
+
+    def give_up(self, number: int) -> None:
+        """Forget that a thread waits: a signal has ended its call."""
+        self._threads.give_up(number)
+
+    def name(self, number: int) -> str:
+        """Return the name of system call `number`."""
+        return self._names.get(number, f"number {number}")
+
     def call(self, number: int, arguments: Arguments) -> Outcome:
         """Perform system call `number`.
 
@@ -132,25 +160,44 @@ class SystemCalls:
         RunInterrupted
             It waited, and the run was told to stop.
         """
-        name = self._names.get(number, f"number {number}")
-        self._task.call_name = name
+        name = self._task.call_name = self.name(number)
         handler = self._handlers.get(name)
         if handler is None:
             return self._refuse("ENOSYS")
+        concerned = self._shared_pages(name, arguments)
+        for pages in concerned:
+            pages.write_back()
         outcome = self._perform(handler, arguments)
+        for pages in concerned if name not in READING else ():
+            pages.reload()
         if isinstance(outcome, Exited):
             self.finish()
         return outcome
 
+    def _shared_pages(self, name: str, arguments: Arguments) -> Sequence[Pages]:
+        """Return the pages in memory of files that the call at hand may read or write."""
+        shared = self._memory.shared
+        if shared.is_empty or (name not in DESCRIPTORS and name not in BY_NAME):
+            return ()
+        files = []
+        for number in DESCRIPTORS.get(name, ()):
+            with suppress(OSError):  # a descriptor that is not open
+                files.append(self._task.descriptors.get(self._task.signed32(arguments[number])))
+        return shared.concerned(name, [file for file in files if isinstance(file, HostFile)])
+
     def finish(self) -> None:
         """Write back what shared file mappings hold; called however the run ends."""
-        self._memory.write_back()
+        self._memory.shared.write_back()
 
     def _perform(self, handler: Handler, arguments: Arguments) -> Outcome:
         try:
             result = handler(arguments)
+        except WaitingError as waiting:
+            return waiting.wait
         except WouldWait:
-            raise self._task.deadlock() from None
+            if self._task.guest.threads.is_alone:
+                raise self._task.deadlock() from None
+            return Waits(None, retry=True, restarts=True)
         except ServiceMissingError as missing:
             return self._refuse(missing.error)
         except GuestFault:

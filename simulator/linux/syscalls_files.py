@@ -14,7 +14,8 @@ from simulator.linux.sandbox import failure
 from simulator.linux.task import MAX_IO, Arguments, Handler, Task
 
 _SIGPIPE = 13
-_POLLIN, _POLLOUT, _POLLNVAL = 0x1, 0x4, 0x20
+_POLLIN, _POLLOUT, _POLLERR, _POLLHUP, _POLLNVAL = 0x1, 0x4, 0x8, 0x10, 0x20
+_POLL_READABLE = _POLLIN | 0x40  # POLLRDNORM; POLLWRNORM is POLLOUT here
 _F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_GETOWN, _F_SETOWN = range(7)
 _F_GETLK, _F_SETLK, _F_SETLKW = 7, 8, 9
 _F_GETLK64, _F_SETLK64, _F_SETLKW64 = 12, 13, 14
@@ -114,7 +115,6 @@ class DescriptorCalls:
         first = next((address for address, length in vectors if length), None)
         if first is not None:
             self._guest.write(first, self._guest.read(first, 1))
-        self._task.synchronise()
         data = file.read(wanted) if offset is None else file.read_at(wanted, offset)
         done = 0
         for address, length in vectors:
@@ -366,17 +366,24 @@ class DescriptorCalls:
             file = self._table.get(number)
         except OSError:
             return _POLLNVAL
+        is_stream = isinstance(file, PipeEnd) or (isinstance(file, HostFile) and file.handle <= 2)
         happened = 0
-        if events & _POLLIN and file.readable and file.ready(False):
-            happened |= _POLLIN
-        if events & _POLLOUT and file.writable and file.ready(True):
+        if (file.readable or not is_stream) and file.ready(False):
+            happened |= _POLL_READABLE
+        if (file.writable or not is_stream) and file.ready(True):
             happened |= _POLLOUT
-        return happened
+        if isinstance(file, PipeEnd):
+            return self._pipe_events(file, happened, events)
+        return happened & events
+
+    def _pipe_events(self, end: PipeEnd, happened: int, events: int) -> int:
+        """Return the events of a pipe's end: that the other is gone is said even if not asked."""
+        if end.is_alone and end.readable:
+            return (happened if end.holds_bytes else 0) & events | _POLLHUP
+        return happened & events | (_POLLERR if end.is_alone else 0)
 
     def _sleep(self, nanoseconds: int | None) -> None:
-        if nanoseconds is None:
-            raise self._task.deadlock()
-        self._task.slept += nanoseconds
+        self._task.sleep(nanoseconds, retry=True)
 
     def _select(self, arguments: Arguments) -> int:
         count = self._task.signed32(arguments[0])
@@ -386,8 +393,8 @@ class DescriptorCalls:
         sets = [self._read_set(address, count) for address in arguments[1:4]]
         for number in sets[0] | sets[1] | sets[2]:
             self._table.get(number)
-        readers = {n for n in sets[0] if self._events(n, _POLLIN)}
-        writers = {n for n in sets[1] if self._events(n, _POLLOUT)}
+        readers = {n for n in sets[0] if self._events(n, _POLLIN) & (_POLLIN | _POLLHUP | _POLLERR)}
+        writers = {n for n in sets[1] if self._events(n, _POLLOUT) & (_POLLOUT | _POLLERR)}
         if not readers and not writers:
             self._sleep(timeout)
         for address, members in zip(arguments[1:4], (readers, writers, set[int]()), strict=True):

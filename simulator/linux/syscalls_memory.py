@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 
+from simulator.binary.program import page_up
 from simulator.cpu import guest
 from simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
 from simulator.isa.sparc import (
@@ -19,24 +19,17 @@ from simulator.isa.sparc import (
     MREMAP_MAYMOVE,
 )
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile
-from simulator.linux.process import page_up
 from simulator.linux.sandbox import failure
-from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+from simulator.linux.shared_files import SharedFiles
+from simulator.linux.task import Arguments, Handler, Task
+
+CodeFile = Callable[[bytes, int], None]
+"""Takes the path of a file, and the address at which it was mapped."""
 
 _MAP_SHARED_VALIDATE = 3
 _MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
 _MADV_DONTNEED, _MADV_REMOVE, _MADV_DONTNEED_LOCKED = 4, 9, 24
 _CHUNK = 1 << 20
-
-
-@dataclass(frozen=True)
-class _SharedMapping:
-    """A writable MAP_SHARED mapping of a file, written back when it goes or is synchronised."""
-
-    address: int
-    size: int
-    file: OpenFile
-    offset: int
 
 
 class MemoryCalls:
@@ -46,13 +39,15 @@ class MemoryCalls:
     ----------
     task
         The process.
+    on_code_file
+        Told of files that are mapped from their beginning so that they can be executed.
     """
 
-    def __init__(self, task: Task) -> None:
+    def __init__(self, task: Task, on_code_file: CodeFile = lambda *_: None) -> None:
         self._task = task
+        self._on_code_file = on_code_file
         self._memory: guest.Memory = task.guest.memory
-        self._shared: list[_SharedMapping] = []
-        task.synchronise = self.write_back
+        self.shared = SharedFiles(self._memory)
 
     def handlers(self) -> Mapping[str, Handler]:
         """Return the calls by name."""
@@ -74,21 +69,6 @@ class MemoryCalls:
             "munlockall": nothing,
         }
 
-    def write_back(self) -> None:
-        """Bring the files behind shared mappings up to date (before reads, and at the end)."""
-        for mapping in self._shared:
-            self._flush(mapping)
-
-    def _flush(self, mapping: _SharedMapping) -> None:
-        end = min(mapping.size, max(0, mapping.file.status().size - mapping.offset))
-        for start in range(0, end, _CHUNK):
-            size = min(_CHUNK, end - start)
-            try:
-                data = self._memory.read(mapping.address + start, size)
-            except GuestFault:
-                continue  # made unreadable: what was written before stays unwritten
-            mapping.file.write_at(data, mapping.offset + start)
-
     # mmap
 
     def _mmap(self, arguments: Arguments, offset: int) -> int:
@@ -105,13 +85,15 @@ class MemoryCalls:
         if not flags & MAP_ANONYMOUS:
             file = self._mappable(arguments[4], flags, rights)
         place = self._place(address, size, flags)
-        self._forget_shared(place, size)
+        self.shared.forget(place, size)
         self._memory.map(place, size, rights)
         if file is not None:
-            self._fill(place, size, file, offset)
-            if flags & MAP_TYPE != MAP_PRIVATE and file.writable:
-                file.references += 1
-                self._shared.append(_SharedMapping(place, size, file, offset))
+            if rights & Protection.EXECUTE and offset == 0 and isinstance(file, HostFile):
+                self._on_code_file(self._task.host.path_of(file.handle), place)
+            if flags & MAP_TYPE == MAP_PRIVATE:
+                self._fill(place, size, file, offset)
+            else:
+                self.shared.add(place, size, file, offset)
         return place
 
     def _place(self, address: int, size: int, flags: int) -> int:
@@ -141,7 +123,7 @@ class MemoryCalls:
         return file
 
     def _fill(self, place: int, size: int, file: OpenFile, offset: int) -> None:
-        self.write_back()
+        self.shared.write_back()
         done = 0
         while done < size:
             data = file.read_at(min(_CHUNK, size - done), offset + done)
@@ -168,32 +150,9 @@ class MemoryCalls:
         size = page_up(length)
         if address + size > self._memory.limit_address:
             raise failure(errno.EINVAL)
-        self._forget_shared(address, size)
+        self.shared.forget(address, size)
         self._memory.unmap(address, size)
         return 0
-
-    def _forget_shared(self, address: int, size: int) -> None:
-        """Write back and drop the parts of shared mappings inside a range that goes."""
-        end = address + size
-        kept = []
-        for mapping in self._shared:
-            low, high = mapping.address, mapping.address + mapping.size
-            if high <= address or low >= end:
-                kept.append(mapping)
-                continue
-            self._flush(mapping)
-            for start, stop in ((low, min(high, address)), (max(low, end), high)):
-                if start < stop:
-                    mapping.file.references += 1
-                    offset = mapping.offset + start - low
-                    kept.append(_SharedMapping(start, stop - start, mapping.file, offset))
-            self._release(mapping.file)
-        self._shared = kept
-
-    def _release(self, file: OpenFile) -> None:
-        file.references -= 1
-        if file.references == 0:
-            file.close()
 
     def _mprotect(self, arguments: Arguments) -> int:
         address, length, protection = arguments[:3]
@@ -222,8 +181,8 @@ class MemoryCalls:
         old_size, new_size = page_up(old_length), page_up(new_length)
         if not self._memory.is_mapped(old, old_size):
             raise failure(errno.EFAULT)
-        if any(m.address < old + old_size and old < m.address + m.size for m in self._shared):
-            raise ServiceMissingError("ENOMEM")
+        if self.shared.touches(old, old_size):
+            return self._remap_shared(old, old_size, new_size, flags, fixed)
         if flags & MREMAP_FIXED:
             return self._move_fixed(old, old_size, new_size, flags, fixed)
         if new_size <= old_size:
@@ -240,14 +199,48 @@ class MemoryCalls:
             raise failure(errno.ENOMEM)
         return self._move(old, old_size, new_size, self._memory.find_free(new_size))
 
+    def _remap_shared(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
+        """Move or resize a part of one shared mapping."""
+        mapping = self.shared.inside(old, old_size)
+        if mapping is None:
+            raise failure(errno.EFAULT)
+        rights, file = self._rights_at(old, old_size), mapping.file
+        offset = mapping.offset + old - mapping.address
+        growth = new_size - old_size
+        in_place = growth <= 0 or (
+            old + new_size <= self._memory.limit_address
+            and self._memory.is_free(old + old_size, growth)
+        )
+        if flags & MREMAP_FIXED:
+            self._check_target(old, old_size, new_size, flags, target)
+        elif in_place:
+            target = old
+        elif flags & MREMAP_MAYMOVE:
+            target = self._memory.find_free(new_size)
+        else:
+            raise failure(errno.ENOMEM)
+        file.references += 1  # it stays while its old mapping goes
+        for place, size in ((old, old_size), (target, new_size)):
+            self.shared.forget(place, size)
+            self._memory.unmap(place, size)
+        self._memory.map(target, new_size, rights)
+        self.shared.add(target, new_size, file, offset)
+        file.references -= 1
+        return target
+
     def _move_fixed(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:
+        self._check_target(old, old_size, new_size, flags, target)
+        self.shared.forget(target, new_size)
+        return self._move(old, old_size, new_size, target)
+
+    def _check_target(
+        self, old: int, old_size: int, new_size: int, flags: int, target: int
+    ) -> None:
         overlaps = target < old + old_size and old < target + new_size
         if target % PAGE_SIZE or not flags & MREMAP_MAYMOVE or overlaps:
             raise failure(errno.EINVAL)
         if target + new_size > self._memory.limit_address:
             raise failure(errno.EINVAL)
-        self._forget_shared(target, new_size)
-        return self._move(old, old_size, new_size, target)
 
     def _move(self, old: int, old_size: int, new_size: int, target: int) -> int:
         rights = self._rights_at(old, old_size)
@@ -271,19 +264,18 @@ class MemoryCalls:
         return 0
 
     def _discard(self, address: int, size: int) -> None:
-        """MADV_DONTNEED: private pages read as zero again."""
+        """MADV_DONTNEED: private pages read as zero again, shared ones as the file."""
         end = address + size
-        self._forget_shared(address, size)
         for mapping in list(self._memory.mappings()):
             start, stop = max(mapping.start, address), min(mapping.end, end)
-            if start < stop:
-                self._memory.map(start, stop - start, mapping.protection)
+            for first, last in self.shared.others(start, stop):
+                self._memory.map(first, last - first, mapping.protection)
 
     def _msync(self, arguments: Arguments) -> int:
         size = self._range(arguments[0], arguments[1])
         if size and not self._memory.is_mapped(arguments[0], size):
             raise failure(errno.ENOMEM)
-        self.write_back()
+        self.shared.write_back()
         return 0
 
     def _mincore(self, arguments: Arguments) -> int:

@@ -5,7 +5,7 @@ They answer as Linux does where the service is missing, and where the call would
 
 - sockets: EAFNOSUPPORT, as in a kernel without the protocol family. There being no socket, every
   other socket call finds EBADF or ENOTSOCK, which no kernel would answer otherwise;
-- threads and new processes: EAGAIN, as where the limit of processes is reached (no clone3 here);
+- new processes: EAGAIN, as where the limit of processes is reached (no clone3 here);
 - starting a program that is there: EACCES, as from a file system that is mounted noexec;
 - tracing: ENOSYS.
 """
@@ -34,7 +34,7 @@ _SUBCALL_LAST = 20
 
 
 class MissingServices:
-    """Sockets, threads, processes, programs and tracing.
+    """Sockets, processes, programs and tracing.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class MissingServices:
             **dict.fromkeys(("socket", "socketpair"), _without("EAFNOSUPPORT")),
             **dict.fromkeys(_ON_SOCKETS, lambda a: self._on_socket(a[0])),
             "socketcall": self._socketcall,
-            **dict.fromkeys(("fork", "vfork", "clone"), _without("EAGAIN")),
+            **dict.fromkeys(("fork", "vfork"), _without("EAGAIN")),
             **dict.fromkeys(("execve", "execv"), lambda a: self._execute(AT_FDCWD, a[0], 0)),
             "execveat": lambda a: self._execute(a[0], a[1], a[4]),
             **dict.fromkeys(

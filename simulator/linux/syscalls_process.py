@@ -5,8 +5,11 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Mapping
+from contextlib import suppress
 
-from simulator.cpu.guest import PAGE_SIZE, Exited
+from simulator.binary.program import page_up
+from simulator.cpu.address_space import STACK_SIZE
+from simulator.cpu.guest import PAGE_SIZE, OutOfMemory, Protection
 from simulator.linux import structures
 from simulator.linux.descriptors import MAX_DESCRIPTORS
 from simulator.linux.outside import USER
@@ -16,15 +19,12 @@ from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 
 _INFINITY_64 = (1 << 64) - 1
 _INFINITY_32 = 0x7FFFFFFF
+_USUAL_STACK = 8 << 20  # of Linux; C libraries give every thread as much
 _RLIMIT_STACK, _RLIMIT_CORE, _RLIMIT_NOFILE, _RLIMIT_COUNT = 3, 4, 6, 16
 _SELF = (0, PROCESS_ID)
 
 _PR_SET_PDEATHSIG, _PR_GET_DUMPABLE, _PR_SET_DUMPABLE = 1, 3, 4
 _PR_SET_NAME, _PR_GET_NAME, _PR_SET_NO_NEW_PRIVS, _PR_GET_NO_NEW_PRIVS = 15, 16, 38, 39
-
-_FUTEX_WAIT, _FUTEX_WAIT_BITSET = 0, 9
-_FUTEX_WAKERS = frozenset({1, 3, 4, 5, 10})  # WAKE, REQUEUE, CMP_REQUEUE, WAKE_OP, WAKE_BITSET
-_FUTEX_COMMAND = 0x7F
 
 _CLOCK_THREAD = 3
 _CPU_CLOCKS = frozenset({2, _CLOCK_THREAD})  # PROCESS_CPUTIME_ID, THREAD_CPUTIME_ID
@@ -47,7 +47,7 @@ class ProcessCalls:
         self._guest = task.guest
         # Soft and hard limits by number; None: infinite.
         self._limits: dict[int, tuple[int | None, int | None]] = {
-            _RLIMIT_STACK: (task.stack_size, None),
+            _RLIMIT_STACK: (min(task.stack_size, _USUAL_STACK), None),
             _RLIMIT_CORE: (0, None),
             _RLIMIT_NOFILE: (MAX_DESCRIPTORS, MAX_DESCRIPTORS),
         }
@@ -68,9 +68,8 @@ class ProcessCalls:
             table[name] = table[f"{name}32"] = self._set_identity
         for name in ("setfsuid", "setfsgid", "setfsuid32", "setfsgid32"):
             table[name] = lambda _: USER
-        for name in ("getpid", "gettid", "getpgrp", "setsid"):
+        for name in ("getpid", "getpgrp", "setsid"):
             table[name] = lambda _: PROCESS_ID
-        table["set_tid_address"] = lambda _: PROCESS_ID
         table["getppid"] = lambda _: PARENT_ID
         table["getpgid"] = table["getsid"] = self._of_self
         table["setpgid"] = lambda _: 0
@@ -90,7 +89,6 @@ class ProcessCalls:
             "getpriority": lambda _: 20,
             "setpriority": lambda _: 0,
             "nice": lambda _: 0,
-            "sched_yield": lambda _: 0,
             "sched_getaffinity": self._affinity,
             "sched_get_affinity": self._affinity,
             "sched_setaffinity": lambda _: 0,
@@ -104,21 +102,14 @@ class ProcessCalls:
 
     def _others(self) -> Mapping[str, Handler]:
         return {
-            "exit": lambda a: Exited(a[0] & 0xFF),
-            "exit_group": lambda a: Exited(a[0] & 0xFF),
             "wait4": lambda _: _fail(errno.ECHILD),
             "waitpid": lambda _: _fail(errno.ECHILD),
             "waitid": lambda _: _fail(errno.ECHILD),
             "getrandom": self._getrandom,
-            "futex": self._futex,
-            "futex_time64": self._futex,
             "personality": lambda _: 0,
             "prctl": self._prctl,
             "memory_ordering": lambda _: 0,
             "getdomainname": self._getdomainname,
-            # As under qemu-user, which has neither.
-            "set_robust_list": lambda _: _fail(errno.ENOSYS),
-            "rseq": lambda _: _fail(errno.ENOSYS),
         }
 
     # Identity
@@ -151,7 +142,7 @@ class ProcessCalls:
         return struct.pack(">QQ" if wide else ">II", *values)
 
     def _change_limit(self, resource: int, data: bytes, wide: bool) -> None:
-        """Remember a new limit; it binds nothing here."""
+        """Remember a new limit. A larger one makes room for the stack; others bind nothing."""
         infinity = _INFINITY_64 if wide else _INFINITY_32
         _, old_hard = self._limit(resource)
         given = struct.unpack(">QQ" if wide else ">II", data)
@@ -161,6 +152,17 @@ class ProcessCalls:
         if old_hard is not None and (hard is None or hard > old_hard):
             raise failure(errno.EPERM)
         self._limits[resource] = (soft, hard)
+        if resource == _RLIMIT_STACK:
+            self._grow_stack(STACK_SIZE if soft is None else min(soft, STACK_SIZE))
+
+    def _grow_stack(self, size: int) -> None:
+        """Let the stack have `size` bytes, as far as there are so many below it."""
+        task = self._task
+        low, high = task.stack_top - page_up(size), task.stack_top - task.stack_size
+        if low < high and self._guest.memory.is_free(low, high - low):
+            with suppress(OutOfMemory):
+                self._guest.memory.map(low, high - low, Protection.READ | Protection.WRITE)
+                task.stack_size = task.stack_top - low
 
     def _getrlimit(self, arguments: Arguments) -> int:
         resource = self._task.signed32(arguments[0])
@@ -227,31 +229,6 @@ class ProcessCalls:
             raise failure(errno.EINVAL)
         self._guest.write(arguments[0], self._task.random.take(count))
         return count
-
-    def _futex(self, arguments: Arguments) -> int:
-        address, operation, value, timeout = arguments[:4]
-        command = operation & _FUTEX_COMMAND
-        if command in _FUTEX_WAKERS:
-            self._guest.read(address, 4)
-            return 0
-        if command not in (_FUTEX_WAIT, _FUTEX_WAIT_BITSET):
-            return _fail(errno.ENOSYS)
-        current = int.from_bytes(self._guest.read(address, 4), "big")
-        if current != value & 0xFFFFFFFF:
-            raise failure(errno.EAGAIN)
-        if not timeout:
-            raise self._task.deadlock()
-        wide = self._task.is64 or self._task.call_name.endswith("time64")
-        self._sleep_until_timeout(timeout, wide, command, bool(operation & 256))
-        return _fail(errno.ETIMEDOUT)
-
-    def _sleep_until_timeout(self, address: int, wide: bool, command: int, wall: bool) -> None:
-        data = self._guest.read(address, structures.timespec_size(wide))
-        seconds, nanoseconds = structures.parse_timespec(data, wide)
-        span = seconds * structures.SECOND + nanoseconds
-        if command == _FUTEX_WAIT_BITSET:
-            span -= self._task.now if wall else self._task.uptime
-        self._task.slept += max(0, span)
 
     def _prctl(self, arguments: Arguments) -> int:
         option, address = self._task.signed32(arguments[0]), arguments[1]
@@ -322,6 +299,8 @@ class TimeCalls:
             return self._task.now
         if clock in _UP_CLOCKS:
             return self._task.uptime
+        if clock == _CLOCK_THREAD:
+            return self._guest.threads.instructions
         # Negative numbers are clocks of processes and threads; the only one is this.
         if clock in _CPU_CLOCKS or (clock < 0 and ~(clock >> 3) in _SELF):
             return self._task.cpu_time
@@ -362,7 +341,7 @@ class TimeCalls:
         return seconds * structures.SECOND + nanoseconds
 
     def _nanosleep(self, arguments: Arguments) -> int:
-        self._task.slept += self._span(arguments[0])
+        self._task.sleep(self._span(arguments[0]))
         return 0
 
     def _clock_nanosleep(self, arguments: Arguments) -> int:
@@ -372,7 +351,7 @@ class TimeCalls:
             raise failure(errno.EINVAL)
         if arguments[1] & _TIMER_ABSTIME:
             span -= now
-        self._task.slept += max(0, span)
+        self._task.sleep(max(0, span))
         return 0
 
     def _times(self, arguments: Arguments) -> int:

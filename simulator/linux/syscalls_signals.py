@@ -168,7 +168,7 @@ class SignalCalls:
     def _suspend(self, mask: int) -> Outcome:
         mask &= ~_NEVER_BLOCKED
         if not self._signals.pending & ~mask:
-            raise self._task.deadlock()
+            self._task.sleep(None, retry=True)
         self._guest.suspend(mask)
         return Failed(ERRNO["EINTR"])
 
@@ -182,12 +182,13 @@ class SignalCalls:
             if arguments[1]:
                 self._guest.write(arguments[1], struct.pack(">iii", number, 0, 0).ljust(128, b"\0"))
             return number
-        if not arguments[2]:
-            raise self._task.deadlock()
-        wide = self._task.is64 or self._task.call_name.endswith("time64")
-        data = self._guest.read(arguments[2], structures.timespec_size(wide))
-        seconds, nanoseconds = structures.parse_timespec(data, wide)
-        self._task.slept += max(0, seconds * structures.SECOND + nanoseconds)
+        span = None
+        if arguments[2]:
+            wide = self._task.is64 or self._task.call_name.endswith("time64")
+            data = self._guest.read(arguments[2], structures.timespec_size(wide))
+            seconds, nanoseconds = structures.parse_timespec(data, wide)
+            span = seconds * structures.SECOND + nanoseconds
+        self._task.sleep(span, retry=True)
         raise failure(errno.EAGAIN)
 
     # The alternate stack
@@ -228,19 +229,31 @@ class SignalCalls:
         return self._send(arguments[1])
 
     def _tkill(self, arguments: Arguments) -> int:
-        if self._task.signed32(arguments[0]) != PROCESS_ID:
-            raise failure(errno.ESRCH)
-        return self._send(arguments[1])
+        return self._send_to(arguments[0], arguments[1])
 
     def _tgkill(self, arguments: Arguments) -> int:
-        if {self._task.signed32(value) for value in arguments[:2]} != {PROCESS_ID}:
+        if self._task.signed32(arguments[0]) != PROCESS_ID:
             raise failure(errno.ESRCH)
-        return self._send(arguments[2])
+        return self._send_to(arguments[1], arguments[2])
+
+    def _send_to(self, thread: int, number: int) -> int:
+        """Send a signal to one thread."""
+        thread, threads = self._task.signed32(thread), self._guest.threads
+        if thread not in threads.alive:
+            raise failure(errno.ESRCH)
+        if threads.is_alone:
+            return self._send(number)
+        if self._checked(number):
+            threads.send(thread, self._checked(number))
+        return 0
 
     def _send(self, number: int) -> int:
+        if self._checked(number):
+            self._guest.raise_signal(self._checked(number))
+        return 0
+
+    def _checked(self, number: int) -> int:
         number = self._task.signed32(number)
         if not 0 <= number <= _HIGHEST:
             raise failure(errno.EINVAL)
-        if number:
-            self._guest.raise_signal(number)
-        return 0
+        return number

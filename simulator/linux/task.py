@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from simulator.cpu.guest import Guest, Outcome
+from simulator.cpu.guest import Guest, Outcome, Waits
 from simulator.errors import UnsupportedError
 from simulator.linux.descriptors import DescriptorTable, HostFile
 from simulator.linux.outside import HostCalls
@@ -45,6 +45,20 @@ class ServiceMissingError(Exception):
         self.error = error
 
 
+class WaitingError(Exception):
+    """A system call waits, and other threads go on.
+
+    Parameters
+    ----------
+    wait
+        How long, and for what.
+    """
+
+    def __init__(self, wait: Waits) -> None:
+        super().__init__(wait)
+        self.wait = wait
+
+
 class Task:
     """State of the one process.
 
@@ -58,8 +72,8 @@ class Task:
         The program's file, for /proc/self/exe.
     arguments
         argv, for /proc/self/cmdline.
-    stack_size
-        RLIMIT_STACK in bytes.
+    stack_size, stack_top
+        RLIMIT_STACK in bytes, of which all is mapped; where the stack ends.
     memory_limit
         For sysinfo, in bytes.
     seed
@@ -74,6 +88,7 @@ class Task:
         program: Path,
         arguments: Sequence[bytes] = (),
         stack_size: int = 8 << 20,
+        stack_top: int = 0,
         memory_limit: int = 1 << 30,
         seed: int = 0,
     ) -> None:
@@ -83,6 +98,7 @@ class Task:
         self.program = program
         self.arguments = tuple(arguments)
         self.stack_size = stack_size
+        self.stack_top = stack_top
         self.memory_limit = memory_limit
         self.random = RandomBytes(seed, "getrandom")
         self.descriptors = DescriptorTable(host)
@@ -91,8 +107,6 @@ class Task:
         self.name = program.name.encode(errors="surrogateescape")[:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
-        # Brings files up to date with shared mappings of them; the memory calls set it.
-        self.synchronise: Callable[[], None] = lambda: None
 
     # Time
 
@@ -110,6 +124,37 @@ class Task:
     def uptime(self) -> int:
         """Virtual time in nanoseconds since the emulated machine started."""
         return UPTIME + self.cpu_time + self.slept
+
+    @property
+    def elapsed(self) -> int:
+        """Virtual nanoseconds since the program started."""
+        return self.cpu_time + self.slept
+
+    def sleep(self, nanoseconds: int | None, *, retry: bool = False) -> None:
+        """Let the calling thread wait; the call is performed again afterwards where others ran.
+
+        Parameters
+        ----------
+        nanoseconds
+            Of virtual time; None: for ever.
+        retry
+            Whether what other threads do may end the wait before.
+
+        Raises
+        ------
+        UnsupportedError
+            If nothing can end the wait of a program with one thread.
+        WaitingError
+            Where there are other threads, unless the time has passed.
+        """
+        threads = self.guest.threads
+        if threads.is_expired:
+            return
+        if not threads.is_alone:
+            raise WaitingError(Waits(nanoseconds, retry))
+        if nanoseconds is None:
+            raise self.deadlock()
+        self.slept += max(0, nanoseconds)
 
     # Arguments
 

@@ -12,21 +12,49 @@ when it is first executed.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from simulator.binary.program import Program, Range
+from simulator.binary.dynamic import loaded_part
+from simulator.binary.program import Module, Program, Range, Segment
 from simulator.cpu.address_space import EXECUTED, AddressSpace
 from simulator.cpu.cpu import Cpu
 from simulator.cpu.guest import PAGE_SIZE, Protection
 from simulator.cpu.traps import MAX_CODE_RANGES
 from simulator.errors import UnsupportedError
+from simulator.machine.running import LateBlock, tell_nobody
+from simulator.machine.shadows import Shadows
 
 _UNIMP_MASK = 0xC1C00000  # op and op2 of `unimp` are zero
+
+
+@dataclass(frozen=True)
+class LoadedCode:
+    """What a dynamically linked program has executed that its own file does not have.
+
+    Attributes
+    ----------
+    modules
+        Its interpreter and its libraries.
+    blocks
+        (address, words) of blocks of late code, as they were when they were executed.
+    late_words
+        (address, word) of late code, as it was when it was last translated.
+    earlier
+        (address, words) of blocks of late code as they were before these words were written.
+    """
+
+    modules: frozenset[Module]
+    blocks: frozenset[tuple[int, tuple[int, ...]]]
+    late_words: frozenset[tuple[int, int]]
+    earlier: frozenset[tuple[int, tuple[int, ...]]]
 
 
 class CodeWatch:
     """Decides about code that the engine is about to translate.
 
-    `on_late_code` is called when late code is about to be executed for the first time.
+    `on_late_code` is called when late code is about to be executed for the first time. Late code of
+    a dynamically linked program may change; `on_late_block` is called when a block of it is new or
+    another one than before.
     """
 
     def __init__(
@@ -34,12 +62,23 @@ class CodeWatch:
         program: Program,
         cpu: Cpu,
         memory: AddressSpace,
+        shadows: Shadows,
         on_late_code: Callable[[], None] | None = None,
+        on_late_block: LateBlock = tell_nobody,
     ) -> None:
         self._program = program
+        self._is_dynamic = bool(program.parts)
+        self._code, self._late_code = program.code, program.late_code
+        self._segments: tuple[Segment, ...] = program.segments
+        self._modules: set[Module] = set()
+        self._versions: dict[
+            tuple[int, int], list[tuple[int, ...]]
+        ] = {}  # late blocks: (address, size)
         self._on_late_code = on_late_code
+        self._on_late_block = on_late_block
         self._cpu = cpu
         self._memory = memory
+        self._shadows = shadows
         self._patched: set[int] = set()
         self._late: dict[int, int] = {}  # address -> word when it was first executed
 
@@ -55,7 +94,7 @@ class CodeWatch:
     def patch(self, pc: int, word: int) -> None:
         """Replace an instruction by one that does the same on this engine."""
         self._patched.add(pc)
-        if pc in self._late:
+        if pc in self._late and not self._is_dynamic:
             self._late[pc] = word
         self._memory.load(pc, word.to_bytes(4, "big"))
 
@@ -73,6 +112,7 @@ class CodeWatch:
             bits = memory.page_bits(page)
             if not bits & EXECUTED:
                 continue
+            self._shadows.refresh(page)
             memory.set_page_bits(page, bits | Protection.EXECUTE)
             cpu.flush_translations()
             cpu.forget_code(page, page + PAGE_SIZE)
@@ -82,10 +122,13 @@ class CodeWatch:
     def check(self, address: int, size: int) -> None:
         """Look at a block about to be translated; raises `UnsupportedError`."""
         code = self._memory.peek(address, size)
-        if _inside(self._program.late_code, address, address + size):
-            self._check_late(address, code)
+        if _inside(self._late_code, address, address + size):
+            if self._is_dynamic:
+                self._note_late(address, code)
+            else:
+                self._check_late(address, code)
             return
-        if _inside(self._program.code, address, address + size):
+        if _inside(self._code, address, address + size):
             if self._differs(address, code):
                 raise self._refusal("changes its own code at", address)
             return
@@ -100,6 +143,43 @@ class CodeWatch:
             if self._late.setdefault(address + offset, word) != word:
                 raise self._refusal("changes its own code at", address + offset)
 
+    def add_module(self, module: Module) -> None:
+        """Take note of a module that the program has loaded."""
+        self._modules.add(module)
+        if module not in self._program.modules:
+            part = loaded_part(module)
+            self._code += part.code
+            self._late_code += part.late_code
+            self._segments += part.segments
+
+    @property
+    def loaded(self) -> LoadedCode:
+        """What a dynamically linked program has executed that its own file does not have."""
+        blocks = frozenset(
+            (address, words)
+            for (address, _), versions in self._versions.items()
+            for words in versions
+        )
+        earlier = frozenset(
+            (address, words)
+            for address, words in blocks
+            if any(self._late[address + 4 * n] != word for n, word in enumerate(words))
+        )
+        late_words = frozenset(self._late.items())
+        return LoadedCode(frozenset(self._modules), blocks, late_words, earlier)
+
+    def _note_late(self, address: int, code: bytes) -> None:
+        """Note late code of a program whose interpreter writes stubs anew when it binds them."""
+        words = _words(code)
+        versions = self._versions.setdefault((address, len(code)), [])
+        if not versions or versions[-1] != words:
+            if words in versions:
+                raise self._refusal("changes its own code to and fro at", address)
+            versions.append(words)
+            self._on_late_block(address, words)
+        for number, word in enumerate(words):
+            self._late[address + 4 * number] = word
+
     def _refusal(self, what: str, address: int) -> UnsupportedError:
         return UnsupportedError(
             f"{self._program.path}: the program {what} {address:#x}; "
@@ -109,7 +189,7 @@ class CodeWatch:
     def _differs(self, address: int, code: bytes) -> bool:
         """Whether code differs from the file's (our own patches aside)."""
         original = bytearray(len(code))
-        for segment in self._program.segments:
+        for segment in self._segments:
             low = max(address, segment.address)
             high = min(address + len(code), segment.address + len(segment.data))
             if low < high:
@@ -119,6 +199,10 @@ class CodeWatch:
             if address + offset in self._patched:
                 original[offset : offset + 4] = code[offset : offset + 4]
         return bytes(original) != code
+
+
+def _words(code: bytes) -> tuple[int, ...]:
+    return tuple(int.from_bytes(code[at : at + 4], "big") for at in range(0, len(code), 4))
 
 
 def _inside(ranges: tuple[Range, ...], start: int, end: int) -> bool:

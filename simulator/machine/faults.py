@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from simulator.cpu.cpu import Cpu, MemoryAccess
 from simulator.linux.signals import Signal, SignalInfo
+from simulator.machine.shadows import is_reserved
 from simulator.machine.trapping import Trap, effective_address
 
 
@@ -107,7 +108,7 @@ def _missing_extension(word: int) -> str | None:
         return "this VIS instruction"
     if op == 2 and op3 == 0x37:
         return "fused multiply-add (FMAF)"
-    if op == 2 and op3 in (0x19, 0x35):
+    if op == 2 and op3 in (0x19, 0x35) and not is_reserved(word):
         return "this instruction of newer processors"
     if op == 0 and word >> 22 & 7 == 3 and word >> 28 & 1:
         return "compare-and-branch (CBcond)"

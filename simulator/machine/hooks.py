@@ -26,7 +26,7 @@ from simulator.machine.running import BlockPlace, NativeHook
 
 NO_LIMIT = 1 << 62
 
-_TRAP_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
+_TRAP_CALLBACK = _PAGE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64)
 _CODE_CALLBACK = ctypes.CFUNCTYPE(None, ctypes.c_uint64, ctypes.c_uint64)
 
 
@@ -39,8 +39,11 @@ class Hooks:
         What they work on.
     code
         Ranges whose code passes without a look (`traps.check_code`).
-    on_trap, on_code
-        Called with the trap number, and with (address, size in bytes) of code to look at.
+    on_trap, on_code, on_reserved
+        Called with the trap number, with (address, size in bytes) of code to look at, and with the
+        address of a page of reserved words that is about to be executed.
+    moves_windows
+        Whether native code answers traps of register windows; all go to `on_trap` otherwise.
     """
 
     def __init__(
@@ -51,24 +54,33 @@ class Hooks:
         code: Sequence[Range],
         on_trap: Callable[[int], None],
         on_code: Callable[[int, int], None],
+        on_reserved: Callable[[int], None],
+        *,
+        moves_windows: bool = True,
     ) -> None:
         self._cpu = cpu
         self._clock = clock
-        self._callbacks = _TRAP_CALLBACK(on_trap), _CODE_CALLBACK(on_code)
+        self._callbacks = (
+            _TRAP_CALLBACK(on_trap),
+            _CODE_CALLBACK(on_code),
+            _PAGE_CALLBACK(on_reserved),
+        )
         self.trap = np.zeros(16, np.int64)
         self.fill = np.zeros(16, np.int64)
         self._observer: NativeHook | None = None
         self._block_hook = ctypes.c_size_t(0)
         self._code = np.zeros(CodeWord.FIRST + 2 * len(code), np.int64)
         table = memory.table.ctypes.data
-        on_trap_address, on_code_address = (
+        on_trap_address, on_code_address, on_reserved_address = (
             ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks
         )
         _set_clock(clock, cpu)
-        _set_trap_words(self.trap, cpu, clock, table, on_trap_address)
+        self._no_regions = np.zeros(1, np.int64)  # native code finds no stack in them
+        stacks = table if moves_windows else self._no_regions.ctypes.data
+        _set_trap_words(self.trap, cpu, clock, stacks, on_trap_address)
         clock[ClockWord.WINDOW_MOVER] = traps.address_of(traps.move_window_ahead)
         clock[ClockWord.TRAP_WORDS] = self.trap.ctypes.data
-        _set_fill_words(self.fill, cpu, table)
+        _set_fill_words(self.fill, cpu, table, on_reserved_address)
         _set_code_words(self._code, code, table, on_code_address)
 
     def answer_contexts(
@@ -167,12 +179,13 @@ def _set_trap_words(
     words[TrapWord.WINDOWS] = cpu.windows
 
 
-def _set_fill_words(words: NDArray[np.int64], cpu: Cpu, table: int) -> None:
+def _set_fill_words(words: NDArray[np.int64], cpu: Cpu, table: int, callback: int) -> None:
     words[FillWord.REGIONS] = table
     words[FillWord.NEXT_FLUSH] = words[FillWord.STEP] = FIRST_FLUSH
     words[FillWord.FLUSH_FUNCTION] = cpu.control_function
     words[FillWord.FLUSH_ENGINE] = cpu.handle
     words[FillWord.FLUSH_CODE] = cpu.flush_code
+    words[FillWord.PYTHON] = callback
 
 
 def _set_code_words(

@@ -4,26 +4,24 @@ How a run goes: `Machine.run` starts the processor and gets control back when th
 stopped at a limit, when an access or an instruction has faulted, or when a trap handler has
 decided that the run is over. Window traps never come to Python; system calls and all other traps
 come to `_on_trap`, code that is translated and not plainly the program's own to `CodeWatch`.
-Exceptions do not cross the engine: callbacks keep them, stop it, and `run` raises them.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from pathlib import Path
 from typing import Final
 
-import numpy as np
-
+from simulator.binary.dynamic import module_at
 from simulator.binary.program import Program
-from simulator.cpu.address_space import MAPPED, AddressSpace, Region
-from simulator.cpu.cpu import RESUME_TRAP, Cpu, MemoryAccess, Stop
-from simulator.cpu.cpu_state import FPRS_FEF, SYSTEM_PAGE, set_condition_codes
+from simulator.cpu.address_space import MAPPED
+from simulator.cpu.cpu import MemoryAccess, Stop
+from simulator.cpu.cpu_state import FPRS_FEF, set_condition_codes
 from simulator.cpu.guest import (
     PAGE_SIZE,
+    CallInterrupted,
     Exited,
     Failed,
     GuestFault,
@@ -31,24 +29,25 @@ from simulator.cpu.guest import (
     Outcome,
     Refused,
     Returned,
-    RunInterrupted,
     Signals,
     SystemCallHandler,
+    ThreadExited,
+    Waits,
+    Yields,
 )
 from simulator.cpu.traps import (
-    CLOCK_WORDS,
     ClockWord,
     FillWord,
-    Interruption,
     TrapWord,
 )
-from simulator.errors import EngineError, SimulatorError
-from simulator.isa.sparc import SIGNAL_ACTION_CALLS, SIGNALS
+from simulator.errors import SimulatorError
+from simulator.isa.sparc import ERRNO, SIGNAL_ACTION_CALLS, SIGNALS
 from simulator.linux.contexts import Contexts
 from simulator.linux.outside import HostCalls
 from simulator.linux.process import StackPlace, StartState, start_process
-from simulator.linux.signals import SI_USER, SignalInfo, SignalState
+from simulator.linux.signals import SignalInfo, SignalState
 from simulator.linux.syscalls import SystemCalls
+from simulator.machine.base import BaseMachine
 from simulator.machine.codewatch import CodeWatch
 from simulator.machine.faults import (
     FaultKind,
@@ -58,8 +57,7 @@ from simulator.machine.faults import (
     stack_fault,
     trap_fault,
 )
-from simulator.machine.hooks import NO_LIMIT, Hooks
-from simulator.machine.interruption import stop_after, stop_on_interrupt
+from simulator.machine.hooks import NO_LIMIT
 from simulator.machine.position import Position
 from simulator.machine.running import (
     BlockPlace,
@@ -70,7 +68,10 @@ from simulator.machine.running import (
     Refusal,
     RunResult,
     Thinning,
+    tell_nobody,
 )
+from simulator.machine.shadows import Shadows
+from simulator.machine.threads import Call, ThreadParts, Threads
 from simulator.machine.trapping import (
     Trap,
     effective_address,
@@ -80,9 +81,7 @@ from simulator.machine.trapping import (
     without_no_fault,
 )
 
-STATUS_BUDGET: Final = 124
 STATUS_REFUSED: Final = SimulatorError.exit_status
-STATUS_INTERRUPTED: Final = 130
 _SIGNAL_STATUS: Final = 128
 FIRST_LOOK: Final = 8_000_000
 """Instructions after which blocks are chosen that raise no events. Each time that ten times as many
@@ -96,7 +95,7 @@ PYTHON_CONTEXT_TRAPS = 64
 _CONTEXT_TRAPS: Final = (Trap.GET_CONTEXT, Trap.SET_CONTEXT)
 
 
-class Machine:
+class Machine(BaseMachine):
     """Runs one program once; implements `guest.Guest`.
 
     Parameters
@@ -127,6 +126,8 @@ class Machine:
         Called when late code (`Program.late_code`) is about to be executed for the first time.
     strict
         Whether a system call for a service that simprof lacks ends the run; it fails otherwise.
+    thread_seed
+        Decides how the program's threads take turns (`threads.Turns`).
     """
 
     def __init__(
@@ -145,32 +146,43 @@ class Machine:
         windows: int = 32,
         on_late_code: Callable[[], None] | None = None,
         strict: bool = False,
+        thread_seed: int = 0,
     ) -> None:
-        self.program = program
+        super().__init__(program, limits, observer, program.is64, windows)
         self.is64 = program.is64
-        self.limits = limits or Limits()
-        self._space = AddressSpace(self.is64, self.limits.memory)
         self._signal_state = SignalState()
         self.memory: Memory = self._space
         self.signals: Signals = self._signal_state
-        self.cpu = Cpu(self.is64, windows)
         self._contexts = Contexts(self.cpu, self._space, self._signal_state)
-        self._code = CodeWatch(program, self.cpu, self._space, on_late_code)
-        self._observer = observer
+        self._shadows = Shadows(self.cpu, self._space)
+        self._code = CodeWatch(
+            program,
+            self.cpu,
+            self._space,
+            self._shadows,
+            on_late_code,
+            tell_nobody if observer is None else observer.hook.on_late_block,
+        )
         self._thinning = None if observer is None else observer.hook.thinning
         self._silent: Mapping[BlockPlace, int] = {}
         self._is_settling = False
         self._look_at = FIRST_LOOK if self._thinning is not None else NO_LIMIT
-        self._clock = np.zeros(CLOCK_WORDS, np.int64) if observer is None else observer.hook.clock
         self._system_calls = 0
         self._contexts_noted = 0  # those that Python has saved or set
         self._signal_actions: Counter[int] = Counter()
         self._trap_pc = 0
+        self._is_bare = False
         self._position = Position(self.cpu, self._space, self._clock)
-        self._resume_at = 0, 0
-        self._ending: Ending | None = None
-        self._error: BaseException | None = None
-        self._connect()
+        parts = ThreadParts(
+            self.cpu,
+            self._contexts,
+            self._signal_state,
+            self._clock,
+            observer,
+            (lambda: self._trap_pc, self._set_trap_pc),
+        )
+        self.threads = Threads(parts, thread_seed)
+        self._hooks = self._connect()
         name = os.fsencode(program.path) if argv0 is None else argv0
         command = (name, *arguments)
         start = self._start(command, environment, seed, file_name, heap_start)
@@ -180,32 +192,24 @@ class Machine:
             program,
             arguments=command,
             stack_size=start.stack.size,
+            stack_top=start.stack.top,
             memory_limit=self.limits.memory,
             seed=seed,
             strict=strict,
+            on_code_file=self._on_code_file,
         )
+        self.threads.calls = self.calls
+        if start.interpreter is not None:
+            self._code.add_module(start.interpreter)
         self.cpu.window()[6] = start.stack_pointer
         self.cpu.state.pc, self.cpu.state.npc = start.entry, start.entry + 4
         host.interrupted = self._is_interrupted
 
-    def _connect(self) -> None:
-        """Connect processor, memory and hooks."""
-        memory = self._space
-        memory.on_region = self._map_region
-        memory.on_change = self.cpu.flush_translations
-        memory.on_code_change = self._code.forget
-        memory.add_region(0, 1 << 32)
-        self._hooks = Hooks(
-            self.cpu,
-            memory,
-            self._clock,
-            self._code.plain_ranges(),
-            on_trap=lambda number: self._guard(lambda: self._on_trap(number)),
-            on_code=lambda address, size: self._guard(lambda: self._code.check(address, size)),
-        )
-
-    def _map_region(self, region: Region) -> None:
-        self.cpu.map(region.base, region.size, region.host)
+    def _on_code_file(self, path: bytes, address: int) -> None:
+        """Note a library that the program's interpreter has mapped."""
+        module = module_at(Path(os.fsdecode(path)), address) if self.program.parts else None
+        if module is not None:
+            self._code.add_module(module)
 
     def _start(
         self,
@@ -248,75 +252,39 @@ class Machine:
         """
         hook = None if bare or self._observer is None else self._observer.hook
         self._hooks.install(hook, count=not bare)
-        stop = self.cpu.stop if bare else None
-        started, cpu_started = time.perf_counter(), time.process_time()
-        with stop_on_interrupt(self._clock), stop_after(self._clock, self.limits.timeout, stop):
-            try:
-                self._loop(bare)
-            finally:
-                self.calls.finish()
-        seconds, cpu = time.perf_counter() - started, time.process_time() - cpu_started
-        if self._error is not None:
-            raise self._error
-        assert self._ending is not None
-        return RunResult(
-            status=self._ending.status,
-            reason=self._ending.reason,
-            signal=self._ending.signal,
-            fault=self._ending.fault,
-            instructions=self.instructions,
+        self._is_bare = bare
+        seconds, cpu_seconds = self._execute(
+            self._loop, self.calls.finish, self.cpu.stop if bare else None
+        )
+        return self._result(
+            seconds,
+            cpu_seconds,
             system_calls=self._system_calls,
             spills=int(self._hooks.trap[TrapWord.SPILLS]),
             fills=int(self._hooks.trap[TrapWord.FILLS]),
-            seconds=seconds,
-            cpu_seconds=cpu,
-            last_pc=int(self.cpu.state.pc),
-            refusal=self._ending.refusal,
             refused_calls=dict(self.calls.refused),
             signal_actions=dict(self._signal_actions),
+            threads=self.threads.counts(),
         )
-
-    def close(self) -> None:
-        """Give back the emulator's memory; nothing can be done with the machine any more.
-
-        Its parts refer to it, and it to them: without this they would stay in memory until Python
-        looks for such cycles, which a program that makes many long-lived objects does rarely.
-        """
-        for part in (self._code, self.memory, self.cpu, self):
-            vars(part).clear()
-
-    def _loop(self, bare: bool) -> None:
-        state = self.cpu.state
-        while not self._is_over():
-            self._set_limit()
-            self._resume_at = state.pc, state.npc
-            stop = self.cpu.run(state.pc, state.npc)
-            if not self._is_over():
-                self._after(stop, bare)
-
-    def _is_over(self) -> bool:
-        return self._ending is not None or self._error is not None
-
-    def stop_soon(self, instructions: int) -> None:
-        """End the run, with reason "budget", after at most so many more instructions."""
-        total = self.instructions + instructions
-        budget = self.limits.max_instructions
-        self.limits = replace(self.limits, max_instructions=min(total, budget or total))
-        self._set_limit()
 
     def _set_limit(self) -> None:
         clock = self._clock
-        budget = self.limits.max_instructions
-        limit = NO_LIMIT if budget is None else min(budget, NO_LIMIT)
+        limit = self._budget()
         clock[ClockWord.LIMIT] = limit
-        if self._silent:
+        if not self.threads.is_alone:
+            self._look_at = NO_LIMIT
+            if self._silent:
+                clock[ClockWord.LIMIT] = -1  # turns are measured in events of all blocks
+            elif self.threads.is_threaded:
+                clock[ClockWord.LIMIT] = min(limit, self.threads.deadline)
+        elif self._silent:
             clock[ClockWord.LIMIT] = min(self._look_at, limit - DENSE_END)
         elif self._look_at < limit - DENSE_END:
             clock[ClockWord.LIMIT] = self._look_at
         if clock[ClockWord.INTERRUPTED]:  # set meanwhile
             clock[ClockWord.LIMIT] = -1
 
-    def _after(self, stop: Stop, bare: bool) -> None:
+    def _after(self, stop: Stop) -> None:
         """Act on the processor's having stopped."""
         if self._silent:
             self._follow(stop)
@@ -326,25 +294,31 @@ class Machine:
             pc = int(self.cpu.state.pc)
             self._position.interrupt(pc)
             self._on_fault(illegal_instruction(pc, self._position.instruction(pc)))
-        elif self._clock[ClockWord.STOPPED] or bare:
+        elif self._clock[ClockWord.STOPPED] or self._is_bare:
             self._clock[ClockWord.STOPPED] = 0
             self._on_limit()
-            if self._thinning is not None and not self._is_over():
-                self._thin_out(self._thinning)
+            if not self._is_over():
+                self._at_stop()
         else:
-            raise EngineError(f"the emulator stopped at {self.cpu.state.pc:#x} without a reason")
+            raise self._stopped_without_reason()
+
+    def _at_stop(self) -> None:
+        """Do what the processor has been stopped for: the next thread's turn, or silent blocks."""
+        if self._thinning is not None and self.threads.is_alone:
+            self._thin_out(self._thinning)
+        elif self._thinning is not None and self._silent:
+            self._hooks.silence({}, self._silent)
+            self._thinning.begin_silence({})
+            self._silent = {}
+        elif self.threads.is_threaded:
+            self.threads.give_way()
+            self._go_on()
 
     def _is_interrupted(self) -> bool:
         return bool(self._clock[ClockWord.INTERRUPTED])
 
     def _on_limit(self) -> None:
-        interruption = int(self._clock[ClockWord.INTERRUPTED])
-        if interruption == Interruption.TIMEOUT:
-            self._ending = Ending(STATUS_BUDGET, "budget")
-        elif interruption:
-            self._ending = Ending(STATUS_INTERRUPTED, "interrupted")
-        elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
-            self._ending = Ending(STATUS_BUDGET, "budget")
+        self._ends_from_outside()
 
     # -- fewer events than blocks
 
@@ -411,23 +385,10 @@ class Machine:
 
     # -- traps
 
-    def _guard(self, action: Callable[[], None]) -> None:
-        """Run a callback's work; keep exceptions for `run`, stop the engine when it is over."""
-        try:
-            action()
-        except RunInterrupted:
-            self._on_limit()
-        except BaseException as error:
-            self._error = error
-        if self._is_over():
-            self._clock[ClockWord.LIMIT] = -1
-            self.cpu.stop()
-
     def _on_trap(self, number: int) -> None:
         state = self.cpu.state
         npc = int(state.pc)  # the engine has moved it there
-        if number == RESUME_TRAP and npc == SYSTEM_PAGE + 4:
-            state.pc, state.npc = self._resume_at
+        if self._resumes(number, npc):
             return
         state.npc = (npc + 4) & self.cpu.address_mask
         try:
@@ -527,8 +488,10 @@ class Machine:
     def _end_by_signal(self, info: SignalInfo) -> None:
         self._ending = Ending(_SIGNAL_STATUS + info.number, "signal", info.number)
 
-    def _deliver(self, info: SignalInfo, kind: FaultKind | None = None) -> None:
-        """Enter the program's handler."""
+    def _deliver(
+        self, info: SignalInfo, kind: FaultKind | None = None, *, between: bool = False
+    ) -> None:
+        """Enter the program's handler; `between`: from between two blocks, not from a call."""
         self._note_context()
         pc = int(self.cpu.state.pc)
         stack_pointer = int(self.cpu.window()[6])
@@ -540,16 +503,16 @@ class Machine:
             return
         self._position.note_redirection()
         if self._observer is not None:
-            self._observer.signal_delivered(pc, stack_pointer, handler)
+            self._observer.signal_delivered(pc, stack_pointer, handler, between)
 
-    def _deliver_pending(self) -> None:
-        """Deliver what is pending and not blocked (after a system call)."""
+    def _deliver_pending(self, *, between: bool = False) -> None:
+        """Deliver what is pending and not blocked: after a system call, or `between` two blocks."""
         while not self._is_over():
             info = self._signal_state.take()
             if info is None:
                 return
             if self._signal_state.has_handler(info.number):
-                self._deliver(info)
+                self._deliver(info, between=between)
             else:
                 self._end_by_signal(info)
 
@@ -564,9 +527,44 @@ class Machine:
         number = int(cpu.state.globals[1]) & 0xFFFFFFFF
         if number in SIGNAL_ACTION_CALLS:
             self._signal_actions[self._trap_pc] += 1
-        outcome = self.calls.call(number, arguments)
+        self._after_call(self.calls.call(number, arguments), (number, arguments))
+
+    def _after_call(self, outcome: Outcome, call: Call) -> None:
+        """Go on behind a system call, in this thread or, where that waits, in another one."""
+        if self._finish_call(outcome, call):
+            self._deliver_pending()
+        else:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Let the next thread that can run go on; end the run where none ever can."""
+        while self.threads.go_on():
+            call, outcome = self.threads.take_call()
+            if call is None or self._finish_call(outcome or self.calls.call(*call), call):
+                self._set_limit()
+                if not self.threads.is_beginning:
+                    self._deliver_pending(between=call is None and not self._position.is_inside)
+                return
+        self._ending = Ending(STATUS_REFUSED, "deadlock", waits=self.threads.waits())
+
+    def _finish_call(self, outcome: Outcome, call: Call) -> bool:
+        """Act on what a system call has come to; return whether its thread goes on."""
+        threads = self.threads
+        if isinstance(outcome, Waits):
+            threads.block(outcome, call)
+            return False
+        threads.finish_call()
         self._finish_system_call(outcome)
-        self._deliver_pending()
+        if isinstance(outcome, ThreadExited):
+            threads.end()
+        elif isinstance(outcome, Yields):
+            threads.give_way()
+        elif not threads.is_alone:
+            self._set_limit()
+        return not isinstance(outcome, ThreadExited | Yields)
+
+    def _set_trap_pc(self, pc: int) -> None:
+        self._trap_pc = pc
 
     def _finish_system_call(self, outcome: Outcome) -> None:
         window, mask = self.cpu.window(), self.cpu.address_mask
@@ -575,6 +573,8 @@ class Machine:
         elif isinstance(outcome, Refused):
             refusal = Refusal(outcome.call, self.pc)
             self._ending = Ending(STATUS_REFUSED, "refused", refusal=refusal)
+        elif isinstance(outcome, Yields):
+            self._finish_system_call(Returned(0))
         elif isinstance(outcome, Returned):
             window[0] = outcome.value & mask
             if outcome.second is not None:
@@ -583,13 +583,20 @@ class Machine:
         elif isinstance(outcome, Failed):
             window[0] = outcome.errno
             set_condition_codes(self.cpu.state, 1, 1)
+        elif isinstance(outcome, CallInterrupted):
+            if outcome.restarts and self._signal_state.restarts_call:
+                self._restart_call()
+            else:
+                self._finish_system_call(Failed(ERRNO["EINTR"]))
+
+    def _restart_call(self) -> None:
+        """Go back to the trap of the system call at hand, which counts once."""
+        state = self.cpu.state
+        self._system_calls -= 1
+        self._position.interrupt(self._trap_pc)
+        state.pc, state.npc = self._trap_pc, state.pc
 
     # -- guest.Guest
-
-    @property
-    def instructions(self) -> int:
-        """Instructions executed so far; exact at system calls and at the end."""
-        return self._position.instructions
 
     @property
     def pc(self) -> int:
@@ -599,10 +606,6 @@ class Machine:
     def stack_pointer(self) -> int:
         """%sp with the 64-bit stack bias removed."""
         return int(self.cpu.window()[6] + self.cpu.stack_bias) & self.cpu.address_mask
-
-    def read(self, address: int, size: int) -> bytes:
-        """Copy bytes out; raises `GuestFault`."""
-        return self._space.read(address, size)
 
     def write(self, address: int, data: bytes) -> None:
         """Copy bytes in; raises `GuestFault`."""
@@ -614,8 +617,7 @@ class Machine:
 
     def raise_signal(self, number: int) -> None:
         """Make a signal pending, sent by the program itself."""
-        calls = self.calls
-        self._signal_state.post(SignalInfo(number, SI_USER, None, calls.process_id, calls.user_id))
+        self.threads.send_to_any(number)
 
     def suspend(self, mask: int) -> None:
         """Block `mask` until the pending signal has been handled."""

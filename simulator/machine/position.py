@@ -8,6 +8,7 @@ block.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -19,7 +20,7 @@ from simulator.cpu.cpu import Cpu
 from simulator.cpu.traps import RESUME_STATE, ClockWord
 from simulator.errors import EngineError
 from simulator.linux.contexts import Interrupted
-from simulator.machine.trapping import can_trap, is_transfer
+from simulator.machine.trapping import can_trap, is_transfer, would_have_trapped
 
 _SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 
@@ -33,12 +34,21 @@ class Position:
         The processor and the program's memory.
     clock
         The words that the block hook keeps (`traps.ClockWord`); corrected here.
+    stops_engine
+        Whether an instruction, by its word, stops the engine: it never makes a trap.
     """
 
-    def __init__(self, cpu: Cpu, space: AddressSpace, clock: NDArray[np.int64]) -> None:
+    def __init__(
+        self,
+        cpu: Cpu,
+        space: AddressSpace,
+        clock: NDArray[np.int64],
+        stops_engine: Callable[[int], bool] = lambda word: False,
+    ) -> None:
         self._cpu = cpu
         self._space = space
         self._clock = clock
+        self._stops_engine = stops_engine
 
     @property
     def instructions(self) -> int:
@@ -58,6 +68,11 @@ class Position:
     def instruction(self, pc: int) -> int:
         """Return the instruction word at `pc`."""
         return int.from_bytes(self._space.peek(pc, 4), "big")
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the current block was left in its middle."""
+        return bool(self._clock[ClockWord.STATE] == RESUME_STATE)
 
     # -- leaving a block in its middle
 
@@ -125,15 +140,26 @@ class Position:
         may = [
             pc
             for pc in dict.fromkeys((inside, slot))
-            if start <= pc < end and can_trap(number, self._cpu, self.instruction(pc))
+            if start <= pc < end and self._can_trap(number, self.instruction(pc))
         ]
-        if len(may) == 2 and not self._may_lead_to(slot - 4, npc):
+        if len(may) == 2 and (
+            not self._may_lead_to(slot - 4, npc) or self._comes_first(number, inside, slot)
+        ):
             may = [inside]
         if len(may) != 1:
             raise EngineError(
-                f"cannot tell which instruction made trap {number:#x} in the block at {start:#x}"
+                f"cannot tell which instruction made trap {number:#x} in the block at {start:#x}: "
+                "compile the program with -fno-delayed-branch"
             )
         return may[0]
+
+    def _can_trap(self, number: int, word: int) -> bool:
+        return not self._stops_engine(word) and can_trap(number, self._cpu, word)
+
+    def _comes_first(self, number: int, inside: int, slot: int) -> bool:
+        """Whether the instruction at `inside` would have trapped before that at `slot`."""
+        words = [self.instruction(pc) for pc in range(inside, slot, 4)]
+        return would_have_trapped(number, self._cpu, words[0], words)
 
     def _may_lead_to(self, pc: int, target: int) -> bool:
         return bool(traps.may_jump(self._space.table.ctypes.data, pc, target))

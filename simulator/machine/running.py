@@ -51,6 +51,14 @@ class Thinning(Protocol):
         ...
 
 
+LateBlock = Callable[[int, tuple[int, ...]], None]
+"""Takes the address and the words of a block."""
+
+
+def tell_nobody(address: int, words: tuple[int, ...]) -> None:
+    """Take no note of a block."""
+
+
 @dataclass(frozen=True)
 class NativeHook:
     """A block observer compiled to native code.
@@ -70,6 +78,9 @@ class NativeHook:
         `Observer.context_replaced` does; None where only that can.
     thinning
         Says which blocks need no events; None where all do.
+    on_late_block
+        Called with the address and the words of a block of a dynamically linked program's stubs
+        that is about to be translated for the first time, or with other words than before.
     """
 
     address: int
@@ -78,6 +89,7 @@ class NativeHook:
     keepalive: object
     on_context: Callable[[], int] | None = None
     thinning: Thinning | None = None
+    on_late_block: LateBlock = tell_nobody
 
 
 class Observer(Protocol):
@@ -85,10 +97,13 @@ class Observer(Protocol):
 
     hook: NativeHook
 
-    def signal_delivered(self, interrupted_pc: int, stack_pointer: int, handler: int) -> None:
+    def signal_delivered(
+        self, interrupted_pc: int, stack_pointer: int, handler: int, between: bool
+    ) -> None:
         """Note that a signal's handler is entered next.
 
-        `stack_pointer` is the interrupted %sp, bias included.
+        `stack_pointer` is the interrupted %sp, bias included. `between`: it came between two
+        blocks, of which `interrupted_pc` begins the second.
         """
         ...
 
@@ -98,6 +113,22 @@ class Observer(Protocol):
 
     def context_replaced(self, pc: int) -> None:
         """A context was set (64-bit longjmp); the next event is at `pc`."""
+        ...
+
+    def thread_started(self, number: int, current: int) -> None:
+        """Note that thread `current`, which goes on, has started another one."""
+        ...
+
+    def thread_switched(self, number: int) -> None:
+        """Note that another thread goes on, where it was.
+
+        The observer keeps, for each thread, the clock's words STATE, RESUMED_STATE, RESUME_PC and
+        RESUME_END.
+        """
+        ...
+
+    def thread_ended(self) -> None:
+        """Note that the current thread has ended itself; another one goes on, or none."""
         ...
 
 
@@ -114,7 +145,7 @@ class Limits:
     stack: int = 64 << 20
 
 
-Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused"]
+Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", "deadlock"]
 
 
 @dataclass(frozen=True)
@@ -142,15 +173,33 @@ class Refusal:
 
 
 @dataclass(frozen=True)
+class ThreadCount:
+    """A thread, numbered from 1 in the order of their starts, and what it has executed."""
+
+    number: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class ThreadWait:
+    """A thread that waits for ever: the system call, and the address of its trap."""
+
+    number: int
+    call: str
+    pc: int
+
+
+@dataclass(frozen=True)
 class RunResult:
     """How a run ended and what it took.
 
     `status` is a shell's: the program's own, 128 + signal, 124 for a spent budget, 130 for
-    Ctrl-C, 125 for a refused system call. `refusal` is that call; `refused_calls` are all that
-    were refused, with how often each was. `signal_actions` has the traps, by address, whose
-    system calls said what a signal does, with how often. `spills` and `fills` are register windows
-    moved by traps. `last_pc` is the faulting instruction, or the next one that would have been
-    executed.
+    Ctrl-C, 125 for a refused system call or a deadlock. `refusal` is that call; `refused_calls` are
+    all that were refused, with how often each was. `signal_actions` has the traps, by address,
+    whose system calls said what a signal does, with how often. `spills` and `fills` are register
+    windows moved by traps. `last_pc` is the faulting instruction, or the next one that would have
+    been executed. `threads` are those of a program that had more than one, `waits` what they wait
+    in at a deadlock.
     """
 
     status: int
@@ -167,11 +216,13 @@ class RunResult:
     refusal: Refusal | None = None
     refused_calls: Mapping[RefusedCall, int] = field(default_factory=dict)
     signal_actions: Mapping[int, int] = field(default_factory=dict)
+    threads: tuple[ThreadCount, ...] = ()
+    waits: tuple[ThreadWait, ...] = ()
 
     @property
     def is_cut_short(self) -> bool:
         """Whether the run ended in a way that is not the program's own."""
-        return self.reason in ("budget", "interrupted", "refused")
+        return self.reason in ("budget", "interrupted", "refused", "deadlock")
 
     def ended_like(self, other: RunResult) -> bool:
         """Whether another run did as much, and ended in the same way."""
@@ -188,3 +239,4 @@ class Ending:
     signal: int | None = None
     fault: Fault | None = None
     refusal: Refusal | None = None
+    waits: tuple[ThreadWait, ...] = ()

@@ -6,10 +6,13 @@ engine traps on instead of doing them: here they are done.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import Protocol
 
 from simulator.cpu.cpu import Cpu
+from simulator.isa.decode import simm13
 
 
 class Trap(IntEnum):
@@ -41,16 +44,36 @@ class Trap(IntEnum):
     SET_CONTEXT = 0x16F
 
 
-def effective_address(cpu: Cpu, word: int) -> int:
+class Registers(Protocol):
+    """Integer registers: the processor's, or what they held earlier."""
+
+    @property
+    def address_mask(self) -> int:
+        """All ones of the program's width."""
+        ...
+
+    def register(self, number: int) -> int:
+        """Return integer register 0..31."""
+        ...
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """What some registers held earlier."""
+
+    address_mask: int
+    values: Mapping[int, int]
+
+    def register(self, number: int) -> int:
+        return self.values[number]
+
+
+def effective_address(cpu: Registers, word: int) -> int:
     """Return the address that a load, store or jump at hand refers to."""
     base = cpu.register(word >> 14 & 31)
     if _op3(word, 3) in (0x3C, 0x3E):  # compare and swap
         return base & cpu.address_mask
-    if word >> 13 & 1:
-        immediate = word & 0x1FFF
-        offset = immediate - 0x2000 if immediate & 0x1000 else immediate
-    else:
-        offset = cpu.register(word & 31)
+    offset = simm13(word) if word >> 13 & 1 else cpu.register(word & 31)
     return (base + offset) & cpu.address_mask
 
 
@@ -67,7 +90,7 @@ def _op3(word: int, op: int) -> int:
     return word >> 19 & 63 if word >> 30 == op else -1
 
 
-def _divides_by_zero(cpu: Cpu, word: int) -> bool:
+def _divides_by_zero(cpu: Registers, word: int) -> bool:
     if _op3(word, 2) not in _DIVISIONS:
         return False
     divisor = word & 0x1FFF if word >> 13 & 1 else cpu.register(word & 31)
@@ -117,6 +140,54 @@ def can_trap(number: int, cpu: Cpu, word: int) -> bool:
     return True if test is None else test()
 
 
+def would_have_trapped(number: int, cpu: Cpu, word: int, following: Sequence[int]) -> bool:
+    """Whether instruction `word` would have made trap `number` had `following` been executed.
+
+    These are its own word and those behind it, without a transfer, up to where the processor is.
+    What its registers held is calculated back from what they hold now. False where that cannot be
+    done, and for traps that depend on more than integer registers.
+    """
+    if number == Trap.UNALIGNED:
+        traps = _is_unaligned
+    elif number == Trap.DIVISION_BY_ZERO:
+        traps = _divides_by_zero
+    else:
+        return False
+    values = {0: 0}
+    for register in {word >> 14 & 31, *(() if word >> 13 & 1 else (word & 31,))} - {0}:
+        value = cpu.register(register)
+        for each in following:
+            change = _change(each, register)
+            if change is None:
+                return False
+            value -= change
+        values[register] = value
+    return traps(_Earlier(cpu.address_mask, values), word)
+
+
+def _change(word: int, register: int) -> int | None:
+    """Return what an instruction adds to a register; None where that is not known."""
+    operation, op3, target = word >> 30, word >> 19 & 63, word >> 25 & 31
+    if operation == 0:
+        return None if word >> 22 & 7 == 4 and target == register else 0  # sethi
+    if operation == 3:
+        if op3 in _PAIRS:
+            return None if target | 1 == register | 1 else 0
+        return None if target == register and op3 in _LOADS else 0
+    if op3 in (*_SAVES, *_RESTORES):
+        return None
+    if target != register:
+        return 0
+    if op3 in _SUMS and word >> 14 & 31 == register and word >> 13 & 1:
+        return simm13(word) * _SUMS[op3]
+    return None
+
+
+_PAIRS = (0x03, 0x13)
+_LOADS = (0, 1, 2, 8, 9, 10, 11, 13, 15, 16, 17, 18, 24, 25, 26, 27, 29, 31, 0x3C, 0x3E)
+"""op3 of what loads an integer register: casa, casxa, ldstub and swap among them."""
+_SUMS = {0x00: 1, 0x10: 1, 0x04: -1, 0x14: -1}
+"""op3 of add, addcc, sub and subcc -> the sign of what they add."""
 _ACCESS_SIZES = {
     **dict(enumerate((4, 1, 2, 8, 4, 1, 2, 8, 4, 1, 2, 8, 1, 1, 8, 4))),
     **dict(enumerate((4, 4, 4, 4, 4, 4, 4, 4), start=0x20)),
@@ -128,7 +199,7 @@ _ACCESS_SIZES = {
 """op3 of loads and stores -> the alignment that they need (FP doubles trap below 4)."""
 
 
-def _is_unaligned(cpu: Cpu, word: int) -> bool:
+def _is_unaligned(cpu: Registers, word: int) -> bool:
     if _is_jump(word):
         return effective_address(cpu, word) % 4 != 0
     size = _ACCESS_SIZES.get(_op3(word, 3), 1)

@@ -21,6 +21,7 @@ from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.conditions import RESTORE_ROUTINE, restore_routine
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from profiler.code.runtime.word_hash_routine import WordTable
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import HASH_REGISTERS, Body, CounterAccess
 from profiler.code.stack_words import PATH_SLOT
@@ -174,7 +175,7 @@ class Runner:
         self.machine = machine
         self.rng = random.Random(seed)
         self.model = HashTableModel(hash_costs(machine))
-        self.bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
+        self.bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
         self.counts: dict[int, int] = {}  # address -> count
 
     def run(self, case: Case, actions: tuple[Action, ...]) -> Body:

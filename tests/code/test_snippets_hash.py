@@ -11,6 +11,7 @@ import pytest
 from profiler.code.layout import RUNTIME_BASE, TABLES_BASE
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs, hash_routine
+from profiler.code.runtime.word_hash_routine import WordTable
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
@@ -67,7 +68,7 @@ def table_of(bench: CodeBench) -> tuple[dict[int, int], list[list[int]], int]:
 @pytest.mark.seeds(range(6))
 def test_routine_equals_model(machine: MachineKind, seed: int) -> None:
     bench, symbols = bench_with_routines(machine)
-    bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
+    bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
     model = HashTableModel(hash_costs(machine))
     rng = random.Random(seed)
     state = State([0] * 32)
@@ -87,7 +88,7 @@ def test_routine_equals_model(machine: MachineKind, seed: int) -> None:
 @pytest.mark.parametrize("machine", MACHINES)
 def test_only_the_convention_registers_change(machine: MachineKind) -> None:
     bench, symbols = bench_with_routines(machine)
-    bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
+    bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
     rng = random.Random(7)
     width = 64 if machine is MachineKind.SPARCV9 else 32
     for k in range(40):
@@ -108,7 +109,7 @@ def test_only_the_convention_registers_change(machine: MachineKind) -> None:
 
 def test_garbage_above_32_bits_does_not_matter_in_v8plus() -> None:
     bench, symbols = bench_with_routines(MachineKind.SPARCV8PLUS)
-    bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
+    bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
     for garbage in (0, 1, 0xFFFFFFFF):
         state = State([0] * 32)
         state.registers[Register.SP] = STACK + 0x8000
@@ -136,9 +137,9 @@ def test_sums_of_few_values_fill_buckets_evenly() -> None:
 
 
 def test_initial_table_is_empty() -> None:
-    table = struct.unpack(">8I", hr.initial_table(TABLES_BASE)[:32])
+    table = struct.unpack(">8I", WordTable(1).initial(TABLES_BASE)[:32])
     assert table[3] == hr.NO_KEY
-    assert len(hr.initial_table(TABLES_BASE)) == hr.POOL
+    assert len(WordTable(1).initial(TABLES_BASE)) == hr.POOL
 
 
 def test_costs_are_ordered() -> None:

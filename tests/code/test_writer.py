@@ -18,7 +18,7 @@ from profiler.code.frames import FrameState, Slot, slots
 from profiler.code.generators import needs, snippet_body
 from profiler.code.layout import ARRAYS_BASE, RUNTIME_DATA, CounterLayout
 from profiler.code.registers import LOCAL_ORDER
-from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.routines import runtime_code
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import (
     HASH_REGISTERS,
@@ -38,7 +38,7 @@ from simulator.isa import assembler as asm
 from simulator.isa.assembler import AssemblyError, Register
 from simulator.isa.assembly import Item, Label, assemble
 from simulator.isa.effects import ALL, CC
-from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
+from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.code_lab import MACHINES
 from tests.support.scheme_code import GENERATORS, ROUTINES
 

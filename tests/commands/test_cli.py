@@ -59,7 +59,9 @@ class FakeSession:
         answers = [
             replace(self.answer(request), mode=str(setting.mode)) for setting in self.settings
         ]
-        return types.SimpleNamespace(measurements=tuple(answers), emulations=2, whole_emulations=2)
+        return types.SimpleNamespace(
+            measurements=tuple(answers), emulations=2, whole_emulations=2, lines=None
+        )
 
 
 @pytest.fixture
@@ -549,3 +551,9 @@ def test_guide_lists_the_options(command: str, capsys: pytest.CaptureFixture[str
     table = [line for line in re.split(r"\n#", section)[0].splitlines() if line.startswith("|")]
     documented = {name for line in table for name in pattern.findall(line.split("|")[1])}
     assert documented == offered
+
+
+def test_errors_show_nothing_that_terminals_obey(capsys: pytest.CaptureFixture[str]) -> None:
+    """Names in damaged files end up in messages."""
+    assert cli.fail("a file\nof \x1b[2Jnames\u202e", cli.FAILURE) == cli.FAILURE
+    assert capsys.readouterr().err == "simprof: a file of \\x1b[2Jnames\\u202e\n"

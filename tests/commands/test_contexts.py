@@ -9,13 +9,26 @@ from pathlib import Path
 import pytest
 
 from profiler import cli
+from profiler.profiles.call_tree import STARTED, TOP, CalledRoutine, TreeBuilder
+from profiler.reports.call_tree_text import followed
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--calls", "2"], "--calls without --entry: name the routine whose calls these are"),
-        (["--entry", "nothing"], "--entry nothing: the program has no such routine"),
+        (
+            ["--entry", "nothing"],
+            "--entry nothing: the program has no such routine: `simprof cfg` lists them all",
+        ),
+        (
+            ["--follow", "nothing"],
+            "--follow nothing: the program has no such routine: `simprof cfg` lists them all",
+        ),
+        (["--entry", "fibonaci"], "no such routine: did you mean 'fibonacci'? `simprof cfg`"),
+        (["--follow", "Hano"], "no such routine: did you mean 'hanoi'? `simprof cfg`"),
+        (["--routine", "nothing"], "no routine matches 'nothing': `simprof cfg` lists them all"),
+        (["--routine", "Fib*"], "no routine matches 'Fib*': did you mean 'fibonacci'?"),
         (["--calls", "0", "--entry", "main"], "Invalid value for '--calls'"),
         (["--entry", "main", "--mode", "bits", "--trace", "t"], "--trace beside --entry"),
     ],
@@ -24,10 +37,46 @@ def test_wrong_words_are_one_line(
     words: list[str],
     said: str,
     fixture_elf: Callable[..., Path],
-    capsys: pytest.CaptureFixture[str],
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
-    assert cli.run(["run", str(fixture_elf("calls", "v9")), *words]) == 125
-    assert said in capsys.readouterr().err
+    """The program is not run for them."""
+    assert cli.run(["run", "--no-cache", str(fixture_elf("calls", "v9")), *words]) == 125
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--routine", "fibb"], "no routine matches 'fibb': did you mean 'fib'?"),
+        (["--exclude", "nosuch"], "no routine matches 'nosuch': `simprof cfg` lists them all"),
+        (["--exclude", "*"], "is left: `simprof cfg` lists them all"),
+        (["--user-only"], "has no debug information to know its own routines by"),
+        (["--entry", "fibb"], "--entry fibb: the program has no such routine: did you mean 'fib'?"),
+        (["--follow", "fibb"], "--follow fibb: the program has no such routine: did you mean"),
+    ],
+)
+def test_programs_that_write_code_as_they_start_are_not_run_for_wrong_words(
+    words: list[str],
+    said: str,
+    compile_c: Callable[..., Path],
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """As those of the C library do: what they write is found by a run of their start-up."""
+    source = (
+        "#include <stdio.h>\n"
+        "__attribute__((noinline)) int fib(int n) { return n < 2 ? n : fib(n - 1) + fib(n - 2); }\n"
+        'int main(void) { printf("%d\\n", fib(9)); return 0; }\n'
+    )
+    program = compile_c(source, ("-O1",))
+    assert cli.run(["run", "--no-cache", str(program), *words]) == 125
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert said in err
+    assert err.count("\n") == 1
 
 
 @pytest.mark.parametrize("words", [["--call-tree"], ["--entry", "main"], ["--follow", "main"]])
@@ -67,11 +116,106 @@ def test_follow_shows_calls_as_a_tree(
     ]
 
 
+def test_saved_reports_show_calls_as_the_run_did(
+    fixture_elf: Callable[..., Path], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Where the profile has a call tree; its routine is named again, and a line says how."""
+    program, profile = str(fixture_elf("calls", "v9")), str(tmp_path / "profile")
+    assert cli.run(["run", program, "--follow", "main", "-o", profile]) == 0
+    report = capfd.readouterr().err
+    assert "\nCalls of main, with all that they execute\n" in report
+    assert cli.run(["report", profile, "--follow", "main"]) == 0
+    assert capfd.readouterr().out == report
+    assert cli.run(["report", profile]) == 0
+    shown = capfd.readouterr().out
+    assert "\n--follow ROUTINE shows what the calls of a routine execute, as a tree\n" in shown
+    without = str(tmp_path / "without")
+    assert cli.run(["run", program, "-o", without]) == 0
+    capfd.readouterr()
+    assert cli.run(["report", without, "--follow", "main"]) == 125
+    assert f"--follow main: {without} has no call tree: record it" in capfd.readouterr().err
+    assert cli.run(["report", profile, "--follow", "main", "--html", without]) == 125
+    assert "--html beside --json, -o or --follow" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--entry", "print", "--calls", "1"], "the first call of print, and nothing outside"),
+        (["--entry", "print", "--calls", "2"], "the first 2 calls of print, and nothing outside"),
+        (["--entry", "main", "--calls", "2"], "1 call of main, and nothing outside"),
+        (["--routine", "hanoi"], "only routines that match hanoi"),
+        (["--routine", "hanoi", "--routine", "f*"], "only routines that match hanoi or f*"),
+        (["--exclude", "f*"], "no routine that matches f*"),
+        (["--user-only"], "the program's own routines only"),
+        (
+            ["--user-only", "--entry", "main"],
+            "1 call of main, and nothing outside; the program's own routines only",
+        ),
+        ([], None),
+    ],
+)
+def test_reports_say_what_a_run_was_restricted_to(
+    words: list[str],
+    said: str | None,
+    fixture_elf: Callable[..., Path],
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """Of a run, of its saved profile, and of a comparison."""
+    program, profile = str(fixture_elf("calls", "v9")), str(tmp_path / "profile")
+    reports = []
+    for command in (
+        ["run", "--mode", "edges", "-o", profile, *words, program],
+        ["compare", "--mode", "edges", *words, program],
+    ):
+        assert cli.run(command) == 0
+        reports.append(capfd.readouterr().err)
+    assert cli.run(["report", profile]) == 0
+    reports.append(capfd.readouterr().out)
+    for report in reports:
+        lines = [line for line in report.splitlines() if line.startswith("counted ")]
+        assert [line.split(maxsplit=1)[1] for line in lines] == ([] if said is None else [said])
+
+
+def test_one_call_is_counted_in_the_singular(
+    fixture_elf: Callable[..., Path], capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = str(fixture_elf("calls", "v9"))
+    for words, said in (
+        (["--calls", "1"], " 1  call counted, and nothing outside it\n"),
+        (["--calls", "2"], " 2  calls counted, and nothing outside them\n"),
+    ):
+        assert cli.run(["run", program, "--details", "--entry", "print", *words]) == 0
+        assert said in capfd.readouterr().err
+
+
+def test_what_adds_much_is_no_small_part() -> None:
+    """A callee of few instructions that most of the added ones are executed in has its own row."""
+    builder = TreeBuilder(
+        tuple(CalledRoutine(name, at) for at, name in enumerate(["main", "costly", "tiny"])), 9
+    )
+    main = builder.place(TOP, STARTED, 0, TOP)
+    builder.add(main, 1, 0, 99_000, 10)
+    builder.add(builder.place(main, 4, 1, 0), 5, 0, 100, 8_000)
+    builder.add(builder.place(main, 8, 2, 0), 7, 0, 100, 80)
+    tree = builder.tree()
+    table = followed(tree, tree.routines[0])
+    assert [[str(cell) for cell in row][1:] for row in table.rows] == [
+        ["99200", "8090", "1", "main"],
+        ["100", "8000", "5", "  costly"],
+        ["100", "80", "7", "  (less than 1 % each)"],
+    ]
+
+
 def test_follow_of_what_was_not_called_says_so(
     fixture_elf: Callable[..., Path], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert cli.run(["run", str(fixture_elf("calls", "v9")), "--follow", "nothing"]) == 0
-    assert "The run never called nothing.\n" in capfd.readouterr().err
+    """What the program has, and what only a run can find."""
+    for name in ("ackermann", "sub_4"):
+        words = ["--follow", name, "--max-instructions", "9"]
+        assert cli.run(["run", str(fixture_elf("calls", "v9")), *words]) == 124
+        assert f"The run never called {name}.\n" in capfd.readouterr().err
 
 
 def test_json_has_contexts_calls_and_routines(

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from profiler.commands import checks
+from profiler.exports.formats import FORMATS
 from profiler.reports.doctor import Diagnosis, SystemCheck, render_text
 
 NAMES = {
@@ -15,6 +16,12 @@ NAMES = {
     "genhtml",
     "gcovr",
     "dot",
+    "pprof",
+    "speedscope",
+    "flamegraph.pl",
+    "covoar",
+    "datasette",
+    "jupyter",
     "browser",
     "pandas",
     "matplotlib",
@@ -51,11 +58,21 @@ def test_where_nothing_is_there_each_line_says_what_to_do(
 def test_what_is_there_is_named_with_its_place(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    for name in ("genhtml", "firefox"):
+    for name in ("genhtml", "firefox", "go"):
         (tmp_path / name).touch(mode=0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     viewers = found()
     assert {name for name, check in viewers.items() if check.ok} >= {"genhtml", "browser"}
     assert viewers["browser"].detail == f"shows pages of `report --html`: {tmp_path / 'firefox'}"
+    assert viewers["pprof"].detail.endswith(f"(go: as `go tool pprof`): {tmp_path / 'go'}")
     assert not viewers["dot"].ok
     assert viewers["pandas"].detail == f"frames in notebooks: {metadata.version('pandas')}"
+
+
+def test_every_format_that_has_a_viewer_of_its_own_is_named() -> None:
+    """Others are for programs of which nobody can say how they are called: CI servers, editors."""
+    shown = {
+        name for name in FORMATS for each in checks.VIEWERS if f"--format {name}`" in each.purpose
+    }
+    libraries = {name for name in FORMATS for _, use, _ in checks.LIBRARIES if name in use}
+    assert set(FORMATS) - shown - libraries == {"cobertura", "collapsed_added", "csv", "graphml"}

@@ -91,7 +91,35 @@ def test_run_takes_one_mode(
     assert simprof("run", "a.elf", option, "pp,qpt2") == 125
     text = capsys.readouterr().err
     assert text.count("\n") == 1
-    assert "simprof compare --mode pp,qpt2` runs several" in text or option == "--modes"
+    assert "simprof compare --mode pp,qpt2` takes several" in text or option == "--modes"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (
+            ["graph", "a.json", "--mode"],
+            "one mode; `simprof explain --mode pp,tpp` takes several (",
+        ),
+        (["instrument", "a.elf", "-o", "b.elf", "--mode"], "takes one mode ("),
+        (["cfg", "a.elf", "--code"], "takes one mode ("),
+    ],
+)
+def test_only_what_takes_several_of_the_same_is_named(
+    capsys: pytest.CaptureFixture[str], words: list[str], told: str
+) -> None:
+    assert simprof(*words, "pp,tpp") == 125
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["table", "epp1"], ["suite", "run", "micro"]])
+def test_programs_of_suites_were_named_by_an_option(
+    capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    assert simprof(*words, "--program", "nothing") == 125
+    note, error = capsys.readouterr().err.splitlines()
+    assert note == "simprof: note: --program is now called --benchmark"
+    assert "nothing" in error
 
 
 def test_a_sweep_names_its_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

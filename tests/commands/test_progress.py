@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
 
-from profiler.commands.progress import done_text
+from profiler.commands import progress as bars
+from profiler.commands.progress import Callback, done_text, phase_bar
 from profiler.request.request import Phase, Progress
 
 
@@ -21,3 +25,22 @@ from profiler.request.request import Phase, Progress
 )
 def test_done_and_rate(progress: Progress, seconds: float, text: str) -> None:
     assert done_text(progress, seconds) == text
+
+
+def test_a_bar_of_one_phase(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Progress] = []
+
+    @contextmanager
+    def noting(shown: bool) -> Iterator[Callback | None]:
+        yield seen.append if shown else None
+
+    monkeypatch.setattr(bars, "progress_bar", noting)
+    with phase_bar(None, Phase.RECOVERING) as told:
+        assert told is None  # stderr is no terminal
+    monkeypatch.setattr(bars, "wanted", lambda choice, _: choice)
+    with phase_bar(False, Phase.RECOVERING) as told:
+        assert told is None
+    with phase_bar(None, Phase.RECOVERING) as told:
+        assert told is not None
+        told(30, 90)
+    assert seen == [Progress(Phase.RECOVERING), Progress(Phase.RECOVERING, done=30, total=90)]

@@ -16,8 +16,10 @@ import pytest
 
 from profiler import cli
 from profiler.graphs.cfg import EdgeKind
+from profiler.profiles.lines import NO_LINES, NO_PROGRAM
 from profiler.profiles.profile import Measurement
 from profiler.profiles.storage import FORMAT, load, save
+from profiler.reports.annotation import AS_CODE
 from tests.end_to_end.test_gcov import SOURCE, gcov_counts
 from tests.support import samples
 from tests.support.hostile import hostile_run
@@ -44,6 +46,18 @@ def shown(capsys: Output, *arguments: str | Path) -> str:
     capsys.readouterr()
     assert cli.run(list(map(str, arguments))) == 0
     return capsys.readouterr().out
+
+
+def told(capsys: Output, *arguments: str | Path) -> tuple[str, list[str]]:
+    """What a command prints, and the notes that it gives on stderr."""
+    capsys.readouterr()
+    assert cli.run(list(map(str, arguments))) == 0
+    output = capsys.readouterr()
+    return output.out, [
+        line.removeprefix("simprof: note: ")
+        for line in output.err.splitlines()
+        if line.startswith("simprof: note: ")
+    ]
 
 
 def refused(capsys: Output, *arguments: str | Path) -> str:
@@ -91,6 +105,96 @@ def test_csv_and_json_have_everything(directory: Path, capsys: Output) -> None:
     assert len(routines) == sum(routine.activations > 0 for routine in run.routines)
 
 
+def test_tables_name_source_files_shortly_and_other_forms_wholly(
+    directory: Path, capsys: Output
+) -> None:
+    for command in ("routines", "edges", "paths"):
+        text = shown(capsys, command, directory / "pp", "--routine", "busy")
+        assert " signals.c:29" in text and "./src" not in text
+        for form in ("--csv", "--json"):
+            assert "./src/signals.c:29" in shown(capsys, command, directory / "pp", form)
+    assert "./src/signals.c" in shown(capsys, "annotate", directory / "pp", "busy", "--json")
+
+
+def test_annotations_as_csv_say_what_json_says(directory: Path, capsys: Output) -> None:
+    pp = directory / "pp"
+    answer = json.loads(shown(capsys, "annotate", pp, "*", "--json", *MOVED))
+    code = [row for routine in answer["routines"] for row in routine["code"]]
+    found = rows(capsys, "annotate", pp, "*", *MOVED)
+    assert {row["kind"] for row in found} == {"instruction", "line", "branch"}
+    instructions = [row for row in found if row["kind"] == "instruction"]
+    assert [int(row["address"], 16) for row in instructions] == [row["address"] for row in code]
+    assert sum(int(row["base"]) for row in instructions) == load(pp).base
+    for name in ("executions", "added", "taken", "not_taken", "instruction", "line"):
+        told = ["" if row.get(name) is None else str(row[name]) for row in code]
+        assert [row[name] for row in instructions] == told, name
+    names = [routine["name"] for routine in answer["routines"] for _ in routine["code"]]
+    assert [row["symbol"] for row in instructions] == names
+    lines = [row for row in found if row["kind"] == "line"]
+    expected = [line for file in answer["files"] for line in file["lines"]]
+    for name in ("line", "executions", "base", "added", "source"):
+        values = ["" if line[name] is None else str(line[name]) for line in expected]
+        assert [row[name] for row in lines] == values, name
+    branches = [branch for line in expected for branch in line["branches"]]
+    assert [
+        (int(row["address"], 16), int(row["taken"]), int(row["not_taken"]))
+        for row in found
+        if row["kind"] == "branch"
+    ] == [(each["address"], each["taken"], each["not_taken"]) for each in branches]
+
+
+def test_differences_as_csv_say_what_json_says(directory: Path, capsys: Output) -> None:
+    for pair in (("pp", "edges"), ("pp", "v8")):
+        before, after = (directory / name for name in pair)
+        answer = json.loads(shown(capsys, "diff", before, after, "--json"))
+        found = rows(capsys, "diff", before, after, "--top", "1")
+        for subject in ("edge", "path"):
+            assert [
+                (row["symbol"], row["kind"], row["way"], [int(row["before"]), int(row["after"])])
+                for row in found
+                if row["subject"] == subject
+            ] == [
+                (each["routine"], each["kind"], " > ".join(each["steps"]), each["count"])
+                for each in answer[f"{subject}s"]
+            ]
+        assert [
+            (row["symbol"], row["side"], row["number"], int(row["before"]), int(row["after"]))
+            for row in found
+            if row["subject"] == "routine"
+        ] == [
+            (each["name"], each["side"], number, *each[number])
+            for each in answer["routines"]
+            for number in ("instructions", "added", "activations")
+            if each[number][0] != each[number][1]
+        ]
+        totals = answer["instructions"].items()
+        assert [
+            [row["number"], int(row["before"]), int(row["after"])]
+            for row in found
+            if row["subject"] == "program"
+        ] == [[name, *both] for name, both in totals if both[0] != both[1]]
+        assert all(int(row["change"]) == int(row["after"]) - int(row["before"]) for row in found)
+
+
+@pytest.mark.parametrize(
+    "words", [["annotate", "pp"], ["diff", "pp", "v8"], ["paths", "pp"]], ids=lambda words: words[0]
+)
+def test_one_form_at_a_time(directory: Path, capsys: Output, words: list[str]) -> None:
+    command: list[str | Path] = [words[0], *(directory / name for name in words[1:])]
+    assert "--csv and --json: give one" in refused(capsys, *command, "--csv", "--json")
+
+
+@pytest.mark.parametrize(
+    ("column", "said"),
+    [
+        ("-added", "--sort -added: name the column alone, and --ascending or --descending"),
+        ("size", "--sort size: the columns are added, instructions, overhead, "),
+    ],
+)
+def test_columns_that_are_none(directory: Path, capsys: Output, column: str, said: str) -> None:
+    assert said in refused(capsys, "routines", directory / "pp", "--sort", column)
+
+
 def test_filters_and_order(directory: Path, capsys: Output) -> None:
     pp = directory / "pp"
     named = rows(capsys, "edges", pp, "--routine", "b*", "--exclude", "bad*")
@@ -105,8 +209,60 @@ def test_filters_and_order(directory: Path, capsys: Output) -> None:
     counts = [int(row["count"]) for row in rows(capsys, "paths", pp, "--sort", "count")]
     assert counts == sorted(counts, reverse=True)
     assert len(rows(capsys, "paths", pp, "--top", "3")) == 3
+    rare = [
+        int(row["count"]) for row in rows(capsys, "paths", pp, "--sort", "count", "--ascending")
+    ]
+    assert rare == counts[::-1] and rare[0] < rare[-1]
+    down = [
+        row["routine"] for row in rows(capsys, "routines", pp, "--sort=routine", "--descending")
+    ]
+    assert down == by_name[::-1]
+    for command, key in (("edges", "count"), ("paths", "flow"), ("routines", "added")):
+        least = rows(capsys, command, pp, "--ascending", "--top", "1")
+        assert int(least[0][key]) == min(int(row[key]) for row in rows(capsys, command, pp))
+    files = [row["file"] for row in rows(capsys, "routines", pp, "--sort", "file", "--descending")]
+    assert files == sorted(filter(None, files), reverse=True) + [""] * files.count("")
     assert "40 edges more" not in shown(capsys, "edges", pp, "--top", "3", "--routine", "busy")
     assert "edges more: --top" in shown(capsys, "edges", pp, "--top", "3", "--routine", "busy")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--routine", "buzy"], "--routine buzy: no routine of the profile matches: did you mean"),
+        (["--routine", "Q*"], "--routine Q*: no routine of the profile matches: `simprof"),
+        (["--routine", "busy", "--routine", "Q*"], "--routine Q*: no routine of the profile"),
+        (["--file", "signal.c"], "--file signal.c: no source file of the profile matches: did you"),
+    ],
+)
+def test_names_that_nothing_has(
+    directory: Path, capsys: Output, words: list[str], said: str
+) -> None:
+    for command in ("routines", "edges", "paths"):
+        assert said in refused(capsys, command, directory / "pp", *words)
+
+
+@pytest.mark.parametrize(
+    ("command", "heading", "name"),
+    [
+        ("routines", "entered", "activations"),
+        ("routines", "source line", "place"),
+        ("edges", "source line", "place"),
+        ("edges", "counter", "instrumented"),
+        ("paths", "instructions", "flow"),
+        ("paths", "source lines", "lines"),
+    ],
+)
+def test_columns_are_sorted_by_as_their_headings_name_them(
+    directory: Path, capsys: Output, command: str, heading: str, name: str
+) -> None:
+    pp = directory / "pp"
+    found = rows(capsys, command, pp, "--sort", heading)
+    assert found == rows(capsys, command, pp, "--sort", name)
+    if heading == "source line":
+        known = [(row["file"], int(row["line"])) for row in found if row["line"]]
+        assert known == sorted(known)
+        assert len({len(str(line)) for _, line in known}) > 1  # 9 comes before 10
 
 
 def test_branches_are_those_of_the_edge_profile(directory: Path, capsys: Output) -> None:
@@ -134,9 +290,9 @@ MOVED = ("--source-dir", f"./src={FIXTURES / 'src'}")
 GOLDEN = """\
 busy at 100210: entered 4,270 times, 67,641 instructions, 25,046 added
 executions   added  address  instruction
-                             ./src/signals.c:29: {
+                             signals.c:29: {
      4,270           100210    save %sp, -176, %sp
-                             ./src/signals.c:30: return n < 2 ? n : busy(n - 1) + busy(n - 2);
+                             signals.c:30: return n < 2 ? n : busy(n - 1) + busy(n - 2);
      4,270           100214    cmp %i0, 1
      4,270   8,155   100218    bleu,pn %icc, 0x10026c
                                    taken 1,631, not taken 2,639
@@ -165,26 +321,94 @@ def test_annotated_source(directory: Path, capsys: Output) -> None:
     assert shown(capsys, "annotate", directory / "pp", "signals.c", *MOVED).count("busy(14)") == 1
 
 
+def test_directories_of_sources_that_none_is_below(
+    directory: Path, tmp_path: Path, capfd: Output
+) -> None:
+    """The note names a path as the program has it; not where another routine is shown."""
+    pp = directory / "pp"
+    said = "--source-dir src=x: no source path of the program begins with src; one is ./src/"
+    wrong = ("--source-dir", "src=x")
+    for target in ("busy", "signals.c"):
+        _, notes = told(capfd, "annotate", pp, target, *wrong, *MOVED)
+        assert [note.startswith(said) for note in notes] == [True]
+        assert told(capfd, "annotate", pp, target, *MOVED)[1] == []
+    _, half = told(capfd, "annotate", pp, "busy", "--source-dir", "./sr=x")
+    assert "no source path of the program begins with ./sr; one is ./src/" in half[0]
+    lost = tmp_path / "lost"
+    run = load(pp)
+    save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
+    _, notes = told(capfd, "annotate", lost, "busy", *wrong)
+    assert any(note.startswith(said) for note in notes)
+    for command in (
+        ["export", "--format", "lcov", "-o", str(tmp_path / "out"), str(pp)],
+        ["report", "--html", str(tmp_path / "out"), str(pp)],
+    ):
+        assert cli.run([*command, *wrong, *MOVED]) == 0
+        assert capfd.readouterr().err.count(f"simprof: note: {said}") == 1
+        assert cli.run([*command, *MOVED]) == 0
+        assert "no source path" not in capfd.readouterr().err
+    answer = json.loads(shown(capfd, "annotate", pp, "busy", *wrong, "--json"))
+    assert any(note.startswith(said) for note in answer["notes"])
+
+
 def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output) -> None:
     """Sources that are not there, a program that has moved, one that is another."""
-    text = shown(capsys, "annotate", directory / "pp", "signals.c")
-    assert "note: src/signals.c cannot be read: say where it is by --source-dir" in text
+    text, notes = told(capsys, "annotate", directory / "pp", "signals.c")
+    assert notes == ["./src/signals.c cannot be read: say where it is by --source-dir FROM=TO"]
     assert "     4,886  54,831  25,046    30" in text
     run = load(directory / "pp")
     lost = tmp_path / "lost"
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)
-    text = shown(capsys, "annotate", lost, "busy")
-    assert "note: nowhere/signals.elf is not there: say where it is by --program FILE" in text
-    assert "100218    ?" in text
+    text, notes = told(capsys, "annotate", lost, "busy", *MOVED)
+    assert notes == [
+        "nowhere/signals.elf is not there: say where it is by --program FILE",
+        NO_PROGRAM,
+    ]
+    assert [line.split() for line in text.splitlines()[1:5]] == [
+        ["executions", "added", "address", "source", "line"],
+        ["4,270", "100210", "signals.c:29:", "{"],  # its save; the rest of the block is line 30
+        ["4,270", "100214"],
+        ["4,270", "8,155", "100218"],
+    ]
     assert "taken 1,631, not taken 2,639" in text
     shutil.copy(FIXTURES / "bin" / "v9" / "calls.elf", tmp_path / "signals.elf")
-    assert "signals.elf has changed since it ran" in shown(capsys, "annotate", lost, "busy")
+    assert "signals.elf has changed since it ran" in told(capsys, "annotate", lost, "busy")[1][0]
     shutil.copy(FIXTURES / "bin" / "v9" / "signals.elf", tmp_path / "signals.elf")
     assert "cmp %i0, 1" in shown(capsys, "annotate", lost, "busy")
     other = FIXTURES / "bin" / "v9" / "calls.elf"
     assert "is another program" in refused(capsys, "annotate", lost, "--program", other)
     assert "neither a routine" in refused(capsys, "annotate", lost, "nothing")
     assert "not of the form FROM=TO" in refused(capsys, "annotate", lost, "--source-dir", "x")
+
+
+@pytest.mark.parametrize("shorter", ["a\nb\n", "a\nb", ""])
+def test_a_source_that_has_become_shorter(
+    directory: Path, tmp_path: Path, capsys: Output, shorter: str
+) -> None:
+    """Lines behind its end are shown with their counts, the first of them, too."""
+    run = load(directory / "edges")
+    places = {at: replace(line, line=3) for at, line in run.lines.items()}
+    run = replace(run, lines=places, program=replace(run.program, file="nowhere/signals.elf"))
+    profile = tmp_path / "profile"
+    save(run, profile)
+    (tmp_path / "signals.c").write_text(shorter)
+    moved = ("--source-dir", f"./src={tmp_path}")
+    for target in ((), ("signals.c",), ("busy", "--source")):
+        found = json.loads(shown(capsys, "annotate", profile, *target, *moved, "--json"))
+        assert [line["line"] for line in found["files"][0]["lines"]] == [3]
+        assert any("signals.c has no line 3: it is not" in note for note in found["notes"])
+
+
+def test_source_of_routines_without_lines_is_their_code(
+    directory: Path, tmp_path: Path, capsys: Output
+) -> None:
+    run = load(directory / "edges")
+    profile = tmp_path / "profile"
+    save(replace(run, lines={}, program=replace(run.program, file="gone")), profile)
+    text, notes = told(capsys, "annotate", profile, "busy", "--source")
+    assert "busy at 100210: entered 4,270 times" in text
+    assert notes[1:] == [NO_LINES, AS_CODE]
+    assert "busy at 100210: entered 4,270 times" in shown(capsys, "annotate", profile, "--source")
 
 
 @pytest.mark.toolchain
@@ -226,7 +450,11 @@ def test_diff_of_one_program(directory: Path, tmp_path: Path, capsys: Output) ->
     assert len(answer["edges"]) == edges
     assert all(2 * before == after for each in answer["edges"] for before, after in [each["count"]])
     assert len(answer["paths"]) == sum(len(routine.path_counts) for routine in run.routines)
-    assert "+100.00 %" in shown(capsys, "diff", pp, double)
+    text = shown(capsys, "diff", pp, double)
+    assert "+100.00 %" in text
+    assert " 0x" not in text  # addresses are those of listings, slots' too
+    left = len(answer["routines"]) - 3  # each is several rows
+    assert f"\n{left} routines more: --top" in shown(capsys, "diff", pp, double, "--top", "3")
 
 
 def test_diff_of_two_builds(directory: Path, capsys: Output) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,19 @@ def test_a_passed_verification_as_json(fixture_elf: Find, capfd: CAPTURE) -> Non
 
 
 def test_the_emulator_alone(fixture_elf: Find, capfd: CAPTURE) -> None:
-    answer, _ = verified(capfd, fixture_elf("loops"), "--mode", "qpt2", "--on", "emulator")
+    answer, report = verified(capfd, fixture_elf("loops"), "--mode", "qpt2", "--on", "emulator")
+    heads = next(line for line in report.splitlines() if line.startswith("mode "))
+    columns = [
+        "mode",
+        "added",
+        "rewriting",
+        "of base",
+        "predicted",
+        "emulator",
+        "output",
+        "counters",
+    ]
+    assert re.split("  +", heads) == columns
     (mode,) = answer["modes"].values()
     assert mode["executed"] == {"emulator": mode["predicted"], "qemu": None}
 

@@ -6,7 +6,6 @@ that the run itself saw; these are compared too.
 
 from __future__ import annotations
 
-import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -148,19 +147,13 @@ def run_of(name: str, width: str) -> Run:
     return Run(observation, dict(zip(SETTINGS, measured, strict=True)))
 
 
-BUILDS = [*itertools.product(PROGRAMS, WIDTHS)]
-USUAL = [(name, WIDTHS[k % 3]) for k, name in enumerate(PROGRAMS)]
-"""Each program in one build; `--long` takes all."""
+BUILDS = [(name, WIDTHS[k % 3]) for k, name in enumerate(PROGRAMS)]
+"""Each program in one build; `test_baselines.py` compares the figures of all."""
 
 
-def _build(build: tuple[str, str]) -> object:
-    marks = () if build in USUAL else (pytest.mark.long,)
-    return pytest.param(build, id="-".join(build), marks=marks)
-
-
-@pytest.fixture(params=map(_build, BUILDS), scope="module")
+@pytest.fixture(params=BUILDS, ids="-".join, scope="module")
 def run(request: pytest.FixtureRequest) -> Run:
-    """Every program in every build."""
+    """Return the run of every program."""
     return run_of(*request.param)
 
 

@@ -88,3 +88,13 @@ def test_a_name_of_no_routine_is_refused(program: Path, capsys: pytest.CaptureFi
     for command in ("run", "cfg"):
         assert cli.run([command, "--routine", "worker", str(program)]) == 125
         assert "no routine matches 'worker'" in capsys.readouterr().err
+
+
+def test_contexts_take_the_name_or_say_which(
+    program: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = ["run", "--report", "/dev/null"]
+    assert cli.run([*run, "--entry", "work", str(program)]) == 0
+    assert cli.run([*run, "--follow", "work", str(program)]) == 125
+    said = capsys.readouterr().err.splitlines()[-1]
+    assert said == "simprof: --follow work: reports call that routine task: name it so"

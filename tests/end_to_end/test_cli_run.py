@@ -310,14 +310,6 @@ def test_unreadable_program(fixture_elf: Find, tmp_path: Path) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-@pytest.mark.toolchain
-def test_dynamic_programs_are_told_to_link_statically(compile_c: Find) -> None:
-    elf = compile_c("int main(void) { return 0; }", static=False)
-    done = simprof("run", elf)
-    assert done.returncode == 125
-    assert b"-static" in done.stderr
-
-
 # --- the other commands
 
 

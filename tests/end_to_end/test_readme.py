@@ -35,7 +35,10 @@ def blocks(document: str) -> list[str]:
 @pytest.mark.parametrize(
     ("document", "command"),
     [
-        ("README.md", "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf"),
+        (
+            "README.md",
+            "simprof compare --mode qpt2,pp,tpp,kiter,witness fixtures/bin/v9/bench.elf",
+        ),
         ("docs/GUIDE.md", "simprof run --mode=pp fixtures/bin/v9/bench.elf"),
         ("docs/GUIDE.md", "simprof compare --tpp 1,1 fixtures/bin/v9/bench.elf"),
         (

@@ -74,6 +74,9 @@ def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:
         plain = measured(request, settings())
         replayed = measured(replace(request, replay=recording), settings())
     assert replayed == plain
+    for each in plain:
+        assert each.counts["unattributed_transfers"] == 0
+        assert each.counts["unattributed_instructions"] == 0
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -85,14 +88,17 @@ def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
 
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", ["v9", "v8plus"])
-@pytest.mark.parametrize("source", ["landing.cc", "signals.c"])
+@pytest.mark.parametrize(
+    ("source", "arguments"),
+    [("landing.cc", ()), ("signals.c", ()), ("nowhere.c", ()), ("nowhere.c", ("caught",))],
+)
 def test_replay_with_exceptions_and_signals(
-    compile_c: Compile, source: str, width: str, tmp_path: Path
+    compile_c: Compile, source: str, arguments: tuple[str, ...], width: str, tmp_path: Path
 ) -> None:
     """Activations end early in all ways, some below others of their routine."""
     language = "c++" if source.endswith(".cc") else "c"
     program = compile_c(SOURCES / source, ("-O1", "-lm"), width=width, language=language)
-    check(program, (), tmp_path)
+    check(program, arguments, tmp_path)
 
 
 def test_selected_routines(tmp_path: Path) -> None:

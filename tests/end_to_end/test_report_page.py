@@ -17,9 +17,10 @@ from profiler.experiments.suites.library import load_suite
 from profiler.profiles.storage import save
 from profiler.reports.html import suites
 from profiler.schemes import registry
-from tests.support.browser import chromium, opened, wait
+from tests.support.browser import chromium, cut_off, opened, self_loop, wait
 from tests.support.hostile_profile import hostile_measurement
 from tests.support.profiled import measure_all
+from tests.support.samples import measurement, routine
 
 pytestmark = pytest.mark.browser
 BENCH = Path(__file__).resolve().parents[2] / "fixtures" / "bin" / "v9" / "bench.elf"
@@ -143,6 +144,22 @@ def test_a_path_is_lit_with_its_code(browser: Browser, report: Path) -> None:
         assert page.locator(".on").count() == 0
 
 
+def test_self_loops_begin_and_end_at_their_block(browser: Browser, report: Path) -> None:
+    with opened(browser, report, "#routine/1") as page:
+        wait(page)
+        expect(page.locator("h2", has_text="multiply_matrices")).to_be_visible()
+        loop = page.locator(".edge").filter(has=page.get_by_text("1,872,000", exact=True))
+        found = self_loop(loop, page.locator(".node", has_text="100200"))
+        assert found["begin"][0] == found["end"][0] == found["tip"][0]
+        for end in ("begin", "end", "tip"):
+            assert abs(found[end][0]) < 0.2 and abs(found[end][1]) < found["size"][1] / 2, found
+        assert found["far"][0] > 10
+        for row in range(25):
+            page.evaluate(f"location.hash = '#routine/{row}'")
+            wait(page)
+            assert cut_off(page.locator(".drawing svg")) == [], row
+
+
 def test_edges_show_what_they_carry(browser: Browser, report: Path) -> None:
     with opened(browser, report, "#routine/0") as page:
         wait(page)
@@ -233,6 +250,37 @@ def test_light_and_dark(browser: Browser, report: Path) -> None:
             assert sum(colours(page)[1]) > 600
             page.keyboard.press("t")  # dark
             assert sum(colours(page)[1]) < 150
+
+
+def test_the_facts_of_a_routine_agree_with_its_graph(browser: Browser, tmp_path: Path) -> None:
+    profile, page_file = tmp_path / "profile", tmp_path / "page.html"
+    save(measure_all(BENCH, ("qpt2",))[0], profile)
+    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    with opened(browser, page_file, "#routine/0") as page:
+        wait(page)
+        facts = page.locator("h2 + p").inner_text()
+        assert "16 blocks, 24 edges" in facts
+        assert "register" not in facts, facts  # this mode has none
+        choices = page.get_by_label("Blocks drawn").locator("option").all_inner_texts()
+        assert choices == ["all blocks (16)", "executed blocks (14)"]
+        page.get_by_label("Blocks drawn").select_option("1")
+        assert page.get_by_text("2 blocks not drawn").count() == 1
+
+
+def test_a_column_has_one_notation(browser: Browser, tmp_path: Path) -> None:
+    """A short form beside all digits of a smaller number would look smaller."""
+    first = routine(instructions=8_660_000_000_000_000, potential_paths=10**20)
+    second = replace(first, name="other", address=0x9000, instructions=418_000_000_000_000)
+    third = replace(first, name="third", address=0xA000, instructions=7, potential_paths=81)
+    whole = (first, replace(second, potential_paths=3_427_344), third)
+    profile, page_file = tmp_path / "profile", tmp_path / "page.html"
+    save(measurement(routines=whole, base=9 * 10**15), profile)
+    assert run(["report", str(profile), "--html", str(page_file)]) == 0
+    with opened(browser, page_file, "#routines") as page:
+        wait(page)
+        counts = ["8,660,000,000,000,000", "418,000,000,000,000", "7"]
+        assert column(page, "routines-table", 2) == counts
+        assert column(page, "routines-table", 8) == ["1.00e20", "3.42e6", "81"]
 
 
 def test_nothing_from_a_program_is_markup(browser: Browser, tmp_path: Path) -> None:

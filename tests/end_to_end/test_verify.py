@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from profiler.request.request import SchemeOptions, TableChoice, Weights
 from profiler.rewriting.verification import EMULATOR
+from tests.conftest import FIXTURES
 from tests.end_to_end.test_exact_programs import LANGUAGES, PROGRAMS
 from tests.end_to_end.test_exact_random import BARE, LEVELS, WIDTHS
 from tests.support.random_programs import program
@@ -17,6 +19,7 @@ from tests.support.verifying import EVERYWHERE, check_verified, verified
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
 
+NAMES = sorted(path.stem for path in (FIXTURES / "bin" / "v9").glob("*.elf"))
 ARGUMENTS = {"sieve": ["1"], "bench": ["1"], "deep": ["300"]}
 SAMPLE = [
     ("control", "v8plus"),
@@ -48,10 +51,7 @@ def test_fixture_is_as_predicted(fixture_elf: Find, tmp_path: Path, name: str, w
 
 @pytest.mark.long
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize(
-    "name", sorted(p.stem for p in (Path(__file__).parents[2] / "fixtures/bin/v9").glob("*.elf"))
-)
+@pytest.mark.parametrize(("name", "width"), list(zip(NAMES, itertools.cycle(WIDTHS), strict=False)))
 def test_every_fixture_is_as_predicted(
     fixture_elf: Find, tmp_path: Path, name: str, width: str
 ) -> None:
@@ -241,7 +241,7 @@ def test_random_program_is_as_predicted(compile_c: Compile, tmp_path: Path, seed
 @pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.seeds(range(120))
+@pytest.mark.seeds(range(40))
 def test_more_random_programs_are_as_predicted(
     compile_c: Compile, tmp_path: Path, seed: int
 ) -> None:

@@ -1,12 +1,13 @@
 """Instrumented programs that were not written for it: kernels, compiled programs, real ones.
 
 Each kernel has all modes. A verification of a program with a C library takes ten seconds a mode, so
-that those have one mode each, another than the one before them: every mode occurs, in both widths.
+that those have one mode each, another than the one before them. Widths take turns.
 `python -m tools.verify_programs` has all modes for all of them, and more programs.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -32,8 +33,9 @@ def mode_of(number: int) -> str:
 
 @pytest.mark.long
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", [64, 32])
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(
+    ("name", "width"), list(zip(KERNELS, itertools.cycle([64, 32]), strict=False))
+)
 def test_every_kernel_is_as_predicted(name: str, width: int) -> None:
     (case,) = of_suite("wcet", [f"{name}/{width}"])
     check_verified(verified_case(case, MODES))
@@ -60,9 +62,8 @@ def test_compiled_program_is_as_predicted(
 @pytest.mark.parametrize(
     ("name", "mode"),
     [
-        (f"{name}/{width}", mode_of(2 * number + place))
+        (f"{name}/{(64, 32)[number % 2]}", mode_of(len(COMPILED) + number))
         for number, name in enumerate(REAL)
-        for place, width in enumerate((64, 32))
     ],
 )
 def test_real_program_is_as_predicted(name: str, mode: str) -> None:

@@ -254,7 +254,7 @@ def test_a_handler_sits_above_what_it_interrupts_and_leaves_it_as_it_was() -> No
     stack.activations.enter_handler(record, 0x8000, stack.graphs.address("g"))
     assert stack.depth == 2
     assert stack.crossed == [("ENTRY>g", 2)]
-    assert stack.activations.leave_handler() == SignalRecord(f, pc, kernels.STRIDE)
+    assert stack.activations.leave_handler() == SignalRecord(f, pc, kernels.STRIDE, pc)
     assert stack.depth == 1
     assert stack.early() == {}
 
@@ -278,6 +278,18 @@ def test_an_interrupted_activation_that_ends_early_has_instructions_left() -> No
     stack.activations.end_callers_early()
     assert stack.early() == {"last": 1}
     assert stack.tally.cut == {(last, stack.graphs.address("last+1")): 1}
+
+
+@pytest.mark.parametrize("place", [0x18, 0x7FFFFFF0])
+def test_a_block_that_was_left_for_nowhere_has_executed_whole(place: int) -> None:
+    """The signal came at an address without a graph, below or above: nothing is left of `last`."""
+    stack = Stack()
+    last = stack.graphs.block("last")
+    record = stack.activations.interrupt(last, place)
+    stack.activations.enter_handler(record, 0x9000, stack.graphs.address("g"))
+    stack.activations.end_callers_early()
+    assert stack.early() == {"last": 1}
+    assert not stack.tally.cut
 
 
 def test_leaving_a_handler_that_never_began_is_noticed() -> None:

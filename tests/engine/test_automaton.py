@@ -358,6 +358,50 @@ def test_a_block_that_a_signal_interrupts_in_its_middle_is_one_block() -> None:
     assert player.early() == {}
 
 
+def test_what_was_reached_is_what_blocks_that_ran_hold() -> None:
+    player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
+    player.play(("main", 4), ("loop", 3))
+    places = {name: player.address(name) for name in ("main", "loop", "loop+1", "handler")}
+    reached = player.automaton.reached(places.values())
+    assert reached == {places[name] for name in ("main", "loop", "loop+1")}
+    assert player.automaton.reached([places["main"] - 4, places["handler"]]) == set()
+
+
+def test_a_handler_that_is_nowhere_leaves_what_it_interrupted_to_end_early() -> None:
+    player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
+    player.play(("main", 4), ("loop", 3))
+    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
+    player.automaton.finish(exited=False, fault_pc=0x18)
+    assert player.early() == {"loop": 1}
+    assert player.automaton.counts.unexecuted == 2
+
+
+def test_the_fault_of_a_handler_that_is_nowhere_may_be_handled() -> None:
+    """`loop` ends when the first handler cannot begin; the second one returns to nowhere."""
+    player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
+    player.play(("main", 4), ("loop", 3))
+    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
+    player.automaton.signal_delivered(0x18, 0x8000)
+    player.play(("handler", 2))
+    assert player.early() == {"loop": 1}
+    player.play(("trampoline", 2))
+    player.automaton.signal_returned(0x18)
+    player.automaton.finish(exited=False, fault_pc=0x18)
+    assert player.early() == {"loop": 1}
+    assert player.automaton.counts.unexecuted == 2
+
+
+def test_what_a_handler_skips_has_not_executed() -> None:
+    """It returns behind the two instructions of the loop that were still to come."""
+    player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
+    player.play(("main", 4), ("loop", 3))
+    player.automaton.signal_delivered(player.address("loop+1"), 0x9000)
+    player.play(("handler", 2), ("trampoline", 2))
+    player.automaton.signal_returned(player.address("loop"))
+    player.play(("loop", 3))
+    assert player.automaton.counts.unexecuted == 2
+
+
 def test_a_handler_that_never_returns_leaves_what_it_interrupted_to_end_early() -> None:
     player = EventPlayer(SIGNALS, entries=["handler", "trampoline"])
     player.stack_pointer(0x9000)

@@ -7,6 +7,7 @@ name. Nothing runs.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -321,3 +322,45 @@ def test_a_branch_leads_to_its_target_or_behind_its_slot_and_nowhere_else() -> N
     steps = walk({"main": BRANCH, "f": code(*RETURN)})
     steps.begin("main")
     assert steps.over("main+1", "f") == ["land f"]
+
+
+def test_many_instructions_are_walked_as_one_by_one() -> None:
+    inner = code(asm.nop(), asm.nop(), "loop", asm.nop(), asm.branch("ne", "loop"), asm.nop())
+    outer = code(asm.nop(), asm.branch("e", "out", annul=True), asm.nop(), asm.nop(), "out")
+    graphs = IndexedGraphs({"main": (*inner, *outer, asm.nop(), *RETURN)})
+    walker, first = Walker(graphs.index), graphs.address("main")
+    end = graphs.address("out") + 12
+    compared = 0
+    for start in range(first, end, 4):
+        context = walker.land(start)
+        for stop in range(start + 4, end + 8, 4):
+            steps, one = [], context
+            for address in range(start + 4, stop, 4):
+                more, one = walker.step(one, address)
+                steps += more
+            assert walker.run(context, start + 4, stop) == (steps, one)
+            compared += bool(steps)
+    assert compared > 30
+
+
+def test_two_edges_between_two_blocks_are_told_apart_by_kind() -> None:
+    graphs = IndexedGraphs({"main": BRANCH})
+    recovered = graphs.index.recovered
+    main, here = graphs.block("main"), graphs.block("here")
+    fallen, taken = graphs.edge("main>here"), graphs.edge("main>there")
+    targets = recovered.arrays.edge_target.copy()
+    targets[taken] = targets[fallen]
+    routines = replace(recovered.arrays, edge_target=targets, _made={}, _known={})
+    index = GraphIndex(replace(recovered, routines=routines))
+    assert index.find(main, here, EdgeKind.FALL_THROUGH) == fallen
+    assert index.find(main, here, EdgeKind.TAKEN) == taken
+    assert index.find(main, here, EdgeKind.SWITCH) == min(fallen, taken)
+    assert index.find(main, graphs.block("there"), EdgeKind.TAKEN) is None
+
+
+def test_an_edge_to_exit_is_no_edge_to_the_next_routine() -> None:
+    graphs = IndexedGraphs({"main": BRANCH, "other": RETURN})
+    first_of_other = int(graphs.index.first_block[1])
+    for block in range(first_of_other):
+        assert graphs.index.find(block, first_of_other, EdgeKind.TAKEN) is None
+        assert graphs.index.find(block, first_of_other + 1, EdgeKind.TAKEN) is None

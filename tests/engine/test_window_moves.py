@@ -12,8 +12,10 @@ import pytest
 
 from profiler.engine import kernels
 from profiler.engine.window_moves import WindowMoves
+from profiler.recovery.word_map import WordMap
 from profiler.session.world import WINDOWS
 from simulator.binary.elf import load
+from simulator.binary.program import Range
 from simulator.linux.files import Host
 from simulator.machine.machine import Machine
 from tests.oracles.exact import simulate
@@ -26,8 +28,13 @@ SPILL = ((kernels.WINDOW, kernels.CAN_SAVE, 0),)
 FILL = ((kernels.WINDOW, kernels.CAN_RESTORE, 0),)
 
 
+def code_of(*words: int) -> Any:
+    place = WordMap.of([Range(0x1000, 0x1000 + 4 * len(words))], gap=1)
+    return SimpleNamespace(place=place, words=np.array(words, np.uint32))
+
+
 def ahead(*words: int) -> Any:
-    code: Any = SimpleNamespace(base=0x1000, words=np.array([NOP, *words, NOP], np.uint32))
+    code = code_of(NOP, *words, NOP)
     return WindowMoves(code).ahead(0x1004, 0x1004 + 4 * len(words))
 
 
@@ -51,8 +58,7 @@ def test_only_moves_that_nobody_can_tell_come_ahead(words: tuple[int, ...], expe
 
 
 def test_a_block_in_front_of_the_code_moves_nothing() -> None:
-    code: Any = SimpleNamespace(base=0x1000, words=np.array([SAVE], np.uint32))
-    assert WindowMoves(code).ahead(0x0FFC, 0x1004) == ()
+    assert WindowMoves(code_of(SAVE)).ahead(0x0FFC, 0x1004) == ()
 
 
 @pytest.mark.parametrize("width", ("v8", "v8plus", "v9"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import subprocess
 import tomllib
@@ -302,8 +303,11 @@ def test_program_output(source: Source, width: str, compile_c: Callable[..., Pat
 
 @pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+@pytest.mark.parametrize(
+    ("source", "width"),
+    list(zip(SOURCES, itertools.cycle(WIDTHS), strict=False)),
+    ids=lambda each: getattr(each, "name", each),
+)
 def test_program_sizes(
     source: Source, width: str, compile_c: Callable[..., Path], tmp_path: Path
 ) -> None:

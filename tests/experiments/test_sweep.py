@@ -401,6 +401,9 @@ def test_a_failed_cell_is_a_row_and_the_sweep_goes_on(
     assert run(command) == 1
     shown = capsys.readouterr()
     assert "3 cells: 3 run now, 0 from before, 2 failed" in shown.out
+    alone = ["sweep", str(fixture_elf("faults")), "--mode", "qpt2", "-o", str(tmp_path / "one.db")]
+    assert run(alone) == 0
+    assert ": 1 cell: 1 run now, 0 from before, 0 failed" in capsys.readouterr().out
     lines = shown.err.splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("simprof: bad ref qpt2 (file): ")

@@ -19,7 +19,7 @@ from lxml import etree
 from profiler import cli
 from profiler.exports import coverage as coverage_module
 from profiler.exports.coverage import coverage
-from profiler.exports.formats import export, find
+from profiler.exports.formats import export, find, notes
 from profiler.exports.source import ExportSource
 from profiler.graphs.cfg import EdgeKind
 from profiler.profiles.profile import Measurement
@@ -130,8 +130,21 @@ def test_a_program_without_lines_is_one_line(
     )
     source = ExportSource(replace(exported.measurement, program=info))
     for form in ("lcov", "cobertura", "gcov"):
-        with pytest.raises(UsageError, match=r"has no line information: compile it with -g$"):
+        with pytest.raises(UsageError, match=r"has no line information: compile it with -g, or"):
             export(find(form), source)
+        assert not notes(find(form), source)
+    (note,) = notes(find("callgrind"), source)
+    assert note.endswith("has no line information (compile it with -g): counts are by address only")
+    assert not notes(find("callgrind"), exported)
+    by_address = export(find("callgrind"), source).decode()
+    with_lines = export(find("callgrind"), exported).decode()
+    assert _costs(by_address) == _costs(with_lines)
+
+
+def _costs(callgrind: str) -> list[list[str]]:
+    """Address, base and added of all rows of costs: all but the line."""
+    rows = (line.split() for line in callgrind.splitlines() if line.startswith("0x"))
+    return [[row[0], *row[2:]] for row in rows if len(row) == 4]
 
 
 def hostile_source(monkeypatch: pytest.MonkeyPatch) -> ExportSource:

@@ -191,3 +191,53 @@ def test_csv_keeps_any_name_and_any_number() -> None:
     assert [row["routine"] for row in rows] == names
     assert rows[0]["potential_paths"] == "1" + "0" * 5000
     assert {row["activations"] for row in rows} == {str(10**15)}
+
+
+def many() -> Measurement:
+    names = ("main", "sort", "_ZN3Map4findEi", "by_key", "by_value")
+    (first, *_) = plain_measurement().routines
+    routines = (replace(first, name=name, address=at) for at, name in enumerate(names))
+    return replace(plain_measurement(), routines=tuple(routines))
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["--routine", "sort"], ["sort"]),
+        (["--routine", "Map::find*", "--routine", "main"], ["main", "_ZN3Map4findEi"]),
+        (["--exclude", "by_*"], ["main", "sort", "_ZN3Map4findEi"]),
+        (["--routine", "by_*", "--exclude", "*key"], ["by_value"]),
+    ],
+)
+@pytest.mark.parametrize("form", sorted(name for name, each in FORMATS.items() if each.by_routine))
+def test_routines_are_chosen(form: str, words: list[str], left: list[str], tmp_path: Path) -> None:
+    """A file of some routines is that of a profile that has no others."""
+    profile, target = tmp_path / "profile", tmp_path / "out"
+    storage.save(many(), profile)
+    assert cli.run(["export", "--format", form, *words, str(profile), "-o", str(target)]) == 0
+    kept = tuple(each for each in many().routines if each.name in left)
+    assert len(kept) == len(left)
+    assert target.read_bytes() == export(find(form), ExportSource(replace(many(), routines=kept)))
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ["--format=dot", "--routine=nosuch"],
+            "--routine and --exclude leave no routine: `simprof",
+        ),
+        (["--format=csv", "--exclude=*"], "leave no routine"),
+        (["--format=tsim", "--routine=main"], "--format tsim is about all routines of a profile:"),
+        (["--format=lcov", "--exclude=main"], "choose one of csv, dot, graphml, parquet, or leave"),
+    ],
+)
+def test_routines_that_cannot_be_chosen_are_one_line(
+    words: list[str], said: str, profile: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "out"
+    assert cli.run(["export", *words, str(profile), "-o", str(target)]) == 125
+    error = capsys.readouterr().err
+    assert said in error
+    assert error.count("\n") == 1
+    assert not target.exists()

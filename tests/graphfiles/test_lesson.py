@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from profiler import cli
 from profiler.graphfiles.analyse import GraphOptions, analyse_file
 from profiler.graphfiles.lesson import Lesson, Step, lesson
 from profiler.schemes import registry
-from tests.support.browser import chromium, opened
+from tests.support.browser import chromium, cut_off, opened, self_loop
 
 GRAPH: dict[str, Any] = {
     "name": "figure",
@@ -87,6 +88,11 @@ def test_what_is_on_the_edges_sums_up_to_the_number(file: Path, mode: str, title
         }
 
 
+def test_one_path_is_not_many(file: Path) -> None:
+    notes = step(of(file, "pp")[1], "Paths without cycles").notes
+    assert {name: notes[name] for name in "EF"} == {"E": "2 paths", "F": "1 path"}
+
+
 def test_the_tree_of_the_picture_spans_the_graph(file: Path) -> None:
     """ENTRY and EXIT count as one: an edge that no code can be on leads from EXIT to ENTRY."""
     lines = step(of(file, "pp")[1], "Spanning tree").lines
@@ -97,6 +103,29 @@ def test_the_tree_of_the_picture_spans_the_graph(file: Path) -> None:
             graph.add_edge(*ends)
     assert nx.is_tree(graph)
     assert set(graph) == {*"ABCDEF", "ENTRY"}
+
+
+@pytest.mark.parametrize("mode", registry.planned_modes())
+def test_a_graph_without_runs_has_no_counts(
+    mode: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(json.dumps({key: each for key, each in GRAPH.items() if key != "runs"}))
+    counts_paths = registry.definition(mode).counts_paths
+    answer, made = of(file, mode, enumerate_paths=counts_paths)
+    first = step(made, "The graph")
+    assert "The file has no runs." in first.text
+    assert {line.label for line in first.lines} == {""}
+    cost = step(made, "Cost")
+    assert "The runs execute" not in cost.text
+    assert [line.label for line in cost.lines] == [
+        f"{each:,}" for each in answer["static"]["costs"]
+    ]
+    if counts_paths:
+        assert step(made, "Paths").head == ("number", "blocks")
+        assert {line.label for line in step(made, "Paths").lines} == {""}
+    assert not any("runs crossed" in each.text or "runs took" in each.text for each in made.steps)
+    assert cli.run(["graph", str(file), "--mode", mode]) == 0
+    assert "attributed" not in capsys.readouterr().out
 
 
 def test_the_text(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -127,11 +156,47 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
             assert section.locator("svg").count() == section.locator(".step").count() >= 4
         page.goto(f"{page_file.as_uri()}#lesson-0")
         section = page.locator("#lesson-0")
+        rules = "each => getComputedStyle(each).borderTopWidth"
+        assert section.locator(".step").nth(0).evaluate(rules) == "0px"  # the header has one
+        assert section.locator(".step").nth(1).evaluate(rules) == "1px"
         assert section.locator("svg").first.locator("text", has_text=HOSTILE).count() == 1
         row = section.locator(".step", has_text="The counters, read back").locator("tr[data-row]")
         row.first.click()
         assert section.locator(".way.on").count() == len("B D E F".split())
         page.keyboard.press("j")
+
+
+@pytest.mark.browser
+def test_pictures_hold_their_edges_and_self_loops_begin_and_end_at_their_block(
+    tmp_path: Path,
+) -> None:
+    edges = ["A B", "B B", "A C", "C D", "D A", "B E", "D E"]
+    path, page_file = tmp_path / "g.json", tmp_path / "page.html"
+    path.write_text(
+        json.dumps(
+            {"name": "loops", "entry": "A", "exit": "E", "edges": [each.split() for each in edges]}
+        )
+    )
+    assert cli.run(["explain", str(path), "--html", str(page_file)]) == 0
+    with chromium() as browser, opened(browser, page_file) as page:
+        for number in range(len(registry.planned_modes())):
+            page.locator(f"#tab-{number}").click()
+            pictures = page.locator(f"#lesson-{number} svg")
+            pictures.first.wait_for()
+            for picture in pictures.all():
+                assert cut_off(picture) == []
+                block = picture.locator(".stop").filter(has_text=re.compile("^B")).first
+                loop = self_loop(picture.locator("[data-line='1']"), block)
+                ends_at_its_block(loop)
+
+
+def ends_at_its_block(loop: dict[str, list[float]]) -> None:
+    """Check a self-loop: from the right side, out far enough for its arrow, and back."""
+    height = loop["size"][1]
+    for end in ("begin", "end", "tip"):
+        assert abs(loop[end][0]) < 0.2 and abs(loop[end][1]) < height / 2, loop
+    assert loop["begin"][1] < loop["end"][1]
+    assert loop["far"][0] > 10
 
 
 def test_graph_writes_the_same_page(file: Path, tmp_path: Path) -> None:

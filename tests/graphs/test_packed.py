@@ -65,7 +65,7 @@ def test_pickles_hold_arrays_only() -> None:
 
 
 def test_words_lead_to_ordinary_blocks() -> None:
-    index = PackedGraphs.of([FIRST, SECOND]).block_index(0x1000, 9)
+    index = PackedGraphs.of([FIRST, SECOND]).block_index(lambda each: (each - 0x1000) >> 2, 9)
     assert index.tolist() == [0, -1, 1, -1, -1, -1, -1, -1, 3]
     assert not index.flags.writeable
 

@@ -42,6 +42,8 @@ def simulate(
     modes: Sequence[str] = MODES,
     options: SchemeOptions | None = None,
     max_instructions: int | None = None,
+    thread_seed: int = 0,
+    sysroot: Path | None = None,
 ) -> Simulated:
     """Run `path` under simprof, every intermediate structure checked."""
     scheme = options or SchemeOptions()
@@ -53,6 +55,8 @@ def simulate(
         settings=[Setting(str(mode), mode, scheme) for mode in modes],
         environment=environment,
         max_instructions=max_instructions,
+        thread_seed=thread_seed,
+        sysroot=sysroot,
     )
 
 
@@ -65,6 +69,8 @@ def simulate_settings(
     settings: Sequence[Setting],
     environment: Mapping[str, str] | None = None,
     max_instructions: int | None = None,
+    thread_seed: int = 0,
+    sysroot: Path | None = None,
 ) -> Simulated:
     """Run `path` under simprof with modes that have options; measurements are by their names."""
     given = directory / "stdin"
@@ -79,6 +85,8 @@ def simulate_settings(
         stdout=descriptors[0],
         stderr=descriptors[1],
         max_instructions=max_instructions,
+        thread_seed=thread_seed,
+        sysroot=sysroot,
     )
     request = RunRequest(
         program=path,

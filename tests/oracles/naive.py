@@ -142,8 +142,10 @@ class Walker:
         sp: NDArray[np.uint64] | None = None,
         cut: Mapping[int, Collection[int]] | None = None,
         faulted: bool = False,
+        handlers: Collection[int] = (),
     ) -> None:
         self.faulted = faulted
+        self.handlers = frozenset(handlers)
         self.pc: list[int] = pc.tolist()
         self.breaks = [False] * len(pc) if breaks is None else breaks.tolist()
         self.sp = None if sp is None else sp.tolist()
@@ -325,7 +327,8 @@ class Walker:
         top.interrupted = True
         if self.sp is not None:
             top.sp = self.sp[step - 1]
-        if target in self.place and self.place[target][0].address == target:
+        is_routine = target in self.place and self.place[target][0].address == target
+        if target in self.handlers if self.handlers else is_routine:
             self.enter(step, None, False)
             return
         for index in range(len(self.stack) - 2, -1, -1):
@@ -422,12 +425,14 @@ def profile_of(
     sp: NDArray[np.uint64] | None = None,
     cut: Mapping[int, Collection[int]] | None = None,
     faulted: bool = False,
+    handlers: Collection[int] = (),
 ) -> NaiveProfile:
     """Return the profile of a trace (see the module). Raises NaiveError where they disagree.
 
-    `faulted`: the last instruction did not complete.
+    `faulted`: the last instruction did not complete. `handlers`: where handlers begin, if not
+    just any routine is one.
     """
-    return Walker(graphs, pc, breaks, sp, cut, faulted).walk()
+    return Walker(graphs, pc, breaks, sp, cut, faulted, handlers).walk()
 
 
 def imbalances(graph: ControlFlowGraph, profile: RoutineProfile) -> list[str]:

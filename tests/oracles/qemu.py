@@ -20,7 +20,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
@@ -95,16 +95,17 @@ class Image:
 
     starts: tuple[int, ...]
     words: tuple[NDArray[np.uint32], ...]
+    stubs: tuple[range, ...] = ()  # code that the interpreter writes: it only branches
 
     @classmethod
-    def read(cls, path: Path) -> Image:
+    def read(cls, path: Path, bias: int = 0) -> Image:
         """Read the executable segments of `path`."""
         starts, words = [], []
         with path.open("rb") as stream:
             for segment in ELFFile(stream).iter_segments("PT_LOAD"):
                 if segment["p_flags"] & 1:
                     data = segment.data()
-                    starts.append(segment["p_vaddr"])
+                    starts.append(segment["p_vaddr"] + bias)
                     words.append(np.frombuffer(data, ">u4", len(data) // 4).astype(np.uint32))
         return cls(tuple(starts), tuple(words))
 
@@ -115,6 +116,13 @@ class Image:
             index = (addresses - start) >> 2
             inside = (index >= 0) & (index < len(words))
             found[inside] = words[index[inside]]
+        return found
+
+    def may_change(self, addresses: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether the words at `addresses` are not those of the file."""
+        found = np.zeros(len(addresses), np.bool_)
+        for stubs in self.stubs:
+            found |= (addresses >= stubs.start) & (addresses < stubs.stop)
         return found
 
     def holds(self, address: int) -> bool:
@@ -159,6 +167,8 @@ def trace(
     stack_pointers: bool = False,
     most: int = 20_000_000,
     timeout: float = 120,
+    sysroot: Path | None = None,
+    image_from: Callable[[int], Image] | None = None,
 ) -> Trace:
     """Run `path` under qemu-user, one instruction at a time.
 
@@ -170,11 +180,16 @@ def trace(
         Instructions after which the program is killed and OracleError raised.
     timeout
         Wall seconds after which the same happens.
+    sysroot
+        Where a dynamically linked program finds its libraries.
+    image_from
+        The code's words, given where the first instruction is; by default the program's own.
     """
     reading, writing = os.pipe()
     events = "exec,cpu,nochain" if stack_pointers else "exec,nochain"
     log = ["-singlestep", "-d", events, "-D", f"/dev/fd/{writing}"]
-    command = ["env", "-i", *settings(environment), resolve(path), *log, str(path), *arguments]
+    command = ["env", "-i", *settings(environment), resolve(path), *log, *below(sysroot)]
+    command += [str(path), *arguments]
     with tempfile.TemporaryFile() as given, Drained() as out, Drained() as err:
         given.write(stdin)
         given.seek(0)
@@ -203,7 +218,9 @@ def trace(
         if expired:
             raise OracleError(f"{path.name}: no end within {timeout} s under qemu-user")
         result = Run(out.contents(), err.contents(), sparc_status(code))
-    return assemble(result, Image.read(path), *log_arrays)
+    first = int(log_arrays[0][0])
+    image = Image.read(path) if image_from is None else image_from(first)
+    return assemble(result, image, *log_arrays)
 
 
 def resolve(path: Path) -> str:
@@ -211,6 +228,11 @@ def resolve(path: Path) -> str:
     found = shutil.which(emulator_for(path))
     assert found is not None
     return found
+
+
+def below(sysroot: Path | None) -> list[str]:
+    """Return the options that let a program find its libraries below `sysroot`."""
+    return [] if sysroot is None else ["-L", str(sysroot)]
 
 
 def settings(environment: Mapping[str, str] | None) -> list[str]:
@@ -279,11 +301,10 @@ def hexadecimal(
     text: NDArray[np.uint8], starts: NDArray[np.int64], digits: int
 ) -> NDArray[np.int64]:
     """Return the numbers of `digits` hexadecimal digits at `starts` of `text`."""
-    value = np.zeros(len(starts), np.uint64)
-    for position in range(digits):
-        code = text[starts + position].astype(np.uint64)
-        value = value << np.uint64(4) | np.where(code >= 97, code - 87, code - 48)
-    return value.view(np.int64)
+    digit = np.lib.stride_tricks.sliding_window_view(text, digits)[starts]
+    digit = np.where(digit >= ord("a"), digit - (ord("a") - 10), digit - ord("0"))
+    octets = digit[:, 0::2] << 4 | digit[:, 1::2]
+    return np.ascontiguousarray(octets).view(f">u{digits // 2}").ravel().astype(np.int64)
 
 
 def parse(piece: bytes) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
@@ -344,9 +365,10 @@ def assemble(
     word = image.fetch(pc)
     is_trap = (word >> 30 == 2) & (word >> 19 & 0x3F == 0x3A)
     op2 = word >> 22 & 7
+    changing = image.may_change(pc)
     annulling = (word >> 30 == 0) & (word >> 29 & 1 == 1) & np.isin(op2, (1, 2, 3, 5, 6))
     strange = np.zeros(len(pc), np.bool_)
-    strange[1:] = (pc[1:] != npc[:-1]) & ~annulling[:-1]
+    strange[1:] = (pc[1:] != npc[:-1]) & ~annulling[:-1] & ~changing[:-1]
     executed = np.ones(len(pc), np.bool_)
     executed[:-1] = ~strange[1:] | is_trap[:-1]
     if result.killed and not is_trap[-1] and image.holds(int(npc[-1])):

@@ -6,7 +6,7 @@ each had come in its block when another one began, and which ended early.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from enum import IntEnum
 from typing import NamedTuple
 
@@ -90,8 +90,10 @@ class Recorder(Walker):
         self.steps += reversed(later)
 
 
-def record(graphs: Sequence[ControlFlowGraph], log: Trace) -> list[Step]:
-    """Return the steps of a logged run on `graphs`."""
-    walker = Recorder(graphs, log.pc, log.breaks, log.sp, None, not log.executed[-1])
+def record(
+    graphs: Sequence[ControlFlowGraph], log: Trace, handlers: Collection[int] = ()
+) -> list[Step]:
+    """Return the steps of a logged run on `graphs`; `handlers` as `naive.profile_of` has them."""
+    walker = Recorder(graphs, log.pc, log.breaks, log.sp, None, not log.executed[-1], handlers)
     walker.walk()
     return walker.steps

@@ -1,4 +1,5 @@
-/* Asks for services that simprof lacks, goes on without them, and says how each was denied. */
+/* Asks for services that simprof lacks, goes on without them, and says how each was denied; and for a
+   thread, which it gets. */
 #include <errno.h>
 #include <pthread.h>
 #include <pwd.h>

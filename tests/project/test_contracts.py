@@ -45,7 +45,7 @@ def test_kernels_import_numpy_and_numba_only(kernel: str) -> None:
         (
             "elftools",
             {
-                "simulator/binary/elf.py",
+                "simulator/binary/debug_info.py",
                 "simulator/binary/dwarf_lines.py",
                 "simulator/binary/compiler_note.py",
             },

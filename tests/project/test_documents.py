@@ -33,7 +33,13 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert (tmp_path / "site" / "tutorial" / "index.html").exists()
+    site = tmp_path / "site"
+    home = (site / "index.html").read_text()
+    assert (site / "tutorial" / "index.html").exists()
+    assert (site / "notebooks" / "profiles.ipynb").exists()
+    assert 'href="notebooks/profiles.ipynb"' in home
+    data = {path.name for path in site.rglob("*") if path.suffix in (".json", ".toml", ".dot")}
+    assert data == {"search_index.json", "figure.json"}  # what pages are made of stays behind
 
 
 def test_every_document_is_in_the_navigation() -> None:

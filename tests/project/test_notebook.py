@@ -113,6 +113,23 @@ def test_the_page_says_what_the_report_says(comparison: simprof.Comparison) -> N
     assert {"pp", "qpt2", "4,008,708", "3,758,166"} <= {*page.cells}
 
 
+def test_graphs_are_tables() -> None:
+    edges = [["A<b>", "B"], ["A<b>", "C"], ["B", "D"], ["C", "D"]]
+    figure = {"entry": "A<b>", "exit": "D", "edges": edges, "runs": [["A<b> B D", 7]]}
+    planned = simprof.plan(figure, mode="pp")
+    page = Reader(planned._repr_html_())
+    assert page.tags <= TAGS
+    assert "A<b> > B" in page.cells
+    assert {action for edge in planned.edges for action in edge.actions} <= {*page.cells}
+    recovered = simprof.recover(SIEVE)
+    page = Reader(recovered._repr_html_())
+    assert page.tags <= TAGS
+    largest = max(recovered.routines, key=lambda cfg: len(cfg.blocks))
+    at = page.cells.index(largest.name)
+    assert page.cells[at + 2 : at + 4] == [f"{len(largest.blocks)}", f"{len(largest.edges)}"]
+    assert f"{sum(len(cfg.edges) for cfg in recovered.routines):,}" in page.cells
+
+
 def test_names_are_no_markup() -> None:
     for text in (
         shown(hostile_measurement())._repr_html_(),

@@ -68,10 +68,19 @@ def test_toolchain_is_not_installed_without_rights(
 
 def test_documented_make_targets_exist() -> None:
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    readme = (ROOT / "README.md").read_text()
-    documented = set(re.findall(r"(?:^    |`)make ([a-z]+)", readme, re.MULTILINE))
-    assert documented >= {"run", "test", "check", "long", "bench"}
-    assert documented <= targets
+    for document, least in (
+        ("README.md", {"run", "test", "check", "site"}),
+        ("docs/ARCHITECTURE.md", {"run", "test", "check", "long", "bench", "ci"}),
+    ):
+        text = (ROOT / document).read_text()
+        documented = set(re.findall(r"(?:^    |`)make ([a-z]+)", text, re.MULTILINE))
+        assert least <= documented <= targets, document
+
+
+def test_the_readme_fits_two_screens() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 110
+    assert sum(line.startswith("![") for line in lines) == 1
 
 
 def test_scripts_can_be_started() -> None:

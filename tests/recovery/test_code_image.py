@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from profiler.recovery.code_image import MAX_SPAN, build_code_image
+from profiler.recovery.word_map import WordMap
 from simulator.binary.program import Binding, Program, Range, Segment, Symbol
 from simulator.errors import UnsupportedError
 from simulator.isa import assembler as asm
@@ -42,7 +43,7 @@ def segment(address: int, *words: int) -> Segment:
 def test_words_are_decoded_where_they_are() -> None:
     routine = code(asm.branch("e", "out", True), asm.mov(2, R.G1), "out", asm.retl(), asm.nop())
     image = Explored({"f": routine}).code
-    assert (image.base, image.end) == (BASE, BASE + 16)
+    assert (image.place.starts, image.place.ends) == ((BASE,), (BASE + 16,))
     assert image.words[1] == TWO
     assert image.transfers.kind.tolist() == [K.BRANCH, K.NONE, K.RETURN_JUMP, K.NONE]
     assert list(image.lists.kinds) == image.transfers.kind.tolist()
@@ -123,3 +124,18 @@ def test_programs_without_code_or_too_large_are_refused() -> None:
     ranges = [Range(0x1000, 0x1004), Range(far, far + 4)]
     with pytest.raises(UnsupportedError, match="link the parts closer together"):
         build_code_image(program_with(segments, ranges))
+
+
+def test_delay_slots_are_told_in_each_piece_of_code() -> None:
+    retl = asm.retl().word
+    whole = Range(0x1000, 0x1014)
+    image = build_code_image(program_with([segment(0x1000, retl, TWO, 0, TWO, retl)], [whole]))
+    assert [image.delays(each) for each in range(0xFFC, 0x1018, 4)] == [
+        *(False, True, False, False),
+        *(False, True, False),
+    ]
+    apart = WordMap((0x1000, 0x90000), (0x1008, 0x90008), (0, 3))
+    pieces = replace(image, place=apart)
+    assert pieces.delays(0x1000)
+    assert pieces.delays(0x90004)
+    assert not any(map(pieces.delays, (0x1004, 0x1008, 0x1010, 0x90000, 0x90008)))

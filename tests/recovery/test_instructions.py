@@ -34,7 +34,7 @@ def executed(
 ) -> tuple[SymbolicState, Interpreter]:
     """The state after these instructions; `state` is changed."""
     words = [each.word for each in instructions]
-    interpreter = Interpreter(words, 0x1000, MEMORY, escapes or {})
+    interpreter = Interpreter(words, lambda index: 0x1000 + 4 * index, MEMORY, escapes or {})
     for index in range(len(words)):
         interpreter.execute(state, index)
     return state, interpreter

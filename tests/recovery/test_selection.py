@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from profiler.recovery.names import RoutineNames
 from profiler.recovery.recovery import RecoveredProgram, recover
 from profiler.recovery.selection import SelectedRoutines
 from profiler.request.library_sources import is_library_source
@@ -107,6 +108,22 @@ def test_a_pattern_that_matches_nothing(recovered: RecoveredProgram) -> None:
             SelectedRoutines(recovered, selection)
     tolerant = Selection(exclude=("nosuch",), tolerant=True)
     assert len(taken(recovered, tolerant)) == len(recovered.routines)
+
+
+@pytest.mark.parametrize(
+    ("word", "names"),
+    [
+        ("nosuch", []),
+        ("Main", ["main"]),
+        ("mian", ["main"]),
+        ("_mai*", ["main", "runtime_main"]),
+        ("x", []),
+    ],
+)
+def test_names_that_were_meant(recovered: RecoveredProgram, word: str, names: list[str]) -> None:
+    found = RoutineNames(recovered.program).like(recovered.arrays, word)
+    assert found[: len(names)] == names
+    assert bool(found) == bool(names)
 
 
 def test_a_program_without_debug_information(recovered: RecoveredProgram) -> None:

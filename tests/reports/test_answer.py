@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
+import simprof
 from profiler.commands import streams
 from profiler.profiles.profile import Measurement
-from profiler.reports import compare_text, text
-from profiler.reports.answer_text import ShortNames
+from profiler.reports import compare_text, hot_tables, listing_csv, listing_text, listings, text
+from profiler.reports.answer_text import NO_LINES
 from profiler.reports.code_kinds import CodeKind, kind_of, kind_totals
-from simulator.binary.program import SourceLine
+from profiler.reports.listings import Choice, Listing
+from profiler.reports.routes import ShortNames
+from simulator.binary.program import Range, SourceLine
 from tests.support.samples import measurement, routine
 
 HELPER = "__sparc_get_pc_thunk.l7"
@@ -65,9 +72,25 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
     assert f"{HELPER} [PIC]\n" in report
     assert "[PIC] a helper of position-independent code" in report
     assert f"{HELPER} [PIC] " in text.render(run, details=True)
+    assert "[PIC]" not in text.render(run, top=1)  # explained only where it stands
     plain = text.render(measurement())
     assert "[PIC]" not in plain
     assert "By kind of code" not in plain  # there is one kind
+
+
+@pytest.mark.parametrize("make", [listings.routines, listings.edges, listings.paths])
+def test_lists_mark_helpers(make: Callable[[Measurement, Choice], Listing]) -> None:
+    run = mixed()
+    helper = replace(run.routines[3], path_counts=routine().path_counts)
+    run = replace(run, routines=(*run.routines[:3], helper, *run.routines[4:]))
+    shown = listing_text.render(make(run, Choice()), 200)
+    assert f" {HELPER} [PIC]" in shown
+    assert shown.endswith(
+        "\n\n[PIC] a helper of position-independent code: it hands over an address\n"
+    )
+    assert "main [PIC]" not in shown
+    assert "[PIC]" not in listing_text.render(make(run, Choice(exclude=("__sparc*",))), 200)
+    assert "[PIC]" not in listing_csv.render(make(run, Choice()))
 
 
 def test_hot_paths_are_source_lines_where_these_are_known() -> None:
@@ -75,7 +98,7 @@ def test_hot_paths_are_source_lines_where_these_are_known() -> None:
     assert known[0] == "11.44 % 3 9 main loop.c:4 > 5"
     unknown = text.render(measurement(lines={}))
     assert rows(unknown, "Hot paths")[0] == "45.76 % 3 9 main 1000 > slot 100c > 1010"
-    assert "source line" not in unknown.split("Hot paths")[1]
+    assert "source lines" not in unknown.split("Hot paths")[1]
 
 
 def test_files_of_the_same_name_are_told_apart() -> None:
@@ -83,6 +106,11 @@ def test_files_of_the_same_name_are_told_apart() -> None:
     lines = [SourceLine("a/one.c", 1), SourceLine("b/one.c", 2), SourceLine("a/two.c", 3)]
     assert names.route(lines) == "a/one.c:1 > b/one.c:2 > two.c:3"
     assert names.route([lines[2], lines[2]]) == "two.c:3"
+    long = ["/home/me/a/x/one.c", "/home/me/b/x/one.c", "/x/one.c", "x/one.c", "odd/", "/one.h"]
+    names = ShortNames(long)
+    shown = ["a/x/one.c", "b/x/one.c", "/x/one.c", "x/one.c", "odd/", "one.h"]
+    assert list(map(names.short, long)) == shown
+    assert names.short("of/another/table.c") == "of/another/table.c"
 
 
 @pytest.mark.parametrize("mode", ["pp", "qpt2", "qpt", "bits", "edges"])
@@ -102,6 +130,22 @@ def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> No
     report = text.render(still)
     assert rows(report, "Where instructions were executed") == ["59 100.00 % 2 main"]
     assert "counting" not in report
+
+
+@pytest.mark.parametrize("details", [False, True])
+@pytest.mark.parametrize("mode", ["edges", "qpt"])
+def test_programs_without_lines_have_one_note_and_no_column(mode: str, details: bool) -> None:
+    """Where nothing was added, nothing is said of kinds of code."""
+    added = 0 if mode == "edges" else 40
+    here, there = routine(added=added), routine(name="__sparc_get_pc_thunk.l7", added=added)
+    run = measurement(mode=mode, added=2 * added, routines=(here, there))
+    with_lines = text.render(run, details=details)
+    report = text.render(replace(run, lines={}), details=details)
+    assert "source line" in with_lines
+    assert NO_LINES not in with_lines
+    assert report.count(NO_LINES) == 1
+    assert "source line" not in report.replace(NO_LINES, "")
+    assert [("By kind of code" in each) for each in (with_lines, report)] == [added > 0] * 2
 
 
 def test_a_comparison_names_the_costliest_routines() -> None:
@@ -152,3 +196,79 @@ def test_colours_are_for_terminals_and_as_the_user_says(
         monkeypatch.setenv(name, value)
     monkeypatch.setattr("sys.stderr", Terminal(terminal))
     assert streams.colored(streams.STDERR) is colored
+
+
+class Lines:
+    """Source lines of a program: every instruction of some addresses is of one file."""
+
+    def find(self, address: int) -> SourceLine | None:
+        return SourceLine("/src/loop.c", address >> 4) if address < 0x1020 else None
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        raise AssertionError("only single addresses are looked up")
+
+
+def test_a_comparison_shows_the_hottest_paths_once_as_source_lines() -> None:
+    brief = replace(mixed(), lines={})
+    report = compare_text.render((("pp", brief), ("bittrace", brief)), 1, 1, lines=Lines())
+    assert report.count("Hot paths") == 1
+    assert rows(report, "Hot paths (as pp counts them)") == [
+        "11.44 % 3 9 main loop.c:256 > 257",
+        "7.63 % 2 9 main loop.c:256 > 257",
+        "5.93 % 2 7 main loop.c:256",
+    ]
+    unknown = compare_text.render((("pp", brief),), 1, 1, top=1)
+    assert rows(unknown, "Hot paths (as pp counts them)") == [
+        "11.44 % 3 9 main 1000 > slot 100c > 1010"
+    ]
+    details = compare_text.render((("pp", brief),), 1, 1, details=True, lines=Lines())
+    assert " loop.c:256 > 257" in details.split("Hot paths")[1]
+    assert "Hot paths" not in compare_text.render((("pp", brief),), 1, 1, top=0)
+    edges = replace(brief, mode="qpt2")
+    assert "Hot paths" not in compare_text.render((("qpt2", edges),), 1, 1)
+
+
+def test_hot_paths_of_a_comparison_are_those_of_the_setting_that_knows_most() -> None:
+    """Longer paths and lost ones are the last choice; then where most instructions are on paths."""
+    run = mixed()
+    main, *others = run.routines
+    fewer = replace(run, routines=(replace(main, path_counts=main.path_counts[:1]), *others))
+    tpp = replace(run, mode="tpp")
+
+    def shown(*named: tuple[str, Measurement]) -> str:
+        report = compare_text.render(named, 1, 1)
+        return report.split("Hot paths (as ")[1].split(" counts them)")[0]
+
+    assert shown(("pp", run), ("tpp", tpp)) == "pp"
+    assert shown(("pp", fewer), ("tpp", tpp)) == "tpp"
+    for name in ("cold_paths", "undercounted_blocks", "overcounted_blocks"):
+        assert shown(("tpp", replace(tpp, lost={name: 1})), ("pp", fewer)) == "pp"
+    assert shown(("kiter", replace(run, mode="kiter")), ("pp", fewer)) == "pp"
+    assert shown(("kiter", replace(run, mode="kiter")), ("qpt2", replace(run, mode="qpt2"))) == (
+        "kiter"
+    )
+
+
+def test_a_comparison_says_what_its_marks_mean() -> None:
+    run = mixed()
+    helper = replace(run, routines=(replace(run.routines[3], added=99), *run.routines[:3]))
+    report = compare_text.render((("pp", helper),), 1, 1)
+    assert f"{HELPER} [PIC]\n" in report
+    assert report.count("[PIC] a helper of position-independent code") == 1
+    assert "[PIC]" not in compare_text.render((("pp", run),), 1, 1)
+
+
+@pytest.mark.parametrize("name", ["sieve", "loops", "bench"])
+def test_hot_paths_of_pp_and_turns_of_loops_are_the_whole_run(
+    fixture_elf: Callable[..., Path], name: str
+) -> None:
+    """Turns of loops of one block are on no path of `pp`: with them, nothing is missing."""
+    measurement = simprof.run(fixture_elf(name, "v9"), "pp", ["1"])
+    rows = hot_tables.hot_flow(measurement)
+    assert any(row.is_turn for row in rows)
+    assert sum(row.flow for row in rows) == sum(each.instructions for each in measurement.routines)
+    assert [row.flow for row in rows] == sorted((row.flow for row in rows), reverse=True)
+    turns = [row for row in rows if row.is_turn]
+    for row in turns:
+        (edge,) = (row.routine.edge_counts[n] for n in row.path.edges)
+        assert (edge.source, edge.count) == (edge.target, row.path.count)

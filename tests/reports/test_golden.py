@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from profiler.reports import tables
 from profiler.reports.display import fold, shorten, visible
-from profiler.reports.layout import SHORT_FROM
-from profiler.reports.numbers import scientific
+from profiler.reports.numbers import SHORT_FROM, scientific
 from tests.support import hostile
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -54,19 +54,18 @@ def test_reports_are_as_recorded(name: str) -> None:
 
 
 @reports
-def test_no_line_is_wider_than_the_terminal_or_commands_it(name: str) -> None:
-    for width in WIDTHS:
-        for line in hostile.REPORTS[name](width).split("\n"):
-            assert cells(line) <= width, (width, line)
-            assert line.isprintable(), (width, line)
+def test_lines_fit_and_numbers_are_whole_at_every_width(name: str) -> None:
+    """No line is wider than the terminal or commands it; the numbers are those of a wide one.
 
-
-@reports
-def test_every_number_is_whole_at_every_width(name: str) -> None:
-    """The same numbers as where there is room for all: none cropped, dropped or made up."""
+    None is cropped, dropped or made up.
+    """
     wanted = numbers(hostile.REPORTS[name](NATURAL))
     for width in WIDTHS:
-        shown = numbers(hostile.REPORTS[name](width))
+        report = hostile.REPORTS[name](width)
+        for line in report.split("\n"):
+            assert cells(line) <= width, (width, line)
+            assert line.isprintable(), (width, line)
+        shown = numbers(report)
         assert shown == wanted, (width, shown - wanted, wanted - shown)
 
 
@@ -98,6 +97,20 @@ def test_short_forms_read_back(number: int) -> None:
 
 
 # --- text by cells
+
+
+@pytest.mark.parametrize("width", range(25, 60))
+@pytest.mark.parametrize("most", [8_660_000_000_000_000, 10**20])
+def test_a_column_has_one_notation(width: int, most: int) -> None:
+    """A short form beside all digits of a smaller number would look smaller."""
+    table = tables.columns(tables.number("count"), tables.name("routine"))
+    for each in (most, 418_000_000_000_000, 3_427_344):
+        table.add_row(each, "a_routine_of_a_long_name")
+    text = tables.print_parts([table], width, color=False)
+    found = [word for word in text.split() if SHORT.fullmatch(word) or NUMBER.fullmatch(word)]
+    whole = [f"{most:,}", "418,000,000,000,000", "3,427,344"]
+    short = [scientific(most), "4.18e14", "3.42e6"]
+    assert found == (short if most == 10**20 or width < 39 else whole)
 
 
 def test_names_lose_their_middle() -> None:

@@ -24,7 +24,7 @@ from profiler.reports.html.page import packed
 from profiler.reports.html.report import Run
 from tests.support.hostile_profile import HUGE, NAMES, hostile_measurement
 from tests.support.profiled import measure
-from tests.support.samples import measurement
+from tests.support.samples import measurement, routine
 
 SAVED = to_bytes(measurement())
 
@@ -101,9 +101,34 @@ def test_large_counts_are_shown_and_not_rounded() -> None:
     index = unpacked(page_of(hostile_measurement()), "index")
     assert index["routines"][0][2][0][0] == HUGE
     assert json.loads(gzip.decompress(base64.b64decode(packed([2**53, 10**400])))) == [
-        "9.00e15",
+        "9,007,199,254,740,992",
         "1.00e400",
     ]
+
+
+def test_profiles_are_compared_in_one_notation() -> None:
+    bases = 8_660_000_000_000_000, 418_000_000_000_000
+    said = Elements(page_of(*(measurement(base=base) for base in bases))).text
+    assert {"8,660,000,000,000,000", "418,000,000,000,000"} <= set(said)
+    said = Elements(page_of(*(measurement(base=base) for base in (10**20, *bases)))).text
+    assert {"1.00e20", "8.66e15", "4.18e14"} <= set(said)
+
+
+def test_kinds_of_code_and_helpers_are_told() -> None:
+    thunk = routine(name="__sparc_get_pc_thunk.l7", address=0x4000, added=10)
+    both = page_of(measurement(routines=(routine(added=30), thunk)))
+    said = Elements(both).text
+    at = said.index("By kind of code")
+    assert [each for each in said[at:] if each.strip()][1:13] == [
+        *("added", "of added", "overhead", "code"),
+        *("30", "75.00 %", "50.85 %", "the program's own"),
+        *("10", "25.00 %", "16.95 %", "helpers of position-independent code"),
+    ]
+    names = [row[0] for row in unpacked(both, "index")["routines"]]
+    assert names == ["main", "__sparc_get_pc_thunk.l7 [PIC]"]
+    assert any(each.startswith("[PIC] a helper") for each in said)
+    alone = Elements(page_of(measurement())).text  # one kind, no helper
+    assert not any("By kind" in each or "[PIC]" in each for each in alone)
 
 
 def test_details_are_those_of_the_profile() -> None:
@@ -131,7 +156,10 @@ def test_routines_of_two_builds_are_matched_by_name() -> None:
     moved = replace(routine, address=0x9000)
     other = replace(one, program=replace(one.program, sha256="b" * 64), routines=(moved,))
     (row,) = unpacked(page_of(one, other), "index")["routines"]
-    assert row[2][0] == row[2][1] is not None
+    assert [cells[9] for cells in row[2]] == [
+        f"{each.routines[0].address:x}" for each in (one, other)
+    ]  # each at its own address
+    assert row[2][0][:9] == row[2][1][:9]
     here = replace(one, routines=(moved,))
     assert len(unpacked(page_of(one, here), "index")["routines"]) == 2
 

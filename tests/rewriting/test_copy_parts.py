@@ -15,7 +15,6 @@ from profiler.rewriting.frames import (
     is_save,
     larger_save,
     moves_stack,
-    signed,
     uses_stack_words,
 )
 from profiler.rewriting.system_calls import Ending, ending_of, trap_number
@@ -31,7 +30,7 @@ from profiler.rewriting.transfers import (
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import FixupKind, Instruction, Register
 from simulator.isa.assembly import Item, Label, assemble
-from simulator.isa.decode import TransferKind
+from simulator.isa.decode import TransferKind, simm13
 
 R = Register
 
@@ -146,10 +145,10 @@ def test_a_larger_frame_takes_one_instruction_or_two() -> None:
     save = asm.arithmetic("save", R.SP, -176, R.SP).word
     assert is_save(save)
     (one,) = larger_save(save, 48)
-    assert (is_save(one.word), signed(one.word)) == (True, -224)
+    assert (is_save(one.word), simm13(one.word)) == (True, -224)
     most = asm.arithmetic("save", R.SP, -4096 + 48, R.SP).word
     (exactly,) = larger_save(most, 48)
-    assert signed(exactly.word) == -4096
+    assert simm13(exactly.word) == -4096
     too_much = asm.arithmetic("save", R.SP, -4096 + 32, R.SP).word
     two = larger_save(too_much, 48)
     assert [i.word for i in two] == [too_much, asm.arithmetic("add", R.SP, -48, R.SP).word]

@@ -27,7 +27,6 @@ from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.request.request import SchemeOptions, TableChoice
 from profiler.rewriting import counter_file as cf
 from profiler.rewriting.memory import (
-    PAGE,
     MemoryCounters,
     PlacedPlan,
     ProgramMemory,
@@ -38,7 +37,7 @@ from profiler.rewriting.memory import (
 )
 from profiler.schemes.bittrace import branch_codes
 from profiler.schemes.registry import definition, make_plan
-from simulator.binary.program import MachineKind
+from simulator.binary.program import PAGE_SIZE, MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
@@ -197,7 +196,7 @@ def test_program_memory_of_arrays_alone() -> None:
     plan = plan_of(table=Table.ARRAY, path_counters=3, edge_counters=2, has_cold_counter=True)
     codes = {number: PlacedPlan(plan, space.place(plan)) for number in (4, 7)}
     assert program_memory(codes) == ProgramMemory(
-        mapped=((RUNTIME_DATA, PAGE), (ARRAYS_BASE, PAGE)),
+        mapped=((RUNTIME_DATA, PAGE_SIZE), (ARRAYS_BASE, PAGE_SIZE)),
         fills=(),
         regions=(cf.Region(cf.RegionKind.ARRAY, ARRAYS_BASE, 64),),
     )
@@ -208,7 +207,7 @@ def test_program_memory_of_tables() -> None:
     space = CounterSpace()
     plans = [plan_of(table=Table.HASH, key_words=words) for words in (1, 3)]
     memory = program_memory({n: PlacedPlan(p, space.place(p)) for n, p in enumerate(plans)})
-    assert memory.mapped == ((RUNTIME_DATA, PAGE), (TABLES_BASE, 2 * TABLE_SPAN))
+    assert memory.mapped == ((RUNTIME_DATA, PAGE_SIZE), (TABLES_BASE, 2 * TABLE_SPAN))
     assert memory.regions == tuple(
         cf.Region(cf.RegionKind.TABLE, TABLES_BASE + n * TABLE_SPAN, TABLE_SPAN, words)
         for n, words in enumerate((1, 3))
@@ -225,8 +224,8 @@ def test_program_memory_of_a_trace_and_of_nothing() -> None:
     memory = program_memory({0: PlacedPlan(plan, CounterSpace().place(plan))})
     buffer = (TRACE_BUFFER, PAIR_TABLE - TRACE_BUFFER)
     position = cf.Region(cf.RegionKind.ARRAY, 0x5000_E008, 4)
-    assert memory == ProgramMemory(((RUNTIME_DATA, PAGE), buffer), (), (position,))
-    assert program_memory({}) == ProgramMemory(((RUNTIME_DATA, PAGE),), (), ())
+    assert memory == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE), buffer), (), (position,))
+    assert program_memory({}) == ProgramMemory(((RUNTIME_DATA, PAGE_SIZE),), (), ())
 
 
 def test_simulated_counters_wrap_as_words_do() -> None:

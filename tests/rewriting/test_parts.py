@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from profiler.code.layout import ARRAYS_BASE, PAIR_TABLE, RUNTIME_DATA, TABLES_BASE
-from profiler.code.runtime.hash_routine import BUCKETS, HEADS, initial_table
+from profiler.code.runtime.hash_routine import BUCKETS, HEADS
+from profiler.code.runtime.word_hash_routine import WordTable
 from profiler.rewriting.guest_memory import Dumped, Memory, Run, filled, mapped
 from profiler.rewriting.parts import BASE, Reference, resolve, text
 from profiler.rewriting.walk import steps
@@ -29,7 +30,7 @@ def test_pages_are_mapped_once() -> None:
 
 
 def test_fills_are_runs_of_words() -> None:
-    table = initial_table(TABLES_BASE)
+    table = WordTable(1).initial(TABLES_BASE)
     runs = filled(Memory((), ((TABLES_BASE, table), (ARRAYS_BASE, b"\0\0\0\1" * 3))))
     assert Run(TABLES_BASE + HEADS, TABLES_BASE, BUCKETS) in runs
     assert runs[-1] == Run(ARRAYS_BASE, 1, 3)

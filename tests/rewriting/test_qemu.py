@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from profiler.cli import run as command
 from profiler.rewriting import qemu, qemu_plugin
 from simulator.binary.program import MachineKind
 from simulator.errors import EngineError, UnsupportedError
@@ -57,13 +58,8 @@ def standard_input(name: str) -> Path | None:
 def simprofs(path: Path, source: Path | None, directory: Path) -> tuple[int, int]:
     """Return the program's status and instructions as simprof's own emulator has them."""
     result = directory / "result.json"
-    command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", str(path)]
-    subprocess.run(
-        [*command, "--mode", "edges", "--json", str(result), "--report", os.devnull],
-        input=source.read_bytes() if source else b"",
-        capture_output=True,
-        check=False,
-    )
+    given = ["--stdin", str(source or os.devnull), "--json", str(result), "--report", os.devnull]
+    command(["run", str(path), "--mode", "edges", "--no-progress", *given])
     answer = json.loads(result.read_text())
     return answer["exit"]["status"], answer["instructions"]["base"]
 

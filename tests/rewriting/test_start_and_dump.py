@@ -11,12 +11,14 @@ from pathlib import Path
 import pytest
 
 from profiler.code.layout import ARRAYS_BASE, TABLES_BASE, TRACE_BUFFER
-from profiler.code.runtime.hash_routine import FREE, POOL, initial_table
-from profiler.rewriting.dump import DUMP
-from profiler.rewriting.dump_cost import dump_cost, exit_cost
+from profiler.code.runtime.hash_routine import FREE, POOL
+from profiler.code.runtime.word_hash_routine import WordTable
+from profiler.rewriting.dump import DUMP, dump_items
+from profiler.rewriting.dump_cost import dump_outcomes, exit_cost
 from profiler.rewriting.guest_memory import FRAMES, FRAMES_END, LONGEST_NAME, NAME, Dumped, Memory
 from profiler.rewriting.parts import Width
 from profiler.rewriting.startup_cost import chosen_name, start_cost
+from profiler.rewriting.walk import steps
 from profiler.schemes.tracing.flush import (
     POSITION,
     TRACE_END,
@@ -35,7 +37,7 @@ from tests.support.tiny_programs import DATA
 R = Register
 MACHINES = list(MachineKind)
 COUNTERS = struct.pack(">10I", 7, 7, 7, 0, 0, 1, 2, 3, 0xFFFFFFFF, 9)
-TABLE = initial_table(TABLES_BASE)
+TABLE = WordTable(1).initial(TABLES_BASE)
 MEMORY = Memory(
     regions=((ARRAYS_BASE, 20000), (TABLES_BASE, 1 << 18)),
     fills=((ARRAYS_BASE, COUNTERS), (TABLES_BASE, TABLE)),
@@ -201,7 +203,8 @@ def test_a_dump_in_between_changes_nothing_but_o7(machine: MachineKind, tmp_path
     added = start_cost(machine, extended.memory, ENVIRONMENT) + exit_cost(
         machine, MEMORY, HEADER, 5, replaces=True
     )
-    dumped = dump_cost(machine, MEMORY, HEADER, 5)
+    outcomes = dump_outcomes(machine, MEMORY, 5, replaces=False)
+    dumped = steps(dump_items(machine, MEMORY, HEADER), DUMP, outcomes)
     result = extended.here(extended.path, ENVIRONMENT)
     assert result.instructions == plain + added + dumped
 

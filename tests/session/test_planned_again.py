@@ -8,9 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from profiler.profiles.cache_files import CacheFiles
 from profiler.profiles.profile import Measurement
+from profiler.recovery.recovery import Discoveries, recover
+from profiler.request.request import GuestOptions, RunRequest
 from profiler.schemes import registry
-from profiler.session.planned_again import PlannedProgram, plan_again
+from profiler.session import planned_again, session
+from profiler.session.memory import BinaryMemory, PastRun
+from profiler.session.planned_again import PlannedProgram, Watch, plan_again
+from profiler.session.session import run_program
 from simulator.binary.elf import load
 from simulator.binary.program import Program
 from tests.support.profiled import measure, measure_all
@@ -50,6 +56,52 @@ def test_what_a_run_discovered_is_recovered_again(fixture_elf: Callable[..., Pat
     again = plan_again(measured, load(fixture_elf("nonlocal")))
     assert len(again.routines) == len(measured.routines)
     assert again.without_code == 0
+
+
+def test_graphs_of_a_run_are_not_recovered_again(
+    fixture_elf: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "binaries", lambda: CacheFiles(tmp_path))
+    path = fixture_elf("nonlocal")
+    request = RunRequest(path, GuestOptions(Path()), mode="pp", remember=True)
+    measured = run_program(request)
+    program = load(path)
+    fresh = plan_again(measured, program)
+    with monkeypatch.context() as patched:
+        patched.setattr(planned_again, "recover", None)
+        kept = plan_again(measured, program, BinaryMemory(program, CacheFiles(tmp_path)))
+    assert kept.reason is None and kept.without_code == 0
+    assert kept.routines == fresh.routines
+
+
+def test_graphs_of_another_run_are_not_taken(
+    fixture_elf: Callable[..., Path], tmp_path: Path
+) -> None:
+    path = fixture_elf("nonlocal")
+    measured, program = measure(path, "pp"), load(path)
+    memory = BinaryMemory(program, CacheFiles(tmp_path))
+    request = RunRequest(path, GuestOptions(Path()))
+    nothing = Discoveries()
+    memory.keep_run(request, PastRun(nothing, b""))
+    memory.keep_graphs(recover(program, nothing), nothing)
+    assert memory.past_discoveries() == [nothing]
+    again = plan_again(measured, program, memory)
+    assert again.routines == plan_again(measured, program).routines
+    assert len(again.routines) == len(measured.routines)
+
+
+def test_it_is_told_how_far_it_is(program: Program) -> None:
+    measured = measure(program.path, "pp")
+    recovering: list[tuple[int, int]] = []
+    generating: list[tuple[int, int]] = []
+    watch = Watch(
+        recovering=lambda *done: recovering.append(done),
+        generating=lambda *done: generating.append(done),
+    )
+    plan_again(measured, program, watch=watch)
+    assert recovering and all(0 < done <= total for done, total in recovering)
+    count = len(measured.routines)
+    assert generating == [(done, count) for done in range(count)]
 
 
 def test_code_that_differs_is_not_given(program: Program) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from playwright.sync_api import Browser, Dialog, Page, Request, sync_playwright
+from playwright.sync_api import Browser, Dialog, Locator, Page, Request, sync_playwright
 
 LIMIT = 20_000
 """Milliseconds after which what a test waits for will not come, however busy the machine is."""
@@ -78,3 +78,41 @@ def wait(page: Page) -> Page:
         "document.documentElement.dataset.shown === (location.hash || '#')", timeout=LIMIT
     )
     return page
+
+
+def cut_off(svg: Locator) -> list[str]:
+    """Return the paths, labels and boxes of a drawing that its border cuts."""
+    found: list[str] = svg.evaluate(
+        """(svg) => {
+          const { x, y, width, height } = svg.viewBox.baseVal;
+          return [...svg.querySelectorAll("path, text, rect")].filter((each) => {
+            const box = each.getBBox();
+            return box.x < x || box.y < y || box.x + box.width > x + width
+              || box.y + box.height > y + height;
+          }).map((each) => each.outerHTML);
+        }"""
+    )
+    return found
+
+
+def self_loop(edge: Locator, block: Locator) -> dict[str, list[float]]:
+    """Return where the line of an edge from a block to itself is, from the block's right side.
+
+    Its begin, its end and the tip of its arrow: [to the right, below the block's middle].
+    """
+    found: dict[str, list[float]] = edge.evaluate(
+        """(edge, block) => {
+          const { x, y, width, height } = block.querySelector("rect").getBBox();
+          const from = (point) => [point.x - x - width, point.y - y - height / 2];
+          const line = edge.querySelector("path.line");
+          return {
+            begin: from(line.getPointAtLength(0)),
+            end: from(line.getPointAtLength(line.getTotalLength())),
+            tip: from(edge.querySelector("polygon").points[0]),
+            far: from(line.getPointAtLength(line.getTotalLength() / 2)),
+            size: [width, height],
+          };
+        }""",
+        block.element_handle(),
+    )
+    return found

@@ -13,6 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from profiler.code.layout import ARRAYS_BASE, RUNTIME_BASE, TABLES_BASE
+from profiler.code.runtime.routines import Routines, runtime_code
+from simulator.binary.program import MachineKind
 from simulator.cpu.cpu import Cpu, HookKind, Stop
 from simulator.cpu.cpu_state import condition_codes, set_condition_codes
 from simulator.isa import assembler as asm
@@ -52,6 +54,15 @@ class Outcome:
     state: State
     executed: int
     trap: int
+
+
+def runtime_symbols(machine: MachineKind, more: Sequence[Routines] = ()) -> Mapping[str, int]:
+    """Return the addresses of the run-time routines."""
+    return {
+        name: address
+        for assembly in runtime_code(machine, more)
+        for name, address in assembly.labels.items()
+    }
 
 
 class CodeBench:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from profiler.code.codegen import CounterSpace, RoutineCode, generate
 from profiler.code.layout import RUNTIME_BASE, TABLES_BASE, CounterLayout
 from profiler.code.runtime import hash_routine as hr
-from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.routines import runtime_code
 from profiler.code.runtime.word_hash_routine import WordTable
 from profiler.code.snippet_parts import Generator, Generators
 from profiler.code.writer import Writer
@@ -21,7 +21,7 @@ from simulator.isa import assembler as asm
 from simulator.isa.assembler import Instruction, Register
 from simulator.isa.assembly import Item, Label
 from tests.support.assembled import Assembled, code
-from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
+from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.rewriter import Rewriter
 from tests.support.scheme_code import GENERATORS, ROUTINES
 

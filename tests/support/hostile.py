@@ -308,7 +308,7 @@ def annotation_report(width: int) -> str:
         for at in range(3)
     )
     views = (SourceView(place.file, rows), CodeView(counts.routines[4], code))
-    whole = annotation_text.render(Annotation(counts, views, (f"{ESCAPES} is gone",)), width)
+    whole = annotation_text.render(Annotation(counts, views), width)
     return whole + annotation_text.render(Annotation(counts, ()), width)
 
 

@@ -124,8 +124,10 @@ def simprof_command(program: Program, configuration: str, report: Path) -> list[
 def _process(
     command: Sequence[str], cache: Path, timeout: float, program: Program | None = None
 ) -> Cost:
-    """Measure a process of Python with a cache of its own."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SIMPROF_")}
+    """Measure a process of Python with a cache of its own; modules are compiled, as installed."""
+    left = {name for name in os.environ if name.startswith("SIMPROF_")}
+    left.add("PYTHONDONTWRITEBYTECODE")
+    kept = {name: value for name, value in os.environ.items() if name not in left}
     return measure(
         command,
         timeout=timeout,

@@ -23,7 +23,7 @@ from simulator.errors import UsageError
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = "simprof/bench/2"
-NO_RESULTS = ":(exclude)docs/performance.*"
+NO_RESULTS = (":(exclude)docs/performance.*", ":(exclude)docs/reliability.*")
 """What git leaves out when it says whether files were changed: what is written meanwhile."""
 
 Part = Literal["engine", "command", "text", "length", "event", "recovery"]
@@ -202,7 +202,7 @@ def commit() -> str:
     """Return the commit that is measured, with a `+` where files differ from it."""
     try:
         name = _git("rev-parse", "--short=10", "HEAD")
-        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", NO_RESULTS)
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *NO_RESULTS)
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return name + ("+" if changed else "")

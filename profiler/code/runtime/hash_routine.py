@@ -80,12 +80,6 @@ def bucket(key: int) -> int:
     return key * HASH_MULTIPLIER >> HASH_SHIFT & (BUCKETS - 1)
 
 
-def initial_table(address: int) -> bytes:
-    """Return header and heads of an empty table at `address`; the pool follows."""
-    words = [0, 0, 0, NO_KEY, 0, 0, address + DUMMY, address + POOL, *[address] * BUCKETS]
-    return b"".join(word.to_bytes(4, "big") for word in words)
-
-
 def routine_name(on_back_edge: bool) -> str:
     """Return the symbol of a variant."""
     return BACK_EDGE_ROUTINE if on_back_edge else PLAIN_ROUTINE

@@ -6,7 +6,7 @@ condition codes; schemes bring others (`schemes.definition.SchemeCode`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from profiler.code.layout import RUNTIME_BASE
 from profiler.code.runtime.conditions import restore_routine
@@ -32,12 +32,3 @@ def runtime_code(machine: MachineKind, more: Sequence[Routines] = ()) -> tuple[A
     table = assemble(restore_routine(), RUNTIME_BASE)
     items = [item for routine in (*ROUTINES, *more) for item in routine(machine)]
     return table, assemble(items, RUNTIME_BASE + _RESTORE_SPAN, table.labels)
-
-
-def runtime_symbols(machine: MachineKind, more: Sequence[Routines] = ()) -> Mapping[str, int]:
-    """Return the addresses of the routines."""
-    return {
-        name: address
-        for assembly in runtime_code(machine, more)
-        for name, address in assembly.labels.items()
-    }

@@ -7,6 +7,7 @@ with the work.
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -179,13 +180,18 @@ def _other_version(what: str) -> ClusterError:
 def _send_next(
     client: Any, waiting: Iterator[tuple[int, JobGroup]], numbers: dict[Any, int], running: Any
 ) -> None:
-    """Send the next group, if there is one."""
+    """Send the next group, if there is one.
+
+    Its parcel goes with the task, to the scheduler: scattered data are on one worker, and lost with
+    it. Dask would warn of large ones.
+    """
     numbered_group = next(waiting, None)
     if numbered_group is None:
         return
     number, group = numbered_group
-    parcel = client.scatter(pack(group), hash=False)
-    future = client.submit(run_parcel, parcel, engine_digest(), pure=False)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sending large graph")
+        future = client.submit(run_parcel, pack(group), engine_digest(), pure=False)
     numbers[future] = number
     running.add(future)
 

@@ -7,7 +7,6 @@ first (`tpp`, exact weights). Whatever goes wrong becomes the error of the cells
 
 from __future__ import annotations
 
-import hashlib
 import os
 import resource
 import shutil
@@ -30,6 +29,7 @@ from profiler.experiments.cells.cells import (
 from profiler.experiments.cells.gcov_data import arc_increments
 from profiler.experiments.cells.replays import output_of, recorded
 from profiler.experiments.cells.settings import WeightChoice, setting
+from profiler.experiments.suites import fetch
 from profiler.profiles.cache_files import is_wanted
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, SchemeOptions, Setting
@@ -87,15 +87,19 @@ def run_group(group: JobGroup) -> tuple[CellResult, ...]:
     )
 
 
-def peak_memory() -> int:
-    """Return the most bytes of memory that this process has used so far.
+def peak_memory(process: int | None = None) -> int:
+    """Return the most bytes of memory that this process has used so far, or another one.
 
-    `getrusage` would count what the parent used before this process was made of it.
+    `getrusage` would count what the parent used before the process was made of it. Of another
+    process that has ended, the result is 0.
     """
     with suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
+        status = Path("/proc", "self" if process is None else str(process), "status")
+        for line in status.read_text().splitlines():
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
+    if process is not None:
+        return 0
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
@@ -129,7 +133,7 @@ def _run(group: JobGroup) -> tuple[CellResult, ...]:
         written = directory / "stdout"
         request = _request(job, directory, _output(stack, written), errors)
         results = measure(request, [_scheme(each, profile) for each in group])
-        digest = _digest(written) if request.replay is None else output_of(request.replay)
+        digest = fetch.digest(written) if request.replay is None else output_of(request.replay)
         error = _wrong(job, results[0], digest)
         results = tuple(replace(result, output=digest, error=error) for result in results)
         return _with_compiler_counts(results, request.guest.writable)
@@ -234,11 +238,6 @@ def _scheme(job: Job, profile: Path | None) -> Setting:
     return replace(unguided, options=replace(unguided.options, edge_profile=profile))
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def _wrong(job: Job, result: CellResult, output: str) -> str | None:
     """Say what is wrong with how the program ended, or with what it wrote; None if nothing is.
 
@@ -258,6 +257,6 @@ def _wrong(job: Job, result: CellResult, output: str) -> str | None:
         return None
     if not job.expected.is_file():
         return f"{name}: {job.expected} is missing, which its output is compared with"
-    if _digest(job.expected) != output:
+    if fetch.digest(job.expected) != output:
         return f"{name} wrote something else than {job.expected.name}"
     return None

@@ -29,6 +29,8 @@ from simulator.errors import UsageError
 
 APPLICATION = 0x53505246  # "SPRF"
 VERSION = 1
+LARGEST_RESULT = 1 << 28
+"""Bytes of a cell's result, unpacked: a damaged or hostile file must not fill the memory."""
 PATIENCE = 60.0
 """Seconds to wait for another process that writes to the file."""
 
@@ -179,10 +181,7 @@ class Store:
         newest_versions = (newest.simprof, newest.engine, newest.cost_model)
         with self._guarded():
             rows = self._connection.execute(query, (*newest_versions, suite, suite)).fetchall()
-        return {
-            Cell(benchmark, parse(setting), input_, Kind(kind), build): self._unpack(result, timing)
-            for benchmark, setting, input_, kind, build, result, timing in rows
-        }
+        return {self._cell(*row[:-2]): self._unpack(*row[-2:]) for row in rows}
 
     def benchmarks(self) -> tuple[StoredBenchmark, ...]:
         """Return the benchmarks that rows of the latest versions are of, in their suites' order."""
@@ -198,6 +197,8 @@ class Store:
             rows = self._connection.execute(
                 query, (newest.simprof, newest.engine, newest.cost_model)
             ).fetchall()
+        if not all(isinstance(text, str) for row in rows for text in row):
+            raise _damaged(self.path, "a name is no text")
         return tuple(StoredBenchmark(*row) for row in rows)
 
     def rows(self) -> tuple[tuple[object, ...], ...]:
@@ -205,14 +206,34 @@ class Store:
         query = f"SELECT {','.join(_FACTS)} FROM cells ORDER BY key"
         with self._guarded():
             rows = self._connection.execute(query).fetchall()
-        return tuple((*row[:-1], zlib.decompress(row[-1])) for row in rows)
+        return tuple((*row[:-1], self._plain(row[-1])) for row in rows)
+
+    def _cell(self, benchmark: str, setting: str, input_: str, kind: str, build: str) -> Cell:
+        texts = benchmark, setting, input_, kind, build
+        try:
+            if not all(isinstance(text, str) for text in texts):
+                raise ValueError("a name is no text")
+            return Cell(benchmark, parse(setting), input_, Kind(kind), build)
+        except (ValueError, UsageError) as error:
+            raise _damaged(self.path, error) from None
+
+    def _plain(self, blob: bytes) -> bytes:
+        """Return a result's JSON."""
+        try:
+            unpacker = zlib.decompressobj()
+            plain = unpacker.decompress(blob, LARGEST_RESULT)
+        except (TypeError, zlib.error) as error:
+            raise _damaged(self.path, error) from None
+        if not unpacker.eof:
+            raise _damaged(self.path, "a result is cut short or too large")
+        return plain
 
     def _unpack(self, blob: bytes, timing: str | None) -> CellResult:
         with big_integers():
             try:
-                result = decode(CellResult, json.loads(zlib.decompress(blob)))
+                result = decode(CellResult, json.loads(self._plain(blob)))
                 spent = Timing() if timing is None else decode(Timing, json.loads(timing))
-            except (ValueError, TypeError, zlib.error) as error:
+            except (ValueError, TypeError, RecursionError) as error:
                 raise _damaged(self.path, error) from None
         return replace(result, timing=spent)
 
@@ -234,7 +255,7 @@ class Store:
             yield
         except sqlite3.OperationalError as error:
             raise UsageError(f"{self.path} cannot be used: {error}") from None
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
             raise _damaged(self.path, error) from None
 
 
@@ -262,7 +283,8 @@ def _create(path: Path) -> None:
             if not _exists(path):
                 output.replace(path, empty)
     except (OSError, sqlite3.Error) as error:
-        raise UsageError(f"{path} cannot be written: {error}") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"{path} cannot be written: {reason}") from None
 
 
 _HEADER = 100
@@ -296,7 +318,7 @@ def _connect(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         connection.close()
         raise UsageError(f"{path} cannot be used: {error}") from None
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:
         connection.close()
         raise _damaged(path, error) from None
     if verdict != "ok" or names != _FACTS:

@@ -146,8 +146,19 @@ class _Team:
         self._dismiss(worker)
         code = worker.process.exitcode or 0
         if code < 0:
-            return f"the worker process was ended by {signal.Signals(-code).name}"
+            return f"the worker process was ended by {signal.Signals(-code).name}{_cause(-code)}"
         return f"the worker process ended with status {code}"
+
+
+def _cause(number: int) -> str:
+    crashed = number in (
+        signal.SIGSEGV,
+        signal.SIGBUS,
+        signal.SIGABRT,
+        signal.SIGILL,
+        signal.SIGFPE,
+    )
+    return ": the emulator crashed; please report this program" if crashed else ""
 
 
 def _serve(
@@ -163,6 +174,9 @@ def _serve(
     from profiler.engine import kernel_cache
 
     kernel_cache.ensure()
+    from simulator.cpu import crash  # has native code
+
+    crash.leave_to_parent()
     gc.set_threshold(YOUNG_OBJECTS)
     while True:
         try:

@@ -21,7 +21,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from profiler.reports.numbers import group_digits, percent
+from profiler.reports.numbers import digits, group_digits, percent
 
 LARGEST_NUMBER = 2**53 - 1
 """Scripts know integers exactly up to here; larger ones are written as text."""
@@ -100,7 +100,7 @@ def packed(value: object) -> str:
 def _plain(value: object) -> object:
     """Return a value with large integers written in short, as text."""
     if isinstance(value, int) and abs(value) > LARGEST_NUMBER:
-        return group_digits(value)
+        return digits(value)
     if isinstance(value, dict):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):

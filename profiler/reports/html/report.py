@@ -7,13 +7,14 @@ a page of thousands of routines opens at once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 from profiler.profiles.profile import Measurement
 from profiler.profiles.program_files import SourceFiles
 from profiler.reports import mode_facts
+from profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE
 from profiler.reports.display import visible
 from profiler.reports.hot_tables import lines_text
 from profiler.reports.html import page
@@ -44,7 +45,17 @@ SCRIPTS = (
 )
 
 
-def render(runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE) -> str:
+Told = Callable[[int, int], None]
+"""Called with how many routines are written, and of how many."""
+
+
+def _unwatched(done: int, total: int) -> None:
+    """Tell nobody."""
+
+
+def render(
+    runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE, told: Told = _unwatched
+) -> str:
     """Return the page.
 
     Parameters
@@ -53,6 +64,8 @@ def render(runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE) -> str:
         What it is about, in this order; their names differ.
     sources
         Where the source files are that it quotes.
+    told
+        Who is told how far it is.
     """
     shown = rows(runs)
     title = f"simprof: {visible(runs[0].measurement.program.file)}"
@@ -62,7 +75,8 @@ def render(runs: Sequence[Run], sources: SourceFiles = NOWHERE_ELSE) -> str:
         title=title,
         runs=summaries(runs),
         index=page.packed(_index(runs, shown)),
-        groups=[page.packed(group) for group in _groups(runs, shown, sources)],
+        groups=[page.packed(group) for group in _groups(runs, shown, sources, told)],
+        helper_note=HELPER_NOTE if any(row.name.endswith(HELPER_MARK) for row in shown) else None,
         version=version("simprof"),
     )
 
@@ -144,10 +158,11 @@ def _hot_edges(number: int, measurement: Measurement, shown: Sequence[Row]) -> l
 
 
 def _groups(
-    runs: Sequence[Run], shown: Sequence[Row], sources: SourceFiles
+    runs: Sequence[Run], shown: Sequence[Row], sources: SourceFiles, told: Told
 ) -> Iterator[list[dict[str, Any]]]:
     """Yield the details of routines."""
     for start in range(0, len(shown), GROUP):
+        told(start, len(shown))
         yield [_details(runs, row, sources) for row in shown[start : start + GROUP]]
 
 

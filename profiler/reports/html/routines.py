@@ -12,8 +12,8 @@ from profiler.profiles.lines import SourceCounts
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.program_files import SourceFiles
 from profiler.recovery.code_image import CodeImage
+from profiler.reports.code_kinds import marked
 from profiler.reports.html.code import routine_code, snippets
-from profiler.reports.names import known_as
 from profiler.reports.numbers import identifier
 from profiler.reports.text import counters_text
 from profiler.session.planned_again import PlannedProgram
@@ -87,7 +87,7 @@ def rows(runs: Sequence[Run]) -> list[Row]:
     order = sorted(found, key=lambda key: (-shown[key][1], shown[key][0].address))
     return [
         Row(
-            known_as(shown[key][0].name, shown[key][0].alias),
+            marked(shown[key][0]),
             shown[key][0].address,
             tuple(found[key]),
         )
@@ -107,6 +107,7 @@ def facts(routine: RoutineProfile) -> list[Any]:
         counters_text(routine),
         routine.path_register or "-",
         len(routine.path_counts),
+        f"{routine.address:x}",
     ]
 
 

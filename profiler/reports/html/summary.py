@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
+from profiler.reports.answer_text import kind_costs
 from profiler.reports.display import visible
 from profiler.reports.html.routines import Run
 from profiler.reports.mode_text import SIZE_NAMES, lost
-from profiler.reports.numbers import group_digits, percent, plural
+from profiler.reports.numbers import column, group_digits, percent, plural
 from profiler.reports.text import COUNT_NAMES, ending_text, program_text
 
 BAR = 100
@@ -19,7 +20,11 @@ BAR = 100
 
 @dataclass(frozen=True)
 class Summary:
-    """One run in the summary. `bar` is its overhead, the longest bar `BAR`."""
+    """One run in the summary.
+
+    `bar` is its overhead, the longest bar `BAR`; `kinds` are the rows of `answer_text.kind_costs`,
+    none where there is but one kind of code.
+    """
 
     name: str
     description: str
@@ -32,6 +37,7 @@ class Summary:
     bar: float
     totals: tuple[tuple[str, str], ...]
     options: tuple[tuple[str, str], ...]
+    kinds: tuple[tuple[str, ...], ...]
     warnings: tuple[str, ...]
     sha256: str
 
@@ -39,10 +45,15 @@ class Summary:
 def summaries(runs: Sequence[Run]) -> list[Summary]:
     """Return what is said of each run."""
     most = max((run.measurement.overhead for run in runs), default=0.0) or 1.0
-    return [_summary(run, BAR * run.measurement.overhead / most) for run in runs]
+    base = column([run.measurement.base for run in runs])
+    added = column([run.measurement.added for run in runs])
+    return [
+        _summary(run, BAR * run.measurement.overhead / most, *shown)
+        for run, *shown in zip(runs, base, added, strict=True)
+    ]
 
 
-def _summary(run: Run, bar: float) -> Summary:
+def _summary(run: Run, bar: float, base: str, added: str) -> Summary:
     measurement = run.measurement
     warnings = [*measurement.warnings, *run.notes]
     return Summary(
@@ -51,12 +62,13 @@ def _summary(run: Run, bar: float) -> Summary:
         program=program_text(measurement),
         ended=visible(ending_text(measurement.ending)),
         partial=measurement.partial,
-        base=group_digits(measurement.base),
-        added=group_digits(measurement.added),
+        base=base,
+        added=added,
         overhead=percent(measurement.added, measurement.base),
         bar=round(bar, 2),
         totals=tuple(_totals(measurement)),
         options=tuple(_options(measurement)),
+        kinds=tuple(_kinds(measurement)),
         warnings=tuple(map(visible, warnings)),
         sha256=measurement.program.sha256,
     )
@@ -76,6 +88,14 @@ def _totals(measurement: Measurement) -> Iterator[tuple[str, str]]:
     yield from lost(measurement)
     for call in measurement.refused_calls:
         yield group_digits(call.count), visible(f"{call.name} refused ({call.error})")
+
+
+def _kinds(measurement: Measurement) -> Iterator[tuple[str, ...]]:
+    table = kind_costs(measurement)
+    rows = [] if table is None else table.rows
+    added = column([each for row in rows for each in row if isinstance(each, int)])
+    for first, (_, *rest) in zip(added, rows, strict=True):
+        yield (first, *map(str, rest))
 
 
 def _options(measurement: Measurement) -> Iterator[tuple[str, str]]:

@@ -68,10 +68,7 @@ def _routine_costs(machine: MachineKind) -> Iterator[tuple[str, str]]:
 
 
 def _pair_slots(plan: RoutinePlan, layout: CounterLayout) -> tuple[PairSlot, ...]:
-    return tuple(
-        PairSlot(pair_slot(pair, layout), argument(layout.first_destination + pair.destination))
-        for pair in cast(CallsPlan, plan).logged
-    )
+    return tuple(pair_slot(pair, layout) for pair in cast(CallsPlan, plan).logged)
 
 
 CODE = SchemeCode(

@@ -21,10 +21,9 @@ without a pair, owner 0, belong to nobody; `edge_log` sees to it that slots of p
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from functools import cache
 
-from profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout
+from profiler.code.layout import PAIR_SIZE, PAIR_TABLE, CounterLayout, PairSlot
 from profiler.code.runtime.hash_routine import executed
 from profiler.code.runtime.prologue import save_smallest_frame
 from profiler.schemes.cs6120.edge_log import LoggedEdge
@@ -114,18 +113,8 @@ def logging_cost(machine: MachineKind, symbol: str) -> int:
     return executed(items[items.index(Label(symbol)) :], ())
 
 
-def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> int:
-    """Return the address of the slot of a routine's pair."""
-    number = layout.first_source + pair.source + layout.first_destination + pair.destination
-    return PAIR_TABLE + PAIR_SIZE * number
-
-
-def initial_slots(pairs: Iterable[LoggedEdge], layout: CounterLayout) -> dict[int, bytes]:
-    """Return what the slots of a routine's pairs hold at first, by address."""
-    return {
-        pair_slot(pair, layout): argument(layout.first_destination + pair.destination).to_bytes(
-            4, "big"
-        )
-        + bytes(4)
-        for pair in pairs
-    }
+def pair_slot(pair: LoggedEdge, layout: CounterLayout) -> PairSlot:
+    """Return the slot of a routine's pair."""
+    destination = layout.first_destination + pair.destination
+    number = layout.first_source + pair.source + destination
+    return PairSlot(PAIR_TABLE + PAIR_SIZE * number, argument(destination))

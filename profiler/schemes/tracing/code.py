@@ -7,7 +7,7 @@ most; such a piece ends in the byte where it begins or in the next, and is store
 second store being the one that counts where they are one.
 
 Emptying the buffer is conditional code; how often it runs does not depend on the edge
-(`trace_routine.flush_cost`).
+(`flush.flush_cost`).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from profiler.schemes.tracing.flush import (
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
+from simulator.isa.decode import simm13
 
 R = Register
 
@@ -84,7 +85,7 @@ def _transfer_target(writer: Writer, block: int) -> tuple[Register, Register | i
     word = analysis.liveness.transfer_word(block)
     base = Register(word >> 14 & 31)
     if word >> 13 & 1:
-        return base, (word & 0x1FFF) - (word << 1 & 0x2000)
+        return base, simm13(word)
     return base, Register(word & 31)
 
 

@@ -29,6 +29,7 @@ from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
 from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
+from simulator.isa.sparc import SYSTEM_CALL_TRAP
 
 R = Register
 
@@ -40,7 +41,6 @@ POSITION = 8
 DESCRIPTOR = 12
 
 _WRITE = 4
-_TRAP = {True: 0x6D, False: 0x10}
 _END, _FLAGS, _NUMBER, _AT, _LEFT = R.L0, R.L1, R.L2, R.L3, R.L4
 
 
@@ -85,7 +85,7 @@ def _write(name: str, is64: bool) -> list[Item]:
         asm.mov(_AT, R.O1),
         asm.mov(_LEFT, R.O2),
         asm.mov(_WRITE, R.G1),
-        asm.trap_always(_TRAP[is64]),
+        asm.trap_always(SYSTEM_CALL_TRAP[is64]),
         failed,
         asm.arithmetic("sub", _LEFT, R.O0, _LEFT),
         asm.cmp(_LEFT, 0),
@@ -112,7 +112,7 @@ def _move_slack(units: int) -> list[Item]:
 @cache
 def flush_instructions(machine: MachineKind) -> int:
     """Instructions that a flush executes in the routine, when the system writes all at once."""
-    trap = asm.trap_always(_TRAP[machine is MachineKind.SPARCV9])
+    trap = asm.trap_always(SYSTEM_CALL_TRAP[machine is MachineKind.SPARCV9])
     code = [asm.nop() if item == trap else item for item in flush_routine(machine, False)]
     return executed(code, (False, False))
 

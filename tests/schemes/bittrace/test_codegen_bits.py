@@ -80,7 +80,10 @@ def test_codes_of_several_words(machine: MachineKind, monkeypatch: pytest.Monkey
 
 
 def test_a_table_for_one_word_is_that_of_the_plain_routine() -> None:
-    assert WordTable(1).initial(TABLES_BASE) == hr.initial_table(TABLES_BASE)
+    table = WordTable(1)
+    assert (table.node_size, table.count, table.next) == (hr.NODE_SIZE, hr.COUNT, hr.NEXT)
+    assert (table.last, table.free) == (hr.LAST, hr.FREE)
+    assert (table.heads, table.pool) == (hr.HEADS, hr.POOL)
 
 
 @pytest.mark.parametrize("machine", MACHINES)

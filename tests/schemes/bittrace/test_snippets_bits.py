@@ -14,7 +14,7 @@ from profiler.code.generators import snippet_body
 from profiler.code.layout import RUNTIME_BASE, RUNTIME_DATA, TABLES_BASE, CounterLayout
 from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime.hash_routine import HASH_MULTIPLIER, HashTableModel, bucket, hash_costs
-from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.routines import runtime_code
 from profiler.code.runtime.word_hash_routine import (
     KEY_WORD_BITS,
     KEY_WORDS,
@@ -48,7 +48,7 @@ from tests.code.test_snippets import (
     random_state,
     set_path,
 )
-from tests.support.code_bench import END_TRAP, CodeBench, State
+from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
 from tests.support.scheme_code import GENERATORS, ROUTINES
 
 R = Register

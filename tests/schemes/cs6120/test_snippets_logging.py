@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from profiler.code.codegen import CounterSpace, RoutineContext, generate
 from profiler.code.generators import snippet_body
 from profiler.code.layout import PAIR_TABLE, CounterLayout
 from profiler.code.pricing import added
-from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.routines import runtime_code
 from profiler.code.sizes import counter_bytes
 from profiler.code.snippet_parts import CounterAccess
 from profiler.graphs.flow import block_counts
@@ -24,7 +25,7 @@ from profiler.schemes.cs6120.edge_log import (
     LoggedEdge,
     LogSource,
 )
-from profiler.schemes.cs6120.logging_routines import initial_slots, logging_cost, pair_slot
+from profiler.schemes.cs6120.logging_routines import logging_cost, pair_slot
 from profiler.schemes.cs6120.planner import CallsPlan, plan_calls, plan_calls_optimal, plan_naive
 from simulator.binary.program import MachineKind
 from simulator.isa import assembler as asm
@@ -32,7 +33,7 @@ from simulator.isa.assembler import Register
 from simulator.isa.effects import ALL, CC
 from tests.code.test_snippets import LAYOUT, Runner, free_case, make_case
 from tests.oracles.brute import graph
-from tests.support.code_bench import END_TRAP, STACK, CodeBench, State
+from tests.support.code_bench import END_TRAP, STACK, CodeBench, State, runtime_symbols
 from tests.support.code_lab import Lab
 from tests.support.scheme_code import GENERATORS, ROUTINES
 
@@ -54,9 +55,14 @@ def bench_for(machine: MachineKind) -> CodeBench:
     bench = CodeBench(machine is MachineKind.SPARCV9)
     for assembly in runtime_code(machine, ROUTINES):
         bench.write(assembly.base, assembly.code)
-    for address, data in initial_slots(PAIRS, LAYOUT).items():
-        bench.write(address, data)
+    put_slots(bench, PAIRS, LAYOUT)
     return bench
+
+
+def put_slots(bench: CodeBench, pairs: Iterable[LoggedEdge], layout: CounterLayout) -> None:
+    """Write the slots of pairs as they are at first."""
+    for slot in (pair_slot(pair, layout) for pair in pairs):
+        bench.write(slot.address, struct.pack(">2I", slot.owner, 0))
 
 
 class Expected:
@@ -79,7 +85,7 @@ class Expected:
     def check(self, bench: CodeBench) -> None:
         """Compare with the table."""
         for pair in PAIRS:
-            slot = pair_slot(pair, LAYOUT)
+            slot = pair_slot(pair, LAYOUT).address
             count = self.counts[pair.source, pair.destination]
             assert bench.word(slot + lr.COUNT) == count, pair
             assert bench.word(slot + lr.OWNER) == lr.argument(pair.destination + 1)
@@ -201,10 +207,13 @@ def run_logged(lab: Lab, plan: CallsPlan) -> tuple[list[int], int, State]:
     """Execute a whole routine with its calls; return pair counts, instructions, final state."""
     layout = CounterSpace().place(plan.plan)
     lab.bench.write(PAIR_TABLE, bytes(1 << 14))
-    for address, data in initial_slots(plan.logged, layout).items():
-        lab.bench.write(address, data)
+    put_slots(lab.bench, plan.logged, layout)
     _, _, state, executed = lab.run_plan(plan.plan)
-    return [lab.bench.word(pair_slot(p, layout) + lr.COUNT) for p in plan.logged], executed, state
+    return (
+        [lab.bench.word(pair_slot(p, layout).address + lr.COUNT) for p in plan.logged],
+        executed,
+        state,
+    )
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -239,7 +248,7 @@ def test_numbers_of_routines_differ() -> None:
         cfg = graph(count, [(rng.randrange(count), rng.randrange(count)) for _ in range(12)])
         plan = plan_calls(cfg)
         layout = space.place(plan.plan)
-        slots += [pair_slot(pair, layout) for pair in plan.logged]
+        slots += [pair_slot(pair, layout).address for pair in plan.logged]
         sources += {layout.first_source + pair.source for pair in plan.logged}
     assert len(set(slots)) == len(slots)
     assert len(set(sources)) == len(sources)

@@ -12,7 +12,8 @@ from profiler.code.layout import ARRAYS_BASE, TABLES_BASE
 from profiler.code.registers import LOCAL_ORDER
 from profiler.code.runtime import hash_routine as hr
 from profiler.code.runtime.hash_routine import HashTableModel, hash_costs
-from profiler.code.runtime.routines import runtime_code, runtime_symbols
+from profiler.code.runtime.routines import runtime_code
+from profiler.code.runtime.word_hash_routine import WordTable
 from profiler.code.snippet_parts import Body
 from profiler.code.stack_words import path_words
 from profiler.plan.actions import Action, AddRegister, CountPath, Execution, SetRegister
@@ -27,7 +28,7 @@ from profiler.schemes.kiter.actions import (
 from simulator.binary.program import MachineKind
 from simulator.isa.assembler import Register
 from tests.code.test_snippets import MACHINES, Case, check_preserved, free_case, make_case
-from tests.support.code_bench import END_TRAP, CodeBench, State
+from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
 from tests.support.scheme_code import ROUTINES
 
 R = Register
@@ -60,7 +61,7 @@ class Bench:
             self.bench.write(assembly.base, assembly.code)
         self.symbols = runtime_symbols(machine, ROUTINES)
         self.model = HashTableModel(hash_costs(machine))
-        self.bench.write(TABLES_BASE, hr.initial_table(TABLES_BASE))
+        self.bench.write(TABLES_BASE, WordTable(1).initial(TABLES_BASE))
 
     def encode(self, sample: Sample, number: int) -> int:
         """What path register `number` holds."""

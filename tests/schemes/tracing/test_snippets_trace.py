@@ -9,7 +9,6 @@ import pytest
 
 from profiler.code.generators import snippet_body
 from profiler.code.layout import RUNTIME_BASE, TRACE_BUFFER
-from profiler.code.runtime.routines import runtime_symbols
 from profiler.code.sites import Site
 from profiler.code.snippet_parts import Body
 from profiler.plan.actions import Action, WriteTrace
@@ -38,7 +37,7 @@ from tests.code.test_snippets import (
     free_case,
     make_case,
 )
-from tests.support.code_bench import END_TRAP, STACK
+from tests.support.code_bench import END_TRAP, STACK, runtime_symbols
 from tests.support.scheme_code import ROUTINES
 
 R = Register

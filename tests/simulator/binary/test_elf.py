@@ -13,6 +13,8 @@ import pytest
 from simulator.binary import elf
 from simulator.binary.program import Binding, MachineKind, Program, Range
 from simulator.errors import ProgramFileError
+from tests.conftest import ROOT
+from tools.fuzzing.elf_mutation import crowd
 
 CODE = struct.pack(">4I", 0x82102001, 0x90102003, 0x91D0206D, 0x01000000)
 BASE = 0x100000
@@ -260,3 +262,53 @@ def test_dynamic_programs_are_refused(compile_c: Callable[..., Path]) -> None:
     path = compile_c(SOURCE, static=False)
     with pytest.raises(ProgramFileError, match='dynamically linked; link with "-static"'):
         elf.load(path)
+
+
+def overlapping(what: str) -> bytes:
+    """Two hundred tables that are all the same bytes of a file."""
+    count, size = 200, 0x1000
+    head = struct.pack(
+        ">16sHHIQQQIHHHHHH", b"\x7fELF\2\2\1", 2, 43, 1, BASE, 64, 64 + 56 * count, 0,
+        64, 56, count, 64, count, 0,
+    )  # fmt: skip
+    start = 64 + 120 * count
+    kind = 2 if what == "symbol tables" else 3
+    kinds = {"segments": 1, "dynamic sections": 2}.get(what, 6)
+    segments = [
+        program_header(
+            True, 1 if number == 0 else kinds, 5, start, BASE + number * size, size, size
+        )
+        for number in range(count)
+    ]
+    section = struct.pack(">IIQQQQIIQQ", 0, kind, 0, 0, start, size, 0, 0, 8, 24)
+    return head + b"".join(segments) + section * count + bytes(size)
+
+
+@pytest.mark.parametrize("what", ["segments", "dynamic sections", "symbol tables"])
+def test_parts_that_overlap_without_end_are_refused(tmp_path: Path, what: str) -> None:
+    with pytest.raises(ProgramFileError, match=f"has {what} larger than the file"):
+        load(tmp_path, overlapping(what))
+
+
+def test_names_that_are_ends_of_one_are_limited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = (ROOT / "tests/corpora/elf/v9.elf").read_bytes()
+    assert len(load(tmp_path, data).symbols) > 5
+    monkeypatch.setattr(elf, "_MOST_NAMES", 20)
+    with pytest.raises(ProgramFileError, match="strip it"):
+        load(tmp_path, data)
+
+
+def test_crowds_of_parts_take_no_more_time_than_their_number(tmp_path: Path) -> None:
+    """Tens of thousands of segments, sections and symbols: nothing is quadratic."""
+    refused = 0
+    for seed in range(6):
+        data = crowd(random.Random(seed))
+        began = time.process_time()
+        try:
+            elf.parse(data, Path("crowd"))
+        except ProgramFileError:
+            refused += 1
+        assert time.process_time() - began < 10
+    assert refused < 6

@@ -9,8 +9,8 @@ import pytest
 
 from simulator.binary import elf
 from simulator.binary.elf_image import read_image
-from simulator.binary.elf_writer import HEADER_ROOM, PAGE, extend, find_room, heap_start
-from simulator.binary.program import Program
+from simulator.binary.elf_writer import HEADER_ROOM, extend, find_room, heap_start
+from simulator.binary.program import PAGE_SIZE, Program
 from simulator.errors import RewritingError
 from simulator.isa import assembler as asm
 from simulator.isa.assembly import assemble
@@ -28,7 +28,7 @@ def extended(path: Path, target: Path, size: int) -> Program:
     """Write `path` with a segment of `size` bytes whose only code jumps to the old entry."""
     program = elf.load(path)
     address = find_room(program, size)
-    assert address is not None and address % PAGE == 0
+    assert address is not None and address % PAGE_SIZE == 0
     start = address + HEADER_ROOM
     jump = assemble([asm.branch("a", "old", True)], start, {"old": program.entry})
     data = (bytes(HEADER_ROOM) + jump.code).ljust(size, b"\0")
@@ -115,11 +115,11 @@ def test_a_stripped_program_stays_stripped(width: str, tmp_path: Path) -> None:
 def test_a_file_without_sections_is_extended_and_what_follows_it_kept(tmp_path: Path) -> None:
     path, target = tmp_path / "tiny", tmp_path / "program"
     path.write_bytes(tiny_elf() + b"carried along")
-    assert extended(path, target, PAGE).symbols == ()
+    assert extended(path, target, PAGE_SIZE).symbols == ()
     assert target.read_bytes().endswith(b"carried along")
     assert emulated(target)[:1] == (3,)
     with pytest.raises(RewritingError, match=r"already instrumented"):
-        extended(target, tmp_path / "twice", PAGE)
+        extended(target, tmp_path / "twice", PAGE_SIZE)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -127,10 +127,12 @@ def test_words_are_changed(width: str, tmp_path: Path) -> None:
     path = FIXTURES / width / "calls.elf"
     program, data = elf.load(path), path.read_bytes()
     place = program.code[0].start + 8
-    room = find_room(program, PAGE)
+    room = find_room(program, PAGE_SIZE)
     assert room is not None
     target = tmp_path / "program"
-    target.write_bytes(extend(data, program, {place: 0x01000000}, room, bytes(PAGE), program.entry))
+    target.write_bytes(
+        extend(data, program, {place: 0x01000000}, room, bytes(PAGE_SIZE), program.entry)
+    )
     before, after = (p.segments for p in (program, elf.load(target)))
     old = next(s for s in before if s.address <= place < s.address + len(s.data))
     new = next(s for s in after if s.address == old.address)
@@ -146,8 +148,8 @@ def test_the_heap_begins_where_it_is_told(width: str, tmp_path: Path) -> None:
     path, target = FIXTURES / width / "calls.elf", tmp_path / "program"
     program, heap = elf.load(path), heap_start(elf.load(path))
     end = max(s.address + s.memory_size for s in program.segments)
-    assert heap is not None and heap % PAGE == 0 and 0 <= heap - end - (1 << 23) < PAGE
-    for size in (PAGE, 0x600000):
+    assert heap is not None and heap % PAGE_SIZE == 0 and 0 <= heap - end - (1 << 23) < PAGE_SIZE
+    for size in (PAGE_SIZE, 0x600000):
         room = find_room(program, size)
         assert room is not None and room + size < heap
         made = extend(path.read_bytes(), program, {}, room, bytes(size), program.entry, heap=heap)
@@ -165,14 +167,15 @@ def test_only_words_of_the_file_can_be_changed(place: int, tmp_path: Path) -> No
     path.write_bytes(tiny_elf())
     program = elf.load(path)
     with pytest.raises(RewritingError, match=r"has no word at 0x"):
-        extend(tiny_elf(), program, {place: 0}, 0x10000, bytes(PAGE), program.entry)
+        extend(tiny_elf(), program, {place: 0}, 0x10000, bytes(PAGE_SIZE), program.entry)
 
 
 @pytest.mark.parametrize(
     ("address", "size"),
     [
-        (0x100000, PAGE), (0xFE000, 2 * PAGE), (0x202000, PAGE), (0x200000, 2 * PAGE),
-        (0x10004, PAGE), (0x10000, 512),
+        (0x100000, PAGE_SIZE), (0xFE000, 2 * PAGE_SIZE),
+        (0x202000, PAGE_SIZE), (0x200000, 2 * PAGE_SIZE),
+        (0x10004, PAGE_SIZE), (0x10000, 512),
     ],
 )  # fmt: skip
 def test_a_segment_needs_room(address: int, size: int) -> None:
@@ -194,11 +197,11 @@ def test_an_instrumented_program_is_refused(width: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", WIDTHS)
 def test_room_is_free_and_within_reach(width: str) -> None:
     program = elf.load(FIXTURES / width / "calls.elf")
-    for size in (1, PAGE, 0x10000, 0x100000, 0x600000):
+    for size in (1, PAGE_SIZE, 0x10000, 0x100000, 0x600000):
         room = find_room(program, size)
         assert room is not None and room >= 0x10000
         for segment in program.segments:
-            assert room + size <= segment.address // PAGE * PAGE or room >= (
+            assert room + size <= segment.address // PAGE_SIZE * PAGE_SIZE or room >= (
                 segment.address + segment.memory_size
             )
         spans = (*program.code, *program.late_code)

@@ -42,9 +42,6 @@ def samples(seed: int = 1) -> list[Instruction]:
     for name in asm.STORES:
         rd = even() if name == "std" else register()
         out += [asm.store(name, rd, register(), operand()), asm.store(name, rd, register(), 0)]
-    for name in asm.CONDITIONS:
-        out += [asm.move_condition(name, cc, v, register())
-                for cc in asm.CC_FIELDS for v in (register(), -1024, 1023)]  # fmt: skip
     for name in asm.REGISTER_CONDITIONS:
         out += [asm.move_register(name, register(), v, register()) for v in (register(), -512, 511)]
     for state in asm.STATE_REGISTERS:

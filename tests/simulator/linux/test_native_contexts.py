@@ -58,6 +58,7 @@ class _Bench:
             (),
             on_trap=self.to_python.append,
             on_code=lambda address, size: on_code.append((address, size)),
+            on_reserved=self.to_python.append,
         )
         self.hooks.answer_contexts(self.signals.words, None)
 

@@ -22,6 +22,7 @@ from simulator.cpu.guest import (
     Replaced,
     Returned,
     Signals,
+    Threads,
 )
 from simulator.errors import UnsupportedError
 from simulator.isa import sparc
@@ -32,6 +33,25 @@ from simulator.linux.syscalls import SystemCalls
 
 DATA = 0x200000
 SIZE = 0x100000
+
+
+class OneThread:
+    """The only thread there has ever been; those that it starts are nowhere."""
+
+    current = 1000
+    alive = (1000,)
+    is_alone = True
+    is_expired = False
+    instructions = 0
+
+    def start(self, stack: int | None, thread_pointer: int | None) -> int:
+        return 1001
+
+    def wake(self, number: int, result: int) -> None:
+        raise AssertionError("nobody waits")
+
+    def send(self, number: int, signal: int) -> None:
+        raise AssertionError("a signal is for the whole process")
 
 
 class PlainGuest:
@@ -46,6 +66,7 @@ class PlainGuest:
         self.space.start_break(0x900000)
         self.memory: Memory = self.space
         self.signals: Signals = SignalState()
+        self.threads: Threads = OneThread()
         self.instructions = 5_000_000
         self.raised: list[int] = []
         self.suspended: list[int] = []

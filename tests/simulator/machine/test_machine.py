@@ -277,6 +277,65 @@ _start: mov   6, %l0
         run(path, windows=3)
 
 
+COUPLE = """
+        .global _start
+_start: add   %sp, 2047, %o0
+        mov   4, %o3
+        mov   3, %o2
+        BEFORE
+1:      FIRST
+2:      subcc %o2, 1, %o2
+        BETWEEN
+        bne   2b
+        LAST
+        mov   1, %g1
+        ta    0x6d
+"""
+
+
+def couple(before: str, first: str, between: str, last: str) -> str:
+    """A loop as compilers make them: its first instruction is in the delay slot, too."""
+    source = COUPLE.replace("BEFORE", before).replace("FIRST", first)
+    return source.replace("BETWEEN", between).replace("LAST", last)
+
+
+@pytest.mark.parametrize(
+    ("before", "instruction", "between"),
+    [
+        ("add %o0, 1, %o0", "ld [%o0 + 4], %o1", "nop"),
+        ("add %o0, 2, %o0", "ld [%o0], %o1", "add %o0, 4, %o0"),
+        ("add %o0, 6, %o0", "ldx [%o0 + %o3], %o1", "subcc %o0, -8, %o0"),
+        ("mov 0, %o3", "sdivx %o2, %o3, %o1", "nop"),
+        ("add %o0, 1, %o0", "st %o1, [%o0]", "mov 9, %o1"),
+    ],
+)
+def test_the_first_of_two_that_would_trap_alike_has(
+    compile_c: Compile, before: str, instruction: str, between: str
+) -> None:
+    source = couple(before, instruction, between, instruction)
+    path = compile_c(source, ("-nostdlib",), language="asm")
+    result, _ = run(path)
+    assert result.reason == "fault" and result.fault is not None
+    assert (result.instructions, result.fault.pc) == (4, load(path).entry + 16)
+
+
+@pytest.mark.parametrize(
+    ("before", "instruction", "between"),
+    [
+        ("nop", "ld [%o0], %o1", "add %o0, 1, %o0"),
+        ("nop", "ld [%o0], %o1", "or %o0, 1, %o0"),
+        ("or %o0, 1, %o1; stx %o1, [%o0]", "ldx [%o0], %o0", "nop"),
+    ],
+)
+def test_one_of_two_that_cannot_be_told_apart_is_refused(
+    compile_c: Compile, before: str, instruction: str, between: str
+) -> None:
+    source = couple(before, instruction, between, instruction)
+    path = compile_c(source, ("-nostdlib",), language="asm")
+    with pytest.raises(EngineError, match=r"made trap 0x34 .*: compile .* -fno-delayed-branch$"):
+        run(path)
+
+
 @pytest.mark.qemu
 @WIDTHS
 def test_instruction_counts_agree_with_qemu(compile_c: Compile, width: str, tmp_path: Path) -> None:
@@ -329,3 +388,14 @@ def test_wild_addresses(compile_c: Compile, kind: str, text: str, address: int) 
 def test_the_machines_own_page_is_out_of_reach(compile_c: Compile, kind: str) -> None:
     result, _ = run(compile_c(WILD), (kind, hex(SYSTEM_PAGE)))
     assert (result.status, result.reason) == (139, "fault")
+
+
+@WIDTHS
+@pytest.mark.parametrize(("wish", "status"), [("64", 139), ("128", 0), ("4000", 0)])
+def test_a_stack_grows_with_its_limit(
+    compile_file: Compile, width: str, wish: str, status: int
+) -> None:
+    """100 MB are used, of 64 at the start; the limit says 8. There are at most 256 MB."""
+    result, output = run(compile_file("stack_limit", width), [wish])
+    assert result.status == status
+    assert output == b"8\n0\n" + (b"" if status else b"100\n")

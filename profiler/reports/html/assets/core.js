@@ -46,7 +46,7 @@ async function details(row, run) {
   return { ...graphs[number], ...scheme, carry: new Set(scheme.carry), added: new Map(scheme.added) };
 }
 
-// Large integers come as text: their exact value where it fits, else "1.23e45".
+// Large integers come as text: all digits, or "1.23e45" where nobody could read them.
 function size(value) {
   if (typeof value === "number") return value;
   if (value === null || value === undefined) return -Infinity;
@@ -55,6 +55,20 @@ function size(value) {
 
 function digits(value) {
   return typeof value === "number" ? value.toLocaleString("en-US") : String(value);
+}
+
+// The numbers of a column in one notation, as reports.numbers.column has them: a short form
+// beside others' digits would look smaller. What is no number stays.
+function alike(values) {
+  const isShort = (value) => typeof value === "string" && /^-?\d\.\d\de\d+$/.test(value);
+  if (!values.some(isShort)) return values.map(digits);
+  return values.map((value) => {
+    const plain = digits(value).replaceAll(",", "");
+    const found = /^(-?)(\d{7,})$/.exec(plain);
+    if (!found) return digits(value);
+    const [, sign, all] = found;
+    return `${sign}${all[0]}.${all.slice(1, 3)}e${all.length - 1}`;
+  });
 }
 
 function share(part, whole) {
@@ -84,4 +98,39 @@ function arrow(points) {
   const angle = Math.atan2(end.y - before.y, end.x - before.x);
   const corner = (turn) => `${(end.x - 8 * Math.cos(angle + turn)).toFixed(1)},${(end.y - 8 * Math.sin(angle + turn)).toFixed(1)}`;
   return drawn("polygon", { points: `${end.x.toFixed(1)},${end.y.toFixed(1)} ${corner(0.4)} ${corner(-0.4)}` });
+}
+
+// Lay a graph out by dagre, which leaves two things to us: the points of self-loops, and a frame
+// in which all edges lie, too.
+function laidOut(graph) {
+  dagre.layout(graph);
+  const nodes = graph.nodes().map((name) => graph.node(name));
+  const edges = graph.edges().map((each) => graph.edge(each));
+  graph.edges().forEach(({ v, w }, at) => {
+    if (v === w) edges[at].points = loopPoints(graph.node(v), edges[at]);
+  });
+  const labels = edges.filter(({ x }) => x !== undefined);
+  const parts = [...nodes, ...labels, ...edges.flatMap(({ points }) => points)];
+  const range = (place, extent) => [
+    Math.min(...parts.map((each) => each[place] - (each[extent] ?? 0) / 2)),
+    Math.max(...parts.map((each) => each[place] + (each[extent] ?? 0) / 2)),
+  ];
+  const frame = graph.graph();
+  const [left, right] = range("x", "width");
+  const [top, bottom] = range("y", "height");
+  const tenths = (length) => Math.round(10 * length) / 10;
+  for (const each of parts) {
+    each.x += tenths(frame.marginx - left);
+    each.y += tenths(frame.marginy - top);
+  }
+  frame.width = tenths(right - left + 2 * frame.marginx);
+  frame.height = tenths(bottom - top + 2 * frame.marginy);
+}
+
+// A self-loop: out of the block's right side, to the label that dagre has made room for, and back.
+function loopPoints(block, label) {
+  const side = block.x + block.width / 2;
+  const far = label.x - label.width / 2;
+  const half = Math.min(12, block.height / 3);
+  return [[side, -half], [far, -half], [far, half], [side, half]].map(([x, y]) => ({ x, y: block.y + y }));
 }

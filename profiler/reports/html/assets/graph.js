@@ -39,7 +39,7 @@ class Drawing {
     this.svg = drawn("svg", { viewBox: `0 0 ${this.width} ${this.height}`, role: "img", "aria-label": "Graph" });
     for (const each of this.graph.edges()) this.svg.append(this.edge(Number(each.name), this.graph.edge(each)));
     for (const node of chosen) this.svg.append(this.node(node, this.graph.node(String(node))));
-    const left = this.found.nodes.length - chosen.size;
+    const left = blocksIn(this.found, this.found.nodes.keys()) - blocksIn(this.found, chosen);
     this.note.textContent = left ? `${plural(left, "block")} not drawn` : "";
     this.box.replaceChildren(this.svg);
     this.scale(this.zoom);

@@ -3,6 +3,11 @@ const BLOCK = 0, SLOT = 1, ENTRY = 2, EXIT = 3;
 const LETTER = 6.7;
 const MOST_DRAWN = 220;
 
+// How many of these nodes are blocks, and not ENTRY or EXIT.
+function blocksIn(found, nodes) {
+  return [...nodes].filter((node) => found.nodes[node][0] < ENTRY).length;
+}
+
 // How often each node was executed; of ENTRY and EXIT, the counts of their edges.
 function executions(found) {
   const counts = found.nodes.map((node) => size(node[3]));
@@ -54,7 +59,7 @@ function placed(found, counts, chosen, names) {
       height: 13 * shown.length, labelpos: "c", weight: 1 + Math.log10(1 + size(count)),
     }, String(number));
   });
-  dagre.layout(graph);
+  laidOut(graph);
   return graph;
 }
 

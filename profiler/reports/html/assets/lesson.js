@@ -1,5 +1,5 @@
 // A lesson: a drawing for each step, with what the step writes on edges and below blocks.
-const WIDE_LETTER = 7.2;
+const WIDE_LETTER = 7.9; // style.css: 13 pixels
 
 function stepDrawing(blocks, step) {
   const graph = new dagre.graphlib.Graph({ multigraph: true });
@@ -14,7 +14,7 @@ function stepDrawing(blocks, step) {
     width: line.label ? line.label.length * WIDE_LETTER + 8 : 0, height: line.label ? 15 : 0,
     labelpos: "c", weight: line.kind === "dummy" || line.kind === "back" ? 1 : 3,
   }, String(number)));
-  dagre.layout(graph);
+  laidOut(graph);
   const { width, height } = graph.graph();
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": step.title });
   for (const each of graph.edges()) {

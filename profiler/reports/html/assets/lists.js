@@ -23,10 +23,10 @@ function routinesTable() {
       text: (row) => share(cellsOf(row)[2], cellsOf(row)[1]) },
     number("entered", 0), number("blocks", 3), number("paths", 5),
     { title: "counters", value: (row) => cellsOf(row)[6] },
-    { title: "address", value: (row) => state.index.routines[row][1], kind: "code" },
+    { title: "address", value: (row) => cellsOf(row)[9], kind: "code" },
   ];
   return makeTable(columns, { rows, noun: "routine", id: "routines-table", sort: 1,
-    searched: (row) => `${state.index.routines[row][0]} ${state.index.routines[row][1]}`,
+    searched: (row) => `${state.index.routines[row][0]} ${cellsOf(row)[9]}`,
     open: (row) => goTo(routineLink(row)) });
 }
 

@@ -30,12 +30,16 @@ async function show() {
 function showHottest() {
   const rows = state.index.routines.map((_, row) => row).filter((row) => cellsOf(row));
   rows.sort((a, b) => size(cellsOf(b)[2]) - size(cellsOf(a)[2]) || size(cellsOf(b)[1]) - size(cellsOf(a)[1]));
-  const costs = rows.slice(0, 8).map((row) => element("tr", {},
-    element("td", { class: "number" }, digits(cellsOf(row)[2])),
+  const costly = rows.slice(0, 8);
+  const added = alike(costly.map((row) => cellsOf(row)[2]));
+  const costs = costly.map((row, at) => element("tr", {},
+    element("td", { class: "number" }, added[at]),
     element("td", { class: "number" }, share(cellsOf(row)[2], run().added)),
     element("td", { class: "name" }, element("a", { href: routineLink(row) }, state.index.routines[row][0]))));
-  const paths = run().paths.slice(0, 8).map((path) => element("tr", {},
-    element("td", { class: "number" }, digits(path[3])),
+  const hot = run().paths.slice(0, 8);
+  const counts = alike(hot.map((path) => path[3]));
+  const paths = hot.map((path, at) => element("tr", {},
+    element("td", { class: "number" }, counts[at]),
     element("td", { class: "number" }, share(size(path[3]) * path[4], run().base)),
     element("td", { class: "name" }, element("a", { href: routineLink(path[0], path[1]) },
       `${state.index.routines[path[0]][0]}, ${path[2] === "partial" ? "partial path" : `path ${path[2]}`}`))));

@@ -23,10 +23,10 @@ async function showRoutine(view, row, path) {
 
 function factsLine(routine, cells) {
   if (!cells) return element("p", { class: "quiet" }, `at ${routine[1]}`);
-  const [entered, base, added, blocks, edges, paths, counters, register] = cells;
-  return element("p", { class: "quiet" }, `at ${routine[1]}, entered ${digits(entered)} times. `
+  const [entered, base, added, blocks, edges, paths, counters, register, , address] = cells;
+  return element("p", { class: "quiet" }, `at ${address}, entered ${digits(entered)} time${entered === 1 ? "" : "s"}. `
     + `${digits(base)} instructions, ${digits(added)} added (${share(added, base)}). `
-    + `${digits(blocks)} blocks, ${digits(edges)} edges, ${digits(paths)} potential paths; counters: ${counters}, path register: ${register}.`);
+    + `${digits(blocks)} blocks, ${digits(edges)} edges, ${digits(paths)} potential paths; counters: ${counters}${register === "-" ? "" : `, path register: ${register}`}.`);
 }
 
 class RoutinePage {
@@ -57,13 +57,13 @@ class RoutinePage {
 
   controls() {
     const act = (title, label, does) => element("button", { type: "button", "aria-label": label, onclick: does }, title);
-    const { drawing } = this;
+    const { drawing, found } = this;
     const choose = element("select", { "aria-label": "Blocks drawn", onchange: (event) => {
       drawing.choice = Number(event.target.value);
       drawing.draw();
     } }, drawing.choices.map(([title, nodes], number) => element("option", {
       value: number, selected: number === drawing.choice,
-    }, `${title} (${digits(nodes.size)})`)));
+    }, `${title} (${digits(blocksIn(found, nodes))})`)));
     return element("div", { class: "controls" },
       act("+", "Larger", () => drawing.scale(drawing.zoom * 1.25)),
       act("−", "Smaller", () => drawing.scale(drawing.zoom / 1.25)),

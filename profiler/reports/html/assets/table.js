@@ -8,6 +8,11 @@ function makeTable(columns, options) {
   let down = order >= 0;
   let matching = options.rows;
   let visible = 0;
+  const texts = columns.map((column) => {
+    const all = options.rows.map((row) => (column.text ? column.text(row) : column.value(row)));
+    const shown = column.numeric ? alike(all) : all;
+    return new Map(options.rows.map((row, at) => [row, shown[at]]));
+  });
   const body = element("tbody");
   const status = element("span", { class: "quiet", role: "status" });
   const search = element("input", {
@@ -70,9 +75,8 @@ function makeTable(columns, options) {
   }
 
   function rowOf(row) {
-    const cells = columns.map((column) => {
-      const text = column.text ? column.text(row) : column.value(row);
-      const shown = column.numeric ? digits(text) : text;
+    const cells = columns.map((column, number) => {
+      const shown = texts[number].get(row);
       const inner = column.link ? element("a", { href: column.link(row), tabindex: "-1" }, shown) : shown;
       return element("td", { class: column.numeric ? "number" : column.kind ?? "" }, inner);
     });

@@ -1,0 +1,310 @@
+"""Dynamically linked programs: which files they are made of, and all of these as one `Program`.
+
+A program names its interpreter (`ld-linux.so.2`), which is looked for below a *sysroot*: a
+directory laid out as the root directory of a SPARC system, or as a cross compiler's. The
+interpreter then loads the libraries; which, and where, only a run can show. So what is known before
+a run is `load_program`'s; `link` adds the modules that a run has loaded.
+
+Routines of modules are called `MODULE:NAME`, after the file's name; those of the program's own file
+keep their names.
+"""
+
+from __future__ import annotations
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path, PurePath
+
+from simulator.binary import elf
+from simulator.binary.program import (
+    PAGE_SIZE,
+    Binding,
+    LineTable,
+    Module,
+    Program,
+    Range,
+    Segment,
+    SourceLine,
+    Symbol,
+)
+from simulator.errors import ProgramFileError, UnsupportedError
+
+DEFAULT_SYSROOT = Path("/usr/sparc64-linux-gnu")
+"""Where Debian's cross compilers have theirs."""
+
+EARLIER = 1 << 48
+"""Distance between code and what had been in its place: beyond all addresses of programs."""
+
+EarlierBlock = tuple[int, tuple[int, ...]]
+"""Address, and words, of a block of code in whose place there was other code later."""
+
+_NOMINAL = 1 << 20  # where a file is thought to be before it is known where it is loaded
+_DIRECTORIES = {True: "lib64", False: "lib32"}  # of 64-bit and of 32-bit libraries, in a sysroot
+
+
+def load_program(path: Path | str, sysroot: Path | None = None) -> Program:
+    """Read a program that is to be run.
+
+    Parameters
+    ----------
+    path
+        The program; statically or dynamically linked.
+    sysroot
+        Where the interpreter is looked for; None: `DEFAULT_SYSROOT`.
+
+    Returns
+    -------
+    Program
+        A dynamically linked one is its own file, with the interpreter among its `parts`.
+
+    Raises
+    ------
+    ProgramFileError
+        If the program, or its interpreter, cannot be used.
+    """
+    program = elf.load_own(path)
+    if program.interpreter is None:
+        return program
+    file = find_interpreter(program, sysroot)
+    interpreter = elf.load_part(file, _NOMINAL)
+    if interpreter.is64 != program.is64 or interpreter.interpreter is not None:
+        raise ProgramFileError(f"{file}: is no interpreter for {path}; give another --sysroot")
+    return replace(program, parts=(program, interpreter))
+
+
+def find_interpreter(program: Program, sysroot: Path | None) -> Path:
+    """Return where the interpreter of a program is.
+
+    Raises
+    ------
+    ProgramFileError
+        If it is not in the sysroot, or there is none.
+    """
+    name = program.interpreter or ""
+    root = DEFAULT_SYSROOT if sysroot is None else sysroot
+    other = root / _DIRECTORIES[program.is64] / PurePath(name).name
+    for place in (root / name.lstrip("/"), other):
+        if place.is_file() and _is_for(place, program):
+            return place
+    package = "libc6-sparc64-cross" if program.is64 else "libc6-sparc-sparc64-cross"
+    how = f'install {package}, name a directory that has it by --sysroot, or link with "-static"'
+    raise ProgramFileError(
+        f"{program.path}: is dynamically linked, and its interpreter {name} is not in {root}; {how}"
+    )
+
+
+def _is_for(file: Path, program: Program) -> bool:
+    with file.open("rb") as stream:
+        return stream.read(5)[4:] == (b"\2" if program.is64 else b"\1")
+
+
+def module_of(program: Program, address: int) -> str | None:
+    """Return the name of the module that an address is in; None where it is the program's own."""
+    spans, names = _spans(program.modules)
+    place = bisect_right(spans, real_address(address), key=lambda each: each.start) - 1
+    return names[place] if place >= 0 and real_address(address) in spans[place] else None
+
+
+@cache
+def _spans(modules: tuple[Module, ...]) -> tuple[list[Range], list[str]]:
+    """Where modules are, and what they are called."""
+    return [_span(_load(module)) for module in modules], module_names(modules)
+
+
+def real_address(address: int) -> int:
+    """Return where an instruction is executed, which may be one of earlier code (`link`)."""
+    return address & EARLIER - 1
+
+
+def link(
+    program: Program, modules: Iterable[Module], earlier: Iterable[EarlierBlock] = ()
+) -> Program:
+    """Return a program with the modules that it has loaded, as one.
+
+    Parameters
+    ----------
+    program
+        What `load_program` returned.
+    modules
+        Its interpreter and its libraries, as a run has loaded them.
+    earlier
+        Stubs as they were before the interpreter bound them. They become code of their own,
+        `EARLIER` bytes behind their place.
+
+    Raises
+    ------
+    ProgramFileError
+        If a module cannot be read, or has changed since.
+    UnsupportedError
+        If one was loaded where another one had been.
+    """
+    ordered = tuple(sorted(modules))
+    if not program.parts or not ordered:
+        return program
+    own, interpreter = program.parts
+    loaded = [_load(module) for module in ordered]
+    parts = sorted((own, *loaded), key=lambda each: each.segments[0].address)
+    for lower, upper in itertools.pairwise(parts):
+        if _span(lower).end > _span(upper).start:
+            raise UnsupportedError(
+                f"{program.path}: {upper.path} is loaded where {lower.path} had been; simprof "
+                "cannot tell their code apart: keep one of them open"
+            )
+    names = dict(zip(ordered, module_names(ordered), strict=True))
+    symbols = list(own.symbols)
+    for module, each in zip(ordered, loaded, strict=True):
+        symbols += (replace(s, name=f"{names[module]}:{s.name}") for s in each.symbols)
+    names_at = {symbol.address: symbol.name for symbol in symbols if symbol.is_function}
+    unbound = earlier_code(earlier)
+    for segment in unbound:
+        start = real_address(segment.address)
+        name = f"{names_at.get(start, f'sub_{start:x}')}.unbound"
+        symbols.append(Symbol(name, segment.address, segment.memory_size, Binding.LOCAL, True))
+    started = next(module for module in ordered if module.sha256 == interpreter.sha256)
+    return replace(
+        program,
+        entry=interpreter.entry - _NOMINAL + started.bias,
+        segments=(*itertools.chain.from_iterable(each.segments for each in parts), *unbound),
+        code=(
+            *itertools.chain.from_iterable(each.code for each in parts),
+            *(Range(each.address, each.address + each.memory_size) for each in unbound),
+        ),
+        late_code=tuple(itertools.chain.from_iterable(each.late_code for each in parts)),
+        symbols=tuple(sorted(symbols, key=lambda s: (s.address, s.name, s.binding, s.size))),
+        lines=ModuleLines([(_span(each), each.lines) for each in parts]),
+        unwinding=tuple(itertools.chain.from_iterable(each.unwinding for each in parts)),
+        modules=ordered,
+    )
+
+
+def earlier_code(blocks: Iterable[EarlierBlock]) -> list[Segment]:
+    """Return earlier code as segments, each `EARLIER` bytes behind its place.
+
+    Where a block has been written more than once, each further version lies as far behind the one
+    before.
+    """
+    segments: list[Segment] = []
+    taken: set[int] = set()
+    for address, words in sorted(blocks):
+        data = b"".join(word.to_bytes(4, "big") for word in words)
+        place = address + EARLIER
+        while not taken.isdisjoint(range(place, place + len(data), 4)):
+            place += EARLIER
+        taken.update(range(place, place + len(data), 4))
+        segments.append(Segment(place, data, len(data), True, False, True))
+    return sorted(segments, key=lambda each: each.address)
+
+
+def module_names(modules: Sequence[Module]) -> list[str]:
+    """Return what modules are called: as their files, with a number where there are several."""
+    seen: dict[str, int] = {}
+    names = []
+    for module in modules:
+        name = PurePath(module.file).name
+        seen[name] = seen.get(name, 0) + 1
+        names.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return names
+
+
+def load_linked(
+    path: Path | str, modules: Iterable[Module], earlier: Iterable[EarlierBlock] = ()
+) -> Program:
+    """Read a program that has run, with the modules that it had loaded, if it had any.
+
+    Raises
+    ------
+    ProgramFileError
+        If the program or a module cannot be read, or has changed since.
+    """
+    known = tuple(sorted(modules))
+    if not known:
+        return elf.load(path)
+    own = elf.load_part(path)
+    for module in known:
+        if Path(module.file).name == PurePath(own.interpreter or "").name:
+            return link(replace(own, parts=(own, _nominal_part(module))), known, earlier)
+    raise ProgramFileError(f"{path}: has changed since it ran; run it again")
+
+
+def _nominal_part(module: Module) -> Program:
+    return elf.load_part(module.file, _NOMINAL)
+
+
+def module_at(file: Path, address: int) -> Module | None:
+    """Return the module whose file is mapped from its beginning at an address; None: it is none.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be read.
+    """
+    status = file.stat()
+    try:
+        part = _nominal(file, status.st_mtime_ns, status.st_size)
+    except ProgramFileError:
+        return None
+    bias = address - (part.segments[0].address // PAGE_SIZE * PAGE_SIZE - _NOMINAL)
+    return Module(bias, str(file), part.sha256)
+
+
+def are_unchanged(modules: Iterable[Module]) -> bool:
+    """Whether the files of modules are as they were when they were loaded."""
+    for module in modules:
+        try:
+            now = module_at(Path(module.file), 0)
+        except OSError:
+            return False
+        if now is None or now.sha256 != module.sha256:
+            return False
+    return True
+
+
+def loaded_part(module: Module) -> Program:
+    """Return a module as it is loaded.
+
+    Raises
+    ------
+    ProgramFileError
+        If it cannot be read, or has changed.
+    """
+    return _load(module)
+
+
+@cache
+def _nominal(file: Path, modified: int, size: int) -> Program:
+    return elf.load_part(file, _NOMINAL)
+
+
+@cache
+def _load(module: Module) -> Program:
+    loaded = elf.load_part(module.file, module.bias)
+    if loaded.sha256 != module.sha256:
+        raise ProgramFileError(f"{module.file}: has changed since it was loaded; run again")
+    return loaded
+
+
+def _span(part: Program) -> Range:
+    last = part.segments[-1]
+    return Range(part.segments[0].address, last.address + last.memory_size)
+
+
+@dataclass(frozen=True)
+class ModuleLines:
+    """The `LineTable` of several modules: where each is, and its own table, by address."""
+
+    tables: Sequence[tuple[Range, LineTable]]
+
+    def find(self, address: int) -> SourceLine | None:
+        """Return the line that `address` was compiled from, or None where it is unknown."""
+        place = bisect_right(self.tables, address, key=lambda each: each[0].start) - 1
+        if place < 0 or address not in self.tables[place][0]:
+            return None
+        return self.tables[place][1].find(address)
+
+    def stretches(self) -> Iterator[tuple[Range, SourceLine]]:
+        """Yield stretches of code with the line that each was compiled from, by address."""
+        for _, table in self.tables:
+            yield from table.stretches()

@@ -1,0 +1,94 @@
+"""Symbols for the stubs of a procedure linkage table, by which modules call each other.
+
+SPARC's stubs are code in a writable segment. The linker writes each so that it leads to the table's
+first entries, and these to the interpreter's resolver; that puts the way to the routine in its
+place when it is first called (System V psABI for SPARC: "Procedure Linkage Table"). A file has no
+symbols for them: relocations say where they are and which routine each of them calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from simulator.binary.elf_format import (
+    FORMATS_64,
+    R_SPARC_JMP_SLOT,
+    SHT_RELA,
+    RecordFormats,
+)
+from simulator.binary.program import Binding, Range, Symbol
+
+_SIZE_64, _SIZE_32 = 32, 12
+_NEAR_STUBS = 32768  # of 64-bit programs; those behind them are laid out in another way
+_FIRST_ENTRIES = ((0, 32), (32, 32)), ((0, 48),)  # 64-bit, 32-bit: place, bytes of what is code
+
+
+class _Section(Protocol):
+    @property
+    def kind(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def link(self) -> int: ...
+
+
+def stub_symbols(
+    formats: RecordFormats,
+    sections: Sequence[_Section],
+    data: bytes,
+    bias: int,
+    table: Range | None,
+) -> Iterator[Symbol]:
+    """Yield a symbol for each stub, `NAME@plt`, and for what they share, `plt0` and `plt1`.
+
+    Parameters
+    ----------
+    formats, sections, data
+        Of the file.
+    bias
+        What is added to its addresses.
+    table
+        Where the procedure linkage table is.
+    """
+    if table is None:
+        return
+    is64 = formats is FORMATS_64
+    size = _SIZE_64 if is64 else _SIZE_32
+    for number, (place, length) in enumerate(_FIRST_ENTRIES[not is64]):
+        yield Symbol(f"plt{number}", table.start + place, length, Binding.LOCAL, True)
+    for section in sections:
+        if section.kind != SHT_RELA or section.link >= len(sections):
+            continue
+        symbols = sections[section.link]
+        for address, name in _slots(formats, section, symbols, sections, data):
+            place = address + bias
+            if place in table and place - table.start < _NEAR_STUBS * size:
+                yield Symbol(f"{name}@plt", place, size, Binding.LOCAL, True)
+
+
+def _slots(
+    formats: RecordFormats,
+    section: _Section,
+    symbols: _Section,
+    sections: Sequence[_Section],
+    data: bytes,
+) -> Iterator[tuple[int, str]]:
+    """Address and name of each routine that is called through a stub."""
+    record = formats.relocation
+    view = memoryview(data)[section.offset :][: section.size // record.size * record.size]
+    strings = sections[symbols.link] if symbols.link < len(sections) else None
+    if strings is None:
+        return
+    texts = data[strings.offset :][: strings.size]
+    for address, information, _ in record.iter_unpack(view):
+        number = information >> (32 if formats is FORMATS_64 else 8)
+        at = symbols.offset + number * formats.symbol.size
+        if information & 0xFF != R_SPARC_JMP_SLOT or at + formats.symbol.size > len(data):
+            continue
+        name = formats.symbol.unpack_from(data, at)[0]
+        text = texts[name : texts.find(b"\0", name)]
+        if text:
+            yield address, text.decode("utf-8", "backslashreplace")

@@ -1,0 +1,199 @@
+"""Files mapped MAP_SHARED: one memory for all mappings of a file, kept in step with the file.
+
+The pages of a file are host memory (a memfd) that lies at each place where the file is mapped, so
+that what is written through one mapping is there in all others. The file itself is touched by the
+host's calls alone, which are recorded: before a system call that reads or writes files, and where a
+mapping ends, what the program has changed in memory is written to the file; after one that writes
+files, memory is read from the file again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from simulator.cpu.guest import PAGE_SIZE, Memory
+from simulator.linux.descriptors import OpenFile
+
+CHUNK = 1 << 20
+
+READING = frozenset("read readv pread64 preadv preadv2".split())
+"""System calls that see what a file contains and leave it alone."""
+_FIRST, _SECOND, _THIRD = 0, 1, 2
+_ONE = (_FIRST,)
+DESCRIPTORS: Mapping[str, tuple[int, ...]] = {
+    **dict.fromkeys(READING, _ONE),
+    **dict.fromkeys(("write", "writev", "pwrite64", "pwritev", "pwritev2"), _ONE),
+    **dict.fromkeys(("ftruncate", "ftruncate64", "fallocate"), _ONE),
+    **dict.fromkeys(("sendfile", "sendfile64"), (_FIRST, _SECOND)),
+    **dict.fromkeys(("splice", "copy_file_range"), (_FIRST, _THIRD)),
+}
+"""System calls that read or write files -> which arguments are descriptors of such files."""
+BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())
+"""Those that may change a file by its name."""
+
+
+@dataclass
+class Pages:
+    """A file's pages in memory.
+
+    `clean` has what the file is known to contain, by page; pages are there once they are mapped.
+    """
+
+    memory: int
+    reader: OpenFile
+    writer: OpenFile | None = None
+    clean: dict[int, bytes] = field(default_factory=dict)
+
+    def load(self, offset: int, size: int) -> None:
+        """Read pages from the file; what lies behind its end is zero."""
+        for start in range(offset, offset + size, CHUNK):
+            wanted = min(CHUNK, offset + size - start)
+            data = self.reader.read_at(wanted, start).ljust(wanted, b"\0")
+            for place in range(0, wanted, PAGE_SIZE):
+                page = data[place : place + PAGE_SIZE]
+                if self.clean.get(start + place) != page:
+                    os.pwrite(self.memory, page, start + place)
+                    self.clean[start + place] = page
+
+    def reload(self) -> None:
+        """Read again what is in memory."""
+        start = end = 0
+        for offset in sorted(self.clean):
+            if offset != end:
+                self.load(start, end - start)
+                start = offset
+            end = offset + PAGE_SIZE
+        self.load(start, end - start)
+
+    def write_back(self) -> None:
+        """Write to the file what differs from it, as far as the file goes."""
+        if self.writer is None:
+            return
+        end = self.writer.status().size
+        for offset, clean in self.clean.items():
+            page = os.pread(self.memory, PAGE_SIZE, offset)
+            if page != clean and offset < end:
+                self.writer.write_at(page[: end - offset], offset)
+                self.clean[offset] = page
+
+
+@dataclass(frozen=True)
+class SharedMapping:
+    """A place where a file is mapped MAP_SHARED."""
+
+    address: int
+    size: int
+    file: OpenFile
+    offset: int
+    pages: Pages
+
+    def overlaps(self, address: int, size: int) -> bool:
+        """Whether it has a page in a range."""
+        return self.address < address + size and address < self.address + self.size
+
+
+class SharedFiles:
+    """All shared mappings of one process.
+
+    Parameters
+    ----------
+    memory
+        Its memory.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._mappings: list[SharedMapping] = []
+        self._pages: dict[tuple[int, int], Pages] = {}
+
+    def concerned(self, call: str, files: Sequence[OpenFile]) -> Sequence[Pages]:
+        """Return the pages of files that a system call on `files` may read or write."""
+        if call in BY_NAME:
+            return list(self._pages.values())
+        names = [(status.device, status.inode) for status in (file.status() for file in files)]
+        return [self._pages[name] for name in names if name in self._pages]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no file is mapped so."""
+        return not self._mappings
+
+    def add(self, address: int, size: int, file: OpenFile, offset: int) -> None:
+        """Put a file's pages at a range that has just been mapped."""
+        status = file.status()
+        name = status.device, status.inode
+        if name not in self._pages:
+            memory = os.memfd_create("simprof")
+            self._pages[name] = Pages(memory, file)
+        pages = self._pages[name]
+        if file.writable:
+            pages.writer = pages.writer or file
+        pages.write_back()
+        os.ftruncate(pages.memory, max(os.fstat(pages.memory).st_size, offset + size))
+        pages.load(offset, size)
+        self._memory.share(address, size, pages.memory, offset)
+        self._keep(SharedMapping(address, size, file, offset, pages))
+
+    def _keep(self, mapping: SharedMapping) -> None:
+        mapping.file.references += 1
+        self._mappings.append(mapping)
+
+    def inside(self, address: int, size: int) -> SharedMapping | None:
+        """Return the mapping that has all of a range, or None."""
+        for each in self._mappings:
+            if each.address <= address and address + size <= each.address + each.size:
+                return each
+        return None
+
+    def others(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Return the parts of a range that belong to no mapping of a file."""
+        parts, at = [], start
+        for each in sorted(self._mappings, key=lambda mapping: mapping.address):
+            if each.overlaps(at, end - at):
+                parts.append((at, each.address))
+                at = each.address + each.size
+        return [(low, high) for low, high in (*parts, (at, end)) if low < high]
+
+    def touches(self, address: int, size: int) -> bool:
+        """Whether a range has a page of some mapping."""
+        return any(each.overlaps(address, size) for each in self._mappings)
+
+    def write_back(self) -> None:
+        """Bring all files up to date."""
+        for pages in self._pages.values():
+            pages.write_back()
+
+    def forget(self, address: int, size: int) -> None:
+        """Bring files up to date, and drop the parts of mappings in a range that goes."""
+        going = [each for each in self._mappings if each.overlaps(address, size)]
+        for mapping in going:
+            mapping.pages.write_back()
+            self._mappings.remove(mapping)
+            low, high = mapping.address, mapping.address + mapping.size
+            for start, stop in ((low, min(high, address)), (max(low, address + size), high)):
+                if start < stop:
+                    offset = mapping.offset + start - low
+                    part = SharedMapping(start, stop - start, mapping.file, offset, mapping.pages)
+                    self._keep(part)
+            self._release(mapping)
+
+    def _release(self, mapping: SharedMapping) -> None:
+        pages, file = mapping.pages, mapping.file
+        others = [each for each in self._mappings if each.pages is pages]
+        if not others:
+            os.close(pages.memory)
+            self._pages = {name: each for name, each in self._pages.items() if each is not pages}
+        elif not any(each.file is file for each in others):
+            writers = (each.file for each in others if each.file.writable)
+            pages.reader, pages.writer = others[0].file, next(writers, None)
+        file.references -= 1
+        if file.references == 0:
+            file.close()
+
+    def close(self) -> None:
+        """Give memory back."""
+        for pages in self._pages.values():
+            os.close(pages.memory)
+        self._pages, self._mappings = {}, []

@@ -1,0 +1,239 @@
+"""System calls on threads: starting and ending them, and the futexes on which they wait.
+
+A thread waits by `Waits` and is woken by `Threads.wake`; the scheduler is the machine's. A program
+with one thread is served as ever: what it waits for by itself comes with virtual time or never.
+"""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+
+from simulator.cpu.guest import Exited, GuestFault, Outcome, Returned, ThreadExited, Waits, Yields
+from simulator.linux import structures
+from simulator.linux.sandbox import PROCESS_ID, failure
+from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
+
+MOST_THREADS = 1024
+"""Threads that may be alive at once; `clone` answers EAGAIN beyond."""
+
+_CLONE_VM, _CLONE_FS, _CLONE_FILES, _CLONE_SIGHAND = 0x100, 0x200, 0x400, 0x800
+_CLONE_THREAD, _CLONE_SETTLS = 0x10000, 0x80000
+_CLONE_PARENT_SETTID, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x100000, 0x200000, 0x1000000
+_SHARED = _CLONE_VM | _CLONE_FS | _CLONE_FILES | _CLONE_SIGHAND | _CLONE_THREAD
+
+_WAIT, _WAKE, _REQUEUE, _CMP_REQUEUE, _WAKE_OP, _WAIT_BITSET, _WAKE_BITSET = 0, 1, 3, 4, 5, 9, 10
+_COMMAND, _CLOCK_REALTIME = 0x7F, 256
+_ANY_BIT = 0xFFFFFFFF
+
+
+@dataclass(frozen=True)
+class _Waiter:
+    """A thread that waits on a futex, for wakers that share a bit with `bits`."""
+
+    thread: int
+    bits: int
+
+
+class ThreadCalls:
+    """Threads and futexes.
+
+    Parameters
+    ----------
+    task
+        The process.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self._task = task
+        self._guest = task.guest
+        self._queues: dict[int, list[_Waiter]] = {}
+        self._clear_at: dict[int, int] = {}  # thread -> word to clear when it ends
+        self._status = 0  # of the first thread, where it ended before others
+
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the calls by name."""
+        return {
+            "clone": self._clone,
+            "gettid": lambda _: self._guest.threads.current,
+            "set_tid_address": self._set_tid_address,
+            "exit": self._exit,
+            "exit_group": lambda a: Exited(a[0] & 0xFF),
+            "sched_yield": lambda _: 0 if self._guest.threads.is_alone else Yields(),
+            "futex": self._futex,
+            "futex_time64": self._futex,
+            # As under qemu-user, which has neither.
+            "set_robust_list": lambda _: _fail(errno.ENOSYS),
+            "rseq": lambda _: _fail(errno.ENOSYS),
+        }
+
+    def give_up(self, thread: int) -> None:
+        """Forget that a thread waits: a signal has ended its call."""
+        for queue in self._queues.values():
+            queue[:] = [waiter for waiter in queue if waiter.thread != thread]
+
+    # Beginning and ending
+
+    def _clone(self, arguments: Arguments) -> Outcome:
+        flags, stack, parent_word, thread_pointer, child_word = arguments[:5]
+        if flags & _SHARED != _SHARED:
+            if flags & _CLONE_THREAD and not flags & _CLONE_SIGHAND:
+                raise failure(errno.EINVAL)
+            raise ServiceMissingError("EAGAIN")
+        threads = self._guest.threads
+        if len(threads.alive) >= MOST_THREADS:
+            raise failure(errno.EAGAIN)
+        number = threads.start(stack or None, thread_pointer if flags & _CLONE_SETTLS else None)
+        if flags & _CLONE_PARENT_SETTID:
+            self._put(parent_word, number)
+        if flags & _CLONE_CHILD_SETTID:
+            self._put(child_word, number)
+        if flags & _CLONE_CHILD_CLEARTID:
+            self._clear_at[number] = child_word
+        return Returned(number, 0)  # 1 in the new thread
+
+    def _set_tid_address(self, arguments: Arguments) -> int:
+        current = self._guest.threads.current
+        self._clear_at[current] = arguments[0]
+        return current
+
+    def _exit(self, arguments: Arguments) -> Outcome:
+        """End the calling thread; the last one ends the process, with the first one's status."""
+        threads, status = self._guest.threads, arguments[0] & 0xFF
+        current = threads.current
+        if current == PROCESS_ID:
+            self._status = status
+        word = self._clear_at.pop(current, 0)
+        if len(threads.alive) == 1:
+            return Exited(self._status)
+        if word:
+            self._put(word, 0)
+            self._wake(word, 1)
+        return ThreadExited(status)
+
+    def _put(self, address: int, value: int) -> None:
+        """Set a word, if it can be written; as on Linux, nobody is told where it cannot."""
+        with suppress(GuestFault):
+            self._guest.write(address, value.to_bytes(4, "big"))
+
+    # Futexes
+
+    def _futex(self, arguments: Arguments) -> int | Outcome:
+        address, operation, value = arguments[0], arguments[1], arguments[2] & 0xFFFFFFFF
+        command = operation & _COMMAND
+        if address & 3:
+            raise failure(errno.EINVAL)
+        if command in (_WAIT, _WAIT_BITSET):
+            return self._wait(arguments, command)
+        self._guest.read(address, 4)
+        count = self._task.signed32(value)
+        if command == _WAKE:
+            return self._wake(address, count)
+        if command == _WAKE_BITSET:
+            return self._wake(address, count, arguments[5])
+        if command in (_REQUEUE, _CMP_REQUEUE):
+            return self._requeue(arguments, command)
+        if command == _WAKE_OP:
+            return self._wake_op(arguments)
+        return _fail(errno.ENOSYS)
+
+    def _wait(self, arguments: Arguments, command: int) -> Outcome:
+        address, value = arguments[0], arguments[2] & 0xFFFFFFFF
+        bits = arguments[5] & _ANY_BIT if command == _WAIT_BITSET else _ANY_BIT
+        if not bits:
+            raise failure(errno.EINVAL)
+        threads = self._guest.threads
+        if threads.is_expired:
+            self.give_up(threads.current)
+            raise failure(errno.ETIMEDOUT)
+        if int.from_bytes(self._guest.read(address, 4), "big") != value:
+            raise failure(errno.EAGAIN)
+        span = self._span(arguments, command)
+        if threads.is_alone:
+            self._task.sleep(span)
+            raise failure(errno.ETIMEDOUT)
+        self._queues.setdefault(address, []).append(_Waiter(threads.current, bits))
+        return Waits(span, restarts=span is None)
+
+    def _span(self, arguments: Arguments, command: int) -> int | None:
+        """Return for how many nanoseconds to wait; None: for ever."""
+        if not arguments[3]:
+            return None
+        wide = self._task.is64 or self._task.call_name.endswith("time64")
+        data = self._guest.read(arguments[3], structures.timespec_size(wide))
+        seconds, nanoseconds = structures.parse_timespec(data, wide)
+        span = seconds * structures.SECOND + nanoseconds
+        if command == _WAIT_BITSET:
+            span -= self._task.now if arguments[1] & _CLOCK_REALTIME else self._task.uptime
+        return max(0, span)
+
+    def _wake(self, address: int, count: int, bits: int = _ANY_BIT) -> int:
+        """Wake the first `count` threads that wait there; return how many there were."""
+        queue = self._queues.get(address, [])
+        woken = [waiter for waiter in queue if waiter.bits & bits][: max(count, 0)]
+        for waiter in woken:
+            queue.remove(waiter)
+            self._guest.threads.wake(waiter.thread, 0)
+        return len(woken)
+
+    def _requeue(self, arguments: Arguments, command: int) -> int:
+        """Wake some threads, and let others wait elsewhere."""
+        address, target = arguments[0], arguments[4]
+        if command == _CMP_REQUEUE:
+            current = int.from_bytes(self._guest.read(address, 4), "big")
+            if current != arguments[5] & 0xFFFFFFFF:
+                raise failure(errno.EAGAIN)
+        self._guest.read(target, 4)
+        woken = self._wake(address, self._task.signed32(arguments[2]))
+        queue = self._queues.get(address, [])
+        moved = queue[: max(self._task.signed32(arguments[3]), 0)]
+        del queue[: len(moved)]
+        self._queues.setdefault(target, []).extend(moved)
+        return woken + (len(moved) if command == _CMP_REQUEUE else 0)
+
+    def _wake_op(self, arguments: Arguments) -> int:
+        """Change the second word, wake at the first, and at the second if it was as told."""
+        address, second, encoded = arguments[0], arguments[4], arguments[5] & 0xFFFFFFFF
+        old = self._task.signed32(int.from_bytes(self._guest.read(second, 4), "big"))
+        operand, compared = _signed12(encoded >> 12), _signed12(encoded)
+        if encoded >> 31:
+            operand = 1 << (operand & 31)
+        operation, comparison = encoded >> 28 & 7, encoded >> 24 & 15
+        if operation not in _OPERATIONS or comparison not in _COMPARISONS:
+            raise failure(errno.ENOSYS)
+        new = _OPERATIONS[operation](old, operand) & 0xFFFFFFFF
+        self._guest.write(second, new.to_bytes(4, "big"))
+        woken = self._wake(address, self._task.signed32(arguments[2]))
+        if _COMPARISONS[comparison](old, compared):
+            woken += self._wake(second, self._task.signed32(arguments[3]))
+        return woken
+
+
+_OPERATIONS: Mapping[int, Callable[[int, int], int]] = {
+    0: lambda old, operand: operand,
+    1: lambda old, operand: old + operand,
+    2: lambda old, operand: old | operand,
+    3: lambda old, operand: old & ~operand,
+    4: lambda old, operand: old ^ operand,
+}
+"""FUTEX_OP_* -> what becomes of the second word."""
+_COMPARISONS: Mapping[int, Callable[[int, int], bool]] = {
+    0: lambda old, value: old == value,
+    1: lambda old, value: old != value,
+    2: lambda old, value: old < value,
+    3: lambda old, value: old <= value,
+    4: lambda old, value: old > value,
+    5: lambda old, value: old >= value,
+}
+"""FUTEX_OP_CMP_* -> whether to wake at the second word, too."""
+
+
+def _signed12(value: int) -> int:
+    value &= 0xFFF
+    return value - (1 << 12) if value >> 11 else value
+
+
+def _fail(number: int) -> int:
+    raise failure(number)

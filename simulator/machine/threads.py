@@ -1,0 +1,448 @@
+"""The program's threads: one processor, shared out in virtual time.
+
+A thread runs until its quantum of instructions is over, until a system call waits, or until it
+yields or ends. Which one is next, and for how long, follows from a seed alone: the same program
+with the same seed executes the same instructions in the same order.
+
+With seed 0, threads take turns in the order in which they became able to run, `QUANTUM`
+instructions each. Any other seed draws both: the next thread among those that can run, and a
+quantum of `SHORTEST` times a power of two.
+
+A quantum ends before a translation block, and so does a budget; no block is cut for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.cpu.cpu import Cpu
+from simulator.cpu.cpu_state import set_condition_codes
+from simulator.cpu.guest import CallInterrupted, Outcome, Returned, SystemCallHandler, Waits
+from simulator.cpu.traps import ClockWord
+from simulator.linux.contexts import Contexts, Interrupted
+from simulator.linux.process import RandomBytes
+from simulator.linux.sandbox import PROCESS_ID
+from simulator.linux.signals import SI_TKILL, SI_USER, SignalInfo, SignalState, ThreadSignals
+from simulator.machine.running import Observer, ThreadCount, ThreadWait
+
+QUANTUM: Final = 100_000
+"""Instructions that a thread may execute in one go, with seed 0."""
+SHORTEST: Final = 512
+_DOUBLINGS: Final = 9  # quanta of other seeds: 512 to 131,072 instructions
+_PLACE: Final = (ClockWord.BLOCK_ADDRESS, ClockWord.BLOCK_SIZE)
+_RESUMED: Final = (
+    ClockWord.RESUME_PC,
+    ClockWord.RESUME_END,
+    ClockWord.STATE,
+    ClockWord.RESUMED_STATE,
+)
+"""Words of the clock that each thread has for itself; those of `_RESUMED` are an observer's."""
+_G7, _O0, _O1 = 7, 0, 1
+
+Call = tuple[int, tuple[int, ...]]
+"""A system call: number and arguments."""
+
+
+class Turns:
+    """What a seed decides: who is next, and for how long.
+
+    Parameters
+    ----------
+    seed
+        Equal seeds decide alike.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._random = RandomBytes(seed, "threads") if seed else None
+
+    def quantum(self) -> int:
+        """Return for how many instructions the next thread may run."""
+        return QUANTUM if self._random is None else SHORTEST << self._draw(_DOUBLINGS)
+
+    def choose(self, count: int) -> int:
+        """Return which of so many threads is next; they are in the order of their waiting."""
+        return 0 if self._random is None or count == 1 else self._draw(count)
+
+    def _draw(self, count: int) -> int:
+        assert self._random is not None
+        return int.from_bytes(self._random.take(4), "big") % count
+
+
+@dataclass(frozen=True)
+class _Saved:
+    """What a thread has for itself and others replace while it does not run."""
+
+    processor: tuple[bytes, ...]
+    words: NDArray[np.int64]
+    is_redirected: bool
+    signals: ThreadSignals
+    interrupted: dict[int, Interrupted]
+    trap_pc: int
+
+
+@dataclass
+class _Thread:
+    """One thread.
+
+    Attributes
+    ----------
+    number
+        As the program knows it.
+    saved
+        None while it runs.
+    instructions
+        That it had executed when it last stopped running.
+    call
+        The system call that it waits in: number and arguments.
+    until
+        Virtual time at which that call gives up; None: never.
+    retry
+        Whether other threads' calls may have ended the wait.
+    noted
+        How many calls others had made when it last looked.
+    restarts
+        Whether a signal may have the call begin again (`guest.Waits`).
+    is_expired
+        Whether `until` has passed.
+    outcome
+        What its call comes to when it goes on; None: the call is performed again.
+    """
+
+    number: int
+    saved: _Saved | None = None
+    instructions: int = 0
+    call: Call | None = None
+    until: int | None = None
+    retry: bool = False
+    noted: int = 0
+    restarts: bool = False
+    is_expired: bool = False
+    outcome: Outcome | None = None
+
+    @property
+    def place(self) -> int:
+        """Its place among all threads in the order in which they began, from 1 on."""
+        return self.number - PROCESS_ID + 1
+
+
+@dataclass(frozen=True)
+class ThreadParts:
+    """The parts of the machine that threads share or replace.
+
+    Attributes
+    ----------
+    trap_pc
+        The machine's address of the last system call's trap: read, and set.
+    """
+
+    cpu: Cpu
+    contexts: Contexts
+    signals: SignalState
+    clock: NDArray[np.int64]
+    observer: Observer | None
+    trap_pc: tuple[Callable[[], int], Callable[[int], None]]
+
+
+@dataclass
+class Threads:
+    """All threads of one program; implements `guest.Threads`.
+
+    Parameters
+    ----------
+    parts
+        Of the machine.
+    seed
+        Decides the interleaving (`Turns`).
+
+    Attributes
+    ----------
+    calls
+        The program's system calls; set before it runs.
+    events
+        System calls that threads have completed: what one that waits may wait for.
+    is_alone
+        Whether there has never been a second thread.
+    deadline
+        Instructions of the whole program at which the current quantum is over.
+    """
+
+    parts: ThreadParts
+    seed: int = 0
+    calls: SystemCallHandler = field(init=False)
+    events: int = 0
+    is_alone: bool = True
+    deadline: int = 0
+
+    def __post_init__(self) -> None:
+        """Begin with the thread that every program has."""
+        self._turns = Turns(self.seed)
+        self._running = _Thread(PROCESS_ID)
+        self._alive = [self._running]
+        self._ended: list[ThreadCount] = []
+        self._ready: list[_Thread] = []
+        self._since = 0  # instructions of the program when the current thread began to run
+        self._made = 1
+        words = _PLACE if self.parts.observer is not None else (*_PLACE, *_RESUMED)
+        self._words = list(map(int, words))
+
+    # -- guest.Threads
+
+    @property
+    def current(self) -> int:
+        """Number of the thread that runs."""
+        return self._running.number
+
+    @property
+    def alive(self) -> Sequence[int]:
+        """Numbers of all threads that have not ended, oldest first."""
+        return [thread.number for thread in self._alive]
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the call at hand has waited before, for as long as it was to."""
+        return self._running.is_expired
+
+    @property
+    def instructions(self) -> int:
+        """Instructions that the current thread has executed."""
+        return self._running.instructions + self._now - self._since
+
+    def start(self, stack: int | None, thread_pointer: int | None) -> int:
+        """Start a thread where the current one is; return its number.
+
+        Raises
+        ------
+        GuestFault
+            If its stack cannot be written.
+        """
+        parts, parent = self.parts, self._running
+        cpu, contexts = parts.cpu, parts.contexts
+        contexts.flush_windows()
+        before = cpu.save()
+        try:
+            if stack is not None:
+                contexts.enter_stack(stack)
+            window = cpu.window()
+            window[_O0], window[_O1] = parent.number, 1
+            set_condition_codes(cpu.state, 0, 0)
+            if thread_pointer is not None:
+                cpu.state.globals[_G7] = thread_pointer
+            processor = cpu.save()
+        finally:
+            cpu.load(before)
+        signals = replace(parts.signals.save(), pending=())
+        thread = _Thread(PROCESS_ID + self._made)
+        self._made += 1
+        words = parts.clock[self._words]
+        thread.saved = _Saved(processor, words, True, signals, {}, parts.trap_pc[0]())
+        self._alive.append(thread)
+        self._ready.append(thread)
+        if len(self._alive) == 2:
+            self._begin_quantum()
+        self.is_alone = False
+        if parts.observer is not None:
+            parts.observer.thread_started(thread.number, parent.number)
+        return thread.number
+
+    def wake(self, number: int, result: int) -> None:
+        """Let a waiting thread's call return `result`."""
+        thread = self._find(number)
+        if thread.call is not None:
+            thread.outcome = Returned(result)
+            self._make_ready(thread)
+
+    def send(self, number: int, signal: int) -> None:
+        """Make a signal pending for one thread."""
+        self._send(self._find(number), self._info(signal, SI_TKILL))
+
+    def _send(self, thread: _Thread, info: SignalInfo) -> None:
+        if thread is self._running:
+            self.parts.signals.post(info)
+            return
+        assert thread.saved is not None
+        signals = thread.saved.signals
+        others = tuple(each for each in signals.pending if each.number != info.number)
+        signals = replace(signals, pending=(*others, info))
+        thread.saved = replace(thread.saved, signals=signals)
+        self._interrupt(thread, info.number)
+
+    def send_to_any(self, signal: int) -> None:
+        """Make a signal pending for the whole program: a thread that does not block it takes it."""
+        bit = 1 << (signal - 1)
+        if not self.parts.signals.blocked & bit:
+            self.parts.signals.post(self._info(signal))
+            return
+        for thread in self._alive:
+            if thread.saved is not None and not thread.saved.signals.blocked & bit:
+                self._send(thread, self._info(signal))
+                return
+        self.parts.signals.post(self._info(signal), shared=True)
+
+    def _info(self, signal: int, code: int = SI_USER) -> SignalInfo:
+        return SignalInfo(signal, code, None, self.calls.process_id, self.calls.user_id)
+
+    def _interrupt(self, thread: _Thread, signal: int) -> None:
+        """End a wait by a signal that the thread does not block, unless it is ignored."""
+        assert thread.saved is not None
+        blocked = thread.saved.signals.blocked >> (signal - 1) & 1
+        is_waiting = thread.call is not None and thread.outcome is None
+        if not is_waiting or blocked or self.parts.signals.is_ignored(signal):
+            return
+        self.calls.give_up(thread.number)
+        thread.outcome = CallInterrupted(thread.restarts)
+        self._make_ready(thread)
+
+    # -- what the machine asks
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the current thread has not executed anything yet."""
+        return not self.instructions
+
+    @property
+    def is_threaded(self) -> bool:
+        """Whether there is more than one thread now."""
+        return len(self._alive) > 1
+
+    def counts(self) -> tuple[ThreadCount, ...]:
+        """Return what each thread has executed; nothing if there has never been a second one."""
+        if self.is_alone:
+            return ()
+        self._account()
+        running = [ThreadCount(each.place, each.instructions) for each in self._alive]
+        return tuple(sorted([*self._ended, *running], key=lambda each: each.number))
+
+    def waits(self) -> tuple[ThreadWait, ...]:
+        """Return where all threads wait: the program is at a deadlock."""
+        return tuple(
+            ThreadWait(
+                thread.place,
+                self.calls.name(thread.call[0]),
+                self.parts.trap_pc[0]() if thread.saved is None else thread.saved.trap_pc,
+            )
+            for thread in self._alive
+            if thread.call is not None
+        )
+
+    def block(self, wait: Waits, call: Call) -> None:
+        """Let the current thread wait in a system call."""
+        thread = self._running
+        if thread.call is None and wait.nanoseconds is not None:
+            thread.until = self.calls.elapsed + max(0, wait.nanoseconds)
+        thread.call, thread.retry, thread.noted = call, wait.retry, self.events
+        thread.restarts = wait.restarts
+
+    def end(self) -> None:
+        """Let the current thread end."""
+        if self.parts.observer is not None:
+            self.parts.observer.thread_ended()
+        self._account()
+        thread = self._running
+        self._alive.remove(thread)
+        self._ended.append(ThreadCount(thread.place, thread.instructions))
+
+    def give_way(self) -> None:
+        """Let the current thread run again after those that can run now."""
+        self._ready.append(self._running)
+
+    def go_on(self) -> bool:
+        """Go on with the next thread that can run; False where none can ever."""
+        while not self._gather():
+            ends = [each.until for each in self._alive if each.until is not None]
+            if not ends:
+                return False
+            self.calls.sleep_until(min(ends))
+        self._switch(self._ready.pop(self._turns.choose(len(self._ready))))
+        self._begin_quantum()
+        return True
+
+    def take_call(self) -> tuple[Call | None, Outcome | None]:
+        """Return the call that the current thread waits in, and what it has come to.
+
+        (None, None) where it was not waiting; no outcome where the call is to be performed again.
+        """
+        return self._running.call, self._running.outcome
+
+    def finish_call(self) -> None:
+        """Note that the current thread's call has ended."""
+        thread = self._running
+        thread.call = thread.until = thread.outcome = None
+        thread.is_expired = False
+        self.events += 1
+
+    # -- scheduling
+
+    @property
+    def _now(self) -> int:
+        return int(self.parts.clock[ClockWord.INSTRUCTIONS])
+
+    def _begin_quantum(self) -> None:
+        self.deadline = self._now + self._turns.quantum()
+
+    def _find(self, number: int) -> _Thread:
+        return next(thread for thread in self._alive if thread.number == number)
+
+    def _make_ready(self, thread: _Thread) -> None:
+        if thread not in self._ready:
+            self._ready.append(thread)
+
+    def _gather(self) -> bool:
+        """Note all threads that can run; return whether there are any."""
+        elapsed = self.calls.elapsed
+        over = [
+            each
+            for each in self._alive
+            if each.until is not None and each.until <= elapsed and each not in self._ready
+        ]
+        for thread in sorted(over, key=lambda each: (each.until, each.number)):
+            thread.is_expired = True
+            self._make_ready(thread)
+        for thread in self._alive:
+            if thread.call is not None and thread.retry and thread.noted != self.events:
+                self._make_ready(thread)
+        return bool(self._ready)
+
+    def _account(self) -> None:
+        self._running.instructions += self._now - self._since
+        self._since = self._now
+
+    def _switch(self, thread: _Thread) -> None:
+        """Let another thread have the processor."""
+        if thread is self._running:
+            return
+        parts, leaving = self.parts, self._running
+        if leaving in self._alive:
+            self._account()
+            leaving.saved = self._save()
+        self._since = self._now
+        self._running = thread
+        assert thread.saved is not None
+        self._load(thread.saved)
+        thread.saved = None
+        if parts.observer is not None:
+            parts.observer.thread_switched(thread.number)
+
+    def _save(self) -> _Saved:
+        parts = self.parts
+        return _Saved(
+            parts.cpu.save(),
+            parts.clock[self._words],
+            bool(parts.clock[ClockWord.REDIRECTED] == self._now),
+            parts.signals.save(),
+            parts.contexts.interrupted,
+            parts.trap_pc[0](),
+        )
+
+    def _load(self, saved: _Saved) -> None:
+        parts = self.parts
+        parts.cpu.load(saved.processor)
+        parts.clock[self._words] = saved.words
+        parts.clock[ClockWord.REDIRECTED] = self._now if saved.is_redirected else -1
+        parts.signals.load(saved.signals)
+        parts.contexts.interrupted = saved.interrupted
+        parts.trap_pc[1](saved.trap_pc)

@@ -1,0 +1,53 @@
+"""What is suggested where an option or a command does not exist."""
+
+from __future__ import annotations
+
+import pytest
+
+from profiler.commands.suggestions import meant
+from tests.commands.test_cli import simprof
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ["run", "--save", "x", "a.elf"],
+            "No such option '--save'. Did you mean '--output'? (see simprof run --help)",
+        ),
+        (
+            ["paths", "--format", "csv", "a.profile"],
+            "No such option '--format'. Did you mean '--csv' or '--json'? "
+            "(see simprof paths --help)",
+        ),
+        (
+            ["run", "--detials", "a.elf"],
+            "No such option '--detials'. Did you mean '--details'? (see simprof run --help)",
+        ),
+        (["run", "--zzz", "a.elf"], "No such option '--zzz'. (see simprof run --help)"),
+        (["run", "-z", "a.elf"], "No such option '-z'. (see simprof run --help)"),
+        (["compair"], "No such command 'compair'. Did you mean 'compare'? (see simprof --help)"),
+        (
+            ["regress", "chek"],
+            "No such command 'chek'. Did you mean 'check'? (see simprof regress --help)",
+        ),
+        (["zzz"], "No such command 'zzz'. (see simprof --help)"),
+    ],
+)
+def test_the_line_says_what_was_meant(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof(*arguments) == 125
+    assert capsys.readouterr().err == f"simprof: {line}\n"
+
+
+def test_names_that_only_share_letters_are_not_meant() -> None:
+    known = ["--argv0", "--table", "--trace"]  # what difflib finds like --save, dashes included
+    assert meant("--save", known) == []
+    assert meant("--save", [*known, "--output"]) == ["--output"]
+
+
+def test_a_beginning_means_all_that_begin_so() -> None:
+    known = ["--source-dir", "--source", "--sort"]
+    assert meant("--sour", known) == ["--source", "--source-dir"]
+    assert meant("--so", ["--sort-by"]) == []

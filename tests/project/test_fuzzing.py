@@ -1,0 +1,261 @@
+"""`tools/fuzz.py`: what it calls a find, what its corpora hold, and a fresh minute of it."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import importlib.util
+import io
+import json
+import random
+import zlib
+from collections.abc import Hashable
+from contextlib import suppress
+from pathlib import Path
+from random import Random
+
+import pytest
+from elftools.elf.elffile import ELFFile
+
+from profiler.request.errors import CountError
+from simulator.errors import UsageError
+from tests.conftest import ROOT
+from tools import fuzz
+from tools.fuzzing import campaign, corpus, emulated, guided, record, trial
+from tools.fuzzing.elf_mutation import crowd, layout, mutate_fields
+from tools.fuzzing.framed import mutate_frames, mutate_profile
+from tools.fuzzing.mutation import json_text, mutate_bytes, mutate_words
+from tools.fuzzing.targets import TARGETS
+from tools.fuzzing.worker import Find, Target
+
+# What is a find
+
+
+def misbehave(data: bytes, where: Path) -> Hashable:
+    """Do what the input says."""
+    match data:
+        case b"read":
+            return len(data)
+        case b"refuse":
+            raise UsageError("file 7 is damaged: record it again")
+        case b"defect":
+            raise CountError("edges are wrong: this is a defect of simprof, please report it")
+        case b"raise":
+            raise IndexError("nobody caught this")
+        case b"exit":
+            raise SystemExit(0)
+        case b"hang":
+            while True:
+                with suppress(Exception):
+                    sum(range(1000))
+        case b"die":
+            faulthandler.disable()  # which pytest has switched on
+            ctypes.string_at(0)
+        case b"memory":
+            return len(bytearray(b"x") * (3 << 29))
+    raise AssertionError(data)
+
+
+TOY = Target("toy", "does what its input says", misbehave, lambda rng, data, other: data)
+
+
+@pytest.fixture
+def brief(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hangs show after a second."""
+    monkeypatch.setattr(trial, "TIME_LIMIT", 0.5)
+
+
+@pytest.mark.usefixtures("brief")
+@pytest.mark.parametrize(
+    ("data", "kind"),
+    [
+        (b"defect", "CountError at ?"),
+        (b"raise", "IndexError at ?"),
+        (b"exit", "SystemExit at ?"),
+        (b"hang", "HangError at ?"),
+        (b"die", "the process ended by SIGSEGV"),
+        (b"memory", "memory"),
+    ],
+)
+def test_what_is_neither_read_nor_refused_is_a_find(data: bytes, kind: str) -> None:
+    (find,) = campaign.read_again(TOY, [b"read", b"refuse", data])
+    assert (find.data, find.kind) == (data, kind)
+
+
+def test_what_is_read_or_refused_is_none() -> None:
+    assert campaign.read_again(TOY, [b"read", b"refuse"]) == []
+    (find,) = campaign.read_again(TOY, [b"read", b"refuse"], good=True)
+    assert find.data == b"refuse"
+
+
+def test_workers_that_die_are_replaced_and_their_inputs_found() -> None:
+    told: list[Find] = []
+    inputs = [b"die", b"raise", *[b"read", b"refuse"] * 5]
+    done = campaign.run(TOY, inputs, seed=3, seconds=4.0, tell=told.append)
+    assert (
+        {find.data for find in told}
+        == {b"die", b"raise"}
+        == {find.data for find in done.finds.values()}
+    )
+    assert done.inputs > 10
+    assert 0 < done.refused < done.inputs
+    assert done.unconfirmed == 0
+
+
+def test_the_same_seed_makes_the_same_inputs() -> None:
+    target, inputs = TARGETS["elf"], corpus.inputs("elf")
+    made = [
+        [target.mutate(rng, rng.choice(inputs), rng.choice(inputs)) for _ in range(50)]
+        for rng in (Random(5), Random(5))
+    ]
+    assert made[0] == made[1]
+    assert len(set(made[0])) > 40
+
+
+# How inputs are made
+
+
+def test_the_fields_of_a_program_are_found() -> None:
+    data = (corpus.CORPORA / "elf" / "v9.elf").read_bytes()
+    found = layout(data)
+    values = {int.from_bytes(data[f.at : f.at + f.size], "big") for f in found.fields}
+    assert {43, 64, 56, len(data)} <= {*values, *found.values}
+    changed = mutate_fields(Random(1), data, data)
+    assert changed != data
+    assert crowd(Random(2)).startswith(b"\x7fELF")
+
+
+@pytest.mark.parametrize("mutate", [mutate_bytes, mutate_words, json_text, mutate_profile])
+@pytest.mark.parametrize("data", [b"", b"\0", b"{}", b'{"a": [1, {"b": null}]}', b"a b\nc"])
+def test_anything_can_be_changed(mutate: trial.Reader, data: bytes) -> None:
+    rng = Random(7)
+    assert any(mutate(rng, data, data) != data for _ in range(50))  # type: ignore[call-arg, arg-type]
+
+
+def test_checksums_are_made_right_again() -> None:
+    from profiler.trace.format import parse
+    from tools.fuzzing.framed import _frames
+
+    data = (corpus.CORPORA / "trace" / "seed-bits").read_bytes()
+    mutate, rng, whole = mutate_frames(False), Random(4), 0
+    for _ in range(200):
+        changed = mutate(rng, data, data)
+        try:
+            trace = parse(changed, "trace")
+        except UsageError:
+            continue
+        whole += changed != data and trace.cut is None
+    assert whole > 20
+    frame = _frames(data.split(b"\n", 2)[2], False)[0]
+    assert zlib.crc32(frame[0] + frame[1]).to_bytes(4, "big") in data
+
+
+# What was found, and the corpora
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_every_file_of_the_corpora_is_read_or_refused(name: str) -> None:
+    """Files that finds have left are refused or read; all others are good, and read."""
+    files = corpus.files(name)
+    for good in (False, True):
+        data = [path.read_bytes() for path in files if good != corpus.is_find(path)]
+        finds = campaign.read_again(TARGETS[name], data, good)
+        hint = "\nif a format has changed: tools/fuzz.py --seeds" if good else ""
+        assert not finds, f"{finds[0].kind}\n{finds[0].story}{hint}"
+    assert not all(map(corpus.is_find, files))
+
+
+def test_the_corpora_are_of_targets_and_small() -> None:
+    files = [path for path in corpus.CORPORA.rglob("*") if path.is_file()]
+    assert {path.parent.name for path in files} == set(TARGETS)
+    assert sum(path.stat().st_size for path in files) < 1 << 20
+
+
+# The tool
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--list"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(TARGETS)
+    assert fuzz.main(["nonsense"]) == 2
+    figures = tmp_path / "figures.json"
+    for _ in range(2):
+        words = ["decoder", "--seconds", "0.2", "--seed", "1", "--finds", str(tmp_path)]
+        assert fuzz.main([*words, "--record", str(figures)]) == 0
+    assert "seed 1;" in capsys.readouterr().out
+    found = json.loads(figures.read_text())["decoder"]
+    assert found["inputs"] >= 400
+    assert found["finds"] == 0
+
+
+def test_figures_add_up(tmp_path: Path) -> None:
+    path = tmp_path / "figures.json"
+    find = Find(b"x", "kind", "story")
+    record.add(campaign.Campaign("a", 1, inputs=5, refused=2, seconds=1.0), path)
+    record.add(campaign.Campaign("a", 2, inputs=7, seconds=2.0, finds={"kind": find}), path)
+    assert json.loads(path.read_text()) == {
+        "a": {"inputs": 12, "refused": 2, "seconds": 3, "finds": 1}
+    }
+    record.add(campaign.Campaign("elf", 1, inputs=70_000), path)
+    said = record.sentence(path)
+    assert "70,000 changed ELF files, 0 graph files" in said
+    assert "12 inputs of 1 other kinds; 1 find." in said
+    kept = campaign.keep(find, tmp_path / "finds")
+    assert kept.read_bytes() == b"x"
+    assert "story" in kept.with_suffix(".txt").read_text()
+
+
+@pytest.mark.long
+def test_a_minute_of_fresh_inputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    status = fuzz.main(["--seconds", "60", "--seed", str(seed), "--finds", str(tmp_path)])
+    shown = capsys.readouterr().out
+    assert status == 0, shown
+    assert shown.count(" inputs ") == len(TARGETS)
+
+
+def test_guidance_without_atheris_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(UsageError, match="atheris is not installed"):
+        guided.run(TOY, [b"read"], 1, 1.0)
+
+
+def test_make_fuzz_runs_the_tool() -> None:
+    assert "tools/fuzz.py --seconds $(FUZZ_SECONDS)" in (ROOT / "Makefile").read_text()
+
+
+# Programs that are executed
+
+
+@pytest.mark.parametrize("name", ["v9.elf", "v8plus.elf"])
+def test_words_of_code_alone_are_changed_in_programs_that_run(name: str) -> None:
+    data = corpus.reader("emulator", name)()
+    sections = {each.name: each for each in ELFFile(io.BytesIO(data)).iter_sections()}
+    text = sections[".text"]
+    changed = [emulated.mutate_words(Random(seed), data, b"") for seed in range(50)]
+    places = {at for each in changed for at in range(len(data)) if each[at] != data[at]}
+    assert text["sh_offset"] <= min(places)
+    assert max(places) < text["sh_offset"] + text["sh_size"]
+    assert len(places) > 50
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        ("import os; os.abort()", "signal 6"),
+        ("raise ValueError('x')", "Traceback"),
+        ("raise SystemExit(3)", "status 3, no answer"),
+        ("raise SystemExit(125)", "status 125, no answer and no message"),
+    ],
+)
+def test_a_command_that_ends_badly_is_a_find(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, code: str, says: str
+) -> None:
+    monkeypatch.setattr(emulated, "_START", code)
+    with pytest.raises(RuntimeError, match=says):
+        emulated.read_running(b"", tmp_path)
+
+
+def test_a_message_is_a_refusal(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not an ELF file"):
+        emulated.read_running(b"text", tmp_path)

@@ -1,0 +1,87 @@
+"""Modules of dynamically linked programs as one program."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from simulator.binary import elf
+from simulator.binary.dynamic import (
+    EARLIER,
+    are_unchanged,
+    earlier_code,
+    link,
+    load_program,
+    module_at,
+    module_names,
+    module_of,
+    real_address,
+)
+from simulator.binary.program import Module, Program
+from simulator.errors import ProgramFileError, UnsupportedError
+from tests.conftest import COMPILERS
+
+BASE = 0x40_1000_0000
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Program:
+    """Return a program that calls a routine of the C library."""
+    directory = tmp_path_factory.mktemp("dynamic")
+    source = directory / "hello.c"
+    source.write_text('#include <stdio.h>\nint main(void) { puts("hello"); return 0; }\n')
+    path = directory / "hello"
+    subprocess.run([COMPILERS["c"], "-m64", "-pie", str(source), "-o", str(path)], check=True)
+    return load_program(path)
+
+
+@pytest.mark.toolchain
+def test_stubs_have_symbols(program: Program) -> None:
+    (stub,) = [symbol for symbol in program.symbols if symbol.name == "puts@plt"]
+    assert stub.is_function and stub.size == 32
+    assert any(stub.address in span for span in program.late_code)
+
+
+@pytest.mark.toolchain
+def test_a_linked_program_begins_with_its_interpreter(program: Program) -> None:
+    own, interpreter = program.parts
+    module = module_at(interpreter.path, BASE)
+    assert module is not None
+    linked = link(program, [module], [(own.late_code[0].start, (1, 2))])
+    assert linked.entry == elf.load_part(interpreter.path, BASE).entry
+    assert module_of(linked, linked.entry) == "ld-linux.so.2"
+    assert module_of(linked, own.entry) is None
+    names = {symbol.name for symbol in linked.symbols}
+    assert "main" in names and "ld-linux.so.2:plt0" in names and "plt0.unbound" in names
+    assert linked.lines.find(linked.entry) is None
+    with pytest.raises(UnsupportedError, match="is loaded where"):
+        link(program, [module, Module(BASE + 8192, module.file, module.sha256)])
+
+
+@pytest.mark.toolchain
+def test_a_changed_module_is_refused(program: Program) -> None:
+    _, interpreter = program.parts
+    other = Module(BASE, str(interpreter.path), hashlib.sha256(b"other").hexdigest())
+    with pytest.raises(ProgramFileError, match="has changed"):
+        link(program, [other])
+    assert module_at(Path(__file__), BASE) is None
+    assert not are_unchanged([other])
+    assert not are_unchanged([Module(BASE, "/nowhere/lib.so", "")])
+    assert are_unchanged([Module(BASE, str(interpreter.path), interpreter.sha256)])
+
+
+def test_modules_of_one_name_are_numbered() -> None:
+    modules = [Module(1, "/a/x.so", ""), Module(2, "/b/y.so", ""), Module(3, "/c/x.so", "")]
+    assert module_names(modules) == ["x.so", "y.so", "x.so#2"]
+
+
+def test_earlier_code_lies_behind_its_place() -> None:
+    segments = earlier_code([(0x1000, (1, 2)), (0x1000, (3,)), (0x2000, (4,))])
+    assert [segment.address for segment in segments] == [
+        0x1000 + EARLIER, 0x2000 + EARLIER, 0x1000 + 2 * EARLIER,
+    ]  # fmt: skip
+    assert {real_address(segment.address) for segment in segments} == {0x1000, 0x2000}
+    assert segments[2].data == b"\0\0\0\3"

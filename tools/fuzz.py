@@ -1,0 +1,151 @@
+"""Have everything that reads files read damaged and hostile ones.
+
+    python tools/fuzz.py [TARGET ...] [--seconds N] [--seed N] [--finds DIR] [--record [FILE]]
+                         [--guided]
+    python tools/fuzz.py [TARGET ...] --list
+    python tools/fuzz.py --seeds
+    python tools/fuzz.py [TARGET ...] --replay [FILE ...]
+
+Each target reads inputs that are made of its corpus (`tests/corpora`), for `--seconds` in all,
+which the targets share. A find is told at once: its input, and beside it what happened, are in
+`--finds` (build/finds by default). When the defect is mended, the input belongs into the corpus:
+`tests/project/test_fuzzing.py` reads every file there. `--replay` does that by hand.
+
+`--seeds` writes the good files of simprof's own formats again: do that where a format has changed.
+
+`--record` adds the figures to those in docs/fuzzing.json, and makes the sentence of it that
+docs/reliability.md has.
+
+The exit status is 1 if there were finds. `tools/fuzzing` says how it is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from simulator.errors import UsageError
+from tools import reliability_figures
+from tools.fuzzing import campaign, corpus, guided, record, seeds
+from tools.fuzzing.targets import TARGETS
+from tools.fuzzing.worker import Find, Target
+
+Runner = Callable[[Target, Sequence[bytes], int, float, Callable[[Find], None]], campaign.Campaign]
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="all by default")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for all targets together")
+    parser.add_argument("--seed", type=int, help="of the random numbers; drawn by default")
+    parser.add_argument("--finds", type=Path, default=ROOT / "build" / "finds")
+    parser.add_argument(
+        "--record",
+        type=Path,
+        nargs="?",
+        const=record.FILE,
+        metavar="FILE",
+        help="add the figures to those in a file, docs/fuzzing.json by default",
+    )
+    parser.add_argument(
+        "--replay", nargs="*", type=Path, metavar="FILE", help="the corpus by default"
+    )
+    parser.add_argument("--guided", action="store_true", help="follow coverage, with atheris")
+    parser.add_argument("--seeds", action="store_true", help="make the good files again")
+    parser.add_argument("--list", action="store_true", help="list the targets")
+    return parser.parse_args(arguments)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit status."""
+    options = parse(arguments)
+    if unknown := [name for name in options.targets if name not in TARGETS]:
+        print(f"fuzz: no target {unknown[0]}: choose from {', '.join(TARGETS)}", file=sys.stderr)
+        return 2
+    chosen = [TARGETS[name] for name in options.targets or TARGETS]
+    if options.list:
+        for target in chosen:
+            print(f"{target.name:<10} {target.summary}")
+        return 0
+    os.environ["SIMPROF_NO_CACHE"] = "1"
+    if options.seeds:
+        for path in seeds.write_all():
+            print(path.relative_to(ROOT))
+        return 0
+    if options.replay is not None:
+        return replay(chosen, options.replay)
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    print(f"seed {seed}; repeat with --seed {seed}", flush=True)
+    run = guided.run if options.guided else campaign.run
+    try:
+        return fuzz(run, chosen, options.seconds, seed, options.finds, options.record)
+    except UsageError as error:
+        print(f"fuzz: {error}", file=sys.stderr)
+        return 2
+
+
+def fuzz(
+    run: Runner,
+    targets: Sequence[Target],
+    seconds: float,
+    seed: int,
+    finds: Path,
+    figures: Path | None,
+) -> int:
+    """Give each target its share of the time; return the exit status."""
+    found = 0
+    for target in targets:
+
+        def tell(find: Find, target: Target = target) -> None:
+            path = campaign.keep(find, finds / target.name)
+            print(f"FIND in {target.name}: {path}\n{find.kind}\n{find.story[-2000:]}", flush=True)
+
+        done = run(target, corpus.inputs(target.name), seed, seconds / len(targets), tell)
+        found += len(done.finds)
+        rate = done.inputs / done.seconds if done.seconds else 0
+        print(
+            f"{target.name:<10} {done.inputs:>12,} inputs  {done.refused:>12,} refused  "
+            f"{done.seconds:>8,.0f} s  {rate:>8,.0f}/s  {len(done.finds)} finds"
+            + (f"  {done.unconfirmed} unconfirmed" if done.unconfirmed else ""),
+            flush=True,
+        )
+        if figures is not None:
+            record.add(done, figures)
+    if figures == record.FILE:
+        reliability_figures.keep("fuzzing", record.sentence(), "make fuzz")
+    return 1 if found else 0
+
+
+def replay(targets: Sequence[Target], files: Sequence[Path]) -> int:
+    """Have targets read files, or all of their corpora; return the exit status."""
+    found = 0
+    for target in targets:
+        paths = files or corpus.files(target.name)
+        finds = [
+            find
+            for good in (False, True)
+            for find in campaign.read_again(
+                target,
+                [
+                    path.read_bytes()
+                    for path in paths
+                    if good != (bool(files) or corpus.is_find(path))
+                ],
+                good,
+            )
+        ]
+        for find in finds:
+            print(f"FIND in {target.name}: {find.kind}\n{find.story}")
+        print(f"{target.name:<10} {len(paths):>5} files  {len(finds)} finds", flush=True)
+        found += len(finds)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
