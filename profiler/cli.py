@@ -81,20 +81,26 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return fail(f"{explained(error)} (see {command} --help)", FAILURE)
     except click.ClickException as error:
         return fail(error.format_message(), FAILURE)
-    except (click.Abort, KeyboardInterrupt):
+    except (click.Abort, KeyboardInterrupt) as error:
+        if isinstance(error.__cause__, EOFError):  # click takes it for the end of what is typed
+            return _defect(error.__cause__)
         return fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         streams.abandon(streams.STDOUT)
         return fail("nobody reads the output any more", FAILURE)
     except MemoryError:
         return fail("out of memory: lower --memory-limit or --path-limit", FAILURE)
-    except Exception:
-        # A bug. Its traceback is wanted, but its status must not look like the program's.
-        import traceback
-
-        traceback.print_exc()
-        return fail("internal error: please report it with the lines above", FAILURE)
+    except Exception as error:
+        return _defect(error)
     return result if isinstance(result, int) else 0
+
+
+def _defect(error: Exception) -> int:
+    """Show the traceback of a bug; its status must not look like the program's."""
+    import traceback
+
+    traceback.print_exception(error)
+    return fail("internal error: please report it with the lines above", FAILURE)
 
 
 def fail(message: str, status: int) -> int:

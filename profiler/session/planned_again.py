@@ -19,7 +19,7 @@ from profiler.graphs.cfg import Block, ControlFlowGraph, EdgeKind, VertexName
 from profiler.plan.plan import InstrumentationPlan
 from profiler.profiles.profile import EdgeCount, Measurement, RoutineProfile
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
-from profiler.request.request import Setting
+from profiler.request.request import SchemeOptions, Setting
 from profiler.schemes import registry
 from profiler.session.memory import BinaryMemory
 from profiler.session.run_facts import chosen_options
@@ -119,19 +119,25 @@ def plan_again(
         why = "it adds up several runs, and each of them may have guided other code"
         return PlannedProgram(recovered, bare, why)
     try:
-        return PlannedProgram(recovered, _planned(measurement, recovered, found, watch.generating))
+        options = chosen_options(measurement.options)
+    except (KeyError, TypeError, ValueError) as error:
+        why = f"the profile's options are none that this simprof has: {error}"
+        return PlannedProgram(recovered, bare, why)
+    try:
+        planned = _planned(measurement, options, recovered, found, watch.generating)
     except SimulatorError as error:
         return PlannedProgram(recovered, bare, str(error))
+    return PlannedProgram(recovered, planned)
 
 
 def _planned(
     measurement: Measurement,
+    options: SchemeOptions,
     recovered: RecoveredProgram,
     found: Mapping[int, int],
     told: Told,
 ) -> dict[int, PlannedRoutine]:
     """Plan and generate in the order of the run, for that decides where counters are."""
-    options = chosen_options(measurement.options)
     setting = Setting(measurement.mode, measurement.mode, options)
     saved = SavedProfiles(recovered.program.sha256)
     planner = Planner(setting, saved, measurement.edge_profile().counts_for)

@@ -56,7 +56,7 @@ def chosen_options(fields: Mapping[str, Any]) -> SchemeOptions:
 
     Raises
     ------
-    KeyError, ValueError
+    KeyError, TypeError, ValueError
         If one is missing, or has a value that it cannot have.
     """
     weights, profile = fields["weights"], fields["edge_profile"]

@@ -450,6 +450,7 @@ def test_errors_carry_their_exit_status(
         (KeyboardInterrupt(), 130, "simprof: interrupted"),
         (MemoryError(), 125, "simprof: out of memory"),
         (ZeroDivisionError("oops"), 125, "simprof: internal error"),
+        (EOFError("marshal data too short"), 125, "simprof: internal error"),
     ],
 )
 def test_other_ends(

@@ -140,7 +140,8 @@ def test_a_full_disk_only_takes_time(expected: Any, tmp_path: Path) -> None:
     done = subprocess.run(
         simprof(*RUN),
         cwd=ROOT,
-        env=environment(tmp_path),
+        # Python would leave its own compiled modules damaged.
+        env={**environment(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
         capture_output=True,
         check=True,
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, limit),

@@ -114,4 +114,5 @@ def test_nothing_fails_where_no_file_may_grow(tmp_path: Path) -> None:
         "assert files.read('one') is None and files.entries() == []\n"
         "files.write('two', b'small')\nassert files.read('two') == b'small'\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], cwd=ROOT, check=True)
+    # -B: Python would leave its own compiled modules damaged.
+    subprocess.run([sys.executable, "-B", "-c", code, str(tmp_path)], cwd=ROOT, check=True)
