@@ -13,6 +13,7 @@ import zlib
 from dataclasses import fields
 from pathlib import Path
 
+from profiler.graphs.cfg import ENTRY, EXIT
 from profiler.profiles.codec import big_integers, decode, encode
 from profiler.profiles.first_line import FileFormat
 from profiler.profiles.output import write_atomically
@@ -104,6 +105,9 @@ def _check_positions(measurement: Measurement) -> None:
             raise ValueError(f"a path of {routine.name} has an edge that it lacks")
         if any(not 0 <= cut.block < blocks for cut in routine.cut_blocks):
             raise ValueError(f"{routine.name} lacks a block that was cut short")
+        ends = {ENTRY, EXIT, *(block.name for block in routine.block_counts)}
+        if any(not ends.issuperset((edge.source, edge.target)) for edge in routine.edge_counts):
+            raise ValueError(f"an edge of {routine.name} is between blocks that it lacks")
 
 
 def decompress(body: bytes) -> bytes:

@@ -553,7 +553,7 @@ def test_empty_profiles_and_hostile_names_are_shown(
     save(hostile_run(), profile)
     text = shown(capsys, command, profile)
     assert all(line.isprintable() for line in text.split("\n"))
-    assert "\\x1b[31mred" in text
+    assert ("a\\x1b[2J\\n.c" if command == "annotate" else "\\x1b[31mred") in text
 
 
 def test_mistakes_are_named(directory: Path, capsys: Output) -> None:

@@ -17,7 +17,7 @@ from profiler.exports.source import ExportSource
 from profiler.profiles import storage
 from profiler.profiles.profile import Measurement, ProgramInfo
 from simulator.errors import UsageError
-from tests.support.hostile_profile import hostile_measurement, plain_measurement
+from tests.support.hostile_profile import hostile_measurement
 from tests.support.samples import measurement
 
 FROM_PROFILE = sorted(name for name, form in FORMATS.items() if not form.needs)
@@ -26,7 +26,7 @@ FROM_PROFILE = sorted(name for name, form in FORMATS.items() if not form.needs)
 @pytest.fixture
 def profile(tmp_path: Path) -> Path:
     path = tmp_path / "loop.prof"
-    storage.save(plain_measurement(), path)
+    storage.save(measurement(), path)
     return path
 
 
@@ -195,9 +195,9 @@ def test_csv_keeps_any_name_and_any_number() -> None:
 
 def many() -> Measurement:
     names = ("main", "sort", "_ZN3Map4findEi", "by_key", "by_value")
-    (first, *_) = plain_measurement().routines
+    (first, *_) = measurement().routines
     routines = (replace(first, name=name, address=at) for at, name in enumerate(names))
-    return replace(plain_measurement(), routines=tuple(routines))
+    return replace(measurement(), routines=tuple(routines))
 
 
 @pytest.mark.parametrize(

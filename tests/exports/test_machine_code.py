@@ -19,13 +19,8 @@ from profiler.graphs.interchange import from_networkx
 from profiler.profiles import storage
 from profiler.profiles.profile import CutBlock
 from simulator.errors import UsageError
-from tests.support.hostile_profile import (
-    BLOCKS,
-    NAMES,
-    hostile_measurement,
-    plain_measurement,
-)
-from tests.support.samples import measurement, routine
+from tests.support.hostile_profile import NAMES, hostile_measurement
+from tests.support.samples import BLOCKS, measurement, routine
 
 
 def as_covoar_reads(content: bytes) -> dict[str, set[int]]:
@@ -55,7 +50,7 @@ def as_covoar_reads(content: bytes) -> dict[str, set[int]]:
 
 def test_tsim_by_hand() -> None:
     """HEAD's last instruction is an annulled branch, taken 5 times and not taken twice."""
-    (one,) = plain_measurement().routines
+    (one,) = measurement().routines
     cold = tuple(replace(block, count=0) if block.start == 0x1020 else block for block in BLOCKS)
     edges = tuple(
         replace(edge, count=0) if edge.target.start == 0x1020 else edge for edge in one.edge_counts
@@ -64,7 +59,7 @@ def test_tsim_by_hand() -> None:
     content = export(find("tsim"), ExportSource(whole))
     zeros = " 0" * 24
     assert content == f"00001000 : 1 1 9 1 1 1 1 1{zeros}\n".encode()
-    content = export(find("tsim"), ExportSource(plain_measurement()))
+    content = export(find("tsim"), ExportSource(measurement()))
     assert as_covoar_reads(content) == {
         "executed": set(range(0x1000, 0x102C, 4)),
         "taken": {0x1008},
@@ -152,7 +147,7 @@ def test_graphml_takes_any_name() -> None:
 
 def test_simprof_graph_reads_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     profile, target = tmp_path / "profile", tmp_path / "one.graphml"
-    storage.save(plain_measurement(), profile)
+    storage.save(measurement(), profile)
     assert cli.run(["export", "--format", "graphml", str(profile), "-o", str(target)]) == 0
     assert cli.run(["graph", str(target), "--mode", "pp"]) == 0
     shown = capsys.readouterr().out

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from profiler.graphs.cfg import VertexName
-from profiler.profiles.profile import BlockCount, EdgeCount, Measurement
+from profiler.profiles.profile import EdgeCount, Measurement
 from simulator.binary.program import SourceLine
-from tests.support.samples import measurement, routine
+from tests.support.samples import BLOCKS, measurement, routine
 
 NAMES = (
     '<b>&amp;"quoted"\'</b>',
@@ -25,20 +25,6 @@ NAMES = (
 """Names of routines and of files."""
 
 HUGE = 10**15
-
-
-BLOCKS = (
-    BlockCount(0x1000, 3, is_slot=False, delayed=False, count=7, added=0),
-    BlockCount(0x100C, 1, is_slot=True, delayed=False, count=5, added=0),
-    BlockCount(0x1010, 4, is_slot=False, delayed=True, count=5, added=0),
-    BlockCount(0x1020, 3, is_slot=False, delayed=True, count=2, added=0),
-)
-"""Those of `samples.routine`."""
-
-
-def plain_measurement() -> Measurement:
-    """Return the sample measurement, with its blocks."""
-    return measurement(routines=(routine(block_counts=BLOCKS),))
 
 
 def hostile_measurement() -> Measurement:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from profiler.graphs.cfg import ENTRY, EXIT, EdgeKind, VertexName
 from profiler.plan.plan import Addressing, Table
 from profiler.profiles.profile import (
+    BlockCount,
     EdgeCount,
     Ending,
     FaultInfo,
@@ -20,6 +21,12 @@ from simulator.binary.program import MachineKind, SourceLine
 
 HEAD, BODY, TAIL = VertexName(0x1000), VertexName(0x1010), VertexName(0x1020)
 SLOT = VertexName(0x100C, is_slot=True)
+BLOCKS = (
+    BlockCount(0x1000, 3, is_slot=False, delayed=False, count=7, added=0),
+    BlockCount(0x100C, 1, is_slot=True, delayed=False, count=5, added=0),
+    BlockCount(0x1010, 4, is_slot=False, delayed=True, count=5, added=0),
+    BlockCount(0x1020, 3, is_slot=False, delayed=True, count=2, added=0),
+)
 
 
 def routine(**changes: object) -> RoutineProfile:
@@ -50,6 +57,7 @@ def routine(**changes: object) -> RoutineProfile:
             EdgeCount(ENTRY, HEAD, EdgeKind.ENTRY, 2, True),
             EdgeCount(TAIL, EXIT, EdgeKind.EXIT, 2, True),
         ),
+        block_counts=BLOCKS,
         path_counts=(
             PathCount(0, 2, 9, (0x1000, 0x100C, 0x1010), (1,), False, (4, 1, 2)),
             PathCount(1, 3, 9, (0x1000, 0x100C, 0x1010), (1,), False, (1, 2)),
