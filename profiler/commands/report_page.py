@@ -86,7 +86,7 @@ def write(
     if output == STANDARD_STREAM:
         streams.write(streams.STDOUT, page)
     else:
-        write_atomically(output, page.encode())
+        write_atomically(output, page.encode(errors="backslashreplace"))
 
 
 def distinct(paths: Sequence[Path], measurements: Sequence[Measurement]) -> list[str]:

@@ -56,7 +56,7 @@ class _Profile:
             *(_message(5, each) for each in functions),
         ]
         default = _number(14, self._string("base"))
-        strings = [_message(6, text.encode()) for text in self._strings]
+        strings = [_message(6, text.encode(errors="backslashreplace")) for text in self._strings]
         return b"".join((*parts, *strings, default))
 
     def _string(self, text: str) -> int:

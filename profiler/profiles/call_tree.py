@@ -101,6 +101,7 @@ class CallTree:
             and all(TOP <= parent < place for place, parent in enumerate(self.parents))
             and all(0 <= callee < len(self.routines) for callee in self.callees)
             and all(TOP <= caller < len(self.routines) for caller in self.callers)
+            and all(min(column, default=0) >= 0 for column in columns[3:])
         )
 
     def counts(self, place: int) -> tuple[int, int, int, int]:

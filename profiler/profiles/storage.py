@@ -108,6 +108,11 @@ def _check_positions(measurement: Measurement) -> None:
         ends = {ENTRY, EXIT, *(block.name for block in routine.block_counts)}
         if any(not ends.issuperset((edge.source, edge.target)) for edge in routine.edge_counts):
             raise ValueError(f"an edge of {routine.name} is between blocks that it lacks")
+        counts = [routine.activations, *(path.count for path in routine.path_counts)]
+        counts += (n for edge in routine.edge_counts for n in (edge.count, edge.added))
+        counts += (n for block in routine.block_counts for n in (block.count, block.added))
+        if min(counts) < 0:
+            raise ValueError(f"a count of {routine.name} is negative")
 
 
 def decompress(body: bytes) -> bytes:

@@ -270,7 +270,7 @@ def totals(measurement: Measurement) -> Table:
     """List the run's counts by their plain names."""
     table = grid(Kind.NUMBER, Kind.TEXT)
     for key, count in measurement.counts.items():
-        if key == "whole_runs" and count == measurement.counts["runs"]:
+        if key == "whole_runs" and count == measurement.counts.get("runs"):
             continue
         meaning = COUNT_NAMES.get(key, key.replace("_", " "))
         table.add_row(count, ONE.get(key, meaning) if count == 1 else meaning)
