@@ -98,7 +98,7 @@ def from_bytes(data: bytes, name: str) -> Measurement:
 
 
 def _check_positions(measurement: Measurement) -> None:
-    """Raise ValueError if something refers to an edge or block that is not there."""
+    """Raise ValueError if something refers to what is not there, or a count is negative."""
     for routine in measurement.routines:
         edges, blocks = len(routine.edge_counts), len(routine.block_counts)
         if any(not 0 <= edge < edges for path in routine.path_counts for edge in path.edges):
