@@ -30,6 +30,7 @@ from tools.benchmarks.tables import (
     memory_table,
     numba_seconds,
     recovery_table,
+    replay_table,
 )
 from tools.reliability_figures import Figure
 
@@ -119,6 +120,9 @@ EVENT_BOUND = (
 )
 
 
+REPLAY_BOUND = ""
+
+
 def scale(figures: Mapping[str, Figure]) -> Iterator[str]:
     """Yield the section on large programs, long runs and a large sweep, where there are figures."""
     said = [figure for name, figure in figures.items() if name.startswith("scale-")]
@@ -138,6 +142,15 @@ def sections(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
         yield limit_table(tuple(limits.verdicts(rows, names))).markdown()
     if "command" in parts:
         yield from _commands(rows, names)
+    if "replay" in parts:
+        yield "## Recorded and replayed\n"
+        yield (
+            "Processor time in seconds, warm. `record` runs the program; the commands behind it "
+            "measure from the\nrecording, and are compared with the same commands that run the "
+            "program, warm, too.\n"
+        )
+        yield replay_table(rows, names).markdown()
+        yield REPLAY_BOUND
     if "text" in parts:
         yield "## Over the size of programs\n"
         yield "The same programs on their short inputs, processor time in seconds.\n"

@@ -28,6 +28,10 @@ from profiler.graphs.loops import DepthFirst
 from profiler.graphs.recent import remembers_recent
 
 
+NO_EDGES: frozenset[int] = frozenset()
+"""The one empty set that stands for no edges: what was made with it is remembered by identity."""
+
+
 class DagEdge(NamedTuple):
     """An edge of the acyclic graph.
 
@@ -156,7 +160,7 @@ def make_dag(
         Ids of edges from ENTRY, edges to EXIT and self-loops to remove as well: a dummy edge at
         their target, at their source, or at both stands for them too (TPP 4.2.1).
     """
-    return _make_dag(cfg, dfs, frozenset(cut_edges), frozenset(merged))
+    return _make_dag(cfg, dfs, frozenset(cut_edges) or NO_EDGES, frozenset(merged) or NO_EDGES)
 
 
 @remembers_recent

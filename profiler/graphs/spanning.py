@@ -23,6 +23,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from profiler.graphs.recent import remembers_recent
+
 
 @dataclass(frozen=True)
 class SpanningTree:
@@ -225,6 +227,7 @@ def check_increments(
         assert not (tree.in_tree[edge] and increments[edge]), f"tree edge {edge} has an increment"
 
 
+@remembers_recent
 def chord_increments(tree: SpanningTree, values: Sequence[int]) -> ChordIncrements:
     """Move `values` by edge onto the chords of `tree` (EPP 3.3).
 

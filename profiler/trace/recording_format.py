@@ -78,6 +78,11 @@ class RecordingHeader:
     timeout: float | None
     guest: Mapping[str, Any]
 
+    def __post_init__(self) -> None:
+        """Check that the arguments are bytes: ValueError if they are not."""
+        for argument in self.arguments:
+            bytes.fromhex(argument)
+
 
 @dataclass(frozen=True)
 class RecordingEnd:

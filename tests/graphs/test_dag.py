@@ -37,6 +37,14 @@ def test_self_loop_is_left_aside() -> None:
     assert [each.cfg_edge for each in dag.edges] == [1, 2]
 
 
+def test_what_is_made_of_nothing_else_is_made_once() -> None:
+    dfs = depth_first(cfg := epp_10())
+    dag = make_dag(cfg, dfs)
+    assert make_dag(cfg, dfs, [], set()) is dag
+    assert make_dag(cfg, dfs, frozenset({1}) & frozenset({2})) is dag
+    assert make_dag(cfg, dfs, {edge(cfg, "A>B")}) is not dag
+
+
 def test_dead_ends_and_endless_loops_reach_exit_over_dummies() -> None:
     cfg = named("A>B B>B A>C C>D D>C A>E", "A", "E")
     dag = make_dag(cfg, depth_first(cfg))

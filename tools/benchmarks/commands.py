@@ -7,6 +7,9 @@ installation, not for a binary.
 
 qemu-user counts the same program's edges with a native plugin (`tools/edge_plugin.c`), and
 `import-numba` is what Python takes to import numba, without which no run starts.
+
+`record` writes a recording, and the same commands then measure from it (`replay`), without running
+the program: as often as it takes for them to be warm.
 """
 
 from __future__ import annotations
@@ -36,6 +39,9 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 """Words of simprof's command line."""
 CONFIGURATIONS = (NUMBA, QEMU, *COMMANDS)
+RECORD = "record"
+REPLAYED = ("run-pp", "run-tpp", "compare-all")
+"""Those of `COMMANDS` that are measured on a recording, too."""
 START = "import sys; from profiler.cli import main; sys.exit(main())"
 WARMING = ROOT / "fixtures" / "bin" / "v9" / "loops.elf"
 """The program with which simprof's kernels are compiled before anything is timed."""
@@ -111,14 +117,47 @@ def _once(program: Program, configuration: str, timeout: float) -> list[Taken]:
         return [(cold, facts), (warm, run_facts(directory / "report.json"))]
 
 
+def measure_replays(measuring: Measuring, program: Program) -> None:
+    """Add the rows of a recording: what it takes to write it, and what commands take on it."""
+    first = Row("replay", program.name, RECORD, "warm", program.arguments)
+    wanted = [replace(first, configuration=each) for each in REPLAYED]
+    if all(measuring.results.has(row) for row in (first, *wanted)):
+        return
+    with tempfile.TemporaryDirectory(prefix="simprof-bench-") as scratch:
+        directory = Path(scratch)
+        recording, report = directory / "recording", directory / "report.json"
+        words = ["record", *_surroundings(program), str(program.path), "-o", str(recording)]
+        command = [sys.executable, "-c", START, *words, "--", *program.arguments]
+        _process(command, directory, measuring.timeout, program)
+        taken: list[Taken] = [
+            (_process(command, directory, measuring.timeout, program), {})
+            for _ in range(measuring.repeat)
+        ]
+        size = recording.stat().st_size if recording.exists() else 0
+        measuring.add(replace(_best(first, taken), recorded=size))
+        for row in wanted:
+            words = [*COMMANDS[row.configuration], "--replay", str(recording), "--no-progress"]
+            words += ["--json", str(report), str(program.path)]
+            command = [sys.executable, "-c", START, *words]
+            _process(command, directory, measuring.timeout, program)
+            taken = [
+                (_process(command, directory, measuring.timeout, program), instructions(report))
+                for _ in range(measuring.repeat)
+            ]
+            measuring.add(_best(row, taken))
+
+
 def simprof_command(program: Program, configuration: str, report: Path) -> list[str]:
     """Return the command line of a configuration of simprof."""
-    given = [] if program.stdin is None else ["--stdin", str(program.stdin)]
     return [
         *(sys.executable, "-c", START, *COMMANDS[configuration], "--json", str(report)),
-        *("--no-progress", "--root", str(program.root), *given),
-        *(str(program.path), "--", *program.arguments),
+        *(*_surroundings(program), str(program.path), "--", *program.arguments),
     ]
+
+
+def _surroundings(program: Program) -> list[str]:
+    given = [] if program.stdin is None else ["--stdin", str(program.stdin)]
+    return ["--no-progress", "--root", str(program.root), *given]
 
 
 def _process(
@@ -166,12 +205,18 @@ def plugin_facts(log: str) -> dict[str, int]:
 def run_facts(path: Path) -> dict[str, int]:
     """Return instructions and emulated runs, as a JSON of `run` or of `compare` has them."""
     found = json.loads(path.read_text())
-    base = found["instructions"]["base"]
     if found["schema"].startswith("simprof/compare/"):
         runs, whole = found["emulations"], found["whole_emulations"]
     else:
         runs, whole = found["counts"]["runs"], found["counts"]["whole_runs"]
-    return {"instructions": base, "runs": runs, "whole_runs": whole}
+    return {**instructions(path), "runs": runs, "whole_runs": whole}
+
+
+def instructions(path: Path) -> dict[str, int]:
+    """Return how many instructions the program executed, as a JSON has it; {} without one."""
+    if not path.exists():
+        return {}
+    return {"instructions": json.loads(path.read_text())["instructions"]["base"]}
 
 
 def _best(row: Row, taken: Sequence[Taken]) -> Row:

@@ -29,6 +29,8 @@ RUN_LARGEST = (15.0, 0.8e9)
 COMPARE_LARGEST = (45.0, 1.2e9)
 """Seconds and bytes of the largest program, cold."""
 COMPARE = 10.0
+REPLAY = 5.0
+"""How many times faster a warm `run` under pp is on a recording."""
 EVENT = 5e-6
 """Seconds of one longjmp, of one exception, with everything that it executes."""
 RECOVERY = 4e6
@@ -79,6 +81,11 @@ def verdicts(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
         for name in programs:
             yield from _runs(rows, name, state)
     yield from _compares(rows, programs)
+    for name in programs:
+        replayed = find(rows, "replay", name, "run-pp", "warm")
+        emulated = find(rows, "command", name, "run-pp", "warm")
+        times = emulated.cpu / replayed.cpu if replayed and emulated else None
+        yield Verdict(f"`run` pp, replayed, {name}", times, REPLAY, "x faster", at_least=True)
     for name in ("jumps", "throws"):
         event = per_event(rows, name, "run-edges")
         what = {"jumps": "a longjmp", "throws": "an exception"}[name]

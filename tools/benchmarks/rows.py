@@ -26,7 +26,7 @@ SCHEMA = "simprof/bench/2"
 NO_RESULTS = (":(exclude)docs/performance.*", ":(exclude)docs/reliability.*")
 """What git leaves out when it says whether files were changed: what is written meanwhile."""
 
-Part = Literal["engine", "command", "text", "length", "event", "recovery"]
+Part = Literal["engine", "command", "replay", "text", "length", "event", "recovery"]
 State = Literal["", "cold", "warm"]
 Outcome = Literal["ok", "timeout", "failed"]
 
@@ -38,8 +38,8 @@ class Row:
     Attributes
     ----------
     part
-        What it belongs to: the engine alone, whole commands, growth over text size or run length,
-        one longjmp or exception, recovery.
+        What it belongs to: the engine alone, whole commands, the same on a recording, growth over
+        text size or run length, one longjmp or exception, recovery.
     state
         "cold": with an empty cache; "warm": the same command again; "": it has no cache.
     arguments
@@ -55,6 +55,8 @@ class Row:
         How often the program was emulated, and how often from start to end; 0: not known.
     text
         Bytes of executable sections, 0: not looked up.
+    recorded
+        Bytes of the recording that it wrote, 0: none.
     detail
         Why it failed, empty otherwise.
     beside
@@ -76,6 +78,7 @@ class Row:
     runs: int = 0
     whole_runs: int = 0
     text: int = 0
+    recorded: int = 0
     detail: str = ""
     beside: float | None = None
     repeat: int = 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from tools.benchmarks.commands import COMMANDS, NUMBA, QEMU
+from tools.benchmarks.commands import COMMANDS, NUMBA, QEMU, RECORD, REPLAYED
 from tools.benchmarks.growth import EVENT_CONFIGURATIONS, per_event
 from tools.benchmarks.limits import Verdict
 from tools.benchmarks.rows import Part, Row, find
@@ -96,6 +96,35 @@ def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> T
         )
     commands = tuple(_command_title(each) for each in COMMANDS)
     return Table(("program", "M instructions", "qemu + plugin, s", *commands), tuple(lines))
+
+
+def replay_table(rows: Sequence[Row], programs: Sequence[str]) -> Table:
+    """Return what commands take on a recording, and how much faster that is, a line a program."""
+    lines = []
+    for name in programs:
+        record = last(rows, "replay", name, RECORD, "warm")
+        cells = [cell(record, lambda row: number(row.cpu)), cell(record, _density(rows, name))]
+        for each in REPLAYED:
+            replayed = last(rows, "replay", name, each, "warm")
+            emulated = find(rows, "command", name, each, "warm")
+            cells.append(cell(replayed, lambda row: number(row.cpu)))
+            cells.append(cell(replayed, _times_faster(emulated)))
+        lines.append((name, *cells))
+    replayed_titles = (
+        title for each in REPLAYED for title in (_command_title(each), "x faster than emulating")
+    )
+    titles = ("program", "`record`, s", "bits an instruction", *replayed_titles)
+    return Table(titles, tuple(lines))
+
+
+def _density(rows: Sequence[Row], name: str) -> Callable[[Row], str]:
+    """Return what says how many bits a recording has for each instruction of the run."""
+    executed = [row.instructions for row in rows if row.key[:2] == ("replay", name)]
+    return lambda row: f"{8 * row.recorded / max(executed):.5f}" if any(executed) else SEPARATOR
+
+
+def _times_faster(emulated: Row | None) -> Callable[[Row], str]:
+    return lambda row: SEPARATOR if emulated is None else number(emulated.cpu / row.cpu)
 
 
 def times(row: Row) -> str:
