@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from profiler.engine import kernels
 from profiler.engine.automaton import Automaton
@@ -21,7 +22,8 @@ class ProfilingObserver:
             keepalive=automaton,
             on_context=_context_hook,
             thinning=None if automaton.is_dense else _GuardedThinning(automaton),
-            on_late_block=self._late_block,
+            # A method of the observer's own would keep all of the run in memory.
+            on_late_block=partial(_late_block, automaton),
         )
 
     def signal_delivered(
@@ -50,9 +52,6 @@ class ProfilingObserver:
     def thread_ended(self) -> None:
         """Note that the current thread has ended itself."""
         self._tell(self._automaton.thread_ended)
-
-    def _late_block(self, address: int, words: tuple[int, ...]) -> None:
-        self._tell(lambda: self._automaton.late_block(address, words))
 
     def _tell(self, action: Callable[[], None]) -> None:
         if self._automaton.error is None:
@@ -88,6 +87,11 @@ class _GuardedThinning:
     def _tell(self, action: Callable[[], None]) -> None:
         if self._automaton.error is None:
             self._automaton.guard(action)
+
+
+def _late_block(automaton: Automaton, address: int, words: tuple[int, ...]) -> None:
+    if automaton.error is None:
+        automaton.guard(lambda: automaton.late_block(address, words))
 
 
 def _context_hook() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,8 @@ from typing import Any
 
 import pytest
 
+import simprof
+from profiler.engine.automaton import Automaton
 from profiler.graphs.cfg import EdgeKind
 from profiler.plan.plan import Table
 from profiler.profiles.profile import Measurement
@@ -44,6 +47,22 @@ def test_schemes_in_one_emulation_are_those_of_separate_ones(run: Run) -> None:
     for mode in ("pp", "qpt2"):
         alone = run("loops", modes=(mode,)).measurements[mode]
         assert run_json.to_object(alone) == run_json.to_object(together[mode])
+
+
+def test_a_run_is_forgotten_without_a_search_for_cycles(fixture_elf: Callable[..., Path]) -> None:
+    """Python looks for unused cycles rarely: a run that is one stays beside all later ones."""
+
+    def automata() -> int:
+        return sum(isinstance(each, Automaton) for each in gc.get_objects())
+
+    gc.collect()
+    before = automata()
+    gc.disable()
+    try:
+        simprof.compare(fixture_elf("loops"), modes=("pp", "tpp"))
+        assert automata() == before
+    finally:
+        gc.enable()
 
 
 def test_a_run_can_be_repeated_to_the_last_byte(run: Run) -> None:
