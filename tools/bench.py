@@ -102,6 +102,8 @@ def measure_replays(measuring: Measuring, given: argparse.Namespace) -> None:
     names = [each for each in programs.names() if not given.program or each in given.program]
     for program in _built(names, "train" if given.quick else "ref"):
         commands.measure_replays(measuring, program)
+        if program.name == growth.LENGTH_PROGRAM and not given.quick:
+            commands.measure_replays(measuring, growth.longest(program))
 
 
 def measure_engine(measuring: Measuring, given: argparse.Namespace) -> None:

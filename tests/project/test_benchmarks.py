@@ -75,7 +75,7 @@ def test_limits_are_compared_with_what_was_measured() -> None:
     assert verdict("engine, edges, sieve").measured == 1.25
     assert verdict("engine, edges, sieve").met is True
     assert verdict("engine, edges, calls").met is None
-    replayed = verdict("`run` pp, replayed, hello")
+    replayed = verdict("`run` pp, replayed, hello, 4 M instructions")
     assert (replayed.measured, replayed.limit, replayed.met) == (6.0, 5.0, True)
     cold = verdict("`run`, cold, dash")
     assert (cold.measured, cold.limit, cold.met) == (4.0, 3.5, False)
@@ -262,7 +262,7 @@ def test_the_page_of_a_benchmark() -> None:
     assert "| sieve, edges | 600 | 2.50 | 0.000 | 240 | 1.25 |" in page
     assert "| cppcheck | 5.00 | 2.00 | 2.50 |" in page
     assert "| longjmp | 150 | - | 2.00 |" in page
-    assert "| hello | 4.00 | 0.00100 | 0.50 | 6.00 | - | - | - | - |" in page
+    assert "| hello | 4 | 4.00 | 0.00100 | 0.50 | 6.00 | - | - | - | - |" in page
     sizes = page.index("| hello | 0.50 | - | 0.90 |"), page.index("| dash | 0.70 | - | 1.50 |")
     assert sizes[0] < sizes[1]  # by size
     assert "| work.sh 3 | 2.00 |" in page

@@ -33,6 +33,11 @@ def length_series(dash: Program) -> Iterator[Wanted]:
             yield "length", dash.with_arguments(script, str(rounds)), configuration
 
 
+def longest(program: Program) -> Program:
+    """Return the last point of `length_series`."""
+    return program.with_arguments(program.arguments[0], str(ROUNDS[-1]))
+
+
 def text_series(short: Sequence[Program]) -> Iterator[Wanted]:
     """Yield what is measured over text size, of programs with their short inputs."""
     for program in short:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tools.benchmarks import recovery
 from tools.benchmarks.commands import NUMBA, QEMU
 from tools.benchmarks.growth import per_event
-from tools.benchmarks.rows import Row, State, find
+from tools.benchmarks.rows import Row, State, emulated, find
 
 ENGINE = {
     "edges": {"sieve": 1.3, "bench": 1.15, "calls": 1.5},
@@ -81,11 +81,14 @@ def verdicts(rows: Sequence[Row], programs: Sequence[str]) -> Iterator[Verdict]:
         for name in programs:
             yield from _runs(rows, name, state)
     yield from _compares(rows, programs)
-    for name in programs:
-        replayed = find(rows, "replay", name, "run-pp", "warm")
-        emulated = find(rows, "command", name, "run-pp", "warm")
-        times = emulated.cpu / replayed.cpu if replayed and emulated else None
-        yield Verdict(f"`run` pp, replayed, {name}", times, REPLAY, "x faster", at_least=True)
+    for row in rows:
+        if row.part == "replay" and row.configuration == "run-pp" and row.outcome == "ok":
+            other = emulated(rows, row)
+            times = other.cpu / row.cpu if other else None
+            what = (
+                f"`run` pp, replayed, {row.program}, {row.instructions / 1e6:,.0f} M instructions"
+            )
+            yield Verdict(what, times, REPLAY, "x faster", at_least=True)
     for name in ("jumps", "throws"):
         event = per_event(rows, name, "run-edges")
         what = {"jumps": "a longjmp", "throws": "an exception"}[name]

@@ -184,6 +184,18 @@ def find(
     return found[-1] if found else None
 
 
+def emulated(rows: Sequence[Row], replayed: Row) -> Row | None:
+    """Return the same command, warm, that ran the program; None where it was not measured."""
+    found = [
+        row
+        for row in rows
+        if row.part in ("command", "length")
+        and row.key[1:] == replayed.key[1:]
+        and row.outcome == "ok"
+    ]
+    return found[-1] if found else None
+
+
 @cache
 def machine() -> Machine:
     """Describe this machine."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tools.benchmarks.commands import COMMANDS, NUMBA, QEMU, RECORD, REPLAYED
 from tools.benchmarks.growth import EVENT_CONFIGURATIONS, per_event
 from tools.benchmarks.limits import Verdict
-from tools.benchmarks.rows import Part, Row, find
+from tools.benchmarks.rows import Part, Row, emulated, find
 
 SEPARATOR = "-"
 """What stands where nothing was measured."""
@@ -98,33 +99,41 @@ def command_table(rows: Sequence[Row], programs: Sequence[str], state: str) -> T
     return Table(("program", "M instructions", "qemu + plugin, s", *commands), tuple(lines))
 
 
-def replay_table(rows: Sequence[Row], programs: Sequence[str]) -> Table:
-    """Return what commands take on a recording, and how much faster that is, a line a program."""
+def replay_table(rows: Sequence[Row]) -> Table:
+    """Return what commands take on a recording, and how much faster that is, a line a run."""
+    replayed = [row for row in rows if row.part == "replay"]
     lines = []
-    for name in programs:
-        record = last(rows, "replay", name, RECORD, "warm")
-        cells = [cell(record, lambda row: number(row.cpu)), cell(record, _density(rows, name))]
+    for record in replayed:
+        if record.configuration != RECORD:
+            continue
+        same = {
+            row.configuration: row
+            for row in replayed
+            if (row.program, row.arguments) == (record.program, record.arguments)
+        }
+        executed = max(row.instructions for row in same.values())
+        cells = [
+            cell(record, lambda row: number(row.cpu)),
+            cell(record, partial(_density, executed)),
+        ]
         for each in REPLAYED:
-            replayed = last(rows, "replay", name, each, "warm")
-            emulated = find(rows, "command", name, each, "warm")
-            cells.append(cell(replayed, lambda row: number(row.cpu)))
-            cells.append(cell(replayed, _times_faster(emulated)))
-        lines.append((name, *cells))
+            cells.append(cell(same.get(each), lambda row: number(row.cpu)))
+            cells.append(cell(same.get(each), partial(_times_faster, rows)))
+        lines.append((record.program, f"{executed / 1e6:,.0f}", *cells))
     replayed_titles = (
         title for each in REPLAYED for title in (_command_title(each), "x faster than emulating")
     )
-    titles = ("program", "`record`, s", "bits an instruction", *replayed_titles)
+    titles = ("program", "M instructions", "`record`, s", "bits an instruction", *replayed_titles)
     return Table(titles, tuple(lines))
 
 
-def _density(rows: Sequence[Row], name: str) -> Callable[[Row], str]:
-    """Return what says how many bits a recording has for each instruction of the run."""
-    executed = [row.instructions for row in rows if row.key[:2] == ("replay", name)]
-    return lambda row: f"{8 * row.recorded / max(executed):.5f}" if any(executed) else SEPARATOR
+def _density(executed: int, record: Row) -> str:
+    return f"{8 * record.recorded / executed:.5f}" if executed else SEPARATOR
 
 
-def _times_faster(emulated: Row | None) -> Callable[[Row], str]:
-    return lambda row: SEPARATOR if emulated is None else number(emulated.cpu / row.cpu)
+def _times_faster(rows: Sequence[Row], replayed: Row) -> str:
+    other = emulated(rows, replayed)
+    return SEPARATOR if other is None else number(other.cpu / replayed.cpu)
 
 
 def times(row: Row) -> str:
