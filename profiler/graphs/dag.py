@@ -27,7 +27,6 @@ from profiler.graphs.cfg import ControlFlowGraph, edges_by_vertex
 from profiler.graphs.loops import DepthFirst
 from profiler.graphs.recent import remembers_recent
 
-
 NO_EDGES: frozenset[int] = frozenset()
 """The one empty set that stands for no edges: what was made with it is remembered by identity."""
 

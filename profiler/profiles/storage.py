@@ -25,6 +25,8 @@ MAGIC = FORMAT.magic
 LARGEST_RATIO, ROOM = 200, 16 << 20
 """Bytes of JSON for each byte of a file, and besides: a hostile one must not fill the memory. Saved
 profiles have ten or twenty."""
+LARGEST_ROUTINE = 1 << 22
+"""Instructions of a routine, each of which may get a count of its own: 16 MB of code."""
 
 
 def save(measurement: Measurement, path: Path) -> None:
@@ -108,6 +110,9 @@ def _check_positions(measurement: Measurement) -> None:
         ends = {ENTRY, EXIT, *(block.name for block in routine.block_counts)}
         if any(not ends.issuperset((edge.source, edge.target)) for edge in routine.edge_counts):
             raise ValueError(f"an edge of {routine.name} is between blocks that it lacks")
+        lengths = [block.instructions for block in routine.block_counts]
+        if min(lengths, default=0) < 0 or sum(lengths) > LARGEST_ROUTINE:
+            raise ValueError(f"{routine.name} has blocks of impossible lengths")
         counts = [routine.activations, *(path.count for path in routine.path_counts)]
         counts += (n for edge in routine.edge_counts for n in (edge.count, edge.added))
         counts += (n for block in routine.block_counts for n in (block.count, block.added))
