@@ -146,9 +146,12 @@ class Frames:
 
     def _movers(self, code: BlockCode) -> tuple[int, ...]:
         """Positions of the instructions that move the window or %sp."""
-        span = slice(code.first, code.first + code.count)
-        changes = (self._facts.window[span] != 0) | (self._facts.writes[span] >> _SP & 1 == 1)
-        return tuple(changes.nonzero()[0].tolist())
+        moves, end = self._facts.moves, code.first + code.count
+        positions, index = [], moves.find(1, code.first, end)
+        while index >= 0:
+            positions.append(index - code.first)
+            index = moves.find(1, index + 1, end)
+        return tuple(positions)
 
     def _frame_size(self) -> int | None:
         sizes = {size for block in range(len(self._blocks)) for _, _, size in self._saves(block)}

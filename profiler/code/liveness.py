@@ -5,8 +5,9 @@ Sets are masks as in `simulator.isa.effects`, in the window that is current at t
 
 1. `code_facts` gives every word of a code image its effects (once a program).
 2. `block_code` says where a block's instructions and its end transfer are.
-3. `Liveness` solves live-in(b) = f_b(union of what b's out-edges need) with a worklist. `save` and
-   `restore` rename registers, so f_b is not always a gen/kill pair.
+3. `Liveness` solves live-in(b) = f_b(union of what b's out-edges need) in sweeps against the order
+   of the code, in which only blocks take part that need more since the last one. `save` and
+   `restore` rename registers, so f_b is not always a gen/keep pair.
 4. `live_before` and `live_on_edge` answer for points inside blocks and between them.
 
 What edges to EXIT need follows from the transfer: a return needs the ABI's result registers, a jump
@@ -26,7 +27,6 @@ live there.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -44,6 +44,7 @@ from simulator.isa.effects import ALL, INS, LOCALS, Window, effects
 TRAP_READS = ARGUMENTS | mask(Register.G1)
 """What a software trap hands to Linux: a system call's number and arguments."""
 
+_KINDS = tuple(map(TransferKind, range(len(TransferKind))))
 _CALLS = frozenset((TransferKind.CALL, TransferKind.INDIRECT_CALL))
 _RETURNS = frozenset((TransferKind.RETURN_JUMP, TransferKind.RETURN))
 _RETL = np.uint32(0x81C3E008)
@@ -66,6 +67,27 @@ class CodeFacts:
     entries: frozenset[int]
     thunks: Mapping[int, int]
     handed: Mapping[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def kinds(self) -> bytes:
+        """By word: the `TransferKind`."""
+        return self.transfers.kind.astype(np.uint8).tobytes()
+
+    @cached_property
+    def shifts(self) -> bytes:
+        """By word: what it does to the register window."""
+        return self.window.tobytes()
+
+    @cached_property
+    def effects(self) -> tuple[memoryview, memoryview]:
+        """By word: what it reads and what it replaces; words of these are soon read one by one."""
+        return np.ascontiguousarray(self.reads).data, np.ascontiguousarray(self.writes).data
+
+    @cached_property
+    def moves(self) -> bytes:
+        """By word: 1 where it moves the register window or %sp."""
+        sets_sp = self.writes >> np.uint64(Register.SP) & np.uint64(1) == 1
+        return ((self.window != 0) | sets_sp).tobytes()
 
     @cached_property
     def names_stack(self) -> bytes:
@@ -155,10 +177,10 @@ def block_code(cfg: ControlFlowGraph, facts: CodeFacts, block: int) -> BlockCode
         if position < 0 or described.is_slot:
             continue
         index = first + position
-        kind = TransferKind(int(facts.transfers.kind[index]))
-        target = int(facts.transfers.target[index])
+        kind = _KINDS[facts.kinds[index]]
         if kind is TransferKind.NONE or (position == count - 2 and not HAS_DELAY_SLOT[kind]):
             continue
+        target = int(facts.transfers.target[index])
         if kind is TransferKind.CALL and target == facts.place.address(index) + 8:
             continue  # only reads the program counter
         return BlockCode(first, count, position, kind, target)
@@ -188,18 +210,13 @@ class Liveness:
             for b in cfg.blocks
             if any(cfg.edges[e].target == cfg.exit for e in cfg.out_edges[b.id])
         }
-        self._summaries = tuple(self._summarise(code) for code in self.blocks)
         self._landing = [
             cfg.edges[e].target
             for e in cfg.out_edges[cfg.entry]
             if cfg.blocks[cfg.edges[e].target].start != cfg.address
         ]
-        self._callers = [
-            b for b, code in enumerate(self.blocks) if code.kind in _CALLS and b not in self._exits
-        ]
-        self._throwers = [b for b, code in enumerate(self.blocks) if code.kind in _CALLS]
+        self._calls = {b for b, code in enumerate(self.blocks) if code.kind in _CALLS}
         self._return_points = {e.target for e in cfg.edges if e.kind is EdgeKind.CALL_RETURN}
-        self._resumed = self._return_points | set(self._landing)
         self.live_in = self._solve()
         self._inside: dict[int, tuple[int, ...]] = {}
 
@@ -240,7 +257,8 @@ class Liveness:
     @property
     def makes_calls(self) -> bool:
         """Whether some call comes back into the routine; thunks, which keep all, aside."""
-        return any(self.blocks[b].target not in self._facts.thunks for b in self._callers)
+        callers = self._calls.difference(self._exits)
+        return any(self.blocks[b].target not in self._facts.thunks for b in callers)
 
     def _exit_live(self, code: BlockCode) -> int:
         kind = code.kind
@@ -259,55 +277,35 @@ class Liveness:
         return ALL
 
     def _restores(self, code: BlockCode) -> bool:
-        span = self._facts.window[code.first : code.first + code.count]
-        return bool((span == Window.RESTORE).any())
+        return Window.RESTORE in self._facts.shifts[code.first : code.first + code.count]
 
     def _is_tail_call(self, code: BlockCode) -> bool:
         """Whether a call's delay slot makes the callee return to this routine's caller."""
-        slot = code.first + code.count - 1
-        return self._facts.window[slot] == Window.RESTORE or bool(
-            int(self._facts.writes[slot]) & mask(Register.O7)
-        )
+        slot, (_, writes) = code.first + code.count - 1, self._facts.effects
+        return self._facts.shifts[slot] == Window.RESTORE or bool(writes[slot] & mask(Register.O7))
 
     def _backwards(self, code: BlockCode, live: int) -> list[int]:
         """Return what is live behind a block's code, given here, and before each instruction."""
-        facts, span = self._facts, slice(code.first, code.first + code.count)
-        effects = zip(
-            facts.writes[span].tolist(),
-            facts.window[span].tolist(),
-            facts.reads[span].tolist(),
-            strict=True,
-        )
+        facts = self._facts
+        reads, writes = facts.effects
         found = [live]
-        for writes, shift, reads in reversed(list(effects)):
-            live &= ~writes
-            if shift == Window.SAVE:
+        for word in range(code.first + code.count - 1, code.first - 1, -1):
+            live &= ~writes[word]
+            if facts.shifts[word] == Window.SAVE:
                 live = before_save(live)
-            elif shift == Window.RESTORE:
+            elif facts.shifts[word] == Window.RESTORE:
                 live = before_restore(live)
-            live |= reads
+            live |= reads[word]
             found.append(live)
         return found
 
-    def _summarise(self, code: BlockCode) -> tuple[int, int] | None:
-        """Return (gen, kill) of a block, None if it moves the register window."""
-        span = slice(code.first, code.first + code.count)
-        if self._facts.window[span].any():
-            return None
-        gen = kill = 0
-        reads, writes = self._facts.reads[span].tolist(), self._facts.writes[span].tolist()
-        for read, written in zip(reversed(reads), reversed(writes), strict=True):
-            gen = gen & ~written | read
-            kill |= written
-        return gen, kill
-
-    def _live_out(self, block: int, live_in: list[int] | tuple[int, ...]) -> int:
+    def _live_out(self, block: int, live_in: tuple[int, ...]) -> int:
         live = self._exits.get(block, 0)
         for edge in self._cfg.out_edges[block]:
             target = self._cfg.edges[edge].target
             if target != self._cfg.exit:
                 live |= live_in[target]
-        if self.blocks[block].kind in _CALLS:
+        if block in self._calls:
             for target in self._landing:
                 live |= live_in[target]
             if block in self._exits:
@@ -317,39 +315,65 @@ class Liveness:
 
     def _after_call(self, block: int, live: int) -> int:
         """Return what is live when the callee is entered, after the delay slot."""
-        if self.blocks[block].kind not in _CALLS or block in self._exits:
-            return live
+        keep, need = self._call_effect(block)
+        return live & keep | need
+
+    def _call_effect(self, block: int) -> tuple[int, int]:
+        """Return (keep, need): what a block's callee leaves live, and what it makes live."""
+        if block not in self._calls or block in self._exits:
+            return ALL, 0
         thunk = self._facts.thunks.get(self.blocks[block].target)
         if thunk is not None:
-            return live | thunk
-        return live & ~self._abi.call_writes | self._abi.call_reads
+            return ALL, thunk
+        return ALL & ~self._abi.call_writes, self._abi.call_reads
+
+    def _effect(self, block: int) -> tuple[int, int] | None:
+        """Return (keep, gen) of a block and its callee; None if it moves the register window."""
+        code, (reads, writes) = self.blocks[block], self._facts.effects
+        if any(self._facts.shifts[code.first : code.first + code.count]):
+            return None
+        keep, gen = self._call_effect(block)
+        for word in range(code.first + code.count - 1, code.first - 1, -1):
+            kept = ~writes[word]
+            keep, gen = keep & kept, gen & kept | reads[word]
+        return keep, gen
 
     def _solve(self) -> tuple[int, ...]:
-        cfg = self._cfg
-        live_in = [0] * len(cfg.blocks)
-        waiting = deque(range(len(cfg.blocks) - 1, -1, -1))
-        queued = [True] * len(cfg.blocks)
-        while waiting:
-            block = waiting.popleft()
-            queued[block] = False
-            live = self._live_in(block, live_in)
-            if live == live_in[block]:
-                continue
-            live_in[block] = live
-            before = [cfg.edges[e].source for e in cfg.in_edges[block]]
-            for source in before + (self._throwers if block in self._resumed else []):
-                if source != cfg.entry and not queued[source]:
-                    queued[source] = True
-                    waiting.append(source)
+        """Return the least solution: sets only grow, until nothing needs more."""
+        cfg, exits, calls = self._cfg, self._exits, self._calls
+        blocks = range(len(cfg.blocks))
+        needs = [exits.get(block, 0) for block in blocks]  # so far, behind the block and its callee
+        effects = [self._effect(block) for block in blocks]
+        sources = [[cfg.edges[e].source for e in cfg.in_edges[block]] for block in blocks]
+        leaving = calls.intersection(exits) if self._return_points else set[int]()
+        landing = frozenset(self._landing if calls else ())
+        live_in = [-1] * len(blocks)
+        waiting = bytearray(b"\1") * len(blocks)
+        while any(waiting):
+            for block in reversed(blocks):
+                if not waiting[block]:
+                    continue
+                waiting[block] = 0
+                effect = effects[block]
+                if effect is None:
+                    live = self._after_call(block, needs[block])
+                    live = self._backwards(self.blocks[block], live)[-1]
+                else:
+                    live = needs[block] & effect[0] | effect[1]
+                if live == live_in[block]:
+                    continue
+                live_in[block] = live
+                feeding: list[tuple[Iterable[int], int]] = [(sources[block], live)]
+                if block in landing:
+                    feeding.append((calls, live))
+                if leaving and block in self._return_points:
+                    feeding.append((leaving, live & (LOCALS | INS)))
+                for others, more in feeding:
+                    for source in others:
+                        if source != cfg.entry and needs[source] | more != needs[source]:
+                            needs[source] |= more
+                            waiting[source] = 1
         return tuple(live_in)
-
-    def _live_in(self, block: int, live_in: list[int]) -> int:
-        live = self._after_call(block, self._live_out(block, live_in))
-        summary = self._summaries[block]
-        if summary is not None:
-            gen, kill = summary
-            return live & ~kill | gen
-        return self._backwards(self.blocks[block], live)[-1]
 
 
 def needs_place_after(kind: TransferKind, edge: EdgeKind) -> bool:
