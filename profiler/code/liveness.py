@@ -87,7 +87,8 @@ class CodeFacts:
     def moves(self) -> bytes:
         """By word: 1 where it moves the register window or %sp."""
         sets_sp = self.writes >> np.uint64(Register.SP) & np.uint64(1) == 1
-        return ((self.window != 0) | sets_sp).tobytes()
+        moves: npt.NDArray[np.bool_] = (self.window != 0) | sets_sp
+        return moves.tobytes()
 
     @cached_property
     def names_stack(self) -> bytes:
