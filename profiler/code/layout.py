@@ -84,17 +84,44 @@ class CounterLayout:
         return self.edge_base + COUNTER_SIZE * number
 
 
+class Room(NamedTuple):
+    """How much of the space for counters is used: bytes of arrays and of tables; logged ends."""
+
+    arrays: int = 0
+    tables: int = 0
+    sources: int = 0
+    destinations: int = 0
+
+    def beside(self, other: Room) -> Room:
+        """Return the room that both take."""
+        return Room(*(one + more for one, more in zip(self, other, strict=True)))
+
+
+NOTHING_USED = Room()
+
+
 class CounterSpace:
     """Gives every routine's counters their addresses.
 
     The addresses depend on the order in which routines come: the same plans in the same order
     get the same ones.
+
+    Parameters
+    ----------
+    used
+        What the routines before these have taken.
     """
 
-    def __init__(self) -> None:
-        self._array = ARRAYS_BASE
-        self._table = TABLES_BASE
-        self._sources = self._destinations = 1
+    def __init__(self, used: Room = NOTHING_USED) -> None:
+        self._array = ARRAYS_BASE + used.arrays
+        self._table = TABLES_BASE + used.tables
+        self._sources, self._destinations = 1 + used.sources, 1 + used.destinations
+
+    @property
+    def used(self) -> Room:
+        """How much is taken."""
+        arrays, tables = self._array - ARRAYS_BASE, self._table - TABLES_BASE
+        return Room(arrays, tables, self._sources - 1, self._destinations - 1)
 
     def place(self, plan: InstrumentationPlan) -> CounterLayout:
         """Return the addresses of a plan's counters.

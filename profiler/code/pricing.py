@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -10,7 +11,7 @@ from profiler.code.arrangement import WordsNeededError, arrange, jump_of_stub
 from profiler.code.body_costs import BodyCost, body_cost
 from profiler.code.codegen import RoutineCode, generate
 from profiler.code.context import RoutineContext
-from profiler.code.layout import CounterLayout, CounterSpace
+from profiler.code.layout import CounterLayout, CounterSpace, Room
 from profiler.code.snippet_parts import Generators
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan
@@ -92,23 +93,33 @@ class KnownCosts:
     Parameters
     ----------
     known
-        By number of the routine. All else that decides a cost is the same whenever this is used:
+        By number of the routine, pickled: most are read by one process of several, and only when
+        their routine's turn comes. All else that decides a cost is the same whenever this is used:
         graphs, plans, generators.
+    keeps
+        Whether anybody asks for what is added.
+
+    Attributes
+    ----------
+    added
+        What is not among `known`.
     """
 
-    def __init__(self, known: dict[int, KnownCost] | None = None) -> None:
-        self.known = {} if known is None else known
-        self.has_grown = False
+    def __init__(self, known: Mapping[int, bytes] | None = None, *, keeps: bool = False) -> None:
+        self.known: Mapping[int, bytes] = {} if known is None else known
+        self.added: dict[int, bytes] = {}
+        self._keeps = keeps
 
     def find(self, routine: int, layout: CounterLayout) -> KnownCost | None:
         """Return what the code of a routine costs with its counters in a place."""
-        found = self.known.get(routine)
-        return found if found is not None and found.layout == layout else None
+        data = self.known.get(routine)
+        found = None if data is None else pickle.loads(data)
+        return found if isinstance(found, KnownCost) and found.layout == layout else None
 
     def add(self, routine: int, cost: KnownCost) -> None:
         """Note a cost."""
-        self.known[routine] = cost
-        self.has_grown = True
+        if self._keeps:
+            self.added[routine] = pickle.dumps(cost, pickle.HIGHEST_PROTOCOL)
 
 
 class Pricer:
@@ -130,6 +141,15 @@ class Pricer:
         self._generators = generators
         self._use = use
         self._space = CounterSpace()
+
+    @property
+    def used(self) -> Room:
+        """How much of the space for counters the routines so far have taken."""
+        return self._space.used
+
+    def go_on(self, used: Room) -> None:
+        """Go on behind other routines, whose counters have taken so much."""
+        self._space = CounterSpace(used)
 
     def code(
         self, cfg: ControlFlowGraph, plan: InstrumentationPlan, context: RoutineContext

@@ -50,6 +50,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @program_options.program_options
 @shared_options.extent_options("1 routine of each mode, 5 paths, with --details 10")
 @context_options.context_options
+@shared_options.jobs_option("schemes to measure")
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
@@ -74,7 +75,8 @@ def compare_command(
     with program_options.watched(request, chosen["progress"]) as watched:
         from profiler.session.session import compare_program
 
-        comparison = compare_program(watched, wanted, brief=True)
+        jobs = shared_options.processors(chosen["jobs"])
+        comparison = compare_program(watched, wanted, brief=True, jobs=jobs)
     from profiler.reports import compare_json, compare_text
 
     names = tuple(setting.name for setting in wanted)

@@ -8,7 +8,7 @@ translation blocks, of which there are none.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,6 +57,8 @@ class Replayer:
         What the kernel does on each edge for the schemes.
     first_edge, first_block
         Routine -> program-wide number of its edge 0, and of its block 0.
+    routines
+        Numbers of the only routines that are replayed; None: all.
 
     Attributes
     ----------
@@ -64,7 +66,14 @@ class Replayer:
         How activations ended early, and how many did so.
     """
 
-    def __init__(self, lowering: Lowering, first_edge: Array, first_block: Array) -> None:
+    def __init__(
+        self,
+        lowering: Lowering,
+        first_edge: Array,
+        first_block: Array,
+        routines: Container[int] | None = None,
+    ) -> None:
+        self._wanted = routines
         self.early: Counter[EarlyEnd] = Counter()
         self._lowering = lowering
         self._memory = lowering.memory
@@ -93,7 +102,8 @@ class Replayer:
         for number, end in zip(piece.routines.tolist(), piece.ends.tolist(), strict=True):
             if number not in self._routines or not start <= end <= len(data):
                 raise DamagedError
-            self._play_routine(number, data, start, end)
+            if self._wanted is None or number in self._wanted:
+                self._play_routine(number, data, start, end)
             start = end
 
     def _play_routine(self, number: int, data: Bytes, start: int, end: int) -> None:
@@ -140,6 +150,8 @@ class Replayer:
             has crossed no edge, of which nothing is counted (`cut_run`).
         """
         for number, blocks in alive.items():
+            if self._wanted is not None and number not in self._wanted:
+                continue
             first = int(self._first_block[number])
             frames = self._routines[number].frames.reshape(-1, kernels.STRIDE)
             for frame, block in zip(frames.tolist(), blocks, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from profiler.graphs.cfg import ControlFlowGraph
@@ -67,3 +68,8 @@ class KnownFacts:
             facts = self.known[routine] = graph_facts(cfg)
             self.has_grown = True
         return facts
+
+    def learn(self, others: Mapping[int, GraphFacts]) -> None:
+        """Take over what is known elsewhere about the same graphs."""
+        self.has_grown |= not others.keys() <= self.known.keys()
+        self.known.update(others)

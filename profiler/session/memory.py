@@ -151,15 +151,15 @@ class BinaryMemory:
 
     def costs(self, discoveries: Discoveries, setting: Setting) -> KnownCosts:
         """Return what the code of routines costs under a setting, as far as that is known."""
-        if not _decides(setting):
+        if not _decides(setting) or self._files is None:
             return KnownCosts()
         found = self._load(_made_for("costs", discoveries, setting))
-        return KnownCosts(found) if isinstance(found, dict) else KnownCosts()
+        return KnownCosts(found if isinstance(found, dict) else None, keeps=True)
 
     def keep_costs(self, discoveries: Discoveries, setting: Setting, costs: KnownCosts) -> None:
         """Keep what the code of routines costs under a setting."""
-        if costs.has_grown and _decides(setting):
-            self._keep(_made_for("costs", discoveries, setting), costs.known)
+        if costs.added and _decides(setting):
+            self._keep(_made_for("costs", discoveries, setting), {**costs.known, **costs.added})
 
     def run(self, request: RunRequest) -> PastRun | None:
         """Return the last run that was asked for in the same way."""

@@ -37,16 +37,8 @@ from simulator.machine.running import RunResult
 Array = np.ndarray
 
 
-def observe_recorded(
-    study: Study,
-    program: Program,
-    recording: Recording,
-    name: Path,
-    settings: Sequence[Setting],
-    *,
-    partial: bool = False,
-) -> Observation:
-    """Return the recorded run as if it had been made under `settings`.
+class RecordedRun:
+    """A recorded run, to be observed under any schemes.
 
     Parameters
     ----------
@@ -56,67 +48,113 @@ def observe_recorded(
         The program.
     recording, name
         The recording, and its file for messages.
-    settings
-        The schemes.
     partial
         Whether a recording that is cut is measured as far as it goes (`engine.cut_run`).
+
+    Attributes
+    ----------
+    entered
+        Numbers of the routines that were entered, ascending.
 
     Raises
     ------
     UsageError, ProfileMismatchError
-        If the recording is damaged, or of other graphs than this simprof recovers.
+        From every method, if the recording is damaged, or of other graphs than this simprof
+        recovers.
     """
-    if recording.end is None and not partial:
-        raise UsageError(
-            f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
+
+    def __init__(
+        self,
+        study: Study,
+        program: Program,
+        recording: Recording,
+        name: Path,
+        *,
+        partial: bool = False,
+    ) -> None:
+        if recording.end is None and not partial:
+            raise UsageError(
+                f"{name}: {recording.cut}: record it again, or measure what is there (--partial)"
+            )
+        self._study, self._recording, self._name = study, recording, name
+        self._discoveries = _discoveries(name, recording)
+        program = link(program, self._discoveries.modules, self._discoveries.earlier)
+        self.recovered = recovered = study.recover(program, self._discoveries)
+        self._index = GraphIndex(recovered)
+        self._cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
+        self._end = recording.end or _end_of(self._cut_run, recovered)
+        self._result = _check_end(name, self._end, recovered)
+        self._contexts = ProgramContexts(recovered)
+        self.entered = sorted({number for number, _ in self._end.edges})
+
+    def prepare(self) -> None:
+        """Work out now what every observation needs: processes that fork share it then."""
+        self._contexts.facts  # noqa: B018 - which keeps them
+
+    def edges(self, routine: int) -> int:
+        """Return how many edges the graph of a routine has."""
+        first = self._index.first_edge
+        return int(first[routine + 1] - first[routine])
+
+    def observe(
+        self, settings: Sequence[Setting], routines: frozenset[int] | None = None
+    ) -> Observation:
+        """Return the run as if it had been made under `settings`.
+
+        Parameters
+        ----------
+        settings
+            The schemes.
+        routines
+            Numbers of the only routines that are observed; None: all.
+        """
+        study, recovered, index, end = self._study, self.recovered, self._index, self._end
+        program = recovered.program
+        planners = study.planners(settings, _by_graph(recovered, end))
+        graphs = Graphs(recovered, study.invocation.selection, routines)
+        schemes = make_schemes(graphs, planners)
+        for routine in sorted(routines or ()):  # plans of one graph have much in common
+            for scheme in schemes:
+                scheme.routine_plan(routine)
+        lowering = Lowering(
+            [scheme.plan for scheme in schemes if scheme.slot is not None],
+            recovered.routines,
+            index.first_edge,
+            hash_model(program.machine),
+            (1 << (64 if program.is64 else 32)) - 1,
         )
-    discoveries = _discoveries(name, recording)
-    program = link(program, discoveries.modules, discoveries.earlier)
-    recovered = study.recover(program, discoveries)
-    index = GraphIndex(recovered)
-    cut_run = _cut_run(recording, name, recovered) if recording.end is None else None
-    end = recording.end or _end_of(cut_run, recovered)
-    result = _check_end(name, end, recovered)
-    edge_counts = _edge_counts(index, end)
-    by_graph = _by_graph(recovered, end)
-    planners = study.planners(settings, by_graph)
-    schemes = make_schemes(Graphs(recovered, study.invocation.selection), planners)
-    lowering = Lowering(
-        [scheme.plan for scheme in schemes if scheme.slot is not None],
-        recovered.routines,
-        index.first_edge,
-        hash_model(program.machine),
-        (1 << (64 if program.is64 else 32)) - 1,
-    )
-    tell(study.progress, Phase.REPLAYING, None)
-    replayer = Replayer(lowering, index.first_edge, index.first_block)
-    if any(scheme.slot is not None for scheme in schemes):
-        _play(recording, name, recovered, replayer.play)
-        if cut_run is not None:
-            replayer.end_alive(cut_run.alive)
-    early = _early(index, end, replayer.early)
-    events = collect_events(index, edge_counts, early, _cut(index, end))
-    if lowering.products.lost and not end.unattributed[0] and cut_run is None:
-        raise CountError(
-            f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
-            "of simprof, please report the program"
+        tell(study.progress, Phase.REPLAYING, None)
+        replayer = Replayer(lowering, index.first_edge, index.first_block, routines)
+        if any(scheme.slot is not None for scheme in schemes):
+            _play(self._recording, self._name, recovered, replayer.play)
+            if self._cut_run is not None:
+                replayer.end_alive(self._cut_run.alive)
+        early = _early(index, end, replayer.early)
+        events = collect_events(index, _edge_counts(index, end), early, _cut(index, end))
+        if routines is not None:
+            events = {number: each for number, each in events.items() if number in routines}
+        if lowering.products.lost and not end.unattributed[0] and self._cut_run is None:
+            raise CountError(
+                f"{lowering.products.lost} path counts fell outside their tables: this is a defect "
+                "of simprof, please report the program"
+            )
+        return Observation(
+            invocation=study.invocation,
+            program=program,
+            recovered=recovered,
+            schemes=schemes[: len(settings)],
+            judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
+            events=events,
+            counters=Counters(lowering, events),
+            contexts=self._contexts,
+            result=self._result,
+            unattributed=Unattributed(*end.unattributed),
+            irregular=tuple((address, reason) for address, reason in end.irregular),
+            runs=0,
+            whole_runs=0,
+            discoveries=self._discoveries,
+            memory=study.memory,
         )
-    return Observation(
-        invocation=study.invocation,
-        program=program,
-        recovered=recovered,
-        schemes=schemes[: len(settings)],
-        judges={scheme.setting.mode: scheme for scheme in reversed(schemes)},
-        events=events,
-        counters=Counters(lowering, events),
-        contexts=ProgramContexts(recovered),
-        result=result,
-        unattributed=Unattributed(*end.unattributed),
-        irregular=tuple((address, reason) for address, reason in end.irregular),
-        runs=0,
-        whole_runs=0,
-        discoveries=discoveries,
-    )
 
 
 def invocation_of(recording: Recording, file: Path | None, selection: Selection) -> Invocation:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
+from profiler.code.layout import CounterSpace, Room
 from profiler.code.pricing import KnownCosts, Pricer, RoutinePrice, added
 from profiler.code.sizes import plan_sizes, trace_sizes
 from profiler.graphs import flow
@@ -80,11 +81,11 @@ def measure_all(
 
         check = SelfCheck(observation)
         check.check_graphs()
-    for events in observation.events.values():
-        flow.check(events.cfg, events.edges, events.early, events.activations)
+    check_flow(observation)
     facts = KnownFacts() if check is not None else observation.facts()
     measuring = [
-        _Measuring(observation, scheme, check, facts, brief=brief) for scheme in observation.schemes
+        Measuring(observation, scheme, facts, check=check, brief=brief)
+        for scheme in observation.schemes
     ]
     for done, routine in enumerate(observation.events):
         if told is not None and done % BETWEEN_TELLINGS == 0:
@@ -96,14 +97,22 @@ def measure_all(
     measurements = tuple(scheme.measurement() for scheme in measuring)
     if check is None:
         observation.keep_facts(facts)
+        for scheme in measuring:
+            observation.keep_costs(scheme.scheme.setting, scheme.costs)
     if check is not None:
         for measurement in measurements:
             check.check_profile(measurement)
     return measurements
 
 
+def check_flow(observation: Observation) -> None:
+    """Check that what enters a block leaves it, or ends in it: FlowError where it does not."""
+    for events in observation.events.values():
+        flow.check(events.cfg, events.edges, events.early, events.activations)
+
+
 @dataclass(frozen=True, slots=True)
-class _RoutineResult:
+class RoutineResult:
     """What one scheme measured in one routine, and what that adds to its totals, by name.
 
     `wraps`: a counter of 32 bits would have wrapped.
@@ -116,7 +125,7 @@ class _RoutineResult:
     wraps: bool
 
 
-class _Measuring:
+class Measuring:
     """One scheme of an observed run, measured routine by routine.
 
     Parameters
@@ -125,44 +134,63 @@ class _Measuring:
         The run.
     scheme
         One of its schemes.
-    check
-        Validates its plans, if anybody does.
     facts
         About the graphs.
+    check
+        Validates its plans, if anybody does.
     brief
         See `measure_all`.
+    costs
+        What its code costs, as far as it is known; None: what earlier sessions know.
+
+    Attributes
+    ----------
+    results
+        What it measured in each routine so far.
     """
 
     def __init__(
         self,
         observation: Observation,
         scheme: SchemeRun,
-        check: SelfCheck | None,
         facts: KnownFacts,
         *,
-        brief: bool,
+        check: SelfCheck | None = None,
+        brief: bool = False,
+        costs: KnownCosts | None = None,
     ) -> None:
+        self.scheme = scheme
+        self.results: list[RoutineResult] = []
         self._observation = observation
-        self._scheme = scheme
         self._definition = scheme.definition
         self._check = check
         self._facts = facts
         self._brief = brief
         use = self._definition.registers(scheme.setting.options)
-        self._pricer = Pricer(registry.generators(self._definition.mode), use)
-        self._costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
-        self._results: list[_RoutineResult] = []
+        self.pricer = Pricer(registry.generators(self._definition.mode), use)
+        if costs is None:
+            costs = KnownCosts() if check is not None else observation.costs(scheme.setting)
+        self.costs = costs
         ledger = observation.ledger
         self._tree_costs = None if ledger is None else ledger.costs()
 
+    def room(self, routines: Iterable[int]) -> Room:
+        """Return how much space for counters some routines take."""
+        space = CounterSpace()
+        for number in routines:
+            plan = self.scheme.plan(number)
+            if plan is not None:
+                space.place(plan)
+        return space.used
+
     def measure(self, number: int) -> None:
         """Measure routine number `number` if it was selected; routines come in ascending order."""
-        if self._scheme.selects(number):
-            self._results.append(self._measure(number))
+        if self.scheme.selects(number):
+            self.results.append(self._measure(number))
 
-    def _measure(self, number: int) -> _RoutineResult:
+    def _measure(self, number: int) -> RoutineResult:
         """Read the counters of one routine, compare them with the run's, and price the code."""
-        observation, scheme = self._observation, self._scheme
+        observation, scheme = self._observation, self.scheme
         if self._check is not None:
             self._check.check_plan(scheme, number)
         events = observation.events[number]
@@ -174,7 +202,7 @@ class _Measuring:
         self._cost_contexts(number, price, counters)
         facts = self._facts.of(number, events.cfg)
         routine = RoutineReading(self._definition, plan, events, counters, reading, price, facts)
-        return _RoutineResult(
+        return RoutineResult(
             profile=routine_profile(
                 routine,
                 _alias(observation, events.cfg),
@@ -194,7 +222,7 @@ class _Measuring:
             return RoutinePrice(None, 0)  # and nothing need be known of its registers
         events = self._observation.events[number]
         context = partial(self._observation.contexts.of, number)
-        code = self._pricer.cost_once(number, events.cfg, plan.plan, context, self._costs)
+        code = self.pricer.cost_once(number, events.cfg, plan.plan, context, self.costs)
         executed = events.edges, events.block_counts, counters.taken
         return RoutinePrice(code, added(code, *executed))
 
@@ -203,17 +231,15 @@ class _Measuring:
         ledger, costs = self._observation.ledger, self._tree_costs
         if ledger is not None and costs is not None:
             total = price.added + counters.hash_instructions
-            ledger.add_costs(costs, number, price.code, self._scheme.slot, total)
+            ledger.add_costs(costs, number, price.code, self.scheme.slot, total)
 
     def _call_tree(self) -> CallTree | None:
         ledger, costs = self._observation.ledger, self._tree_costs
         return None if ledger is None or costs is None else ledger.tree(costs)
 
     def measurement(self) -> Measurement:
-        """Return what the scheme measured in all routines together, and keep what code costs."""
-        if self._check is None:
-            self._observation.keep_costs(self._scheme.setting, self._costs)
-        observation, results = self._observation, self._results
+        """Return what the scheme measured in all routines together."""
+        observation, results = self._observation, self.results
         definition, machine = self._definition, observation.program.machine
         routines = tuple(result.profile for result in results)
         sizes = _total(result.sizes for result in results)
@@ -224,7 +250,7 @@ class _Measuring:
             program=program_info(observation),
             mode=definition.mode,
             options={
-                **options(observation.invocation, self._scheme.setting.options),
+                **options(observation.invocation, self.scheme.setting.options),
                 **window_options(observation),
             },
             ending=ending(observation, run),

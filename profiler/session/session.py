@@ -36,7 +36,7 @@ from profiler.profiles.profile import Measurement
 from profiler.profiles.scratch import scratch_directory
 from profiler.recovery.recovery import Discoveries
 from profiler.request.errors import CountError
-from profiler.request.request import Phase, RunRequest, Setting
+from profiler.request.request import Phase, RunRequest, SchemeOptions, Setting
 from profiler.schemes.registry import definition, judges
 from profiler.session.contexts import check_contexts
 from profiler.session.counters import CompletedCounters
@@ -57,11 +57,21 @@ from profiler.session.scheme_runs import (
 from profiler.session.traces import TraceOrder
 from profiler.session.world import World, open_world
 from simulator.binary.dynamic import are_unchanged, load_program
-from simulator.binary.program import Program
+from simulator.binary.program import Platform, Program
 from simulator.errors import SimulatorError, UnsupportedError, UsageError
 
 if TYPE_CHECKING:
     from profiler.session.recordings import RecordingOrder
+    from profiler.session.replay import RecordedRun
+
+NO_SCHEME = Setting("edges", "edges", SchemeOptions())
+"""What every run counts, and nothing else."""
+LARGE_PROGRAM = 2 << 20
+"""Bytes of code from which on the schemes of a comparison are shared out among processes. To plan
+and measure many schemes in a large program takes longer than to run it; what it costs to record the
+run is little beside that, and spares a second one."""
+FEW_ROUTINES = 100
+"""Routines of a recorded run below which one process is enough."""
 
 
 def run_program(request: RunRequest) -> Measurement:
@@ -76,15 +86,15 @@ def run_program(request: RunRequest) -> Measurement:
 
 
 def compare_program(
-    request: RunRequest, settings: Sequence[Setting], *, brief: bool = False
+    request: RunRequest, settings: Sequence[Setting], *, brief: bool = False, jobs: int = 1
 ) -> Comparison:
     """Measure several schemes, all in one emulation, or two (see `Comparison`).
 
-    `request.mode` and `request.scheme` are not read; `brief`: see `measure_all`. Raises what
-    `run_program` does.
+    `request.mode` and `request.scheme` are not read; `brief`, `jobs`: see `measure_all`. Raises
+    what `run_program` does.
     """
     with _contradictions(request.replay):
-        return _compare(request, settings, brief)
+        return _compare(request, settings, brief, jobs)
 
 
 @contextmanager
@@ -102,23 +112,83 @@ def _contradictions(recording: Path | None) -> Iterator[None]:
         ) from None
 
 
-def _compare(request: RunRequest, settings: Sequence[Setting], brief: bool) -> Comparison:
-    observation = observe(request, settings)
+def _compare(
+    request: RunRequest, settings: Sequence[Setting], brief: bool, jobs: int
+) -> Comparison:
     limit = request.guest.max_instructions
-    executed = observation.result.instructions
-    tell(request.progress, Phase.EXPANDING, limit, executed)
-    measurements = measure_all(
-        observation,
-        self_check=request.self_check,
-        brief=brief and not request.self_check,
-        keep_plans=False,
-        told=lambda done, total: tell(
-            request.progress, Phase.EXPANDING, limit, executed, (done, total)
-        ),
-    )
+
+    def told(done: int, total: int) -> None:
+        executed = observation.result.instructions
+        tell(request.progress, Phase.EXPANDING, limit, executed, (done, total))
+
+    shares = jobs > 1 and len(settings) > 1 and _may_share(request)
+    if shares:
+        observation, run = _observe_recorded(request, settings)
+    else:
+        observation, run = observe(request, settings), None
+    told(0, 0)
+    if run is not None:
+        from profiler.session.shared import measure_shared  # which few sessions need
+
+        measurements = measure_shared(observation, run, settings, jobs, brief=brief, told=told)
+    else:
+        measurements = measure_all(
+            observation,
+            self_check=request.self_check,
+            brief=brief and not request.self_check,
+            keep_plans=False,
+            told=told,
+        )
     return Comparison(
         measurements, observation.runs, observation.whole_runs, observation.program.lines
     )
+
+
+def _may_share(request: RunRequest) -> bool:
+    """Whether several processes may measure a recording of the run, as far as the request says."""
+    needs_one = request.self_check or request.trace or request.recording or request.contexts
+    return not needs_one and request.selection.is_all
+
+
+def _observe_recorded(
+    request: RunRequest, settings: Sequence[Setting]
+) -> tuple[Observation, RecordedRun | None]:
+    """Observe a run and return its recording, too, where it is worth that.
+
+    Returns
+    -------
+    Observation, RecordedRun
+        Without a recording, the run under `settings`; with one, under none.
+    """
+    if request.replay is not None:
+        run = _recorded(request, request.replay)
+        return run.observe(()), run if len(run.entered) >= FEW_ROUTINES else None
+    with ExitStack() as stack:
+        study, first = stack.enter_context(_studied(request))
+        program = first.world.program
+        if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
+            return _observed(study, first, request, settings), None
+        from profiler.session.recordings import RecordingOrder
+        from profiler.session.replay import RecordedRun
+        from profiler.trace.recording_format import Recording
+
+        path = stack.enter_context(scratch_directory("simprof-recording-")) / "recording"
+        order = RecordingOrder(path, study.invocation, request.guest)
+        stack.callback(order.close)
+        try:
+            recorded = replace(study, recording=order)
+            observation = _observed(recorded, first, request, (NO_SCHEME,))
+        except UnsupportedError:  # of what is recorded: a second thread
+            return _observed(study, first, request, settings), None
+        study = replace(
+            study, progress=None, recovered=(observation.discoveries, observation.recovered)
+        )
+        return observation, RecordedRun(study, program, Recording(path), path)
+
+
+def _text(program: Program) -> int:
+    """Return how many bytes of code a program has."""
+    return sum(piece.end - piece.start for piece in program.code)
 
 
 def observe(
@@ -141,7 +211,14 @@ def observe(
         See `run_program`.
     """
     if request.replay is not None:
-        return _replay(request, request.replay, settings)
+        return _recorded(request, request.replay).observe(settings)
+    with _studied(request) as (study, first):
+        return _observed(study, first, request, settings, seen)
+
+
+@contextmanager
+def _studied(request: RunRequest) -> Iterator[tuple[Study, Round]]:
+    """Load a program, and open the world that it sees."""
     guest = request.guest
     tell(request.progress, Phase.LOADING, guest.max_instructions)
     program, memory = _load(request)
@@ -171,17 +248,29 @@ def observe(
         if recording is not None:
             stack.callback(recording.close)
         stack.enter_context(_discarded_if_refused(trace, recording))
-        if request.remember and seen is None:
-            observation, after = _remembered(study, request, world, settings)
-        else:
-            observation, after = _from_file(study, Round(world, seen or Discoveries()), settings)
-        if request.self_check:
-            _check_traces(study, after, settings, observation)
-        if recording is not None:
-            recording.finish(observation, world.files.output_digest)
+        yield study, Round(world, Discoveries())
+
+
+def _observed(
+    study: Study,
+    first: Round,
+    request: RunRequest,
+    settings: Sequence[Setting],
+    seen: Discoveries | None = None,
+) -> Observation:
+    """Observe a program in its world; `seen`: see `observe`."""
+    if request.remember and seen is None:
+        observation, after = _remembered(study, request, first.world, settings)
+    else:
+        begin = first if seen is None else replace(first, discoveries=seen)
+        observation, after = _from_file(study, begin, settings)
+    if request.self_check:
+        _check_traces(study, after, settings, observation)
+    if study.recording is not None:
+        study.recording.finish(observation, first.world.files.output_digest)
     if len(settings) == 1:
-        _keep_plans(memory, observation)
-    return replace(observation, memory=memory)
+        _keep_plans(study.memory, observation)
+    return replace(observation, memory=study.memory)
 
 
 @contextmanager
@@ -206,9 +295,9 @@ def _load(request: RunRequest) -> tuple[Program, BinaryMemory]:
     return program, BinaryMemory(program, files)
 
 
-def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Observation:
-    """Observe a recorded run."""
-    from profiler.session.replay import check_program, invocation_of, observe_recorded
+def _recorded(request: RunRequest, path: Path) -> RecordedRun:
+    """Return a recorded run."""
+    from profiler.session.replay import RecordedRun, check_program, invocation_of
     from profiler.trace.recording_format import Recording
 
     recording = Recording(path)
@@ -218,10 +307,7 @@ def _replay(request: RunRequest, path: Path, settings: Sequence[Setting]) -> Obs
     invocation = invocation_of(recording, request.program, request.selection)
     profiles = SavedProfiles(program.sha256)
     study = Study(invocation, profiles, None, None, request.progress, memory)
-    observation = observe_recorded(
-        study, program, recording, path, settings, partial=request.partial
-    )
-    return replace(observation, memory=memory)
+    return RecordedRun(study, program, recording, path, partial=request.partial)
 
 
 def _keep_plans(memory: BinaryMemory, observation: Observation) -> None:

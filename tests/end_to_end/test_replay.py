@@ -55,11 +55,11 @@ def settings() -> list[Setting]:
     ]
 
 
-def measured(request: RunRequest, settings: Sequence[Setting]) -> list[Measurement]:
+def measured(request: RunRequest, settings: Sequence[Setting], jobs: int = 1) -> list[Measurement]:
     """What the settings measure, without how many emulations that took."""
     return [
         replace(each, counts={k: v for k, v in each.counts.items() if k not in HOW_MADE})
-        for each in compare_program(request, settings).measurements
+        for each in compare_program(request, settings, jobs=jobs).measurements
     ]
 
 

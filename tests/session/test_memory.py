@@ -192,7 +192,7 @@ def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
     contexts = ProgramContexts(recovered)
     planner = Planner(Setting("pp", "pp", SchemeOptions()), SavedProfiles(""))
     plans = [planner.make(cfg) for cfg in recovered.routines]
-    costs = KnownCosts()
+    costs = KnownCosts(keeps=True)
 
     def priced(numbers: range, known: KnownCosts) -> list[RoutineCost]:
         pricer = Pricer(registry.generators("pp"))
@@ -205,12 +205,12 @@ def test_costs_hold_for_one_place_of_counters_only(fixture_elf: Find) -> None:
 
     everything = range(len(plans))
     first = priced(everything, costs)
-    assert costs.has_grown
+    assert costs.added.keys() == set(everything)
     assert first == priced(everything, KnownCosts())
     for numbers in (everything, range(3, len(plans)), everything):
-        known = KnownCosts(dict(costs.known))
+        known = KnownCosts(costs.added, keeps=True)
         assert priced(numbers, known) == priced(numbers, KnownCosts())
-        assert known.has_grown is (numbers != everything)
+        assert bool(known.added) is (numbers != everything)
 
 
 def test_a_run_is_known_by_what_the_program_sees(fixture_elf: Find, tmp_path: Path) -> None:

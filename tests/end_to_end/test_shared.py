@@ -1,0 +1,151 @@
+"""Schemes that several processes measure give what one process measures in the run itself."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from profiler.code.layout import NOTHING_USED, CounterSpace
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.session import forked, session, shared
+from profiler.session.results import Measuring, measure_all
+from profiler.session.session import compare_program, observe
+from simulator.errors import UsageError
+from tests.conftest import FIXTURES
+from tests.end_to_end.test_replay import PROGRAMS, measured, settings
+
+SOURCES = Path(__file__).resolve().parents[1] / "programs"
+JOBS = 3
+MODES = ("pp", "qpt", "tpp", "kiter", "calls", "witness")
+Compile = Callable[..., Path]
+
+
+@pytest.fixture(autouse=True)
+def _however_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "LARGE_PROGRAM", 0)
+    monkeypatch.setattr(session, "FEW_ROUTINES", 0)
+
+
+@pytest.fixture
+def quiet(tmp_path: Path) -> GuestOptions:
+    null = os.open(os.devnull, os.O_WRONLY)
+    return GuestOptions(root=tmp_path, stdout=null, stderr=null)
+
+
+def some() -> list[Setting]:
+    return [Setting(mode, mode, SchemeOptions()) for mode in MODES]
+
+
+@pytest.mark.parametrize(
+    ("name", "width"), list(zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
+)
+def test_all_schemes(name: str, width: str, quiet: GuestOptions) -> None:
+    """Every number of every routine is the same, arrays or hash tables."""
+    given = tuple(argument.encode() for argument in PROGRAMS[name])
+    request = RunRequest(FIXTURES / "bin" / width / f"{name}.elf", quiet, given)
+    assert measured(request, settings(), jobs=JOBS) == measured(request, settings())
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize("source", ["landing.cc", "signals.c", "nowhere.c"])
+def test_early_ends(source: str, compile_c: Compile, quiet: GuestOptions) -> None:
+    """Activations that end by exceptions, signals and exits are with their routines."""
+    language = "c++" if source.endswith(".cc") else "c"
+    program = compile_c(SOURCES / source, ("-O1", "-lm"), language=language)
+    request = RunRequest(program, quiet)
+    assert measured(request, some(), jobs=JOBS) == measured(request, some())
+
+
+@pytest.mark.toolchain
+def test_a_second_thread(compile_c: Compile, quiet: GuestOptions) -> None:
+    """Nothing is recorded of threads: such a run is made again, and one process measures it."""
+    program = compile_c(SOURCES / "threads" / "counter.c", ("-O1", "-pthread", "-w"))
+    request = RunRequest(program, quiet)
+    assert measured(request, some(), jobs=JOBS) == measured(request, some())
+
+
+def test_a_recording_that_is_there(quiet: GuestOptions, tmp_path: Path) -> None:
+    """It is measured by several processes, too."""
+    recording = tmp_path / "recording"
+    request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
+    observe(replace(request, recording=recording), ())
+    replayed = replace(request, recording=None, replay=recording)
+    assert measured(replayed, some(), jobs=JOBS) == measured(request, some())
+
+
+def test_what_a_process_cannot_do_is_done_here(
+    quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Processes that are killed while they plan or measure cost time and nothing else."""
+    request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
+    expected = measured(request, some())
+    parent, methods = os.getpid(), []
+    for name in ("plan", "measure"):
+        done = getattr(shared._Part, name)
+
+        def dies(part: shared._Part, *given: object, done: Callable[..., object] = done) -> object:
+            if os.getpid() != parent:
+                os.kill(os.getpid(), signal.SIGKILL)
+            methods.append(done.__name__)
+            return done(part, *given)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(shared._Part, name, dies)
+            methods.clear()
+            assert measured(request, some(), jobs=JOBS) == expected
+            assert methods.count(name) == JOBS
+
+
+def test_errors_are_raised_here(quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in another process is the user's to see, as if it were in this one."""
+    request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
+
+    def fails(space: CounterSpace, plan: object) -> None:
+        raise UsageError("no room")
+
+    monkeypatch.setattr(CounterSpace, "place", fails)
+    with pytest.raises(UsageError, match="no room"):
+        compare_program(request, some(), jobs=JOBS)
+
+
+def test_code_that_needs_words_moves_the_counters_behind_it(
+    quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """That shows when code is generated; one process then measures everything."""
+    alone = []
+
+    def noted(*given: object, **named: object) -> object:
+        alone.append(given)
+        return measure_all(*given, **named)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("profiler.session.shared.measure_all", noted)
+    request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
+    expected = measured(request, some())
+    assert measured(request, some(), jobs=JOBS) == expected
+    assert not alone
+    # as if code needed more than was planned
+    monkeypatch.setattr(Measuring, "room", lambda scheme, routines: NOTHING_USED)
+    assert measured(request, some(), jobs=JOBS) == expected
+    assert alone
+
+
+def test_nothing_is_left_of_processes(quiet: GuestOptions) -> None:
+    """They are ended, and waited for."""
+    parts = [_Sleeper(), _Sleeper()]
+    with forked.Forked(parts) as others:
+        others.ask("sleep")
+        started = [process.pid for process, _ in others._started]
+    for pid in started:
+        assert pid is not None
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, 0)
+
+
+class _Sleeper:
+    def sleep(self) -> None:
+        signal.pause()
