@@ -136,6 +136,7 @@ def compare(
     arguments: Sequence[str | bytes] = (),
     *,
     tpp: Sequence[tuple[float, float]] = (),
+    jobs: int = 1,
     stdout: Stream = None,
     stderr: Stream = None,
     **options: Unpack[ProgramOptions],
@@ -150,6 +151,9 @@ def compare(
         The schemes, in a list or as in `--mode`; None: all but `edges`.
     tpp
         Thresholds (I, J) in percent: adds `tpp` with these, as "tpp(I,J)".
+    jobs
+        How many processes may measure a large program. With more than one, this process forks:
+        let it have no threads then.
 
     Raises
     ------
@@ -171,7 +175,7 @@ def compare(
 
     given = program(elf, arguments)
     wanted = modes if modes is None or isinstance(modes, str) else words(modes, "modes")
-    chosen = parse(compare_command, given, {"mode": wanted, "tpp": tpp, **options})
+    chosen = parse(compare_command, given, {"mode": wanted, "tpp": tpp, "jobs": jobs, **options})
     scheme = collect(chosen, chosen["weights"])
     compared = chosen["modes"]
     if compared is None:
@@ -180,7 +184,7 @@ def compare(
             warnings.warn(f"left out: {broken.reason}", stacklevel=2)
     settings = tuple(make_settings(compared, chosen["settings"], scheme))
     with _request(chosen, scheme, stdout, stderr) as request:
-        comparison = compare_program(request, settings)
+        comparison = compare_program(request, settings, jobs=chosen["jobs"])
     names = [setting.name for setting in settings]
     measurements = dict(zip(names, map(shown, comparison.measurements), strict=True))
     return Comparison(measurements, comparison.emulations, comparison.whole_emulations)

@@ -50,7 +50,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
 @program_options.program_options
 @shared_options.extent_options("1 routine of each mode, 5 paths, with --details 10")
 @context_options.context_options
-@shared_options.jobs_option("schemes to measure")
+@shared_options.jobs_option("processes measure a large program")
 def compare_command(
     elf: str | None,
     arguments: tuple[str, ...],
@@ -62,9 +62,10 @@ def compare_command(
     """Run the SPARC program ELF once for all schemes and compare what they cost.
 
     All schemes watch the same execution. Where tpp has no --edge-profile and is left with a hash
-    table, the program is run twice, with the same input. The program owns stdin, stdout and
-    stderr, and its exit status is simprof's. It sees the files, variables and clock that it
-    sees with `simprof run`.
+    table, the program is run twice, with the same input. A large program is run once, and
+    several processes measure the schemes. The program owns stdin, stdout and stderr, and its
+    exit status is simprof's. It sees the files, variables and clock that it sees with
+    `simprof run`.
     """
     scheme = collect(chosen, weights)
     wanted = tuple(make_settings(modes or all_modes(), settings, scheme))

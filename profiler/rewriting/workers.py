@@ -6,7 +6,6 @@ with the process that started them, however that ends.
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -17,7 +16,7 @@ from multiprocessing.context import ForkContext
 from multiprocessing.process import BaseProcess
 from typing import Any, TypeVar
 
-from profiler.profiles.scratch import die_with
+from profiler.session.forked import become_worker
 from simulator.errors import EngineError, SimulatorError
 
 T = TypeVar("T")
@@ -107,12 +106,7 @@ class _Team:
     # -- in a worker
 
     def _serve(self, worker: int, pipe: Connection, parent: int) -> None:
-        from simulator.cpu import crash  # has native code
-
-        die_with(parent)
-        crash.leave_to_parent()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-        gc.freeze()  # what is there stays, and remains one memory with the parent's
+        become_worker(parent)
         with suppress(BrokenPipeError):
             try:
                 do = self._begin(worker)

@@ -42,7 +42,6 @@ class Forked:
 
     def __enter__(self) -> Forked:
         context = multiprocessing.get_context("fork")
-        gc.freeze()  # a search for garbage would copy all memory that is shared
         try:
             for part in self._parts:
                 ours, other = context.Pipe()
@@ -53,8 +52,6 @@ class Forked:
                 self._started.append((process, ours))
         except OSError:  # no more processes: what has none is done here
             pass
-        finally:
-            gc.unfreeze()
         return self
 
     def __exit__(
@@ -109,11 +106,26 @@ class Forked:
         return found
 
 
+def become_worker(parent: int) -> None:
+    """Leave to the process that has forked this one what concerns both: signals, crashes, its end.
+
+    Parameters
+    ----------
+    parent
+        Its number.
+    """
+    from simulator.cpu import crash  # has native code
+
+    die_with(parent)
+    crash.leave_to_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    gc.freeze()  # what is there stays, and remains one memory with the parent's
+
+
 def _serve(part: object, pipe: Connection, other: Connection, parent: int) -> None:
     """Do what is asked, until something fails or nobody asks any more."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that waits ends this one
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    die_with(parent)
+    become_worker(parent)
     other.close()
     with suppress(BaseException):
         while True:

@@ -162,7 +162,9 @@ def _observe_recorded(
     """
     if request.replay is not None:
         run = _recorded(request, request.replay)
-        return run.observe(()), run if len(run.entered) >= FEW_ROUTINES else None
+        if len(run.entered) < FEW_ROUTINES:
+            return run.observe(settings), None
+        return run.observe(()), run
     with ExitStack() as stack:
         study, first = stack.enter_context(_studied(request))
         program = first.world.program

@@ -61,6 +61,14 @@ def test_early_ends(source: str, compile_c: Compile, quiet: GuestOptions) -> Non
     assert measured(request, some(), jobs=JOBS) == measured(request, some())
 
 
+@pytest.mark.parametrize("budget", [40_000, 1_000_003])
+def test_a_run_that_is_cut_short(budget: int, quiet: GuestOptions) -> None:
+    """What it had under way is with the routines that had it under way."""
+    guest = replace(quiet, max_instructions=budget)
+    request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", guest)
+    assert measured(request, some(), jobs=JOBS) == measured(request, some())
+
+
 @pytest.mark.toolchain
 def test_a_second_thread(compile_c: Compile, quiet: GuestOptions) -> None:
     """Nothing is recorded of threads: such a run is made again, and one process measures it."""
@@ -69,13 +77,18 @@ def test_a_second_thread(compile_c: Compile, quiet: GuestOptions) -> None:
     assert measured(request, some(), jobs=JOBS) == measured(request, some())
 
 
-def test_a_recording_that_is_there(quiet: GuestOptions, tmp_path: Path) -> None:
-    """It is measured by several processes, too."""
+def test_a_recording_that_is_there(
+    quiet: GuestOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is measured by several processes, too, but for a small one."""
     recording = tmp_path / "recording"
     request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
     observe(replace(request, recording=recording), ())
     replayed = replace(request, recording=None, replay=recording)
-    assert measured(replayed, some(), jobs=JOBS) == measured(request, some())
+    expected = measured(request, some())
+    assert measured(replayed, some(), jobs=JOBS) == expected
+    monkeypatch.setattr(session, "FEW_ROUTINES", 1_000_000)
+    assert measured(replayed, some(), jobs=JOBS) == expected
 
 
 def test_what_a_process_cannot_do_is_done_here(

@@ -55,7 +55,7 @@ def test_names() -> None:
 @pytest.mark.parametrize(
     ("commands", "options", "own"),
     [
-        ([run_command, compare_command], ProgramOptions, {"mode", "tpp"}),
+        ([run_command, compare_command], ProgramOptions, {"mode", "tpp", "jobs"}),
         ([graph_command], GraphOptions, {"mode"}),
     ],
 )

@@ -20,8 +20,6 @@ from profiler.graphs.weights import measured, postorder
 from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import (
     GuidedDecoder,
-    LimitedDecoder,
-    NamingDecoder,
     PathDecoder,
     PathNames,
     RoutinePlan,
@@ -101,7 +99,8 @@ def _run_row(
     places = _places(events.cfg, scheme.plan(routine), context, events.edges)
     counters = observation.counters.of(scheme, routine)
     paths = [path for path in profile.path_counts if path.count and not path.partial]
-    names = decoder.names if isinstance(decoder, NamingDecoder) else PathNames(0, 0)
+    # `isinstance` would ask for all other members of the protocol, some of them slow to make
+    names: PathNames = getattr(decoder, "names", PathNames(0, 0))
     return RoutineRow(
         name=profile.name,
         address=profile.address,
@@ -190,7 +189,8 @@ def _untruncated(decoder: PathDecoder | None, potential_paths: int) -> int | Non
     """Return how many paths a plan would tell apart without a path limit."""
     if decoder is None:
         return None
-    return decoder.untruncated_paths if isinstance(decoder, LimitedDecoder) else potential_paths
+    paths: int | None = getattr(decoder, "untruncated_paths", potential_paths)
+    return paths
 
 
 def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:

@@ -19,6 +19,7 @@ from fractions import Fraction
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.flow import block_counts
 from profiler.graphs.loops import DepthFirst, natural_loops, proper_back_edges
+from profiler.graphs.recent import remembers_recent
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ def _flows(loops: Iterable[LoopRegion], counts: Sequence[int]) -> dict[int, int]
     return flows
 
 
+@remembers_recent
 def loop_regions(cfg: ControlFlowGraph, dfs: DepthFirst) -> tuple[LoopRegion, ...]:
     """Return all loops: natural ones, then irreducible regions."""
     bodies = {loop.body: None for loop in natural_loops(cfg, dfs)}
