@@ -25,6 +25,7 @@ import numpy.typing as npt
 
 from profiler.engine import kernels
 from profiler.engine.activations import Activations, Tally, too_deep
+from profiler.engine.known_ways import KnownWays, lasts
 from profiler.engine.lowering import Lowering
 from profiler.engine.run_counts import RunCounts, Transition
 from profiler.engine.silence import EventsLostError, Silence, Ways
@@ -108,6 +109,8 @@ class Automaton:
         self._ways = Ways(self._walker, index.recovered.code)
         self.silence: Silence | None = None
         self._transitions: list[Transition] = []
+        self._numbers: list[int] = []  # by transition: of its first operation; -1: by silent blocks
+        self._learnt = 0  # transitions that are known from another run
         self._operations = StepOperations(lowering)
         self._clock = self.memory.clock.data
         self._window_moves = WindowMoves(index.recovered.code)
@@ -161,6 +164,53 @@ class Automaton:
         self._activations.retire()
         self._natives = self._arrival = None
         self._on_missing = _ignore
+
+    # Ways that other runs have taken
+
+    def learn(self, ways: KnownWays) -> None:
+        """Know ways from the beginning; where edges have operations, these would be others."""
+        assert self._lowering.is_idle
+        self._states.learn(ways.states, ways.insides)
+        self._operations.learn(ways.landings, ways.after_pop)
+        self._transitions += ways.transitions
+        self._numbers += ways.numbers
+        pairs = zip(ways.transitions, ways.numbers, strict=True)
+        successors = [(way.source, way.key, way.target, number) for way, number in pairs]
+        self.memory.learn(ways.operations, np.array(successors, np.int64).reshape(-1, 4))
+        self._learnt = len(self._transitions)
+
+    def known_ways(self) -> KnownWays | None:
+        """Return the ways that the run knows for other runs; None if it has found no more.
+
+        Those that lead by silent blocks, or through late code, are left out.
+        """
+        if not self._lowering.is_idle or self._places or self.trace is not None:
+            return None
+        lasting = [
+            (way, number)
+            for way, number in zip(self._transitions, self._numbers, strict=True)
+            if number >= 0
+            and lasts(way.boundary)
+            and (way.source == kernels.START or self._lasts(way.source))
+        ]
+        if len(lasting) <= self._learnt:
+            return None
+        states, insides = self._states.known()
+        operations = self.memory.used_operations
+        for number in (*self._operations.landings, *self._operations.after_pop):
+            operations[number * kernels.OPERATION + 2] = 0  # of a landing that native code knows
+        return KnownWays(
+            states=states,
+            insides=insides,
+            transitions=[way for way, _ in lasting],
+            numbers=[number for _, number in lasting],
+            operations=operations,
+            landings=self._operations.landings,
+            after_pop=self._operations.after_pop,
+        )
+
+    def _lasts(self, state: int) -> bool:
+        return lasts(self._states.inside(state)[0])
 
     # Transitions
 
@@ -220,6 +270,7 @@ class Automaton:
         if key in self._places:
             self._to_late[key].append(len(self._transitions))
         self._transitions.append(Transition(source, target, tuple(boundary), key))
+        self._numbers.append(-1 if passed else operation)
         self._clock[kernels.STATE] = target
         self._execute(operation, key & _ADDRESS)
 

@@ -142,6 +142,43 @@ class EngineMemory:
             self._rows = self.state.rows.data
         return state
 
+    def new_states(self, count: int) -> list[int]:
+        """Return the numbers of so many new states."""
+        first = self._states + 1
+        self._states += count
+        needed = kernels.ROW * (self._states + 1)
+        if needed > len(self.state.rows):
+            self._replace(rows=_grown(self.state.rows, 2 * needed))
+            self._rows = self.state.rows.data
+        return [kernels.START * number for number in range(first, self._states + 1)]
+
+    def learn(self, operations: Array, successors: Array) -> None:
+        """Take over operations and successors of another run; there are none yet.
+
+        Parameters
+        ----------
+        operations
+            What `used_operations` was there.
+        successors
+            int64 of shape (n, 4): state, key, next state, operation; none has been counted.
+        """
+        self._replace(operations=_grown(operations, 2 * len(operations)))
+        self._used_operations = len(operations)
+        ordered = successors[np.argsort(successors[:, 0], kind="stable")]
+        owners = ordered[:, 0]
+        rank = np.arange(len(owners)) - np.searchsorted(owners, owners, side="left")
+        held = rank < kernels.ROW // kernels.SUCCESSOR
+        at = owners[held] // 8 + kernels.SUCCESSOR * rank[held]
+        for word, column in enumerate((1, None, 2, 3)):
+            self.state.rows[at + word] = 0 if column is None else ordered[held, column]
+        for state, key, target, operation in ordered[~held].tolist():
+            self._spill_successor(state, (key, 0, target, operation))
+
+    @property
+    def used_operations(self) -> Array:
+        """All words of operations."""
+        return self.state.operations[: self._used_operations].copy()
+
     def insert(self, state: int, successor: Successor) -> int | None:
         """Store a new successor of `state`; return its count's place in `rows`, None if spilled."""
         rows = self._rows

@@ -11,7 +11,7 @@ boundary
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from profiler.engine import kernels
@@ -72,6 +72,25 @@ class States:
             number = self._memory.new_state()
             self._numbers[state], self._states[number] = number, state
         return number
+
+    def known(self) -> tuple[list[BlockState], list[tuple[tuple[Step, ...], WalkContext] | None]]:
+        """Return all states in the order of their numbers, and of each what is inside, if asked."""
+        numbers = self._states.keys() - {kernels.START}
+        ordered = sorted(numbers)
+        states = [self._states[number] for number in ordered]
+        return states, [self._insides.get(number) for number in ordered]
+
+    def learn(
+        self,
+        states: Sequence[BlockState],
+        insides: Sequence[tuple[tuple[Step, ...], WalkContext] | None],
+    ) -> None:
+        """Take over what `known` has said in another run; there are no states yet."""
+        numbers = self._memory.new_states(len(states))
+        self._states |= zip(numbers, states, strict=True)
+        self._numbers |= zip(states, numbers, strict=True)
+        pairs = zip(numbers, insides, strict=True)
+        self._insides |= {number: inside for number, inside in pairs if inside is not None}
 
     def landing(self, address: int, size: int) -> int:
         """Return the number of a block's state when control arrives from just anywhere."""

@@ -7,7 +7,7 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from profiler.engine import kernels
@@ -84,6 +84,11 @@ class StepOperations:
             elif code == kernels.RETURN:
                 self.after_pop[number] = _edges_after_pop(steps)
         return first
+
+    def learn(self, landings: Mapping[int, Land], after_pop: Mapping[int, tuple[int, ...]]) -> None:
+        """Take over what operations of another run need Python for; the memory has them."""
+        self.landings.update(landings)
+        self.after_pop.update(after_pop)
 
     def _alike(self, operations: tuple[Operation, ...]) -> int:
         known = self._by_content.get(operations)

@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from profiler.engine.automaton import Automaton
+from profiler.engine.known_ways import KnownWays
 from profiler.engine.lowering import KnownProducts, Lowering, hash_model
 from profiler.engine.memory import EngineMemory
 from profiler.engine.observer import ProfilingObserver
@@ -77,6 +78,9 @@ class ExecutionOptions:
     expected
         Entries that the graphs may turn out to have; None: none. The run is made on graphs that
         have them all.
+    ways
+        Tells the ways through these graphs that another run has taken, None if none are known. It
+        is asked where no edge has anything to do but to be counted.
     """
 
     persistent: bool = False
@@ -88,6 +92,7 @@ class ExecutionOptions:
     is_dense: bool = False
     contexts: Contexts | None = None
     expected: ExpectedEntries | None = None
+    ways: Callable[[], KnownWays | None] = field(default=lambda: None)
 
 
 @dataclass(frozen=True)
@@ -196,6 +201,9 @@ def execute(
     giving_up = _GivingUp(options.persistent)
     is_dense = options.is_dense or bool(options.start_trace or options.record)
     automaton = Automaton(index, lowering, giving_up, is_dense=is_dense)
+    ways = options.ways() if lowering.is_idle and options.start_trace is None else None
+    if ways is not None:
+        automaton.learn(ways)
     machine = giving_up.machine = world.machine(ProfilingObserver(automaton))
     if not isinstance(lowering, Lowering):
         automaton.record(lowering)

@@ -4,6 +4,8 @@ All of it depends on the program's file and on simprof's code alone, or is check
 
 - *Graphs* are a function of the file and of discoveries. A run that finds its graphs here recovers
   nothing.
+- *Ways* through the graphs that a run has taken are a function of these, and of where the emulator
+  ends a block; where a run takes others it learns them.
 - *Lines* are what the file's debugging information says (`kept_lines`).
 - *Facts* about the graphs, for reports, are a function of these.
 - *Costs* of the code of routines are a function of graphs, a setting, and of where the counters
@@ -31,6 +33,7 @@ from pathlib import Path
 from typing import Any
 
 from profiler.code.pricing import KnownCosts
+from profiler.engine.known_ways import KnownWays
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.graphs.facts import KnownFacts
 from profiler.plan.decoders import RoutinePlan
@@ -128,6 +131,18 @@ class BinaryMemory:
         if facts.has_grown:
             self._keep(_graphs_of(discoveries, "facts"), facts.known)
 
+    def ways(self, discoveries: Discoveries, *, expected: bool) -> KnownWays | None:
+        """Return the ways through the graphs that a run has taken, None if none are known.
+
+        `expected`: whether the graphs have entries that a run only expects.
+        """
+        found = self._load(_ways(discoveries, expected))
+        return found if isinstance(found, KnownWays) else None
+
+    def keep_ways(self, discoveries: Discoveries, ways: KnownWays, *, expected: bool) -> None:
+        """Keep the ways through the graphs that a run has taken."""
+        self._keep(_ways(discoveries, expected), ways)
+
     def plans(self, discoveries: Discoveries, setting: Setting) -> KnownPlans:
         """Return what plans of the graphs are known under a setting."""
         if not _decides(setting):
@@ -223,6 +238,10 @@ def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:
         loaded = sorted(discoveries.modules), sorted(discoveries.earlier)
         return f"{what}-{_digest([*ordered, *loaded])}"
     return f"{what}-{_digest(ordered)}"
+
+
+def _ways(discoveries: Discoveries, expected: bool) -> str:
+    return _graphs_of(discoveries, "expected-ways" if expected else "ways")
 
 
 def _decides(setting: Setting) -> bool:

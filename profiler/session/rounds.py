@@ -218,6 +218,10 @@ def settle(
         execution.close()
         del execution  # its counters are large, and the next run makes its own
     current = replace(current, whole_runs=current.whole_runs + 1)
+    ways = None if current.world.program.parts else execution.automaton.known_ways()
+    if ways is not None:
+        has_expected = execution.expected is not None
+        study.memory.keep_ways(current.discoveries, ways, expected=has_expected)
     observation = collect(
         execution,
         study.invocation,
@@ -270,6 +274,9 @@ def _play(
     expected = expected_entries(recovered) if expects else None
     unsure = frozenset[tuple[int, str]]() if expected is None else expected.names
     options = replace(options, expected=expected)
+    if not world.program.parts:
+        ways = partial(study.memory.ways, current.discoveries, expected=expected is not None)
+        options = replace(options, ways=ways)
     graphs = recovered if expected is None else expected.recovered
     schemes = _schemes(study, current, planners, graphs, unsure)
     if study.trace is not None:

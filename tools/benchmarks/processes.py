@@ -35,7 +35,7 @@ class Cost:
     wall, cpu
         Seconds: wall-clock time; processor time, user and system, of it and its children.
     peak
-        Bytes of memory at most.
+        Bytes of memory at most, of it and its children together.
     beside
         How many cores other processes used meanwhile; None: not known.
     detail
