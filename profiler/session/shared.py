@@ -7,6 +7,9 @@ much space those before it take. So the work has two steps:
 1. plan, replay; answer how much space the counters take       `_Part.plan`
 2. measure, behind the counters of all routines before         `_Part.measure`
 
+Plans are large, and live from the first step to the second: many routines are measured in several
+waves, one after the other.
+
 Some code needs words of memory beside its counters, which shows only when it is generated, and
 moves what follows. That is rare: then one process measures everything.
 """
@@ -15,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, count, zip_longest
 from typing import NamedTuple, TypeVar
 
 from profiler.code.layout import NOTHING_USED, Room
@@ -34,8 +37,11 @@ from profiler.session.results import (
     measure_all,
 )
 
-CHUNKS = 16
-"""Pieces of the program that a process has: more even out the work."""
+WAVE = 800
+"""Routines of a wave, about."""
+CHUNKS = 8
+"""Pieces of a wave that a process has: more even out the work."""
+Chunks = Sequence[Sequence[int]]
 Told = Callable[[int, int], None]
 Each = TypeVar("Each")
 
@@ -49,69 +55,71 @@ class _Measured(NamedTuple):
         By chunk and scheme: those of the routines.
     ends
         By chunk and scheme: the space for counters that is taken behind the chunk.
-    costs
-        By scheme: what was not known of the code of routines.
-    facts
-        What is known about the graphs of the routines.
     """
 
     results: list[list[list[RoutineResult]]]
     ends: list[list[Room]]
+
+
+class _Learnt(NamedTuple):
+    """What later sessions may know: by scheme what was not known of code; about the graphs."""
+
     costs: list[dict[int, bytes]]
     facts: Mapping[int, GraphFacts]
 
 
 class _Part:
-    """What one process does: some chunks of routines."""
+    """What one process does: some chunks of the routines of each wave."""
 
     def __init__(
         self,
         run: RecordedRun,
         settings: Sequence[Setting],
-        chunks: Sequence[Sequence[int]],
         costs: Sequence[KnownCosts],
         facts: KnownFacts,
         *,
         brief: bool,
     ) -> None:
-        self._run, self._settings, self._chunks = run, settings, chunks
-        self._known_costs, self._facts, self._brief = costs, facts, brief
-        self.told: Told | None = None
+        self._run, self._settings = run, settings
+        self._costs, self._facts, self._brief = costs, facts, brief
+        self.told: Callable[[], None] = lambda: None  # before each routine
         self.observation: Observation | None = None
+        self._chunks: Chunks = ()
         self._measuring: list[Measuring] = []
 
-    def plan(self) -> list[list[Room]]:
-        """Return by chunk and scheme how much space counters take."""
-        routines = frozenset(number for chunk in self._chunks for number in chunk)
+    def plan(self, chunks: Chunks) -> list[list[Room]]:
+        """Begin with chunks; return by chunk and scheme how much space counters take."""
+        self._chunks, self._measuring, self.observation = chunks, [], None
+        routines = frozenset(number for chunk in chunks for number in chunk)
         observation = self.observation = self._run.observe(self._settings, routines)
         check_flow(observation)
         self._measuring = [
             Measuring(observation, scheme, self._facts, brief=self._brief, costs=costs)
-            for scheme, costs in zip(observation.schemes, self._known_costs, strict=True)
+            for scheme, costs in zip(observation.schemes, self._costs, strict=True)
         ]
-        return [[scheme.room(chunk) for scheme in self._measuring] for chunk in self._chunks]
+        return [[scheme.room(chunk) for scheme in self._measuring] for chunk in chunks]
 
     def measure(self, starts: list[list[Room]]) -> _Measured:
         """Measure; `starts` are by chunk and scheme the space that is taken before the chunk."""
         observation, measuring = self.observation, self._measuring
         assert observation is not None
         results, ends = [], []
-        total, done = sum(map(len, self._chunks)), 0
         for chunk, begin in zip(self._chunks, starts, strict=True):
             for scheme, used in zip(measuring, begin, strict=True):
                 scheme.pricer.go_on(used)
                 scheme.results = []
             for routine in chunk:
-                if self.told is not None and done % BETWEEN_TELLINGS == 0:
-                    self.told(done, total)
-                done += 1
+                self.told()
                 for scheme in measuring:
                     scheme.measure(routine)
                 observation.forget(routine)
             results.append([scheme.results for scheme in measuring])
             ends.append([scheme.pricer.used for scheme in measuring])
-        costs = [scheme.costs.added for scheme in measuring]
-        return _Measured(results, ends, costs, self._facts.known)
+        return _Measured(results, ends)
+
+    def learnt(self) -> _Learnt:
+        """Return what has been learnt on the way."""
+        return _Learnt([costs.added for costs in self._costs], self._facts.known)
 
 
 def measure_shared(
@@ -143,57 +151,86 @@ def measure_shared(
     SimulatorError
         See `session.compare_program`.
     """
-    chunks = _chunks(run, jobs * CHUNKS)
-    jobs = min(jobs, len(chunks))
-    costs = [guide.costs(setting) for setting in settings]
-    facts = guide.facts()
+    waves = _waves(run, jobs)
+    costs, facts = [guide.costs(setting) for setting in settings], guide.facts()
     if not all(each.known for each in costs):
         run.prepare()
-    parts = [
-        _Part(run, settings, chunks[number::jobs], costs, facts, brief=brief)
-        for number in range(jobs)
-    ]
+    parts = [_Part(run, settings, costs, facts, brief=brief) for _ in range(jobs)]
     own = parts[0]
-    own.told = told
+    own.told = _teller(told, jobs, len(run.entered))
+    used = [NOTHING_USED] * len(settings)
+    results: list[list[list[RoutineResult]]] = []
     with Forked(parts[1:]) as others:
-        others.ask("plan")
-        rooms = _in_order([own.plan(), *others.answers()])
-        starts = [[NOTHING_USED] * len(settings)]
-        for taken in rooms:
-            starts.append([used.beside(more) for used, more in zip(starts[-1], taken, strict=True)])
-        given = [starts[:-1][number::jobs] for number in range(jobs)]
-        others.ask("measure", given[1:])
-        shared: list[_Measured] = [own.measure(given[0]), *others.answers()]
+        for chunks in waves:
+            dealt = [chunks[number::jobs] for number in range(jobs)]
+            others.ask("plan", dealt[1:])
+            rooms = _in_order([own.plan(dealt[0]), *others.answers()])
+            starts = [used]
+            for taken in rooms:
+                pairs = zip(starts[-1], taken, strict=True)
+                starts.append([before.beside(more) for before, more in pairs])
+            given = [starts[:-1][number::jobs] for number in range(jobs)]
+            others.ask("measure", given[1:])
+            measured: list[_Measured] = [own.measure(given[0]), *others.answers()]
+            if _in_order([each.ends for each in measured]) != starts[1:]:
+                return _measured_alone(guide, run.observe(settings), brief=brief, told=told)
+            results += _in_order([each.results for each in measured])
+            used = starts[-1]
+        others.ask("learnt")
+        learnt: list[_Learnt] = [own.learnt(), *others.answers()]
     observed = own.observation
     assert observed is not None
     whole = replace(guide, schemes=observed.schemes, judges=observed.judges)
-    if _in_order([each.ends for each in shared]) != starts[1:]:
-        again = run.observe(settings)
-        again = replace(again, runs=guide.runs, whole_runs=guide.whole_runs)
-        return measure_all(again, brief=brief, keep_plans=False, told=told)
-    results = _in_order([each.results for each in shared])
     measurements = []
     for place, scheme in enumerate(whole.schemes):
         measuring = Measuring(whole, scheme, facts, brief=brief, costs=costs[place])
         measuring.results = [each for chunk in results for each in chunk[place]]
         measurements.append(measuring.measurement())
-        for part in shared:
+        for part in learnt:
             costs[place].added.update(part.costs[place])
         whole.keep_costs(scheme.setting, costs[place])
-    for part in shared:
+    for part in learnt:
         facts.learn(part.facts)
     whole.keep_facts(facts)
     return tuple(measurements)
 
 
-def _chunks(run: RecordedRun, count: int) -> list[list[int]]:
+def _measured_alone(
+    guide: Observation, observed: Observation, *, brief: bool, told: Told | None
+) -> tuple[Measurement, ...]:
+    """Measure a replayed run in this process."""
+    whole = replace(observed, runs=guide.runs, whole_runs=guide.whole_runs)
+    return measure_all(whole, brief=brief, keep_plans=False, told=told)
+
+
+def _teller(told: Told | None, jobs: int, total: int) -> Callable[[], None]:
+    """Return what tells the user how far all are when this process begins with a routine."""
+    done = count()
+
+    def tell() -> None:
+        number = next(done)
+        if told is not None and number % BETWEEN_TELLINGS == 0:
+            told(min(number * jobs, total), total)
+
+    return tell
+
+
+def _waves(run: RecordedRun, jobs: int) -> list[Chunks]:
+    """Return the waves; the chunks of each are in the order of the routines."""
+    waves = -(-len(run.entered) // WAVE)
+    chunks = _chunks(run, max(1, waves) * jobs * CHUNKS)
+    each = -(-len(chunks) // max(1, waves))
+    return [chunks[first : first + each] for first in range(0, len(chunks), each)]
+
+
+def _chunks(run: RecordedRun, pieces: int) -> list[list[int]]:
     """Cut the routines that were entered, in order, into pieces of about the same work."""
     work = list(accumulate(_BESIDES + run.edges(routine) for routine in run.entered))
     if not work:
         return [[]]
-    chunks: list[list[int]] = [[] for _ in range(count)]
+    chunks: list[list[int]] = [[] for _ in range(pieces)]
     for routine, behind in zip(run.entered, work, strict=True):
-        chunks[(behind - 1) * count // work[-1]].append(routine)
+        chunks[(behind - 1) * pieces // work[-1]].append(routine)
     return [chunk for chunk in chunks if chunk]
 
 
@@ -203,6 +240,5 @@ _BESIDES = 20
 
 def _in_order(by_part: Sequence[Sequence[Each]]) -> list[Each]:
     """Return by chunk what is given by part and chunk: chunks were dealt out in turn."""
-    count = sum(map(len, by_part))
-    jobs = len(by_part)
-    return [by_part[number % jobs][number // jobs] for number in range(count)]
+    rounds = zip_longest(*by_part)
+    return [each for dealt in rounds for each in dealt if each is not None]
