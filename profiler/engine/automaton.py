@@ -418,9 +418,15 @@ class Automaton:
         if done == 0:
             self.clock[kernels.STATE] = self._states.number(BlockState(address, size, state.first))
             return
-        self._resolve(
-            self._states.number(BlockState(state.address, done, state.first)), address, size
-        )
+        part = self._states.number(BlockState(state.address, done, state.first))
+        known = self.memory.take(part, address | size << 48)
+        if known is None:
+            self._resolve(part, address, size)
+            return
+        follows, operation = known
+        self.clock[kernels.INSTRUCTIONS] += follows >> kernels.PASSED_SHIFT
+        self.clock[kernels.STATE] = follows & (1 << kernels.PASSED_SHIFT) - 1
+        self._execute(operation, address)
 
     def _leave(self, state: int) -> None:
         """Add the transition of a program that has set a context, and take it."""

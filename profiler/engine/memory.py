@@ -220,6 +220,24 @@ class EngineMemory:
         found = (spill[:, kernels.OWNER] == state) & (spill[:, kernels.KEY] == key)
         spill[found, kernels.KEY] = other
 
+    def take(self, state: int, key: int) -> tuple[int, int] | None:
+        """Count a successor of `state`; return next state and operation, None if it is not known.
+
+        The kernel does this by itself, but where Python has the event.
+        """
+        rows, first = self._rows, state // 8
+        for at in (first, first + kernels.SUCCESSOR):
+            if rows[at + kernels.KEY] == key:
+                rows[at + kernels.COUNT_OF] += 1
+                return rows[at + 2], rows[at + 3]
+        spill = self.state.spill.reshape(-1, kernels.SPILL)
+        found = np.flatnonzero((spill[:, kernels.OWNER] == state) & (spill[:, kernels.KEY] == key))
+        if not len(found):
+            return None
+        spill[found[0], kernels.COUNT_OF] += 1
+        _, _, follows, operation, _ = spill[found[0]].tolist()
+        return follows, operation
+
     def successor_count(self, state: int, key: int, spilled: dict[tuple[int, int], int]) -> int:
         """How often `state` was followed by `key`; `spilled` are the counts of spilled ones."""
         rows, first = self._rows, state // 8

@@ -101,3 +101,43 @@ def test_a_run_that_goes_further_learns_the_rest(learnt: list[int], tmp_path: Pa
     learnt.clear()
     assert measured(whole) == plain
     assert len(learnt) < (every - first) // 2  # those behind blocks that fall silent
+
+
+BEHIND_A_PAGE = r"""
+#include <string.h>
+#include <sys/mman.h>
+int main(void) {
+    char *page = mmap(0, 16384, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char other[16] = "the end";
+    int same = 0;
+    munmap(page + 8192, 8192);
+    for (int i = 0; i < 40; i++) {
+        char *text = page + 8192 - 8 - i % 5;
+        memcpy(text, "the end", 8);
+        same += strncmp(text, other, 12) == 0;
+    }
+    return same != 40;
+}
+"""
+"""glibc reads behind the string by loads that may not fault: simprof executes these."""
+
+
+@pytest.mark.toolchain
+def test_blocks_that_are_left_in_their_middle(
+    compile_c: Compile, learnt: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python goes on with the rest of such a block every time, and counts that once."""
+    resumed = []
+    resume = Automaton._resume
+
+    def noted(automaton: Automaton, address: int, size: int) -> None:
+        resumed.append(address)
+        resume(automaton, address, size)
+
+    monkeypatch.setattr(Automaton, "_resume", noted)
+    program = compile_c(BEHIND_A_PAGE, ("-O1", "-w"))
+    request = requested(program, tmp_path)
+    plain = measured(replace(request, remember=False))
+    assert resumed
+    for _ in range(3):
+        assert measured(request) == plain
