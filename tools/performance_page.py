@@ -109,14 +109,15 @@ RECOVERY_BOUND = (
 
 
 WARM_BOUND = (
-    "What bounds a warm `run` of cppcheck are ways through its code that are taken for the first "
-    "time: it goes\n52,724 of them in a run of 89 million instructions, and learns each in Python, "
-    "in 34 us with `edges`, in\n139 us with `pp`, which plans the routines with it: 1.8 s and "
-    "7.3 s; `compare` plans them for eleven modes.\nLAPACK is emulated twice by `compare` and "
-    "`tpp`: they leave hash tables to some of its routines, whose cost\ndepends on the order of "
-    "events. From a recording its `compare` takes less than half of the time.\n"
+    "A warm `run` that counts no paths knows the ways through the code that an earlier run has "
+    "taken: those of\ncppcheck, 52,724 in a run of 89 million instructions, are read in 0.2 s, and "
+    "took 1.8 s to learn, in Python.\nUnder `pp` they are learnt each time, with the operations "
+    "that `pp` has on them, and the routines are planned:\n139 us a way. `compare` of the two "
+    "largest programs, LAPACK and cppcheck, records the run and is shared out\namong the "
+    "processors; `tpp` alone is not, and emulates them twice: it leaves hash tables to some "
+    "routines,\nwhose cost depends on the order of events.\n"
 )
-"""Measured by a timer around `Automaton._resolve`."""
+"""Measured by timers around `Automaton._resolve`, `Automaton.learn` and `BinaryMemory.ways`."""
 EVENT_BOUND = (
     "An exception is 36,409 instructions of the unwinder, which the emulator alone executes in "
     "33 to 73 us at the\nspeeds of its `bare` rows below.\n"
@@ -125,11 +126,12 @@ EVENT_BOUND = (
 
 TABLES = (
     "All tables over the suite `spec-like`, `simprof table --all gcov-arcs --suite spec-like`: "
-    "16 min 20 s with two\nprocesses, nothing kept from before but the programs (limit: 12 min). "
-    "Of 28 minutes that the two spent\non cells 13 are runs under all settings, 6 are plans of all "
-    "routines, 9 are instrumented programs that are\nexecuted.\n"
+    "19 min 6 s with two\nprocesses, nothing kept from before but the programs (limit: 12 min), "
+    "while other work took a tenth of the\nprocessors. Of 30 minutes that the two spent on cells "
+    "16 are runs under all settings, 4 are plans of all\nroutines, 10 are instrumented programs "
+    "that are executed. On another day's machine, a quarter faster, it was\n16 min 20 s.\n"
 )
-"""Measured once, at 84b02b8bd0: `time`, and the seconds that the cells' store has, by kind."""
+"""Measured once, at 4d69593: `time`, and the seconds that the cells' store has, by kind."""
 REPLAY_BOUND = (
     "A recording spares the emulation. What both commands do besides is to start, to plan, to "
     "price and to report:\n0.5 s in all of them, and nearly everything for cppcheck, whose 2,119 "
@@ -224,7 +226,7 @@ def _commands(rows: Sequence[Row], names: Sequence[str]) -> Iterator[str]:
     yield command_table(rows, names, "warm").markdown()
     yield WARM_BOUND
     yield "## Memory\n"
-    yield "At most, in megabytes, cold.\n"
+    yield "At most, in megabytes, cold; of several processes together.\n"
     yield memory_table(rows, names).markdown()
 
 
