@@ -182,9 +182,13 @@ class Automaton:
     def known_ways(self) -> KnownWays | None:
         """Return the ways that the run knows for other runs; None if it has found no more.
 
-        Those that lead by silent blocks, or through late code, are left out.
+        Those that lead by silent blocks, or through late code, are left out. Where the program has
+        executed what recovery refused to follow there are none: another run, which is told of it
+        if it does so itself, would be told in any case.
         """
         if not self._lowering.is_idle or self._places or self.trace is not None:
+            return None
+        if self.reached(address for address, _ in self._index.recovered.irregular):
             return None
         lasting = [
             (way, number)

@@ -41,6 +41,8 @@ class Forked:
         self._here: set[int] = set()  # the parts that this process has taken over
 
     def __enter__(self) -> Forked:
+        if multiprocessing.current_process().daemon:
+            return self  # which may have no children
         context = multiprocessing.get_context("fork")
         try:
             for part in self._parts:
@@ -98,7 +100,7 @@ class Forked:
             if number not in self._here:
                 return self._started[number][1].recv()
             missed = missed[-1:]
-        except (IndexError, EOFError, OSError):
+        except Exception:
             self._here.add(number)
         found = None
         for method, arguments in missed:
@@ -125,9 +127,11 @@ def become_worker(parent: int) -> None:
 
 def _serve(part: object, pipe: Connection, other: Connection, parent: int) -> None:
     """Do what is asked, until something fails or nobody asks any more."""
-    become_worker(parent)
-    other.close()
-    with suppress(BaseException):
+    try:
+        become_worker(parent)
+        other.close()
         while True:
             method, arguments = pipe.recv()
             pipe.send(getattr(part, method)(*arguments))
+    finally:
+        os._exit(0)  # without a word, and without touching what the parent's threads may hold

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import SIGINT
 
@@ -85,11 +86,17 @@ class RecordedRun:
         self._end = recording.end or _end_of(self._cut_run, recovered)
         self._result = _check_end(name, self._end, recovered)
         self._contexts = ProgramContexts(recovered)
-        self.entered = sorted({number for number, _ in self._end.edges})
+        crossed = {number for number, edges in self._end.edges if any(edges)}
+        self.entered = sorted(crossed.union(number for number, _, _ in self._end.early))
 
-    def prepare(self) -> None:
-        """Work out now what every observation needs: processes that fork share it then."""
-        self._contexts.facts  # noqa: B018 - which keeps them
+    def prepare(self, *, registers: bool) -> None:
+        """Get ready for processes that fork: they share what is known, and tell the user nothing.
+
+        `registers`: whether to work out now what code needs to be generated.
+        """
+        self._study = replace(self._study, progress=None)
+        if registers:
+            self._contexts.facts  # noqa: B018 - which keeps them
 
     def edges(self, routine: int) -> int:
         """Return how many edges the graph of a routine has."""

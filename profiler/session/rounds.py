@@ -218,7 +218,10 @@ def settle(
         execution.close()
         del execution  # its counters are large, and the next run makes its own
     current = replace(current, whole_runs=current.whole_runs + 1)
-    ways = None if current.world.program.parts else execution.automaton.known_ways()
+    # after the last run that is made, the graphs may lack something still: its ways are of others
+    is_settled = execution.expected is not None or current.discoveries == before.discoveries
+    is_kept = is_settled and not current.world.program.parts
+    ways = execution.automaton.known_ways() if is_kept else None
     if ways is not None:
         has_expected = execution.expected is not None
         study.memory.keep_ways(current.discoveries, ways, expected=has_expected)

@@ -17,6 +17,9 @@ words of late code are looked for before the first round (`discover.late_words`)
 Schemes that need an edge profile first are replayed on what a run under the others has counted
 (`_replayed`). What that leaves out is counted by another run, guided by the first (`_completed`).
 
+A comparison of a large program is recorded under no scheme and measured from the recording, by
+several processes (`_observe_recorded`, `shared`).
+
 With `--self-check` traces are regenerated before the program's world is closed (`_check_traces`),
 and the rest is validated while it is measured (`self_check`).
 """
@@ -170,17 +173,19 @@ def _observe_recorded(
         program = first.world.program
         if program.platform is not Platform.LINUX or _text(program) < LARGE_PROGRAM:
             return _observed(study, first, request, settings), None
+        study.planners(settings)  # what is wrong with saved profiles shows before a whole run
         from profiler.session.recordings import RecordingOrder
         from profiler.session.replay import RecordedRun
         from profiler.trace.recording_format import Recording
 
-        path = stack.enter_context(scratch_directory("simprof-recording-")) / "recording"
-        order = RecordingOrder(path, study.invocation, request.guest)
-        stack.callback(order.close)
         try:
+            path = stack.enter_context(scratch_directory("simprof-recording-")) / "recording"
+            order = RecordingOrder(path, study.invocation, request.guest)
+            stack.callback(order.close)
             recorded = replace(study, recording=order)
             observation = _observed(recorded, first, request, (NO_SCHEME,))
-        except UnsupportedError:  # of what is recorded: a second thread
+        except (UnsupportedError, UsageError, OSError):
+            # a second thread, or no room for the file; whatever else it is will show again
             return _observed(study, first, request, settings), None
         study = replace(
             study, progress=None, recovered=(observation.discoveries, observation.recovered)

@@ -153,8 +153,7 @@ def measure_shared(
     """
     waves = _waves(run, jobs)
     costs, facts = [guide.costs(setting) for setting in settings], guide.facts()
-    if not all(each.known for each in costs):
-        run.prepare()
+    run.prepare(registers=not all(each.known for each in costs))
     parts = [_Part(run, settings, costs, facts, brief=brief) for _ in range(jobs)]
     own = parts[0]
     own.told = _teller(told, jobs, len(run.entered))

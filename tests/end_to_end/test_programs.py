@@ -18,6 +18,9 @@ from typing import Any
 import pytest
 
 from profiler.experiments.suites.toolchain import BuildError
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.session import session
+from tests.end_to_end.test_replay import measured
 from tests.oracles.qemu import trace
 from tools import check_programs
 from tools.build_programs import PROGRAMS, WIDTHS
@@ -109,6 +112,37 @@ def test_program_is_exact(cache: Path, plugin: Path, run: ProgramRun, width: str
     assert comparison.differences == ()
     assert comparison.instructions > 100_000
     assert comparison.paths > 0
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["bzip2", "lua-files", "mawk", "minigzip", "speedtest1"])
+def test_ways_to_measure_agree(
+    cache: Path, name: str, width: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One process in the run itself; what earlier runs knew; several processes on a recording."""
+    (run,) = (each for each in RUNS if each.name == name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(session, "LARGE_PROGRAM", 0)
+    null = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(
+        root=cache / "inputs",
+        stdin=cache / "inputs" / run.input if run.input else Path(os.devnull),
+        environment=tuple((key.encode(), value.encode()) for key, value in run.environment),
+        stdout=null,
+        stderr=null,
+    )
+    program = cache / "bin" / f"{run.program}.{width}"
+    request = RunRequest(program, guest, tuple(map(os.fsencode, run.arguments)))
+    remembering = replace(request, remember=True)
+    edges = [Setting("edges", "edges", SchemeOptions())]
+    schemes = [Setting(mode, mode, SchemeOptions()) for mode in ("pp", "tpp", "kiter", "qpt")]
+    plain = measured(request, edges)
+    assert [measured(remembering, edges) for _ in range(2)] == [plain, plain]
+    plain = measured(request, schemes)
+    assert measured(request, schemes, jobs=2) == plain
+    assert [measured(remembering, schemes, jobs=2) for _ in range(2)] == [plain, plain]
 
 
 @pytest.mark.long

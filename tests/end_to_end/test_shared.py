@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -11,10 +12,13 @@ from pathlib import Path
 import pytest
 
 from profiler.code.layout import NOTHING_USED, CounterSpace
+from profiler.profiles import storage
+from profiler.request.errors import ProfileMismatchError
 from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
 from profiler.session import forked, session, shared
 from profiler.session.results import Measuring, measure_all
 from profiler.session.session import compare_program, observe
+from profiler.trace.recording_format import RecordingFile
 from simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_replay import PROGRAMS, measured, settings
@@ -112,6 +116,52 @@ def test_what_a_process_cannot_do_is_done_here(
             methods.clear()
             assert measured(request, some(), jobs=JOBS) == expected
             assert methods.count(name) == JOBS
+
+
+def test_no_room_for_the_recording(
+    quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Nobody asked for it: the run is made again without."""
+    output = tmp_path / "output"
+    with output.open("wb") as file:
+        guest = replace(quiet, stdout=file.fileno())
+        request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", guest)
+        expected = measured(request, some())
+        printed = output.stat().st_size
+
+        def full(file: RecordingFile, *given: object) -> None:
+            raise UsageError("-o recording cannot be written (No space left on device)")
+
+        monkeypatch.setattr(RecordingFile, "piece", full)
+        assert measured(request, some(), jobs=JOBS) == expected
+    assert output.stat().st_size == 2 * printed
+
+
+def test_a_profile_of_another_program_is_refused_before_the_run(
+    quiet: GuestOptions, tmp_path: Path
+) -> None:
+    """Nothing has been printed then."""
+    profile, output = tmp_path / "profile", tmp_path / "output"
+    other = RunRequest(FIXTURES / "bin" / "v9" / "loops.elf", quiet)
+    edges = Setting("edges", "edges", SchemeOptions())
+    storage.save(compare_program(other, [edges]).measurements[0], profile)
+    guided = [Setting("tpp", "tpp", SchemeOptions(edge_profile=profile)), *some()[:1]]
+    with output.open("wb") as file:
+        guest = replace(quiet, stdout=file.fileno())
+        request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", guest)
+        with pytest.raises(ProfileMismatchError):
+            compare_program(request, guided, jobs=JOBS)
+    assert output.read_bytes() == b""
+
+
+def test_a_process_that_may_have_no_children(
+    quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does everything itself."""
+    request = RunRequest(FIXTURES / "bin" / "v9" / "bench.elf", quiet)
+    expected = measured(request, some())
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    assert measured(request, some(), jobs=JOBS) == expected
 
 
 def test_errors_are_raised_here(quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch) -> None:
