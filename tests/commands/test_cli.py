@@ -52,7 +52,12 @@ class FakeSession:
         return self.answer(request)
 
     def compare_program(
-        self, request: RunRequest, settings: Sequence[Setting], *, brief: bool = False
+        self,
+        request: RunRequest,
+        settings: Sequence[Setting],
+        *,
+        brief: bool = False,
+        jobs: int = 1,
     ) -> types.SimpleNamespace:
         self.requests.append(request)
         self.settings = tuple(settings)
