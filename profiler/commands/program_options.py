@@ -265,7 +265,7 @@ def write_json(text: Callable[[], str], file: Path | None) -> None:
     if file == STANDARD_STREAM:
         streams.write(streams.STDOUT, text())
     elif file is not None:
-        write_atomically(file, text().encode())
+        write_atomically(file, text().encode(errors="backslashreplace"))
 
 
 def write_report(render: Callable[[int, bool], str], file: Path | None) -> None:

@@ -79,7 +79,7 @@ def regenerate_command(
     if json_file == STANDARD_STREAM:
         streams.write(streams.STDOUT, answer)
     elif json_file is not None:
-        write_atomically(json_file, answer.encode())
+        write_atomically(json_file, answer.encode(errors="backslashreplace"))
     taken = STANDARD_STREAM in (output, json_file)
     streams.write(
         streams.STDERR if taken else streams.STDOUT,
