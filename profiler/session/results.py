@@ -99,7 +99,7 @@ def measure_all(
         observation.keep_facts(facts)
         for scheme in measuring:
             observation.keep_costs(scheme.scheme.setting, scheme.costs)
-    if check is not None:
+    else:
         for measurement in measurements:
             check.check_profile(measurement)
     return measurements

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import cast
 
 from profiler.code.arrangement import runs_into_code
 from profiler.code.block_code import fold_slot_blocks
@@ -20,6 +21,8 @@ from profiler.graphs.weights import measured, postorder
 from profiler.plan.actions import CountEdge
 from profiler.plan.decoders import (
     GuidedDecoder,
+    LimitedDecoder,
+    NamingDecoder,
     PathDecoder,
     PathNames,
     RoutinePlan,
@@ -100,7 +103,8 @@ def _run_row(
     counters = observation.counters.of(scheme, routine)
     paths = [path for path in profile.path_counts if path.count and not path.partial]
     # `isinstance` would ask for all other members of the protocol, some of them slow to make
-    names: PathNames = getattr(decoder, "names", PathNames(0, 0))
+    has_names = hasattr(decoder, "names")
+    names = cast("NamingDecoder", decoder).names if has_names else PathNames(0, 0)
     return RoutineRow(
         name=profile.name,
         address=profile.address,
@@ -189,8 +193,9 @@ def _untruncated(decoder: PathDecoder | None, potential_paths: int) -> int | Non
     """Return how many paths a plan would tell apart without a path limit."""
     if decoder is None:
         return None
-    paths: int | None = getattr(decoder, "untruncated_paths", potential_paths)
-    return paths
+    if not hasattr(decoder, "untruncated_paths"):
+        return potential_paths
+    return cast("LimitedDecoder", decoder).untruncated_paths
 
 
 def _inferred(guided: GuidedDecoder | None, paths: Sequence[PathCount]) -> int:

@@ -32,7 +32,7 @@ from profiler.experiments.cells.settings import WeightChoice, setting
 from profiler.experiments.suites import fetch
 from profiler.profiles.cache_files import is_wanted
 from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.request.request import ALL_ROUTINES, GuestOptions, RunRequest, Setting
 from profiler.schemes.registry import needs_edge_profile
 from simulator.errors import SimulatorError, UsageError
 
@@ -44,7 +44,6 @@ AT_ONCE = 24
 """Bytes of a program file above which no more than so many settings share a run: each takes some
 40 MB with a program like SQLite, and a worker must stay below 2 GB."""
 
-_EDGES = Setting("edges", "edges", SchemeOptions())
 _ANY = setting("edges")
 
 
@@ -225,9 +224,9 @@ def _root(job: Job, directory: Path) -> Path:
 def _take_edge_profile(request: RunRequest, path: Path) -> None:
     """Save the edge profile of a run: exact weights are its counts."""
     from profiler.profiles.storage import save
-    from profiler.session.session import compare_program
+    from profiler.session.session import NO_SCHEME, compare_program
 
-    save(compare_program(request, (_EDGES,)).measurements[0], path)
+    save(compare_program(request, (NO_SCHEME,)).measurements[0], path)
 
 
 def _scheme(job: Job, profile: Path | None) -> Setting:
