@@ -251,10 +251,22 @@ class _Picture:
         )
 
     def tree(self) -> Step:
-        text = (
-            "A spanning tree (bold) of the largest weight. Only its chords (coloured) need code: "
-            "what the tree's edges would say follows from them."
-        )
+        root = self.static.get("root_edge")
+        if root is None:  # a trace's: the tree has no edge from EXIT to ENTRY (BL94 4.1)
+            title = "Forest"
+            text = (
+                "The edges that write nothing (bold) hold no cycle, whatever the directions. The "
+                "others (coloured) write to the trace, or are known from it: how often the bold "
+                "ones are crossed follows from them."
+            )
+        else:
+            title = "Spanning tree"
+            text = (
+                "A spanning tree (bold) of the largest weight. It always holds the edge from EXIT "
+                "to ENTRY, which is added so that what flows in flows out, and carries no code. "
+                "Only the chords (coloured) need code: what the tree's edges would say follows "
+                "from them."
+            )
         tree = self.static["tree"]
         kinds = ["tree" if _any(each) else "chord" for each in tree]
         lines = list(self.lines(self.static["weights"], kinds))
@@ -263,7 +275,10 @@ class _Picture:
         ):
             kind = "tree" if _any(edge.get("tree")) else "chord"
             lines.append(Line(line.source, line.target, line.label, kind))
-        return Step("Spanning tree", text, tuple(lines), is_about_kinds=True)
+        if root is not None:
+            source, target = root
+            lines.append(Line(source, target, "no code", "tree"))
+        return Step(title, text, tuple(lines), is_about_kinds=True)
 
     def increments(self) -> Step:
         return Step(

@@ -189,6 +189,9 @@ def edge_table(answer: Answer) -> Table:
             entry(values[index]) if index < len(values) else "-" for values in computed.values()
         ]
         table.add_row(edge_name(edge["source"], edge["target"]), entry(edge["count"]), *cells)
+    if (root := static.get("root_edge")) is not None:
+        # Without it the tree of the column would fall apart.
+        table.add_row(edge_name(*root), "-", *("yes" if key == "tree" else "-" for key in computed))
     return table
 
 

@@ -13,6 +13,9 @@ from profiler.graphs.dag import Dag, DagEdge
 from profiler.graphs.numbering import PathNumbering
 from profiler.graphs.spanning import ChordIncrements, SpanningTree
 
+ROOT_EDGE = ["EXIT", "ENTRY"]
+"""What joins the halves of a spanning tree: no edge of the graph, and no code can be on it."""
+
 
 class AcyclicPlan(Protocol):
     """A plan that numbers the paths of an acyclic graph and places increments on its chords."""
@@ -70,6 +73,7 @@ def describe_acyclic(plan: AcyclicPlan) -> dict[str, Any]:
         "num_paths": num_paths(cfg, numbering.num_paths),
         "values": by_edge(real, numbering.values),
         "tree": [edge is not None and plan.tree.in_tree[edge] for edge in real],
+        "root_edge": ROOT_EDGE,
         "increments": by_edge(real, increments),
         "dummy_edges": [
             dummy(cfg, edge)

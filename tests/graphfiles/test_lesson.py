@@ -12,7 +12,7 @@ import pytest
 
 from profiler import cli
 from profiler.graphfiles.analyse import GraphOptions, analyse_file
-from profiler.graphfiles.lesson import Lesson, Step, lesson
+from profiler.graphfiles.lesson import Lesson, Line, Step, lesson
 from profiler.schemes import registry
 from tests.support.browser import chromium, cut_off, opened, self_loop
 
@@ -93,16 +93,17 @@ def test_one_path_is_not_many(file: Path) -> None:
     assert {name: notes[name] for name in "EF"} == {"E": "2 paths", "F": "1 path"}
 
 
-def test_the_tree_of_the_picture_spans_the_graph(file: Path) -> None:
-    """ENTRY and EXIT count as one: an edge that no code can be on leads from EXIT to ENTRY."""
-    lines = step(of(file, "pp")[1], "Spanning tree").lines
+@pytest.mark.parametrize("mode", ["pp", "tpp", "qpt2", "calls-optimal"])
+def test_the_tree_of_the_picture_spans_the_graph(mode: str, file: Path) -> None:
+    """As drawn: the edge from EXIT to ENTRY, which carries no code, is one of its edges."""
+    lines = step(of(file, mode)[1], "Spanning tree").lines
     graph = nx.MultiGraph()
     for line in lines:
-        ends = ["ENTRY" if end == "EXIT" else end for end in (line.source, line.target)]
         if line.kind == "tree":
-            graph.add_edge(*ends)
+            graph.add_edge(line.source, line.target)
     assert nx.is_tree(graph)
-    assert set(graph) == {*"ABCDEF", "ENTRY"}
+    assert set(graph) == {*"ABCDEF", "ENTRY", "EXIT"}
+    assert lines[-1] == Line("EXIT", "ENTRY", "no code", "tree")
 
 
 @pytest.mark.parametrize("mode", registry.planned_modes())

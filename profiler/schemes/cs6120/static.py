@@ -6,6 +6,7 @@ from typing import Any
 
 from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.cs6120.planner import CallsPlan
+from profiler.schemes.static import ROOT_EDGE
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:
@@ -21,4 +22,6 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
         "disrupted_blocks": [cfg.name_of(block).as_json() for block in sorted(disrupted.blocks)],
         "disrupted_edges": sorted(disrupted.edges),
     }
-    return static if plan.tree is None else static | {"tree": list(plan.tree.in_tree)}
+    if plan.tree is None:
+        return static
+    return static | {"tree": list(plan.tree.in_tree), "root_edge": ROOT_EDGE}

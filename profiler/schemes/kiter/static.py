@@ -7,7 +7,7 @@ from typing import Any
 
 from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.kiter.planner import IterationPlan
-from profiler.schemes.static import num_paths
+from profiler.schemes.static import ROOT_EDGE, num_paths
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:
@@ -32,6 +32,7 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
         "values": _by_iteration(copies, numbering.values),
         "compensation": _by_iteration(copies, numbering.compensation),
         "tree": _by_iteration(copies, in_tree),
+        "root_edge": ROOT_EDGE,
         "increments": _by_iteration(copies, increments),
         "dummy_edges": [
             {

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from profiler.graphs.spanning import SpanningTree
 from profiler.plan.decoders import RoutinePlan
 from profiler.schemes.qpt.merged import MergedPlan
 from profiler.schemes.qpt.mixed import MixedPlan
 from profiler.schemes.qpt.planner import EdgeHeuristicPlan, EdgePlan, VertexPlan
+from profiler.schemes.static import ROOT_EDGE
 
 
 def describe(plan: RoutinePlan) -> dict[str, Any]:
@@ -16,16 +18,20 @@ def describe(plan: RoutinePlan) -> dict[str, Any]:
         case MergedPlan():
             return _of_merged(plan)
         case EdgePlan():
-            return {"tree": list(plan.tree.in_tree), "dummy_edges": []}
+            return _of_tree(plan.tree) | {"dummy_edges": []}
         case EdgeHeuristicPlan():
             counted = {"counted_edges": list(plan.counted), "removed_counters": list(plan.removed)}
-            return {"tree": list(plan.tree.in_tree)} | counted
+            return _of_tree(plan.tree) | counted
         case MixedPlan():
             blocks = [plan.cfg.name_of(block).as_json() for block in plan.counted_blocks]
             return {"counted_edges": list(plan.counted_edges), "counted_blocks": blocks}
         case VertexPlan():
             return {"counted_blocks": [plan.cfg.name_of(block).as_json() for block in plan.counted]}
     raise AssertionError(f"{type(plan).__name__} is no plan of qpt")
+
+
+def _of_tree(tree: SpanningTree) -> dict[str, Any]:
+    return {"tree": list(tree.in_tree), "root_edge": ROOT_EDGE}
 
 
 def _of_merged(plan: MergedPlan) -> dict[str, Any]:
