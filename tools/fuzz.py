@@ -7,16 +7,19 @@
     python tools/fuzz.py [TARGET ...] --replay [FILE ...]
 
 Each target reads inputs that are made of its corpus (`tests/corpora`), for `--seconds` in all,
-which the targets share. A find is told at once: its input, and beside it what happened, are in
-`--finds` (build/finds by default). When the defect is mended, the input belongs into the corpus:
-`tests/project/test_fuzzing.py` reads every file there. `--replay` does that by hand.
+which the targets share: each has its turn in every minute. What takes long before the first input,
+compiling most of all, is done before. A find is told at once: its input, and beside it what
+happened, are in `--finds` (build/finds by default). When the defect is mended, the input belongs
+into the corpus: `tests/project/test_fuzzing.py` reads every file there. `--replay` does that by
+hand.
 
 `--seeds` writes the good files of simprof's own formats again: do that where a format has changed.
 
 `--record` adds the figures to those in docs/fuzzing.json, and makes the sentence of it that
 docs/reliability.md has.
 
-The exit status is 1 if there were finds. `tools/fuzzing` says how it is done.
+The exit status is 1 if there were finds, or if a target has read nothing. `tools/fuzzing` says how
+it is done.
 """
 
 from __future__ import annotations
@@ -34,7 +37,7 @@ from tools.fuzzing import campaign, corpus, guided, record, seeds
 from tools.fuzzing.targets import TARGETS
 from tools.fuzzing.worker import Find, Target
 
-Runner = Callable[[Target, Sequence[bytes], int, float, Callable[[Find], None]], campaign.Campaign]
+Runner = Callable[[Sequence[campaign.Job], int, float, campaign.Tell], Sequence[campaign.Campaign]]
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -99,18 +102,17 @@ def fuzz(
     figures: Path | None,
 ) -> int:
     """Give each target its share of the time; return the exit status."""
-    found = 0
-    for target in targets:
 
-        def tell(find: Find, target: Target = target) -> None:
-            path = campaign.keep(find, finds / target.name)
-            print(f"FIND in {target.name}: {path}\n{find.kind}\n{find.story[-2000:]}", flush=True)
+    def tell(target: Target, find: Find) -> None:
+        path = campaign.keep(find, finds / target.name)
+        print(f"FIND in {target.name}: {path}\n{find.kind}\n{find.story[-2000:]}", flush=True)
 
-        done = run(target, corpus.inputs(target.name), seed, seconds / len(targets), tell)
-        found += len(done.finds)
+    jobs = [(target, corpus.inputs(target.name)) for target in targets]
+    campaigns = run(jobs, seed, seconds, tell)
+    for done in campaigns:
         rate = done.inputs / done.seconds if done.seconds else 0
         print(
-            f"{target.name:<10} {done.inputs:>12,} inputs  {done.refused:>12,} refused  "
+            f"{done.target:<10} {done.inputs:>12,} inputs  {done.refused:>12,} refused  "
             f"{done.seconds:>8,.0f} s  {rate:>8,.0f}/s  {len(done.finds)} finds"
             + (f"  {done.unconfirmed} unconfirmed" if done.unconfirmed else ""),
             flush=True,
@@ -119,7 +121,9 @@ def fuzz(
             record.add(done, figures)
     if figures == record.FILE:
         reliability_figures.keep("fuzzing", record.sentence(), "make fuzz")
-    return 1 if found else 0
+    if idle := [done.target for done in campaigns if not done.inputs]:
+        print(f"fuzz: nothing was read by {', '.join(idle)}", file=sys.stderr)
+    return 1 if idle or any(done.finds for done in campaigns) else 0
 
 
 def replay(targets: Sequence[Target], files: Sequence[Path]) -> int:

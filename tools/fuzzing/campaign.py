@@ -1,12 +1,13 @@
-"""A target, many inputs, for some time: workers started, watched and replaced; finds confirmed.
+"""Targets, many inputs, for some time: workers started, watched and replaced; finds confirmed.
 
-A worker that does not end an input is killed, one that ends by a signal or takes too much memory is
-replaced; the input that it was reading is then read alone, in a process of its own. It is a find
-if that ends in the same way.
+Each target has a worker, and every minute each of them has its turn. A worker that does not end an
+input is killed, one that ends by a signal or takes too much memory is replaced; the input that it
+was reading is then read alone, in a process of its own. It is a find if that ends in the same way.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -21,19 +22,26 @@ from tools.fuzzing.worker import (
     Find,
     Notes,
     Process,
-    Received,
     Target,
+    Turn,
+    compile_once,
     read_alone,
     start,
     work,
 )
 
+Tell = Callable[[Target, Find], None]
+"""Is told each find of a new kind at once."""
+Job = tuple[Target, Sequence[bytes]]
+"""What reads inputs, and what they are made of."""
 PATIENCE = 6 * TIME_LIMIT
 """Seconds of wall-clock time after which an input hangs for sure: the machine may be busy."""
 _PREPARING = 600.0
 """The same before the first input: kernels may have to be compiled."""
-_LOOKS = 0.5
+_LOOKS = 0.1
 """Seconds between two looks at a worker."""
+ROUND = 60.0
+"""Seconds in which each target has had its turn."""
 
 
 @dataclass
@@ -51,7 +59,7 @@ class Campaign:
     finds
         One of each kind.
     unconfirmed
-        Inputs that ended a worker, but not a process of their own.
+        How often a worker ended, but not a process that read its last input alone.
     """
 
     target: str
@@ -63,51 +71,97 @@ class Campaign:
     unconfirmed: int = 0
 
 
-def run(
-    target: Target,
-    inputs: Sequence[bytes],
-    seed: int,
-    seconds: float,
-    tell: Callable[[Find], None] = lambda find: None,
-) -> Campaign:
-    """Have a target read inputs that are made at random.
+def run(jobs: Sequence[Job], seed: int, seconds: float, tell: Tell) -> list[Campaign]:
+    """Have targets read inputs that are made at random, each its share of every minute.
 
     Parameters
     ----------
-    target, inputs
-        What reads them, and what they are made of.
+    jobs
+        Targets, and what their inputs are made of.
     seed
         Of the random numbers: the same seed and corpus make the same inputs as long as no worker
         is replaced.
     seconds
-        Wall-clock time.
+        Wall-clock time of all, without what is done once: compiling, and starting the workers.
     tell
-        Is told each find of a new kind at once.
+        Is told each find of a new kind.
     """
-    campaign = Campaign(target.name, seed)
-    began = time.monotonic()
-    number = seed
-    while (left := seconds - (time.monotonic() - began)) > 0:
-        notes = Notes()
-        process = start(
-            lambda pipe, n=number, t=left, notes=notes: work(  # type: ignore[misc]
-                target, inputs, n, t, notes, pipe
-            )
-        )
-        status = watch(process, notes, lambda found: note(campaign, found, tell))
-        campaign.inputs += notes.count
-        campaign.refused += notes.refused
-        number += 1
-        if status == DONE:
-            break
+    compiling = start(lambda pipe: compile_once([target for target, _ in jobs]))
+    watch(compiling, Notes(), lambda find: None)
+    rounds = max(1, math.ceil(seconds / ROUND))
+    turns = [Turns(target, inputs, seed, tell) for target, inputs in jobs]
+    try:
+        for _ in range(rounds):
+            for each in turns:
+                each.read(seconds / rounds / len(turns))
+    finally:
+        for each in turns:
+            each.end()
+    return [each.campaign for each in turns]
+
+
+class Turns:
+    """A target's worker, and those that replace it; it rests between its turns.
+
+    Parameters are those of `run`.
+
+    Attributes
+    ----------
+    campaign
+        What has come of it so far; its workers' figures are added when they end.
+    """
+
+    def __init__(self, target: Target, inputs: Sequence[bytes], seed: int, tell: Tell) -> None:
+        self.campaign = Campaign(target.name, seed)
+        self._target, self._inputs, self._tell = target, inputs, tell
+        self._seed = seed
+        self._notes = Notes()
+        self._worker: Process | None = None
+
+    def read(self, seconds: float) -> None:
+        """Have a turn of so many seconds, and read one input at least if a worker can be had."""
+        if self._worker is None:
+            self._start()
+        began = time.monotonic()
+        while (left := seconds - (time.monotonic() - began)) > 0:
+            if self._worker is None:
+                self._start()
+            else:
+                self._notes.turn = Turn.READ
+                self._watch(left)
+        self.campaign.seconds += time.monotonic() - began
+
+    def end(self) -> None:
+        """End the worker."""
+        if self._worker is not None:
+            self._notes.turn = Turn.END
+            self._watch(math.inf)
+
+    def _start(self) -> None:
+        notes, seed = Notes(), self._seed
+        self._notes, self._seed = notes, seed + 1
+        self._worker = start(lambda pipe: work(self._target, self._inputs, seed, notes, pipe))
+        self._watch(0)
+
+    def _watch(self, seconds: float) -> None:
+        """Watch the worker until it rests after so many seconds, or has ended."""
+        assert self._worker is not None
+        status = watch(self._worker, self._notes, self._note, seconds)
+        if status is None:
+            return
+        self._worker = None
+        self.campaign.inputs += self._notes.count
+        self.campaign.refused += self._notes.refused
         if status == 1:
-            raise RuntimeError(f"{target.name}: the worker itself failed")
-        again = read_again(target, [notes.data])
-        campaign.unconfirmed += not again
-        for find in again:
-            note(campaign, find, tell)
-    campaign.seconds = time.monotonic() - began
-    return campaign
+            raise RuntimeError(f"{self._target.name}: the worker itself failed")
+        if status != DONE:
+            again = read_again(self._target, [self._notes.data]) if self._notes.count else []
+            self.campaign.unconfirmed += not again
+            for find in again:
+                self._note(find)
+
+    def _note(self, find: Find) -> None:
+        note(self.campaign, find, lambda new: self._tell(self._target, new))
 
 
 def note(campaign: Campaign, find: Find, tell: Callable[[Find], None]) -> None:
@@ -127,32 +181,52 @@ def read_again(target: Target, inputs: Sequence[bytes], good: bool = False) -> l
     status = watch(process, notes, finds.append)
     if status != DONE and not finds:
         what = f"the process ended with {status}"
-        if status < 0:
+        if status is not None and status < 0:
             what = f"the process ended by {signal.Signals(-status).name}"
         finds.append(Find(notes.data, what, what))
     return finds
 
 
-def watch(process: Process, notes: Notes, take: Callable[[Find], None]) -> int:
-    """Wait for a worker, and kill it where it hangs; return its exit status, negative: a signal."""
-    received = Received(process.finds)
-    count, since = -1, time.monotonic()
+def watch(
+    process: Process, notes: Notes, take: Callable[[Find], None], seconds: float = math.inf
+) -> int | None:
+    """Wait for a worker, and kill it where it hangs.
+
+    Parameters
+    ----------
+    process, notes
+        The worker, and what it tells.
+    take
+        Is given its finds.
+    seconds
+        After which it is to rest, but not before it has read an input where it is its turn.
+
+    Returns
+    -------
+    int | None
+        Its exit status, negative: a signal. None: it rests.
+    """
+    began = time.monotonic()
+    first, count, since = notes.count, -1, began
     nap = 0.01
-    try:
-        while True:
-            pid, status = os.waitpid(process.pid, os.WNOHANG)
-            for find in received.take():
-                take(find)
-            if pid:
-                return os.waitstatus_to_exitcode(status)
-            if notes.count != count:
-                count, since = notes.count, time.monotonic()
-            elif time.monotonic() - since > (PATIENCE if count else _PREPARING):
-                os.kill(process.pid, signal.SIGKILL)
-            time.sleep(nap)
-            nap = min(2 * nap, _LOOKS)
-    finally:
-        os.close(process.finds)
+    while True:
+        pid, status = os.waitpid(process.pid, os.WNOHANG)
+        for find in process.finds.take():
+            take(find)
+        if pid:
+            process.finds.close()
+            return os.waitstatus_to_exitcode(status)
+        is_over = time.monotonic() - began >= seconds
+        if is_over and (notes.turn is Turn.REST or notes.count > first):
+            notes.turn = Turn.REST
+            if notes.rests:
+                return None
+        if notes.count != count:
+            count, since = notes.count, time.monotonic()
+        elif time.monotonic() - since > (PATIENCE if count else _PREPARING):
+            os.kill(process.pid, signal.SIGKILL)
+        time.sleep(nap)
+        nap = min(2 * nap, _LOOKS)
 
 
 def keep(find: Find, directory: Path) -> Path:

@@ -97,5 +97,5 @@ def mutate_words(rng: Random, data: bytes, other: bytes) -> bytes:
 
 TARGETS = (
     Target("emulator", "changed programs, executed", read_running, mutate_words,
-           commands.prepare, example=corpus.reader("emulator", "v9.elf"), batch=1),
+           commands.prepare, example=corpus.reader("emulator", "v9.elf")),
 )  # fmt: skip

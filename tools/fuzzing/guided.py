@@ -12,13 +12,13 @@ import pickle
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from simulator.errors import UsageError
-from tools.fuzzing.campaign import Campaign, note, watch
+from tools.fuzzing.campaign import Campaign, Job, Tell, note, watch
 from tools.fuzzing.mutation import LARGEST
 from tools.fuzzing.trial import Fate, Limits, judge
 from tools.fuzzing.worker import Find, Notes, Target, start
@@ -26,14 +26,8 @@ from tools.fuzzing.worker import Find, Notes, Target, start
 _INSTRUMENTED = ["simulator", "profiler", "simprof", "elftools", "networkx"]
 
 
-def run(
-    target: Target,
-    inputs: Sequence[bytes],
-    seed: int,
-    seconds: float,
-    tell: Callable[[Find], None] = lambda find: None,
-) -> Campaign:
-    """Do as `campaign.run` does, in one process, guided by coverage.
+def run(jobs: Sequence[Job], seed: int, seconds: float, tell: Tell) -> list[Campaign]:
+    """Do as `campaign.run` does, one target after the other, guided by coverage.
 
     Raises
     ------
@@ -42,6 +36,12 @@ def run(
     """
     if importlib.util.find_spec("atheris") is None:
         raise UsageError("atheris is not installed: pip install 'simprof[fuzz]'")
+    return [_guided(*job, seed, seconds / len(jobs), tell) for job in jobs]
+
+
+def _guided(
+    target: Target, inputs: Sequence[bytes], seed: int, seconds: float, tell: Tell
+) -> Campaign:
     campaign, notes, began = Campaign(target.name, seed), Notes(), time.monotonic()
     with tempfile.TemporaryDirectory(prefix="fuzz-") as directory:
         where = Path(directory)
@@ -50,7 +50,7 @@ def run(
             (where / "corpus" / str(number)).write_bytes(data)
         (where / "files").mkdir()
         process = start(lambda pipe: _follow(target, inputs, seed, seconds, notes, pipe, where))
-        watch(process, notes, lambda found: note(campaign, found, tell))
+        watch(process, notes, lambda found: note(campaign, found, lambda new: tell(target, new)))
     campaign.inputs, campaign.refused = notes.count, notes.refused
     campaign.seconds = time.monotonic() - began
     return campaign

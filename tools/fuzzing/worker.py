@@ -14,9 +14,10 @@ import struct
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from random import Random
 
@@ -26,6 +27,15 @@ from tools.fuzzing.trial import Fate, Limits, Reader, Verdict, judge
 ROOM = 8 << 20
 """Bytes of the longest input."""
 _HEAD = struct.Struct("=QQQ")  # inputs begun, inputs refused, bytes of the one that is read now
+_TURN, _RESTS = (
+    _HEAD.size,
+    _HEAD.size + 1,
+)  # bytes: what the watcher wants; whether the worker rests
+_INPUT = _HEAD.size + 8
+_NAP = 0.02
+"""Seconds between two looks of a worker at whether it is its turn."""
+_COLLECT = 200
+"""Inputs between two collections of garbage."""
 _POPULATION = 4000
 """Inputs that are kept to be changed again."""
 _FROM_REFUSED = 0.15
@@ -33,7 +43,7 @@ _FROM_REFUSED = 0.15
 _INVENTED = 1 / 20_000
 """Share of inputs that are invented: these are large."""
 DONE, FULL = 0, 3
-"""Exit statuses of a worker: the time is over; it has taken too much memory to go on."""
+"""Exit statuses of a worker: all is done; it has taken too much memory to go on."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +68,6 @@ class Target:
         Reads a good file, which it must not refuse; None: `read` does.
     example
         A good file, to be read before any that counts: it has compiled what the others need.
-    batch
-        How many inputs are read between two looks at the clock and two collections of garbage.
     """
 
     name: str
@@ -70,7 +78,6 @@ class Target:
     invent: Callable[[Random], bytes] | None = None
     accept: Reader | None = None
     example: Callable[[], bytes] | None = None
-    batch: int = 200
 
 
 @dataclass(frozen=True)
@@ -82,15 +89,48 @@ class Find:
     story: str
 
 
+class Turn(IntEnum):
+    """What a worker is to do."""
+
+    REST = 0
+    READ = 1
+    END = 2
+
+
 class Notes:
-    """What a worker tells while it works, in shared memory."""
+    """What a worker and the process that watches it tell each other, in shared memory."""
 
     def __init__(self) -> None:
-        self._memory = mmap.mmap(-1, _HEAD.size + ROOM)
+        self._memory = mmap.mmap(-1, _INPUT + ROOM)
+
+    @property
+    def turn(self) -> Turn:
+        """What the worker is to do, which begins with a rest."""
+        return Turn(self._memory[_TURN])
+
+    @turn.setter
+    def turn(self, turn: Turn) -> None:
+        self._memory[_TURN] = turn
+
+    @property
+    def rests(self) -> bool:
+        """Whether the worker rests, as it does between its turns; then it is ready to read."""
+        return self._memory[_RESTS] != 0
+
+    def goes_on(self, parent: int) -> bool:
+        """Rest, in the worker, until it is its turn; return False where it is to end.
+
+        It ends where nobody watches it any more: `parent` has ended.
+        """
+        while self.turn is Turn.REST and os.getppid() == parent:
+            self._memory[_RESTS] = 1
+            time.sleep(_NAP)
+        self._memory[_RESTS] = 0
+        return self.turn is Turn.READ and os.getppid() == parent
 
     def begin(self, count: int, refused: int, data: bytes) -> None:
         """Note that an input is read now."""
-        self._memory[_HEAD.size : _HEAD.size + len(data)] = data
+        self._memory[_INPUT : _INPUT + len(data)] = data
         self._memory[: _HEAD.size] = _HEAD.pack(count, refused, len(data))
 
     @property
@@ -107,7 +147,7 @@ class Notes:
     def data(self) -> bytes:
         """The input that is read now, or was last."""
         size = int(_HEAD.unpack_from(self._memory)[2])
-        return self._memory[_HEAD.size : _HEAD.size + size]
+        return self._memory[_INPUT : _INPUT + size]
 
 
 @dataclass
@@ -133,10 +173,8 @@ class _Population:
         return rng.choice(some)
 
 
-def work(
-    target: Target, inputs: Sequence[bytes], seed: int, seconds: float, notes: Notes, finds: int
-) -> int:
-    """Read inputs that are made at random until the time is over; return the exit status.
+def work(target: Target, inputs: Sequence[bytes], seed: int, notes: Notes, finds: int) -> int:
+    """Read inputs that are made at random, in turns, until told to end; return the exit status.
 
     Parameters
     ----------
@@ -144,14 +182,12 @@ def work(
         What reads them, and what they are made of.
     seed
         Of the random numbers.
-    seconds
-        Wall-clock time.
     notes
-        Where each input is noted.
+        Where each input is noted, and whose turn it is.
     finds
         A file descriptor that finds are written to, one of each kind, as pickled `Find`s.
     """
-    rng, end = Random(seed), time.monotonic() + seconds
+    rng, parent = Random(seed), os.getppid()
     population = _Population(list(inputs))
     known: set[Hashable] = set()
     count = refused = 0
@@ -159,7 +195,7 @@ def work(
         where = Path(directory)
         _warm_up(target, where)
         with Limits() as limits, os.fdopen(finds, "wb", buffering=0) as pipe:
-            while count % target.batch or time.monotonic() < end:
+            while notes.goes_on(parent):
                 data = _next(target, rng, population)
                 count += 1
                 notes.begin(count, refused, data)
@@ -171,7 +207,7 @@ def work(
                     pipe.write(pickle.dumps(Find(data, verdict.kind, verdict.story)))
                 if limits.is_exceeded:
                     return FULL
-                if count % target.batch == 0:
+                if count % _COLLECT == 0:
                     gc.collect()
     return DONE
 
@@ -181,6 +217,21 @@ def _warm_up(target: Target, where: Path) -> None:
     target.prepare()
     if target.example is not None:
         judge(target.read, target.example(), where, Limits())
+
+
+def compile_once(targets: Iterable[Target]) -> int:
+    """Have machine code kept of all that targets need; return the exit status.
+
+    Compiling takes longer than the share that a target has of a minute. The workers, and the
+    commands that they start, take what is kept.
+    """
+    from profiler.engine import kernel_cache
+
+    with tempfile.TemporaryDirectory(prefix="fuzz-", dir=_memory_disk()) as directory:
+        for target in targets:
+            _warm_up(target, Path(directory))
+    kernel_cache.keep()
+    return DONE
 
 
 def _next(target: Target, rng: Random, population: _Population) -> bytes:
@@ -225,11 +276,11 @@ class Process:
     pid
         Its number.
     finds
-        A file descriptor that its finds are read from.
+        Its finds, as they come.
     """
 
     pid: int
-    finds: int
+    finds: Received
 
 
 def start(work_in_child: Callable[[int], int]) -> Process:
@@ -241,7 +292,7 @@ def start(work_in_child: Callable[[int], int]) -> Process:
     if pid:
         os.close(writing)
         os.set_blocking(reading, False)
-        return Process(pid, reading)
+        return Process(pid, Received(reading))
     status = 1
     try:
         os.close(reading)
@@ -286,6 +337,10 @@ class Received:
                 break
             self._bytes += more
         return list(self._whole())
+
+    def close(self) -> None:
+        """Close the pipe."""
+        os.close(self._descriptor)
 
     def _whole(self) -> Iterator[Find]:
         import io
