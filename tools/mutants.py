@@ -12,6 +12,9 @@ survived
 inapplicable
     The text is not in the file exactly once, or the tests cannot be run: the list is out of date.
 
+A mutant's tests are run as `make test` runs them. One of a group with `long = true` is not killed
+there: its tests are run with `--long`, and the last lines name it.
+
 Everything happens in temporary copies of the tree, one for each worker; the work tree is only
 read. First all tests must pass in a copy without any break. That also compiles the numba kernels
 of the copy, which it keeps to itself: numba does not see that a constant of another module has
@@ -24,6 +27,7 @@ from __future__ import annotations
 
 import argparse
 import fnmatch
+import itertools
 import os
 import queue
 import shutil
@@ -83,6 +87,8 @@ class Mutant:
         What pytest is to run: files, folders, or single tests.
     kernels
         How the tests run numba's kernels.
+    long
+        Whether only the tests marked `long` kill it.
     """
 
     name: str
@@ -91,6 +97,12 @@ class Mutant:
     new: str
     tests: tuple[str, ...]
     kernels: Kernels = Kernels.CACHED
+    long: bool = False
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What pytest is told to run."""
+        return (*["--long"] * self.long, *self.tests)
 
     def apply(self, root: Path) -> str | None:
         """Break the file in the tree at `root`; return why that cannot be, or None."""
@@ -132,6 +144,7 @@ def load(path: Path = LIST) -> list[Mutant]:
             new=entry[2],
             tests=tuple(entry[3:] or group["tests"]),
             kernels=Kernels(group.get("kernels", Kernels.CACHED)),
+            long=group.get("long", False),
         )
         for group in groups
         for entry in group["mutants"]
@@ -174,8 +187,8 @@ class Copy:
     command: tuple[str, ...] = (sys.executable, *_PYTEST)
     stamp: float = field(default_factory=lambda: float(int(time.time())))
 
-    def run(self, tests: Sequence[str], kernels: Kernels, limit: float) -> tuple[int | None, str]:
-        """Run tests; return pytest's exit status, None if the time was up, and its output."""
+    def run(self, words: Sequence[str], kernels: Kernels, limit: float) -> tuple[int | None, str]:
+        """Run pytest; return its exit status, None if the time was up, and its output."""
         home = self.root.parent
         cache = home / "fresh" if kernels is Kernels.FRESH else home / "kernels"
         environment = os.environ | {
@@ -186,7 +199,7 @@ class Copy:
         if kernels is Kernels.PLAIN:
             environment["NUMBA_DISABLE_JIT"] = "1"
         process = subprocess.Popen(
-            [*self.command, *tests],
+            [*self.command, *words],
             cwd=self.root,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -216,7 +229,7 @@ class Copy:
         try:
             self.stamp += 2
             os.utime(path, (self.stamp, self.stamp))
-            status, output = self.run(mutant.tests, mutant.kernels, limit)
+            status, output = self.run(mutant.words, mutant.kernels, limit)
         finally:
             path.write_bytes(original)
             os.utime(path, (before, before))
@@ -275,12 +288,13 @@ def copied(root: Path, files: Sequence[Path]) -> Iterator[Copy]:
 
 def unbroken(copy: Copy, mutants: Iterable[Mutant]) -> str | None:
     """Run all tests of `mutants` without a break; return what fails, or None."""
-    for kernels in (Kernels.CACHED, Kernels.PLAIN):
+    kinds = itertools.product((Kernels.CACHED, Kernels.PLAIN), (False, True))
+    for kernels, long in kinds:
         plain = kernels is Kernels.PLAIN
-        of_kind = (m for m in mutants if (m.kernels is Kernels.PLAIN) is plain)
-        tests = sorted({test for mutant in of_kind for test in mutant.tests})
-        if tests:
-            status, output = copy.run(tests, kernels, limit=3600)
+        of_kind = (m for m in mutants if ((m.kernels is Kernels.PLAIN), m.long) == (plain, long))
+        words = {word for mutant in of_kind for word in mutant.words}
+        if words:
+            status, output = copy.run(sorted(words), kernels, limit=3600)
             if status != _PASSED:
                 return output
     return None
@@ -336,10 +350,13 @@ def line(outcome: Outcome) -> str:
 
 
 def summary(outcomes: Sequence[Outcome]) -> str:
-    """Return how many met which fate, and those that were not killed."""
+    """Return how many met which fate, those that were not killed, and those that take long."""
     counts = Counter(outcome.fate for outcome in outcomes)
     lines = [f"{len(outcomes)} mutants: " + ", ".join(f"{counts[fate]} {fate}" for fate in Fate)]
     lines += [line(outcome) for outcome in outcomes if outcome.fate is not Fate.KILLED]
+    if long := [outcome.mutant for outcome in outcomes if outcome.mutant.long]:
+        lines.append(f"{len(long)} that only long tests kill:")
+        lines += [f"  {mutant.file}: {mutant.name}" for mutant in long]
     return "\n".join(lines)
 
 
@@ -356,7 +373,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.error(f"no mutant has {pattern!r} in its name or file")
     mutants = chosen(everything, options.pattern)
     if options.list:
-        print("\n".join(f"{mutant.file}: {mutant.name}" for mutant in mutants))
+        for mutant in mutants:
+            print(f"{mutant.file}: {mutant.name}{'  (long)' * mutant.long}")
         return 0
     workers = max(1, min(options.workers, len(mutants)))
     begin = time.monotonic()

@@ -18,6 +18,7 @@ from simulator.isa.assembler import Register
 from simulator.isa.assembly import Item, Label
 from simulator.isa.effects import CC, ICC, INS, LOCALS, OUTS
 from tests.support.assembled import Assembled, code, edge_of, program_of
+from tests.support.event_player import IndexedGraphs
 
 R = Register
 MACHINES = [MachineKind.SPARCV9, MachineKind.SPARCV8PLUS]
@@ -297,3 +298,35 @@ def test_slots_of_a_frame_lie_above_the_save_area(frame: int) -> None:
             assert slot.offset >= 2047 + frame + 176 - 8 * FRAME_SLOTS
         else:
             assert slot.offset >= 2047 + 176
+
+
+def test_calls_keep_what_is_read_where_exceptions_land() -> None:
+    """%l2 is read there alone; all code before the call, blocks away too, must leave it."""
+    body = code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.mov(9, R.L2),
+        asm.cmp(R.I0, 0),
+        asm.branch("e", "calls"),
+        asm.nop(),
+        asm.mov(1, R.I0),
+        "calls",
+        asm.call("leaf"),
+        asm.nop(),
+        asm.ret(),
+        asm.restore(),
+        "lands",
+        asm.ret(),
+        asm.arithmetic("restore", R.L2, R.G0, R.O0),
+    )
+    graphs = IndexedGraphs({"main": body, "leaf": leaf()}, entries=["lands"])
+    recovered = graphs.index.recovered
+    number = [cfg.name for cfg in recovered.routines].index("main")
+    analysis = ProgramContexts(recovered).of(number).analysis
+    assert analysis is not None
+    first = int(graphs.index.first_block[number])
+    main, calls, lands = (graphs.block(name) - first for name in ("main", "calls", "lands"))
+    live = analysis.liveness
+    assert not live.live_before(main, 1) & mask(R.L2)
+    assert live.live_before(main, 2) & mask(R.L2)
+    assert live.live_before(calls, 0) & mask(R.L2)
+    assert live.live_before(lands, 0) & mask(R.L2)

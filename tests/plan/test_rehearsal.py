@@ -35,6 +35,17 @@ def test_activations_cross_every_edge_and_are_ways_from_entry(seed: int) -> None
         assert all(before.target == after.source for before, after in pairwise(ends))
 
 
+def test_activations_run_to_the_end_over_edges_that_were_crossed_before() -> None:
+    """The second way ends its new edges at C, three edges before EXIT."""
+    cfg = named("A>B A>X B>C X>C C>D D>E", "A", "E")
+    whole = activations(cfg)[::2]
+    assert len(whole) == 2
+    for walk in whole:
+        assert [cfg.edges[each].target for each in walk.edges][-4:] == [
+            *(cfg.edges[edge(cfg, ends)].target for ends in ("B>C", "C>D", "D>E")), cfg.exit
+        ]  # fmt: skip
+
+
 def test_there_are_only_so_many_activations() -> None:
     names = [f"N{k}" for k in range(100)]
     cfg = named(" ".join(f"A>{name} {name}>Z" for name in names), "A", "Z")

@@ -12,6 +12,7 @@ from profiler.recovery.idioms import (
     is_prologue,
     is_restore,
     return_point,
+    starts_leaf,
     writes_integer,
 )
 from simulator.isa import assembler as asm
@@ -41,6 +42,28 @@ def test_restores_and_prologues() -> None:
         False, True, True, False, False, False, False,
     ]  # fmt: skip
     assert [is_restore(each) for each in words] == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ([], True),
+        ([asm.mov(1, R.O0), asm.cmp(R.O0, 2), asm.branch("e", "out"), asm.nop()], True),
+        ([asm.mov(1, R.O0)] * 100, False),  # too far away
+        ([asm.call("out"), asm.nop()], False),
+        ([asm.jmpl(R.G1, 0, R.G0), asm.nop()], False),
+        ([asm.return_(R.I7, 8), asm.nop()], False),
+        ([asm.restore()], False),
+        ([asm.arithmetic("save", R.SP, -176, R.SP)], False),
+        ([asm.branch("a", "out"), asm.nop()], False),
+        ([asm.branch_predicted("a", "%icc", "out"), asm.nop()], False),
+        ([asm.sethi(0x123 << 10, R.I0)], True),  # its bits are none of a branch's condition
+    ],
+)  # fmt: skip
+def test_a_leaf_comes_straight_to_its_return(before: list[Item], expected: bool) -> None:
+    words, _ = words_of([*before, *code("out", asm.retl(), asm.nop())])
+    assert starts_leaf(words, 0) is expected
+    assert not starts_leaf(words[: len(before)], 0), "it has no end"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,3 +183,26 @@ def test_free_ranges_are_searched_on_from_the_last_one(space: AddressSpace) -> N
     space.map(first, PAGE_SIZE, READ_WRITE)
     space.unmap(first, PAGE_SIZE)
     assert space.find_free(PAGE_SIZE) == first + PAGE_SIZE
+
+
+@pytest.mark.parametrize(("first", "pages"), [(0, 3), (0, 1), (2, 1), (1, 1)])
+def test_memory_that_was_a_files_is_its_own_again(
+    space: AddressSpace, first: int, pages: int
+) -> None:
+    """Whatever part of the window goes: it is zero, the file is not written, the rest stays."""
+    descriptor = os.memfd_create("window")
+    try:
+        os.write(descriptor, b"file" * (3 * PAGE_SIZE // 4))
+        space.map(BASE, 3 * PAGE_SIZE, READ_WRITE)
+        space.share(BASE, 3 * PAGE_SIZE, descriptor, 0)
+        assert space.read(BASE, 4) == b"file"
+        start = BASE + first * PAGE_SIZE
+        space.unmap(start, pages * PAGE_SIZE)
+        space.map(start, pages * PAGE_SIZE, READ_WRITE)
+        assert space.read(start, pages * PAGE_SIZE) == bytes(pages * PAGE_SIZE)
+        space.write(start, b"mine")
+        assert os.pread(descriptor, 4, first * PAGE_SIZE) == b"file"
+        others = set(range(3)) - set(range(first, first + pages))
+        assert all(space.read(BASE + page * PAGE_SIZE, 4) == b"file" for page in others)
+    finally:
+        os.close(descriptor)

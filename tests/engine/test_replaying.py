@@ -1,0 +1,48 @@
+"""What a replay makes of a recording that was cut, from a few bytes written by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from profiler.engine.activations import EarlyEnd
+from profiler.engine.lowering import Lowering, hash_model
+from profiler.engine.recording import RecordedPiece, RecordedStretch
+from profiler.engine.recording_kernel import BEGINS, ENDS
+from profiler.engine.replaying import Replayer
+from simulator.binary.program import MachineKind
+from tests.support.figures import named
+
+GRAPHS = [named("A>B", "A", "B"), named("A>B B>C", "A", "C")]
+FIRST_EDGE, FIRST_BLOCK = np.array([0, 3, 7]), np.array([0, 2, 5])
+BEGIN_ONE, BEGIN_AND_END = 1 << 1, 2 << 1
+
+
+def replayer(routines: frozenset[int] | None = None) -> Replayer:
+    """Return one that has begun three activations of routine 1, and one that it has ended."""
+    lowering = Lowering([], GRAPHS, FIRST_EDGE, hash_model(MachineKind.SPARCV9), (1 << 64) - 1)
+    result = Replayer(lowering, FIRST_EDGE, FIRST_BLOCK, routines)
+    stretches = [RecordedStretch(1, (), BEGINS), RecordedStretch(1, (), BEGINS | ENDS)]
+    data = bytes([BEGIN_ONE, BEGIN_AND_END, BEGIN_ONE, BEGIN_ONE])
+    result.play(RecordedPiece(stretches, np.array([1]), np.array([len(data)]), data))
+    return result
+
+
+def test_activations_that_a_cut_leaves_alive_end_in_their_blocks() -> None:
+    """One that has crossed no edge is in no block; block 0 of a routine is one like others."""
+    replay = replayer()
+    replay.end_alive({1: [2, 0, -1]})
+    assert replay.early == Counter({EarlyEnd(4, 0, 0): 1, EarlyEnd(2, 0, 0): 1})
+
+
+def test_each_activation_that_is_alive_has_a_block() -> None:
+    with pytest.raises(ValueError, match="argument"):
+        replayer().end_alive({1: [2, 0]})
+
+
+def test_routines_that_are_not_replayed_end_nothing() -> None:
+    replay = replayer(frozenset({0}))
+    replay.end_alive({1: [2, 0, -1]})
+    assert not replay.early
