@@ -256,6 +256,32 @@ def test_a_call_that_never_returns_may_come_back_by_longjmp() -> None:
     assert context.analysis.liveness.live_before(last, 0) & mask(R.L2)
 
 
+def test_what_longjmp_comes_back_to_is_kept_blocks_before_the_call() -> None:
+    """%l2 is read behind the first call alone, and written before the second one is decided on."""
+    body = code(
+        asm.arithmetic("save", R.SP, -176, R.SP),
+        asm.call("leaf"),
+        asm.nop(),
+        asm.arithmetic("add", R.L2, 1, R.L3),
+        asm.mov(9, R.L2),
+        asm.cmp(R.O0, 0),
+        asm.branch("ne", "done"),
+        asm.nop(),
+        asm.call("stop"),
+        asm.nop(),
+        "done",
+        asm.ret(),
+        asm.arithmetic("restore", R.L3, R.G0, R.O0),
+    )
+    stop = code(asm.mov(1, R.G1), asm.trap_always(0x6D))
+    program = Assembled({"main": body, "leaf": leaf(), "stop": stop})
+    analysis, cfg = program.context("main").analysis, program.cfg("main")
+    assert analysis is not None
+    back = cfg.edges[edge_of(cfg, EdgeKind.CALL_RETURN)].target
+    assert not analysis.liveness.live_before(back, 1) & mask(R.L2)
+    assert analysis.liveness.live_before(back, 2) & mask(R.L2)
+
+
 def test_unknown_jumps_need_everything() -> None:
     program = Assembled({"f": code(asm.jmpl(R.O0, 0, R.G0), asm.nop())})
     context = program.context("f")
