@@ -100,7 +100,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     if run.attribution is not None:
         answer["attribution"] = attribution_object(run.attribution)
     if run.decoder is not None:
-        answer["paths"] = _paths(cfg, run.decoder, run.reading)
+        answer["paths"] = _paths(run, run.decoder)
     if isinstance(run.plan, AcyclicPathPlan):
         answer["definite_flow"] = definite_object(run.plan, run.crossings, run.reading)
         flow = edge_flow(run.plan, run.crossings)
@@ -195,11 +195,13 @@ def _warnings(cfg: ControlFlowGraph, dfs: DepthFirst) -> list[str]:
     return warnings
 
 
-def _paths(cfg: ControlFlowGraph, plan: PathDecoder, reading: Reading) -> list[dict[str, Any]]:
+def _paths(run: GraphRun, plan: PathDecoder) -> list[dict[str, Any]]:
     """List the executed paths, the most frequent first."""
-    order = sorted(reading.paths.items(), key=lambda entry: (-entry[1], entry[0]))
+    guided = run.definition.guided_decoder(run.plan)
+    order = sorted(run.reading.paths.items(), key=lambda entry: (-entry[1], entry[0]))
     return [
-        path_object(cfg, path_id, plan.decode(path_id)) | {"count": count}
+        path_object(run.cfg, path_id, plan.decode(path_id))
+        | {"count": count, "inferred": guided is not None and guided.is_obvious(path_id)}
         for path_id, count in order
         if count
     ]

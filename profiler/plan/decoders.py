@@ -94,6 +94,8 @@ class Reading:
         Unfinished paths with their counts.
     lost
         What the scheme is known to have lost, by name ("cold_paths": path executions).
+    inferred
+        How much of each of these is known from an edge profile, and not from counters.
     """
 
     edges: tuple[int, ...] | None
@@ -101,6 +103,7 @@ class Reading:
     paths: Mapping[int, int] = field(default_factory=dict)
     partial: Mapping[PathRecord, int] = field(default_factory=dict)
     lost: Mapping[str, int] = field(default_factory=dict)
+    inferred: Mapping[str, int] = field(default_factory=dict)
 
 
 class RoutinePlan(Protocol):
@@ -187,6 +190,11 @@ class NamingDecoder(PathDecoder, Protocol):
 @runtime_checkable
 class GuidedDecoder(PathDecoder, Protocol):
     """The plan of a scheme that takes the counts of some paths from an edge profile."""
+
+    @property
+    def edge_profile(self) -> Sequence[int]:
+        """That profile: counts by edge id."""
+        ...
 
     def is_obvious(self, path_id: int) -> bool:
         """Whether path `path_id` has no counter: its count comes from the edge profile."""

@@ -19,6 +19,7 @@ from profiler.profiles.profile import (
     CutBlock,
     EdgeCount,
     Ending,
+    Guide,
     Measurement,
     PathCount,
     ProgramInfo,
@@ -106,6 +107,7 @@ def merge(measurements: Sequence[Measurement]) -> Measurement:
         refused_calls=add_refused_calls(measurements),
         call_tree=merge_trees([each.call_tree for each in measurements]),
         threads=add_threads(measurements),
+        guide=merge_guides(measurements),
     )
 
 
@@ -125,6 +127,14 @@ def add_threads(measurements: Sequence[Measurement]) -> tuple[ThreadInfo, ...]:
         for each in measurement.threads:
             totals[each.thread] += each.instructions
     return tuple(ThreadInfo(*each) for each in sorted(totals.items()))
+
+
+def merge_guides(measurements: Sequence[Measurement]) -> Guide | None:
+    """Return what guided all of the runs: their options, which name its file, are the same."""
+    guides = [each.guide for each in measurements if each.guide is not None]
+    if not guides:
+        return None
+    return replace(guides[0], same_run=all(guide.same_run for guide in guides))
 
 
 def diff(before: Measurement, after: Measurement) -> ProfileDiff:
@@ -194,13 +204,19 @@ def merge_all_routines(measurements: Sequence[Measurement]) -> tuple[RoutineProf
     for measurement in measurements:
         for routine in measurement.routines:
             groups[routine.key].append(routine)
-    return tuple(merge_routine(groups[key]) for key in sorted(groups))
+    guide = merge_guides(measurements)
+    once = guide is not None and not guide.same_run
+    return tuple(merge_routine(groups[key], inferred_once=once) for key in sorted(groups))
 
 
-def merge_routine(profiles: Sequence[RoutineProfile]) -> RoutineProfile:
+def merge_routine(
+    profiles: Sequence[RoutineProfile], *, inferred_once: bool = False
+) -> RoutineProfile:
     """Add up the profiles of one routine; the larger graph describes it.
 
     Blocks that only some of the runs found to be entered in their middle are split there.
+    `inferred_once`: one edge profile guided all runs, so that inferred counts are the same in each
+    of them, and are not added up.
     """
     starts = sorted(set[int]().union(*map(block_starts, profiles)))
     profiles = [split(profile, starts) for profile in profiles]
@@ -212,7 +228,11 @@ def merge_routine(profiles: Sequence[RoutineProfile]) -> RoutineProfile:
         added=sum(each.added for each in profiles),
         instructions=sum(each.instructions for each in profiles),
         edge_counts=tuple(edges.values()),
-        path_counts=merge_paths(profiles, {key: index for index, key in enumerate(edges)}),
+        path_counts=merge_paths(
+            profiles,
+            {key: index for index, key in enumerate(edges)},
+            inferred_once=inferred_once,
+        ),
         block_counts=(blocks := merge_blocks(profiles)),
         cut_blocks=merge_cuts(profiles, blocks),
     )
@@ -276,9 +296,15 @@ def merge_edges(profiles: Sequence[RoutineProfile]) -> dict[EdgeKey, EdgeCount]:
 
 
 def merge_paths(
-    profiles: Sequence[RoutineProfile], index: Mapping[EdgeKey, int]
+    profiles: Sequence[RoutineProfile],
+    index: Mapping[EdgeKey, int],
+    *,
+    inferred_once: bool = False,
 ) -> tuple[PathCount, ...]:
-    """Add path counts; a path keeps its number only where all profiles agree on it."""
+    """Add path counts; a path keeps its number only where all profiles agree on it.
+
+    `inferred_once`: see `merge_routine`.
+    """
     total: dict[PathKey, PathCount] = {}
     for profile in profiles:
         keys = edge_keys(profile)
@@ -289,7 +315,14 @@ def merge_paths(
                 total[key] = replace(path, edges=tuple(index[each] for each in key[3]))
                 continue
             number = known.id if known.id == path.id else None
-            total[key] = replace(known, id=number, count=known.count + path.count)
+            counts = known.count, path.count
+            again = inferred_once and known.inferred and path.inferred
+            total[key] = replace(
+                known,
+                id=number,
+                count=max(counts) if again else sum(counts),
+                inferred=known.inferred or path.inferred,
+            )
     return tuple(total.values())
 
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import PurePath
 
@@ -112,10 +112,12 @@ def difference(before: Measurement, after: Measurement) -> Difference:
     edges: list[CountDifference] = []
     paths: list[CountDifference] = []
     for name, sides in pairs:
-        found = list(zip(tables, sides, strict=True))
-        counted = [table.edges(side) if side else {} for table, side in found]
+        found = list(zip(tables, sides, (before, after), strict=True))
+        counted = [table.edges(side) if side else {} for table, side, _ in found]
         edges += _changes(name, counted[0], counted[1])
-        counted = [table.paths(side) if side else {} for table, side in found]
+        counted = [
+            table.paths(_of_this_run(run, side)) if side else {} for table, side, run in found
+        ]
         paths += _changes(name, counted[0], counted[1])
     routines = [each for name, sides in pairs if (each := _routine(name, *sides)) is not None]
     return Difference(
@@ -126,6 +128,12 @@ def difference(before: Measurement, after: Measurement) -> Difference:
         tuple(sorted(edges, key=_size)),
         tuple(sorted(paths, key=_size)),
     )
+
+
+def _of_this_run(measurement: Measurement, routine: RoutineProfile) -> RoutineProfile:
+    """Return a routine without the path counts of the run that made the edge profile."""
+    paths = [p for p in routine.path_counts if not measurement.is_of_another_run(p)]
+    return replace(routine, path_counts=tuple(paths))
 
 
 Side = RoutineProfile | None

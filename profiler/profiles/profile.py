@@ -23,6 +23,8 @@ Reason = Literal["exit", "signal", "fault", "budget", "interrupted", "refused", 
 Option = str | int | float | bool | None | tuple[str, ...]
 RUN_SCHEMA = "simprof/run/2"
 """The schema of run objects in JSON: what `simprof run` and `simprof graph` answer."""
+INFERRED = "inferred_"
+"""Begins the names of losses that an edge profile of another run says (`Measurement.lost`)."""
 SIGINT = 2
 BUDGET_STATUS = 124
 REFUSED_STATUS = DEADLOCK_STATUS = SimulatorError.exit_status
@@ -132,6 +134,9 @@ class PathCount:
         The activation ended in the path's last block, so the path is a prefix of one or more.
     edges
         Indices into the routine's `edge_counts` of the edges followed.
+    inferred
+        The scheme has no counter for the path: the edge profile that guided it determines `count`.
+        Where that is of another run (`Measurement.guide`), so is the count.
     """
 
     id: int | None
@@ -141,6 +146,7 @@ class PathCount:
     slots: tuple[int, ...]
     partial: bool
     edges: tuple[int, ...]
+    inferred: bool = field(default=False, metadata=RARE)
 
 
 @dataclass(frozen=True)
@@ -297,6 +303,26 @@ class Ending:
 
 
 @dataclass(frozen=True)
+class Guide:
+    """The edge profile that guided a scheme.
+
+    Attributes
+    ----------
+    file
+        The saved profile; None: the counts of the same run.
+    same_run
+        Whether its counts are those of this run, in every routine that was entered.
+    """
+
+    file: str | None
+    same_run: bool
+
+    def __str__(self) -> str:
+        """Return where its counts come from: "this same run", or its file."""
+        return "this same run" if self.file is None else self.file
+
+
+@dataclass(frozen=True)
 class ProgramInfo:
     """Which program ran.
 
@@ -344,20 +370,23 @@ class Measurement:
     runs
         How many runs were merged.
     sizes
-        What the scheme takes, by name: `counter_bytes`, `snippets` (pieces of code added),
+        What the scheme takes, by name: `counter_bytes`, `snippets` (instrumentation sites),
         `code_bytes` (theirs, without run-time routines), and where it writes a trace
         `trace_bits` and `minimal_trace_bits` (with witnesses of as few bits as their number
         allows).
     lost
         What the scheme is known to have lost, by name: `cold_paths`, `unknown_edges`, and
         where a path profile is judged by an exact one `flow_blocks`, `overcounted_blocks` and
-        `undercounted_blocks` (`accuracy.Attribution`).
+        `undercounted_blocks` (`accuracy.Attribution`). What an edge profile of another run says
+        has a name of its own: `inferred_cold_paths`, `inferred_overcounted_paths`.
     refused_calls
         System calls that were refused because simprof lacks the service, by name.
     call_tree
         What was executed in each calling context, where that was asked for.
     threads
         The program's threads, where it had more than one.
+    guide
+        The edge profile that guided the scheme, where one did.
     """
 
     program: ProgramInfo
@@ -377,6 +406,7 @@ class Measurement:
     refused_calls: tuple[RefusedCalls, ...] = ()
     call_tree: CallTree | None = None
     threads: tuple[ThreadInfo, ...] = field(default=(), metadata=RARE)
+    guide: Guide | None = field(default=None, metadata=RARE)
 
     def __repr__(self) -> str:
         """Return what the run was and what it cost: all counts would fill a screen many times."""
@@ -389,6 +419,10 @@ class Measurement:
     def overhead(self) -> float:
         """Added instructions per instruction of the uninstrumented run."""
         return self.added / self.base if self.base else 0.0
+
+    def is_of_another_run(self, path: PathCount) -> bool:
+        """Whether a path's count is one of the run that made the edge profile, not of this run."""
+        return path.inferred and self.guide is not None and not self.guide.same_run
 
     def edge_profile(self) -> EdgeProfile:
         """Return the edge counts alone."""

@@ -92,6 +92,8 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             _flag("partial"),
             _text("blocks"),
             *_SOURCE,
+            _flag("inferred"),
+            _text("inferred_from"),
         ),
         "blocks": (*_ROUTINE, Column("block"), _flag("slot"), Column("count"), *_SOURCE),
     }
@@ -110,7 +112,9 @@ def table(measurement: Measurement, name: str) -> ProfileTable:
         One row for each edge, each block, of these routines, executed or not. `source` and
         `target` are addresses ("0x101918", "slot 0x101938") or "ENTRY" and "EXIT".
     paths
-        One row for each path that was executed, partial ones included.
+        One row for each path that was executed, partial ones included. Of those without a counter
+        (`inferred`) `inferred_from` says what determined the count: where that is the edge profile
+        of another run, it is that run's count.
 
     Raises
     ------
@@ -122,6 +126,14 @@ def table(measurement: Measurement, name: str) -> ProfileTable:
         name,
         _COLUMNS[name],
         tuple(row for routine in measurement.routines for row in rows(measurement, routine)),
+    )
+
+
+def executed_paths(measurement: Measurement, routine: RoutineProfile) -> int:
+    """Return how many different whole paths of a routine this run is known to have executed."""
+    return sum(
+        path.count > 0 and not path.partial and not measurement.is_of_another_run(path)
+        for path in routine.path_counts
     )
 
 
@@ -147,7 +159,7 @@ def _routine_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator
         routine.back_edges,
         routine.irreducible,
         routine.potential_paths,
-        sum(path.count > 0 and not path.partial for path in routine.path_counts),
+        executed_paths(measurement, routine),
         routine.cut_edges,
         str(routine.table),
         None if routine.addressing is None else str(routine.addressing),
@@ -184,6 +196,8 @@ def _path_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tu
             path.partial,
             ", ".join(map(str, blocks)),
             *_line(measurement, path.blocks[0] if path.blocks else None),
+            path.inferred,
+            str(measurement.guide) if path.inferred else None,
         )
 
 

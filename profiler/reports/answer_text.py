@@ -11,7 +11,7 @@ Steps -> functions
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from profiler.profiles.profile import Measurement
 from profiler.reports import hot_tables, mode_facts
@@ -95,7 +95,7 @@ def counting(measurement: Measurement) -> str:
 def hot(measurement: Measurement, top: int) -> Iterator[Part]:
     """Yield what was executed most, of what the mode counts."""
     if mode_facts.collects_paths(measurement):
-        yield from section("Hot paths", hot_paths(measurement, top))
+        yield from hot_tables.path_parts(measurement, top, hot_paths)
     elif mode_facts.counts_blocks(measurement):
         yield from section("Hot blocks", hot_blocks(measurement, top))
     else:
@@ -158,9 +158,13 @@ def kind_costs(measurement: Measurement) -> Table | None:
     return table if table.row_count > 1 else None
 
 
-def hot_paths(measurement: Measurement, top: int) -> Table:
-    """List the paths that executed most instructions, as source lines where these are known."""
-    shown = hot_tables.hot_flow(measurement)[:top]
+def hot_paths(
+    measurement: Measurement, shown: Sequence[hot_tables.ExecutedPath], is_own: bool
+) -> Table:
+    """List the paths that executed most instructions, as source lines where these are known.
+
+    `is_own`: see `hot_tables.PathTable`.
+    """
     routes = [
         [place(start, measurement) for start in each.path.blocks if isinstance(start, int)]
         for each in shown
@@ -168,7 +172,7 @@ def hot_paths(measurement: Measurement, top: int) -> Table:
     known = [[line for line in route if line is not None] for route in routes]
     files = ShortNames(line.file for route in known for line in route)
     table = columns(
-        *map(number, ("of base", "executions", "length")),
+        *map(number, (*(["of base"] if is_own else []), "executions", "length")),
         name("routine"),
         text(_heading("source lines", "blocks", known)),
     )
@@ -176,7 +180,7 @@ def hot_paths(measurement: Measurement, top: int) -> Table:
         path = each.path
         blocks = hot_tables.blocks_text(path) if not route else files.route(route)
         table.add_row(
-            percent(each.flow, measurement.base),
+            *([percent(each.flow, measurement.base)] if is_own else []),
             path.count,
             path.instructions,
             marked(each.routine),

@@ -22,7 +22,7 @@ from profiler.request.library_sources import is_library_source
 HELPER_MARK = "[PIC]"
 """Stands behind the name of a helper of position-independent code."""
 
-HELPER_NOTE = f"{HELPER_MARK} a helper of position-independent code: it hands over an address"
+HELPER_NOTE = f"{HELPER_MARK} a PC thunk (get_pc_thunk)"
 
 _HELPER = re.compile(r"__sparc_get_pc_thunk(\..+)?")
 
@@ -32,8 +32,8 @@ class CodeKind(Enum):
 
     OWN = "the program's own"
     LIBRARY = "libraries, compiled with -g"
-    UNKNOWN = "compiled without -g, as most libraries are"
-    HELPER = "helpers of position-independent code"
+    UNKNOWN = "no debug information (mostly libraries)"
+    HELPER = "PC thunks (get_pc_thunk)"
 
 
 @dataclass(frozen=True)

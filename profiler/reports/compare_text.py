@@ -34,6 +34,7 @@ from profiler.reports.tables import (
 )
 from profiler.reports.text import (
     DETAILS_TOP,
+    LOSSES_TITLE,
     REFUSED_TITLE,
     counted_row,
     ending_rows,
@@ -87,7 +88,7 @@ def render(
     ]
     parts += [
         *answer_text.helper_note(parts),
-        *section("What is lost", losses(rows)),
+        *section(LOSSES_TITLE, losses(rows)),
         *section(REFUSED_TITLE, refused_calls(rows[0][1])),
         *warnings(rows),
     ]
@@ -114,8 +115,10 @@ def hot(
     setting, measurement = counting
     if lines is not None:
         measurement = replace(measurement, lines=lines_of_paths(measurement, top, lines))
-    table = (hot_tables if details else answer_text).hot_paths(measurement, top)
-    yield from section(f"Hot paths (as {setting} counts them)", table)
+    table = hot_tables.hot_paths if details else answer_text.hot_paths
+    yield from hot_tables.path_parts(
+        measurement, top, table, f"Hot paths (as {setting} counts them)"
+    )
 
 
 def paths_setting(rows: Sequence[NamedMeasurement]) -> NamedMeasurement | None:
@@ -146,7 +149,10 @@ def lines_of_paths(
     """Return the source lines of the blocks on the hottest paths."""
     found = {
         start: lines.find(start)
-        for each in hot_tables.hot_flow(measurement)[:top]
+        for each in (
+            *hot_tables.hot_flow(measurement)[:top],
+            *hot_tables.paths_of_another_run(measurement)[:top],
+        )
         for start in each.path.blocks
         if isinstance(start, int)
     }

@@ -1,27 +1,44 @@
-"""What was executed most: paths, edges and blocks, ranked, and as tables with all that is known."""
+"""What was executed most: paths, edges and blocks, ranked, and as tables with all that is known.
+
+Counts of paths that an edge profile of another run determines are that run's: these paths are not
+ranked among those of this run, but have a table of their own (`path_parts`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 from profiler.graphs.cfg import VertexName
 from profiler.profiles.profile import EdgeCount, Measurement, PathCount, RoutineProfile
 from profiler.profiles.tables import block_counts
+from profiler.reports import mode_facts
 from profiler.reports.code_kinds import marked
 from profiler.reports.layout import Column
 from profiler.reports.numbers import identifier, percent
 from profiler.reports.routes import ShortNames, shorten
-from profiler.reports.tables import Table, columns, name, number, text
+from profiler.reports.tables import (
+    Part,
+    Table,
+    columns,
+    name,
+    number,
+    paragraph,
+    section,
+    text,
+)
 from simulator.binary.program import SourceLine
+
+ITERATIONS, UNFINISHED, INFERRED = "(loop iterations)", "(unfinished)", "(inferred)"
+"""Marks behind a path's blocks or lines."""
 
 
 class ExecutedPath(NamedTuple):
     """A path, its routine, and how many instructions its executions executed (`flow`).
 
-    `is_turn`: it is the turn of a loop of one block, which the mode counts as an edge.
+    `is_turn`: it is an iteration of a loop of one block, which the mode counts as an edge.
     """
 
     flow: int
@@ -32,7 +49,12 @@ class ExecutedPath(NamedTuple):
     @property
     def remark(self) -> str:
         """What is to be said behind its blocks or lines."""
-        return " (turns)" if self.is_turn else " (unfinished)" if self.path.partial else ""
+        marks = {
+            ITERATIONS: self.is_turn,
+            UNFINISHED: self.path.partial,
+            INFERRED: self.path.inferred,
+        }
+        return "".join(f" {mark}" for mark, holds in marks.items() if holds)
 
 
 class ExecutedEdge(NamedTuple):
@@ -52,6 +74,17 @@ class ExecutedBlock(NamedTuple):
 
 def executed_paths(measurement: Measurement) -> list[ExecutedPath]:
     """Return the paths that were executed; those whose executions took most instructions first."""
+    return [
+        each for each in _ranked_paths(measurement) if not measurement.is_of_another_run(each.path)
+    ]
+
+
+def paths_of_another_run(measurement: Measurement) -> list[ExecutedPath]:
+    """Return the paths whose counts are those of the run that made the edge profile."""
+    return [each for each in _ranked_paths(measurement) if measurement.is_of_another_run(each.path)]
+
+
+def _ranked_paths(measurement: Measurement) -> list[ExecutedPath]:
     ranked = [
         ExecutedPath(path.count * path.instructions, routine, path)
         for routine in measurement.routines
@@ -62,10 +95,10 @@ def executed_paths(measurement: Measurement) -> list[ExecutedPath]:
 
 
 def hot_flow(measurement: Measurement) -> list[ExecutedPath]:
-    """Return the executed paths, and the turns of loops of one block where these are on no path.
+    """Return the executed paths, and iterations of loops of one block where these are on no path.
 
-    `pp` counts such a turn as an edge (EPP 4.1). What is on no path tells: turns are left out of
-    all paths of a routine, or of none.
+    `pp` counts such an iteration as an edge (EPP 4.1). What is on no path tells: iterations are
+    left out of all paths of a routine, or of none.
     """
     paths = executed_paths(measurement)
     on_paths: Counter[int] = Counter()
@@ -116,24 +149,43 @@ def executed_blocks(measurement: Measurement) -> list[ExecutedBlock]:
     return sorted(ranked, key=lambda each: (-each.executions, each.routine.address))
 
 
-def hot_paths(measurement: Measurement, top: int) -> Table:
+PathTable = Callable[[Measurement, Sequence[ExecutedPath], bool], Table]
+"""Makes a table of paths; the last argument says whether their counts are this run's."""
+
+
+def path_parts(
+    measurement: Measurement, top: int, table: PathTable, title: str = "Hot paths"
+) -> Iterator[Part]:
+    """Yield the hottest paths, those that an edge profile of another run determines apart."""
+    shown, elsewhere = hot_flow(measurement)[:top], paths_of_another_run(measurement)[:top]
+    yield from section(title, table(measurement, shown, True))
+    if elsewhere:
+        about = f"Paths without a counter (counts of {measurement.guide}, not of this run)"
+        yield from section(about, table(measurement, elsewhere, False))
+    if any(each.path.inferred for each in (*shown, *elsewhere)):
+        guide = mode_facts.guide_text(measurement.guide)
+        note = f"{INFERRED} no counter counts it: {guide} determines its executions"
+        yield from [paragraph(""), paragraph(note)]
+
+
+def hot_paths(measurement: Measurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:
     """List the paths that executed most instructions."""
-    shown = hot_flow(measurement)[:top]
     files = ShortNames(line.file for each in shown for line in known_lines(each.path, measurement))
     table = columns(
-        *map(number, ("share", "count", "length", "path")),
+        *map(number, (*(["share"] if is_own else []), "count", "length", "path")),
         name("routine"),
         text("blocks, source lines"),
     )
-    for flow, routine, path, is_turn in shown:
-        kind = "turn" if is_turn else "partial" if path.partial else identifier(path.id)
+    for each in shown:
+        path = each.path
+        kind = "-" if each.is_turn else "partial" if path.partial else identifier(path.id)
         table.add_row(
-            percent(flow, measurement.base),
+            *([percent(each.flow, measurement.base)] if is_own else []),
             path.count,
             path.instructions,
             kind,
-            marked(routine),
-            path_text(path, measurement, files),
+            marked(each.routine),
+            path_text(path, measurement, files) + each.remark,
         )
     return table
 

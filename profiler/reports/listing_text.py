@@ -9,7 +9,7 @@ from profiler.reports.layout import Column, Kind
 from profiler.reports.listings import Field, Listing, Route, Value
 from profiler.reports.numbers import digits, plural
 from profiler.reports.routes import ShortNames, shorten
-from profiler.reports.tables import Part, Table, paragraph, print_parts
+from profiler.reports.tables import BLANK, Part, Table, paragraph, print_parts
 from profiler.reports.text import program_text
 
 
@@ -34,6 +34,11 @@ def render(listing: Listing, width: int = 100, color: bool = False) -> str:
         more = plural(listing.left_out, listing.subject.removesuffix("s"))
         parts.append(paragraph(f"and {more} more: --top says how many are shown"))
     parts += helper_note(parts)
+    if "inferred_from" in [each.name for each in fields] and run.guide and not run.guide.same_run:
+        note = (
+            f"Counts inferred from {run.guide} are those of the run that made it, not of this one."
+        )
+        parts += [BLANK, paragraph(note)]
     return print_parts(parts, width, color)
 
 

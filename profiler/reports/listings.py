@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from profiler.graphs.cfg import VertexName
 from profiler.profiles.code_counts import edge_address
 from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
+from profiler.profiles.tables import executed_paths
 from profiler.reports.layout import Kind
 from profiler.reports.numbers import identifier
 from simulator.binary.demangling import demangle
@@ -171,6 +172,8 @@ PATHS = (
     Field("partial", "partial", TEXT, _yes),
     Field("blocks", "blocks", TEXT),
     Field("lines", "source lines", TEXT),
+    Field("inferred", "", TEXT),
+    Field("inferred_from", "inferred from", TEXT),
 )
 FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
     {"routines": ROUTINES, "edges": EDGES, "paths": PATHS}
@@ -224,7 +227,7 @@ def routines(measurement: Measurement, choice: Choice) -> Listing:
         if routine.activations < choice.least or not choice.takes_lines(filter(None, (line,))):
             continue
         overhead = routine.added / routine.instructions if routine.instructions else None
-        executed = sum(path.count > 0 and not path.partial for path in routine.path_counts)
+        executed = executed_paths(measurement, routine)
         rows.append(
             (
                 routine.added,
@@ -269,18 +272,23 @@ def edges(measurement: Measurement, choice: Choice) -> Listing:
 
 
 def paths(measurement: Measurement, choice: Choice) -> Listing:
-    """List executed paths, those that execute most instructions first."""
+    """List executed paths, those that execute most instructions first.
+
+    What an edge profile of another run determines executes nothing in this run, as far as is known:
+    it comes last.
+    """
     rows: list[tuple[Value, ...]] = []
     for routine in _chosen(measurement, choice):
         for path in routine.path_counts:
             lines = path_lines(path, measurement)
             if path.count < choice.least or not choice.takes_lines(lines):
                 continue
-            flow = path.count * path.instructions
+            of_another_run = measurement.is_of_another_run(path)
+            flow = None if of_another_run else path.count * path.instructions
             rows.append(
                 (
                     flow,
-                    flow / measurement.base if measurement.base else None,
+                    flow / measurement.base if measurement.base and flow is not None else None,
                     path.count,
                     path.instructions,
                     path.id,
@@ -288,6 +296,8 @@ def paths(measurement: Measurement, choice: Choice) -> Listing:
                     path.partial,
                     " > ".join(path_blocks(path)),
                     Route(tuple(lines)) if lines else "",
+                    path.inferred,
+                    str(measurement.guide) if path.inferred else None,
                 )
             )
     return _listing("paths", measurement, rows, choice, ("flow",))

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from profiler.graphs.cfg import VertexName
-from profiler.profiles.profile import Measurement
+from profiler.profiles.profile import Guide, Measurement
 from profiler.schemes.definition import Loss, ProfileKind
 from profiler.schemes.registry import find
 
@@ -55,6 +55,16 @@ def description(measurement: Measurement) -> str:
     if scheme is None:
         return measurement.mode
     return f"{scheme.mode}{scheme.setting_text(measurement.options)}: {scheme.description}"
+
+
+def guide_text(guide: Guide | None) -> str:
+    """Return what reports call the edge profile that guided a scheme."""
+    if guide is None:
+        return "the edge profile"
+    if guide.file is None:
+        return "the edge profile of this same run"
+    told = f"the edge profile {guide.file}"
+    return f"{told} (with the counts of this same run)" if guide.same_run else told
 
 
 def losses(measurement: Measurement) -> tuple[Loss, ...]:
@@ -103,9 +113,11 @@ class PathShares:
     counted
         Each by a counter of its own; `different` of them and of the obvious ones.
     obvious
-        Known from the edge profile.
+        Determined by the edge profile, where that is of this run.
+    elsewhere
+        The same where it is of another run, whose executions these are: in no other number.
     cold
-        Not told apart.
+        Counted together.
     overcounted
         How many of these are in two counts.
     unfinished
@@ -117,6 +129,7 @@ class PathShares:
     counted: int
     different: int
     obvious: int
+    elsewhere: int
     cold: int
     overcounted: int
     unfinished: int
@@ -131,13 +144,16 @@ class PathShares:
 
 def path_shares(measurement: Measurement) -> PathShares:
     """Add up the path counts of all routines."""
-    paths = [path for routine in measurement.routines for path in routine.path_counts]
+    every = [path for routine in measurement.routines for path in routine.path_counts]
+    paths = [path for path in every if not measurement.is_of_another_run(path)]
     finished = sum(path.count for path in paths if not path.partial)
-    obvious = measurement.counts.get("inferred_paths", 0)
+    elsewhere = sum(path.count for path in every if measurement.is_of_another_run(path))
+    obvious = measurement.counts.get("inferred_paths", 0) - elsewhere
     return PathShares(
         counted=finished - obvious,
         different=sum(path.count > 0 and not path.partial for path in paths),
         obvious=obvious,
+        elsewhere=elsewhere,
         cold=measurement.lost.get("cold_paths", 0),
         overcounted=measurement.lost.get("overcounted_paths", 0),
         unfinished=sum(path.count for path in paths if path.partial),

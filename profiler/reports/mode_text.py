@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from profiler.profiles.profile import Measurement
+from profiler.profiles.profile import INFERRED, Measurement
 from profiler.reports import mode_facts
 from profiler.reports.layout import Kind
 from profiler.reports.numbers import group_digits, percent, plural, share
@@ -12,7 +12,7 @@ from profiler.reports.tables import Table, grid
 
 SIZE_NAMES = {
     "counter_bytes": "bytes of counters",
-    "snippets": "pieces of code added",
+    "snippets": "instrumentation sites",
     "code_bytes": "bytes of code added",
     "trace_bytes": "bytes of trace",
     "minimal_trace_bytes": "bytes of trace with tokens of as few bits as possible",
@@ -27,8 +27,8 @@ def path_kinds(measurement: Measurement) -> Table | None:
     table = grid(Kind.NUMBER, Kind.TEXT)
     rows = [
         (shares.counted, "path executions, each counted"),
-        (shares.obvious, "of obvious paths, known from the edge profile"),
-        (shares.cold, "of cold paths, not told apart"),
+        (shares.obvious, "of obvious paths (determined by the edge profile)"),
+        (shares.cold, "of cold paths, counted together"),
         (shares.unfinished, "unfinished: their activation ended early"),
         (shares.repeating, "of those finished pass a block more than once"),
     ]
@@ -37,7 +37,14 @@ def path_kinds(measurement: Measurement) -> Table | None:
             table.add_row(count, f"{text} ({percent(count, shares.total)})")
     if shares.total:
         table.add_row(shares.different, "different paths")
+    if shares.elsewhere:
+        table.add_row(shares.elsewhere, f"of obvious paths {_by_another_run(measurement)}")
     return table
+
+
+def _by_another_run(measurement: Measurement) -> str:
+    guide = mode_facts.guide_text(measurement.guide)
+    return f"(determined by {guide}: counts of the run that made it, not of this one)"
 
 
 def sizes(measurement: Measurement) -> Table:
@@ -74,10 +81,13 @@ def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
                 total = mode_facts.path_shares(measurement).total
                 share_of_all = f" ({percent(count, total)})"
             yield loss.about, f"{plural(count, loss.unit)}{share_of_all} {loss.text}"
+        if count := named.get(f"{INFERRED}{loss.name}"):
+            told = _by_another_run(measurement)
+            yield loss.about, f"{plural(count, loss.unit)} {loss.text} {told}"
     if edges := named.get("unknown_edges"):
         total = sum(routine.edges for routine in measurement.routines)
         yield (
             "edges",
-            f"counts do not follow in routines with {group_digits(edges)} of "
-            f"{plural(total, 'edge')}",
+            f"edge counts cannot be derived from block counts in some routines "
+            f"({group_digits(edges)} of {plural(total, 'edge')})",
         )

@@ -18,6 +18,7 @@ from profiler.profiles.profile import (
     EdgeCount,
     Ending,
     FaultInfo,
+    Guide,
     Measurement,
     PathCount,
     ProgramInfo,
@@ -85,6 +86,8 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
         "refused_calls": refused_call_objects(measurement),
         "routines": [routine_object(routine) for routine in measurement.routines],
     }
+    if measurement.guide is not None:
+        result["guide"] = guide_object(measurement.guide)
     if measurement.threads:
         result["threads"] = encode(measurement.threads)
     if measurement.runs != 1:
@@ -99,6 +102,11 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
             "undercount": float(judged.undercount),
         }
     return result
+
+
+def guide_object(guide: Guide) -> dict[str, object]:
+    """Return `guide`."""
+    return {"file": guide.file, "same_run": guide.same_run}
 
 
 def program_object(program: ProgramInfo) -> dict[str, object]:
@@ -215,6 +223,7 @@ def path_objects(routine: RoutineProfile) -> Iterator[dict[str, object]]:
             "instructions": path.instructions,
             "blocks": list(path.blocks),
             "partial": path.partial,
+            "inferred": path.inferred,
             "slots": list(path.slots),
         }
         if alike[shape(path)] > 1:

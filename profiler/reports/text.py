@@ -43,17 +43,18 @@ from simulator.isa.sparc import SIGNALS
 DETAILS_TOP = 10
 """Rows of each table with details, where the user has not said how many."""
 
+LOSSES_TITLE = "Precision lost"
 REFUSED_TITLE = "Refused system calls (simprof lacks the service)"
 COUNT_NAMES = {
     "path_increments": "path counter increments",
     "hashed_increments": "of them through a hash table",
     "edge_increments": "edge counter increments",
     "trace_tokens": "tokens written to the trace",
-    "inferred_paths": "executions of obvious paths, known from the edge profile",
+    "inferred_paths": "executions of obvious paths (determined by the edge profile)",
     "blocks": "blocks executed",
     "transfers": "edges crossed",
-    "unattributed_transfers": "transfers not attributed",
-    "unattributed_instructions": "instructions not attributed",
+    "unattributed_transfers": "control transfers outside the graph",
+    "unattributed_instructions": "instructions outside the graph",
     "runs": "emulated runs",
     "whole_runs": "of them whole; others were given up because the graphs lacked something",
     "system_calls": "system calls",
@@ -103,7 +104,7 @@ def brief_sections(
     yield facts
     yield from call_tree_text.sections(measurement, top, follow)
     yield from answer_text.answer(measurement, top)
-    yield from section("What is lost", losses(measurement))
+    yield from section(LOSSES_TITLE, losses(measurement))
     yield from section(REFUSED_TITLE, refused_calls(measurement))
     yield from warnings(measurement)
     yield BLANK
@@ -120,12 +121,12 @@ def detailed(
     yield from section("Totals", totals(measurement))
     yield from section("Paths", path_kinds(measurement))
     yield from section("Sizes", sizes(measurement))
-    yield from section("What is lost", losses(measurement))
+    yield from section(LOSSES_TITLE, losses(measurement))
     if top > 0:
         yield from section("By kind of code", answer_text.kind_costs(measurement))
         yield from section("Routines by added instructions", routines(measurement, top))
         if mode_facts.collects_paths(measurement):
-            yield from section("Hot paths", hot_tables.hot_paths(measurement, top))
+            yield from hot_tables.path_parts(measurement, top, hot_tables.hot_paths)
         if mode_facts.counts_blocks(measurement):
             yield from section("Hot blocks", hot_tables.hot_blocks(measurement, top))
         else:

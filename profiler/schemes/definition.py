@@ -115,7 +115,7 @@ class Loss:
     about
         What the loss is about ("cold paths").
     text
-        What became of the events ("not told apart").
+        What became of the events ("counted together").
     unit
         What is counted, in the singular.
     of_paths

@@ -17,7 +17,13 @@ from profiler.graphs.facts import KnownFacts
 from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.accuracy import SplittingDecoder, attribute
 from profiler.profiles.call_tree import CallTree
-from profiler.profiles.profile import Measurement, RefusedCalls, RoutineProfile
+from profiler.profiles.profile import (
+    INFERRED,
+    Guide,
+    Measurement,
+    RefusedCalls,
+    RoutineProfile,
+)
 from profiler.schemes import registry
 from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Observation
@@ -115,7 +121,8 @@ def check_flow(observation: Observation) -> None:
 class RoutineResult:
     """What one scheme measured in one routine, and what that adds to its totals, by name.
 
-    `wraps`: a counter of 32 bits would have wrapped.
+    `wraps`: a counter of 32 bits would have wrapped. `misguided`: the edge profile that guided
+    the scheme has other counts than this run. `inferred`: how much of `lost` that profile says.
     """
 
     profile: RoutineProfile
@@ -123,6 +130,8 @@ class RoutineResult:
     sizes: Mapping[str, int]
     lost: Mapping[str, int]
     wraps: bool
+    misguided: bool
+    inferred: Mapping[str, int]
 
 
 class Measuring:
@@ -213,6 +222,8 @@ class Measuring:
             sizes=_sizes(routine),
             lost={**_lost(routine), **_misjudged(observation, number, routine)},
             wraps=counters.largest >= WRAP,
+            misguided=_misguided(routine),
+            inferred=reading.inferred,
         )
 
     def _price(
@@ -237,6 +248,25 @@ class Measuring:
         ledger, costs = self._observation.ledger, self._tree_costs
         return None if ledger is None or costs is None else ledger.tree(costs)
 
+    def _guide(self) -> Guide | None:
+        """Return what guided the scheme."""
+        if not self._definition.guided:
+            return None
+        file = self.scheme.setting.options.edge_profile
+        if file is None:
+            return Guide(None, same_run=True)
+        return Guide(str(file), same_run=not any(result.misguided for result in self.results))
+
+    def _lost(self, guide: Guide | None) -> dict[str, int]:
+        """Return what was lost; what an edge profile of another run says under its own names."""
+        lost = _total(result.lost for result in self.results)
+        if guide is not None and not guide.same_run:
+            for name, count in _total(result.inferred for result in self.results).items():
+                if count:
+                    lost[name] -= count
+                    lost[f"{INFERRED}{name}"] = count
+        return dict(lost)
+
     def measurement(self) -> Measurement:
         """Return what the scheme measured in all routines together."""
         observation, results = self._observation, self.results
@@ -245,7 +275,7 @@ class Measuring:
         sizes = _total(result.sizes for result in results)
         unattributed = {**_unattributed(observation), **window_counts(observation)}
         wrapped = [result.profile.name for result in results if result.wraps]
-        run = observation.result
+        run, guide = observation.result, self._guide()
         return Measurement(
             program=program_info(observation),
             mode=definition.mode,
@@ -262,13 +292,14 @@ class Measuring:
             partial=run.is_cut_short,
             lines={} if self._brief else lines(observation.program, routines),
             sizes=dict(sizes),
-            lost=dict(_total(result.lost for result in results)),
+            lost=self._lost(guide),
             refused_calls=tuple(
                 RefusedCalls(call.name, call.error, count)
                 for call, count in sorted(run.refused_calls.items())
             ),
             call_tree=self._call_tree(),
             threads=threads(run),
+            guide=guide,
         )
 
 
@@ -350,6 +381,12 @@ def _misjudged(observation: Observation, number: int, routine: RoutineReading) -
         "overcounted_blocks": judged.overcounted,
         "undercounted_blocks": judged.undercounted,
     }
+
+
+def _misguided(routine: RoutineReading) -> bool:
+    """Whether the edge profile that guided a scheme has other counts than this run."""
+    guided = routine.definition.guided_decoder(routine.plan)
+    return guided is not None and tuple(guided.edge_profile) != tuple(routine.events.edges)
 
 
 def _sizes(routine: RoutineReading) -> dict[str, int]:

@@ -9,7 +9,7 @@ from profiler.code.pricing import RoutinePrice, edge_costs
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from profiler.graphs.facts import GraphFacts
 from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
 from profiler.profiles.profile import BlockCount, EdgeCount, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
 from profiler.recovery.code_image import CodeImage
@@ -75,7 +75,7 @@ def routine_profile(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),
         edge_counts=tuple(_edges(routine)) if with_edges else (),
-        path_counts=tuple(_paths(cfg, decoder, routine.reading)),
+        path_counts=tuple(_paths(routine)),
         alias=alias,
         block_counts=tuple(_blocks(routine, code)) if with_edges else (),
         cut_blocks=events.cut if with_edges else (),
@@ -111,18 +111,27 @@ def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
         yield EdgeCount(names[block], EXIT, EdgeKind.EARLY, count, False)
 
 
-def _paths(
-    cfg: ControlFlowGraph, decoder: PathDecoder | None, reading: Reading
-) -> Iterator[PathCount]:
+def _paths(routine: RoutineReading) -> Iterator[PathCount]:
+    cfg, reading = routine.events.cfg, routine.reading
+    decoder = routine.definition.path_decoder(routine.plan)
     if decoder is None:
         return
+    guided = routine.definition.guided_decoder(routine.plan)
     for path, count in reading.paths.items():
-        yield _path(cfg, path, decoder.decode(path), count)
+        inferred = guided is not None and guided.is_obvious(path)
+        yield _path(cfg, path, decoder.decode(path), count, inferred=inferred)
     for record, count in reading.partial.items():
         yield _path(cfg, None, record, count)
 
 
-def _path(cfg: ControlFlowGraph, path: int | None, record: PathRecord, count: int) -> PathCount:
+def _path(
+    cfg: ControlFlowGraph,
+    path: int | None,
+    record: PathRecord,
+    count: int,
+    *,
+    inferred: bool = False,
+) -> PathCount:
     blocks = [cfg.blocks[block] for block in record.blocks]
     return PathCount(
         id=path,
@@ -132,4 +141,5 @@ def _path(cfg: ControlFlowGraph, path: int | None, record: PathRecord, count: in
         slots=tuple(place for place, block in enumerate(blocks) if block.is_slot),
         partial=record.partial,
         edges=record.edges,
+        inferred=inferred,
     )

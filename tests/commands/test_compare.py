@@ -188,7 +188,7 @@ def test_json_has_the_fields_of_the_schema(loops: Comparison) -> None:
         "kiter", "naive", "calls", "calls-optimal",
     ]  # fmt: skip
     for name, mode in data["modes"].items():
-        judged = {"attribution"} if name.startswith("tpp") else set()
+        judged = {"attribution", "guide"} if name.startswith("tpp") else set()
         assert mode.keys() == MODE_FIELDS | judged, name
         assert mode["schema"] == "simprof/run/2"
         assert mode["sizes"]["snippets"] > 0

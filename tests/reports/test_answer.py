@@ -66,11 +66,9 @@ def test_the_screen_names_kinds_of_code_and_marks_helpers() -> None:
         (1, 40), (1, 30), (1, 20), (1, 10),
     ]  # fmt: skip
     report = text.render(run)
-    assert rows(report, "By kind of code")[3] == (
-        "10 9.71 % 16.95 % helpers of position-independent code"
-    )
+    assert rows(report, "By kind of code")[3] == ("10 9.71 % 16.95 % PC thunks (get_pc_thunk)")
     assert f"{HELPER} [PIC]\n" in report
-    assert "[PIC] a helper of position-independent code" in report
+    assert "[PIC] a PC thunk (get_pc_thunk)" in report
     assert f"{HELPER} [PIC] " in text.render(run, details=True)
     assert "[PIC]" not in text.render(run, top=1)  # explained only where it stands
     plain = text.render(measurement())
@@ -85,9 +83,7 @@ def test_lists_mark_helpers(make: Callable[[Measurement, Choice], Listing]) -> N
     run = replace(run, routines=(*run.routines[:3], helper, *run.routines[4:]))
     shown = listing_text.render(make(run, Choice()), 200)
     assert f" {HELPER} [PIC]" in shown
-    assert shown.endswith(
-        "\n\n[PIC] a helper of position-independent code: it hands over an address\n"
-    )
+    assert shown.endswith("\n\n[PIC] a PC thunk (get_pc_thunk)\n")
     assert "main [PIC]" not in shown
     assert "[PIC]" not in listing_text.render(make(run, Choice(exclude=("__sparc*",))), 200)
     assert "[PIC]" not in listing_csv.render(make(run, Choice()))
@@ -254,7 +250,7 @@ def test_a_comparison_says_what_its_marks_mean() -> None:
     helper = replace(run, routines=(replace(run.routines[3], added=99), *run.routines[:3]))
     report = compare_text.render((("pp", helper),), 1, 1)
     assert f"{HELPER} [PIC]\n" in report
-    assert report.count("[PIC] a helper of position-independent code") == 1
+    assert report.count("[PIC] a PC thunk (get_pc_thunk)") == 1
     assert "[PIC]" not in compare_text.render((("pp", run),), 1, 1)
 
 

@@ -98,6 +98,7 @@ def test_json_edges_and_paths() -> None:
         "instructions": 7,
         "blocks": [0x1000, 0x1020],
         "partial": False,
+        "inferred": False,
         "slots": [],
     }
     assert data["paths"][0]["slots"] == [1]
@@ -217,13 +218,13 @@ def test_text_of_targeted_paths() -> None:
         "mode tpp(5, 12.5): acyclic paths, targeted by an edge profile (Joshi, Bond and Zilles "
         "2004)",
         "2 path executions, each counted (20.00 %)",
-        "5 of obvious paths, known from the edge profile (50.00 %)",
-        "4 of cold paths, not told apart (40.00 %)",
+        "5 of obvious paths (determined by the edge profile) (50.00 %)",
+        "4 of cold paths, counted together (40.00 %)",
         "3 different paths",
         "1,234 bytes of counters",
         "48 bytes of code added",
         "definite flow 99.99 % attributed, 0.00 % overcounted, 0.00 % undercounted",
-        "cold paths 4 executions (40.00 %) not told apart",
+        "cold paths 4 executions (40.00 %) counted together",
         "obvious paths 1 execution too many",
         "unfinished paths 2 executions not identified",
     ):
@@ -250,7 +251,9 @@ def test_text_of_blocks_and_of_traces() -> None:
     assert [line.split()[0] for line in table.splitlines()[2:]] == ["7", "5", "5", "2"]
     assert "slot 100c" in table
     assert "Hot edges" not in blocks
-    assert "counts do not follow in routines with 6 of 6 edges" in blocks
+    assert (
+        "edge counts cannot be derived from block counts in some routines (6 of 6 edges)" in blocks
+    )
     sizes = {"counter_bytes": 0, "trace_bits": 80_001, "minimal_trace_bits": 70_000}
     run = measurement(mode="bits", counts={"trace_tokens": 90_000}, sizes=sizes)
     traced = text.render(run, details=True)

@@ -18,9 +18,16 @@ from profiler.reports.code_kinds import HELPER_MARK, HELPER_NOTE
 from profiler.reports.display import visible
 from profiler.reports.hot_tables import lines_text
 from profiler.reports.html import page
-from profiler.reports.html.routines import Row, Run, detail, facts, hottest, rows
+from profiler.reports.html.routines import (
+    Row,
+    Run,
+    detail,
+    facts,
+    hottest,
+    path_name,
+    rows,
+)
 from profiler.reports.html.summary import summaries
-from profiler.reports.numbers import identifier
 
 __all__ = ["Run", "render"]
 
@@ -115,20 +122,20 @@ def _run(number: int, run: Run, shown: Sequence[Row]) -> dict[str, Any]:
 def _hot_paths(number: int, measurement: Measurement, shown: Sequence[Row]) -> list[list[Any]]:
     """Return the hottest paths.
 
-    Each is [row, position among the routine's shown paths, id, count, instructions, number of
-    blocks, source lines in words].
+    Each is [row, position among the routine's shown paths, name, count, instructions, number of
+    blocks, source lines in words, whether the count is of another run]; such come last.
     """
     ranked = []
     for place, row in enumerate(shown):
         position = row.positions[number]
         if position is None:
             continue
-        for rank, path in enumerate(hottest(measurement.routines[position])):
-            name = "partial" if path.partial else identifier(path.id)
-            lines = visible(lines_text(path, measurement))
-            cells = [place, rank, name, path.count, path.instructions, len(path.blocks), lines]
-            ranked.append((path.count * path.instructions, cells))
-    ranked.sort(key=lambda each: -each[0])
+        for rank, path in enumerate(hottest(measurement, measurement.routines[position])):
+            lines, elsewhere = lines_text(path, measurement), measurement.is_of_another_run(path)
+            numbers = path.count, path.instructions, len(path.blocks)
+            cells = [place, rank, path_name(path), *numbers, visible(lines), int(elsewhere)]
+            ranked.append(((elsewhere, -path.count * path.instructions), cells))
+    ranked.sort(key=lambda each: each[0])
     return [cells for _, cells in ranked[:MOST]]
 
 

@@ -13,6 +13,7 @@ from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.program_files import SourceFiles
 from profiler.recovery.code_image import CodeImage
 from profiler.reports.code_kinds import marked
+from profiler.reports.hot_tables import INFERRED
 from profiler.reports.html.code import routine_code, snippets
 from profiler.reports.numbers import identifier
 from profiler.reports.text import counters_text
@@ -111,11 +112,23 @@ def facts(routine: RoutineProfile) -> list[Any]:
     ]
 
 
-def hottest(routine: RoutineProfile) -> list[PathCount]:
-    """Return the paths of a routine that are shown on its page, in this order."""
+def hottest(measurement: Measurement, routine: RoutineProfile) -> list[PathCount]:
+    """Return the paths of a routine that are shown on its page, in this order.
+
+    Those whose counts are of another run come last.
+    """
     ranked = [path for path in routine.path_counts if path.count]
-    ranked.sort(key=lambda path: -path.count * path.instructions)
+    ranked.sort(
+        key=lambda path: (measurement.is_of_another_run(path), -path.count * path.instructions)
+    )
     return ranked[:MOST_PATHS]
+
+
+def path_name(path: PathCount) -> str:
+    """Return what the page calls a path."""
+    if path.partial:
+        return "partial"
+    return f"{identifier(path.id)} {INFERRED}" if path.inferred else identifier(path.id)
 
 
 @dataclass(frozen=True)
@@ -130,8 +143,8 @@ class Detail:
         `routine_code` returns.
     scheme
         "carry": edges that carry code; "added": [edge, added instructions] of those where it ran;
-        "paths": [id, count, instructions, partial, edges, nodes]; "snippets" as `snippets` has
-        them.
+        "paths": [name, count, instructions, partial, edges, nodes, whether the count is of another
+        run]; "snippets" as `snippets` has them.
     """
 
     graph: dict[str, Any]
@@ -165,7 +178,10 @@ def detail(run: Run, position: int, sources: SourceFiles) -> Detail:
     scheme = {
         "carry": [at for at, edge in enumerate(routine.edge_counts) if edge.instrumented],
         "added": [[at, edge.added] for at, edge in enumerate(routine.edge_counts) if edge.added],
-        "paths": [_path(path, numbers) for path in hottest(routine)],
+        "paths": [
+            [*_path(path, numbers), int(run.measurement.is_of_another_run(path))]
+            for path in hottest(run.measurement, routine)
+        ],
         "snippets": None if planned is None else snippets(planned, numbers),
     }
     return Detail(graph, scheme)
@@ -192,7 +208,7 @@ def _path(path: PathCount, numbers: dict[VertexName, int]) -> list[Any]:
         for place, start in enumerate(path.blocks)
     ]
     return [
-        identifier(path.id),
+        path_name(path),
         path.count,
         path.instructions,
         int(path.partial),

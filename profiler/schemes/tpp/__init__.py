@@ -130,7 +130,7 @@ TPP = SchemeDefinition(
     code=_code,
     describe=_describe,
     losses=(
-        Loss("cold_paths", "cold paths", "not told apart", of_paths=True),
+        Loss("cold_paths", "cold paths", "counted together", of_paths=True),
         Loss("overcounted_paths", "obvious paths", "too many"),
         Loss("unknown_unfinished", "unfinished paths", "not identified"),
     ),

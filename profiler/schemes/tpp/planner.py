@@ -189,7 +189,8 @@ class TppPlan:
             cold or unfinished ones. With the edge profile of the same run, all counts and the
             cold paths less the overcounted ones are as many paths as executed. Where cold paths
             have no counter, they are the paths that ended, by the edge profile, less all others.
-            "unknown_unfinished" are unfinished paths that nothing identifies.
+            "unknown_unfinished" are unfinished paths that nothing identifies. `inferred` are those
+            that the edge profile tells of: where it is of another run, so are they.
         """
         paths = counters.finished_paths
         partial: Counter[PathRecord] = Counter()
@@ -201,10 +202,10 @@ class TppPlan:
             else:
                 partial[record] += end.count
         inferred = self.obvious_counts(self.edge_profile)
-        cold = paths.pop(COLD_COUNTER, 0) + inferred.cold
+        cold, uncounted = paths.pop(COLD_COUNTER, 0) + inferred.cold, inferred.cold
         if not self.graphs.counts_cold:
             told = sum(paths.values()) + sum(inferred.paths.values()) - inferred.overcounted
-            cold = max(self._ended_paths() - told, 0)
+            cold = uncounted = max(self._ended_paths() - told, 0)
         lost = {"unknown_unfinished": unknown, "overcounted_paths": inferred.overcounted}
         kept = {name: count for name, count in lost.items() if count}
         return Reading(
@@ -212,6 +213,10 @@ class TppPlan:
             paths={path: n for path, n in sorted((paths | inferred.paths).items()) if n},
             partial=partial,
             lost={"cold_paths": cold} | kept if self.cold else kept,
+            inferred={
+                "cold_paths": uncounted if self.cold else 0,
+                "overcounted_paths": inferred.overcounted,
+            },
         )
 
     def _ended_paths(self) -> int:

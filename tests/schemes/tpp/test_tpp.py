@@ -774,6 +774,7 @@ def test_cold_paths_without_code_are_told_by_the_edge_profile() -> None:
     assert plan.plan.actions == {}
     reading = plan.read(execute(cfg, plan.plan, []))
     assert (reading.paths, reading.lost) == ({0: 98}, {"cold_paths": 2})
+    assert reading.inferred["cold_paths"] == 2  # which are those of the profile's run
 
 
 @pytest.mark.parametrize(("cold", "loop"), [(-1, 0), (101, 0), (0, -0.1), (0, 100.5)])

@@ -30,9 +30,14 @@ function routinesTable() {
     open: (row) => goTo(routineLink(row)) });
 }
 
+// What paths executed of this run; of those whose count is of another run that is not known.
+function pathShare([, , , count, length, , , elsewhere], base) {
+  return elsewhere ? "-" : share(size(count) * length, base);
+}
+
 function pathsTable() {
   const columns = [
-    { title: "share", numeric: true, value: (row) => size(row[3]) * row[4], text: (row) => share(size(row[3]) * row[4], run().base) },
+    { title: "share", numeric: true, value: (row) => (row[7] ? -1 : size(row[3]) * row[4]), text: (row) => pathShare(row, run().base) },
     { title: "count", numeric: true, value: (row) => row[3] },
     { title: "length", numeric: true, value: (row) => row[4] },
     { title: "blocks", numeric: true, value: (row) => row[5] },

@@ -36,7 +36,7 @@ function showHottest() {
     element("td", { class: "number" }, added[at]),
     element("td", { class: "number" }, share(cellsOf(row)[2], run().added)),
     element("td", { class: "name" }, element("a", { href: routineLink(row) }, state.index.routines[row][0]))));
-  const hot = run().paths.slice(0, 8);
+  const hot = run().paths.filter((path) => !path[7]).slice(0, 8);
   const counts = alike(hot.map((path) => path[3]));
   const paths = hot.map((path, at) => element("tr", {},
     element("td", { class: "number" }, counts[at]),

@@ -70,12 +70,12 @@ class RoutinePage {
       act("whole", "Whole graph", () => drawing.fit()), choose, drawing.note);
   }
 
-  pathButton([name, count, length, partial], number, base) {
+  pathButton([name, count, length, partial, , , elsewhere], number, base) {
     return element("button", { type: "button", "aria-pressed": "false", "data-path": number,
       onclick: () => this.choose(this.path === number ? null : number) },
     element("strong", {}, partial ? "partial" : `path ${name}`),
     element("span", {}, `${digits(count)} × ${length}`),
-    element("span", { class: "quiet" }, share(size(count) * length, base)));
+    element("span", { class: "quiet" }, elsewhere ? "in another run" : share(size(count) * length, base)));
   }
 
   open(name) {
