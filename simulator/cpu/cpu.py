@@ -15,6 +15,8 @@ address is derived, not assumed:
 4. `_prepare` sets user mode with FPU, windows and address width; `_self_test` executes a nest of
    saves and restores, floating point, and a carry chain.
 5. `_find_fault_address` finds the engine's record of the last faulting address by making a fault.
+6. `Cpu.note_traps` has the engine ask a function of ours whether a trap stops it, instead of its
+   own: the engine asks before it forgets where the trap happened. A trap is made to see that.
 
 A build for which any of this fails is refused with `EngineError` before a program runs.
 """
@@ -37,6 +39,7 @@ from simulator.cpu.cpu_state import (
     FEATURE_QUAD_FLOAT,
     FPRS_FEF,
     MAX_WINDOWS,
+    PROCESSOR_WORD,
     REGISTERS_PER_WINDOW,
     SYSTEM_PAGE,
     CpuState,
@@ -59,6 +62,10 @@ _RESUME = SYSTEM_PAGE
 _UNTIL: Final = SYSTEM_PAGE + 0x101  # odd: never reached
 _TEST_CODE: Final = SYSTEM_PAGE + 0x200
 _TEST_DATA: Final = SYSTEM_PAGE + 0x1000
+
+_STOP_WORD: Final = 0xE0
+"""Offset in the engine's handle of the C address of `bool(handle, int number)`, which the engine
+calls at each trap to ask whether it is to stop."""
 
 RESUME_TRAP: Final = 0x17E
 _TEST_TRAP: Final = 0x17C
@@ -243,6 +250,34 @@ class Cpu:
                 return Stop.FAULT
             raise EngineError(f"the emulator stopped at {self.state.pc:#x}: {error}") from error
         return Stop.REQUESTED
+
+    @property
+    def state_offset(self) -> int:
+        """Bytes from where the handle's `PROCESSOR_WORD` leads to the state structure."""
+        word = ctypes.c_uint64.from_address(self.handle + PROCESSOR_WORD).value
+        return self.state_address - word
+
+    def note_traps(self, function: int) -> None:
+        """Have a native function note each trap's pc, so that `trap_pc` says where it happened.
+
+        Parameters
+        ----------
+        function
+            C address of `bool(handle, int number)`, which copies pc to `trap_states[0].tpc`, and
+            says whether the trap is to end the run with `Stop.ILLEGAL`.
+
+        Raises
+        ------
+        EngineError
+            The engine does not call it.
+        """
+        ctypes.c_uint64.from_address(self.handle + _STOP_WORD).value = function
+        _check_trap_pc(self)
+
+    @property
+    def trap_pc(self) -> int:
+        """Address of the instruction that made the last trap."""
+        return int(self.state.trap_states[0].tpc)
 
     def stop(self) -> None:
         """Stop a run from within a hook (takes effect at the next block)."""
@@ -573,6 +608,18 @@ class _TemporaryHook:
 
     def __exit__(self, *error: object) -> None:
         uclib.uc_hook_del(self._cpu._engine._uch, self._hook)
+
+
+def _check_trap_pc(cpu: Cpu) -> None:
+    """Make a trap, and see whether it is noted."""
+    callback = _INTERRUPT(lambda handle, number, user_data: cpu.stop())
+    cpu.poke(_TEST_CODE, _trap_always(_TEST_TRAP), _NOP)
+    cpu.forget_code(SYSTEM_PAGE, SYSTEM_PAGE + PAGE_SIZE)
+    with _TemporaryHook(cpu, HookKind.INTERRUPT, callback):
+        cpu.run(_TEST_CODE, _TEST_CODE + 4)
+    if cpu.trap_pc != _TEST_CODE:
+        raise _refuse("a trap does not give its pc")
+    cpu.flush_translations()
 
 
 def _find_fault_address(cpu: Cpu) -> int:

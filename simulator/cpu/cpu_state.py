@@ -19,6 +19,8 @@ SYSTEM_PAGE = 1 << 43
 SHADOWS = 1 << 44
 """How far above a page of the program its shadow lies, from which its code is then executed."""
 REGISTERS_PER_WINDOW = 16
+PROCESSOR_WORD = 0x1B8
+"""Offset in the engine's handle of the address of the structure that holds the state structure."""
 
 _U32 = ctypes.c_uint32
 _U64 = ctypes.c_uint64

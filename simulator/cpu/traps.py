@@ -1,6 +1,6 @@
 """Native hooks: what the engine calls while it runs, compiled by numba.
 
-Three functions and one handler, each a C function pointer (`address`) with the state it works on
+Functions and one handler, each a C function pointer (`address`) with the state it works on
 behind `user_data`:
 
 - `count_block`: the block hook used where no observer is given; keeps the instruction count and
@@ -8,16 +8,14 @@ behind `user_data`:
 - `handle_trap`: window spill and fill traps; every other trap goes on to Python, or to what
   Python has put into `TrapWord.CONTEXTS`.
 - `fill_translation`: page rights, from the address space's page tables.
+- `note_trap`: called by the engine at each trap before the interrupt hook, and before it sets
+  pc = npc; keeps the pc of the instruction that made the trap.
 - `check_code`: called when the engine translates code; what lies in the program's own, unchanged
   code passes, anything else goes on to Python.
 - `SignalHandler`: SIGINT while the engine runs.
 
 The compiled code is cached on disk, so it holds no addresses: it finds everything through the
 arrays below, Python callbacks included. Indices and addresses are unsigned throughout.
-
-Trap location. The engine sets pc = npc before it reports a trap, so the trapping pc is rebuilt:
-npc - 4 where that is an instruction of the current block which can make such a trap, otherwise
-the block's last word, which then is a delay slot.
 """
 
 from __future__ import annotations
@@ -31,7 +29,13 @@ from numpy.typing import NDArray
 
 from simulator.cpu.address_space import CHANGED, EXECUTED, SHADOWED
 from simulator.cpu.compiled import c_function, types
-from simulator.cpu.cpu_state import REGISTERS_PER_WINDOW, SHADOWS, SYSTEM_PAGE, CpuState
+from simulator.cpu.cpu_state import (
+    PROCESSOR_WORD,
+    REGISTERS_PER_WINDOW,
+    SHADOWS,
+    SYSTEM_PAGE,
+    CpuState,
+)
 from simulator.cpu.crash import LAST_INTERRUPT, EndingWord, end_process
 from simulator.cpu.guest import PAGE_SIZE, Protection
 from simulator.cpu.native import (
@@ -159,15 +163,14 @@ MOST_FILLS: Final = 1 << 20
 
 _TRAP_WORDS: Final = 16
 _PC: Final = CpuState.pc.offset
+_TRAP_PC: Final = CpuState.trap_states.offset  # tpc of the first
 _NPC: Final = CpuState.npc.offset
 _SPILL_TRAPS: Final = 0x80
 _FILL_TRAPS: Final = 0xC0
 _TRAPS_END: Final = 0x100
-_OP_SAVE: Final = 0x81E00000
-_OP_RESTORE: Final = 0x81E80000
-_OP_RETURN: Final = 0x81C80000
-_OP_FLUSHW: Final = 0x81580000
-_OP_MASK: Final = 0xC1F80000
+_ILLEGAL_INSTRUCTION: Final = 0x10
+_TRAPS: Final = 0x10000  # numbers from here on are the engine's own reasons to leave its code
+_REMEMBER: Final = -2  # a number that nothing has
 _RIGHT_READ: Final = int(Protection.READ)
 _RIGHT_WRITE: Final = int(Protection.WRITE)
 _RIGHT_EXECUTE: Final = int(Protection.EXECUTE)
@@ -337,75 +340,31 @@ def check_code(engine: Any, block: Any, previous: Any, user_data: Any) -> None:
 # -- window traps
 
 
-@native(types.boolean(types.uint32, types.boolean))
-def _uses_windows(word: Any, fill: Any) -> Any:
-    """Whether an instruction can make a fill trap (or else a spill trap)."""
-    operation = word & np.uint32(_OP_MASK)
-    if fill:
-        return operation == np.uint32(_OP_RESTORE) or operation == np.uint32(_OP_RETURN)
-    return operation == np.uint32(_OP_SAVE) or operation == np.uint32(_OP_FLUSHW)
+@c_function(types.boolean(types.uint64, types.int32))
+def note_trap(engine: Any, number: Any) -> Any:
+    """Keep where a trap happened; say whether it ends the run, as an illegal instruction does.
 
-
-@native(types.boolean(types.uint64, types.uint64, types.boolean))
-def _is_window_instruction(regions: Any, pc: Any, fill: Any) -> Any:
-    host = host_address(regions, pc, np.uint64(4), np.uint64(0))
-    return host != np.uint64(0) and _uses_windows(swap32(load32(host)), fill)
-
-
-@native(types.boolean(types.uint64, types.uint64, types.uint64))
-def jumps_to(regions: Any, pc: Any, target: Any) -> Any:
-    """Whether the instruction at `pc` may transfer control to `target`.
-
-    `regions` is the address of the region table.
+    Called with number -2 by us: remember `Cpu.state_offset`.
     """
-    host = host_address(regions, pc, np.uint64(4), np.uint64(0))
-    if host == np.uint64(0):
+    offset = kept_word(number == np.int32(_REMEMBER), engine)
+    if number == np.int32(_REMEMBER):
         return False
-    word = swap32(load32(host))
-    format_ = word >> np.uint32(30)
-    if format_ == np.uint32(2):
-        operation = (word >> np.uint32(19)) & np.uint32(63)
-        return operation == np.uint32(0x38) or operation == np.uint32(0x39)
-    displacement = (target - pc) >> np.uint64(2)
-    if format_ == np.uint32(1):
-        return np.uint32(displacement) & np.uint32(0x3FFFFFFF) == word & np.uint32(0x3FFFFFFF)
-    if format_ != np.uint32(0):
-        return False
-    kind = (word >> np.uint32(22)) & np.uint32(7)
-    if kind == np.uint32(2) or kind == np.uint32(6):
-        bits = np.uint32(0x3FFFFF)
-    elif kind == np.uint32(1) or kind == np.uint32(5):
-        bits = np.uint32(0x7FFFF)
-    elif kind == np.uint32(3):
-        near = (word & np.uint32(0x3FFF)) | ((word >> np.uint32(6)) & np.uint32(0xC000))
-        return np.uint32(displacement) & np.uint32(0xFFFF) == near
-    else:
-        return False
-    return np.uint32(displacement) & bits == word & bits
+    if number >= np.int32(0) and number < np.int32(_TRAPS):
+        cpu = load64(engine + np.uint64(PROCESSOR_WORD)) + offset
+        store64(cpu + np.uint64(_TRAP_PC), load64(cpu + np.uint64(_PC)))
+    return number == np.int32(_ILLEGAL_INSTRUCTION)
 
 
-@c_function(types.int64(types.uint64, types.uint64, types.uint64))
-def may_jump(regions: Any, pc: Any, target: Any) -> Any:
-    """`jumps_to`, for Python."""
-    return np.int64(jumps_to(regions, pc, target))
+def remember_state(offset: int) -> None:
+    """Tell `note_trap` what `Cpu.state_offset` is, which is the same for all engines."""
+    kind = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_uint64, ctypes.c_int32)
+    kind(address_of(note_trap))(offset, _REMEMBER)
 
 
-@native(types.uint64(types.uint64, types.uint64, types.uint64, types.boolean))
-def _trapping_pc(regions: Any, clock: Any, npc: Any, fill: Any) -> Any:
-    """Address of the instruction that made a window trap; 1 where that cannot be known."""
+@native(types.boolean(types.uint64, types.uint64))
+def _is_in_block(clock: Any, pc: Any) -> Any:
     start = get_word(clock, ClockWord.BLOCK_ADDRESS)
-    end = start + get_word(clock, ClockWord.BLOCK_SIZE)
-    inside = npc - np.uint64(4)
-    slot = end - np.uint64(4)
-    from_inside = start <= inside < end and _is_window_instruction(regions, inside, fill)
-    from_slot = _is_window_instruction(regions, slot, fill)
-    if inside == slot:
-        return slot if from_slot else np.uint64(1)
-    if from_inside and from_slot and jumps_to(regions, slot - np.uint64(4), npc):
-        return np.uint64(1)
-    if from_inside:
-        return inside
-    return slot if from_slot else np.uint64(1)
+    return pc - start < get_word(clock, ClockWord.BLOCK_SIZE)
 
 
 @native(types.boolean(types.uint64, types.boolean))
@@ -472,9 +431,9 @@ def handle_trap(engine: Any, number: Any, user_data: Any) -> None:
         fill = number >= np.uint32(_FILL_TRAPS)
         cpu = get_word(state, TrapWord.CPU)
         clock = get_word(state, TrapWord.CLOCK)
-        npc = load64(cpu + np.uint64(_PC))
-        pc = _trapping_pc(get_word(state, TrapWord.REGIONS), clock, npc, fill)
-        if pc != np.uint64(1) and _spill_or_fill(state, fill):
+        npc = load64(cpu + np.uint64(_PC))  # the engine has moved it there
+        pc = load64(cpu + np.uint64(_TRAP_PC))
+        if _is_in_block(clock, pc) and _spill_or_fill(state, fill):
             count = np.uint64(TrapWord.FILLS if fill else TrapWord.SPILLS)
             set_word(state, count, get_word(state, count) + np.uint64(1))
             _resume_in_block(clock, pc)

@@ -108,7 +108,7 @@ class LeonMachine(BaseMachine):
         super().__init__(program, limits, observer, False, WINDOWS)
         self._shadows = Shadows(self.cpu, self._space, are_supervisors)
         self._code = CodeWatch(program, self.cpu, self._space, self._shadows)
-        self._position = Position(self.cpu, self._space, self._clock, is_supervisors)
+        self._position = Position(self.cpu, self._space, self._clock)
         self._supervisor = Supervisor(self.cpu)
         self._bus = Bus(program, self._space, host, lambda: self._now)
         self._idle = 0  # cycles in which nothing was executed
@@ -239,7 +239,7 @@ class LeonMachine(BaseMachine):
         npc = int(state.pc)
         if self._resumes(number, npc):
             return
-        pc = self._position.locate(number, npc)
+        pc = self.cpu.trap_pc
         state.pc, state.npc = pc, npc
         if number >= Trap.SOFTWARE:
             self._on_software_trap(number - Trap.SOFTWARE, pc, npc)

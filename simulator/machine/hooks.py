@@ -75,6 +75,8 @@ class Hooks:
             ctypes.cast(callback, ctypes.c_void_p).value or 0 for callback in self._callbacks
         )
         _set_clock(clock, cpu)
+        traps.remember_state(cpu.state_offset)
+        cpu.note_traps(traps.address_of(traps.note_trap))
         self._no_regions = np.zeros(1, np.int64)  # native code finds no stack in them
         stacks = table if moves_windows else self._no_regions.ctypes.data
         _set_trap_words(self.trap, cpu, clock, stacks, on_trap_address)

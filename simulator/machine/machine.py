@@ -76,6 +76,7 @@ from simulator.machine.trapping import (
     Trap,
     effective_address,
     finish_load,
+    fp_store,
     load_size,
     no_fault_load,
     without_no_fault,
@@ -397,7 +398,7 @@ class Machine(BaseMachine):
             elif number == Trap.FLUSH_WINDOWS or (self.is64 and number in _CONTEXT_TRAPS):
                 self._on_context_trap(number)
             else:
-                self._on_exception(number, npc)
+                self._on_exception(number)
         except GuestFault as error:
             mapped = bool(self._space.page_bits(error.address) & MAPPED)
             self._on_fault(stack_fault(error.address, mapped))
@@ -426,13 +427,13 @@ class Machine(BaseMachine):
         if self._observer is not None:
             self._observer.context_replaced(pc)
 
-    def _on_exception(self, number: int, npc: int) -> None:
-        """Answer a trap that an instruction made; `npc` is what npc was."""
+    def _on_exception(self, number: int) -> None:
+        """Answer a trap that an instruction made."""
         state = self.cpu.state
         if self._silent and self._thinning is not None and not _is_window_trap(number):
             self._thinning.trapped()
-        pc = self._position.locate(number, npc)
-        state.pc, state.npc = pc, npc
+        pc = self.cpu.trap_pc
+        state.pc, state.npc = pc, state.pc  # the engine has set pc = npc
         word = self._position.instruction(pc)
         if Trap.SPILL <= number < Trap.WINDOWS_END:
             self._position.interrupt(pc)
@@ -442,12 +443,28 @@ class Machine(BaseMachine):
             self._position.interrupt(pc)
             state.fprs |= FPRS_FEF
             return
+        if number == Trap.UNALIGNED and (data := fp_store(self.cpu, word)) is not None:
+            self._store(pc, effective_address(self.cpu, word), data)
+            return
         asi = no_fault_load(self.cpu, word) if number == Trap.DATA_MISS else None
         if asi is not None:
             self._on_no_fault_load(pc, word, asi)
             return
         self._position.interrupt(pc)
         self._on_fault(trap_fault(number, self.cpu, pc, word))
+
+    def _store(self, pc: int, address: int, data: Sequence[bytes]) -> None:
+        """Do the store at `pc` of words of 8 bytes, and go on after it."""
+        try:
+            for word in data:
+                self._space.write(address, word)
+                address += len(word)
+        except GuestFault as error:
+            self._position.interrupt(pc)
+            mapped = bool(self._space.page_bits(error.address) & MAPPED)
+            self._on_fault(memory_fault(MemoryAccess.WRITE, error.address, mapped))
+            return
+        self._position.go_past(pc)
 
     def _on_no_fault_load(self, pc: int, word: int, asi: int) -> None:
         """Do a load that must not fault.
@@ -520,7 +537,7 @@ class Machine(BaseMachine):
 
     def _on_system_call(self) -> None:
         cpu = self.cpu
-        self._trap_pc = self._position.block_end - 4
+        self._trap_pc = cpu.trap_pc
         window = cpu.window()
         arguments = tuple(window[number] & cpu.address_mask for number in range(6))
         self._system_calls += 1

@@ -8,19 +8,16 @@ block.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.cpu import traps
 from simulator.cpu.address_space import AddressSpace
 from simulator.cpu.cpu import Cpu
 from simulator.cpu.traps import RESUME_STATE, ClockWord
-from simulator.errors import EngineError
 from simulator.linux.contexts import Interrupted
-from simulator.machine.trapping import can_trap, is_transfer, would_have_trapped
+from simulator.machine.trapping import is_transfer
 
 _SAVED_WORDS: Final = slice(ClockWord.RESUME_PC, ClockWord.RESUMED_STATE + 1)
 
@@ -34,8 +31,6 @@ class Position:
         The processor and the program's memory.
     clock
         The words that the block hook keeps (`traps.ClockWord`); corrected here.
-    stops_engine
-        Whether an instruction, by its word, stops the engine: it never makes a trap.
     """
 
     def __init__(
@@ -43,12 +38,10 @@ class Position:
         cpu: Cpu,
         space: AddressSpace,
         clock: NDArray[np.int64],
-        stops_engine: Callable[[int], bool] = lambda word: False,
     ) -> None:
         self._cpu = cpu
         self._space = space
         self._clock = clock
-        self._stops_engine = stops_engine
 
     @property
     def instructions(self) -> int:
@@ -124,42 +117,3 @@ class Position:
             return None
         places = (self.block_end - 8, self.block_end - 4)  # before its delay slot; annulled
         return next((pc for pc in places if is_transfer(self.instruction(pc))), None)
-
-    def locate(self, number: int, npc: int) -> int:
-        """Return the address of the instruction that made trap `number`; `npc` is what npc was.
-
-        Raises
-        ------
-        EngineError
-            If that cannot be told.
-        """
-        start, end = self.block_start, self.block_end
-        inside, slot = (npc - 4) & self._cpu.address_mask, end - 4
-        if end == start:  # a bare run knows no blocks
-            start, end, slot = inside, npc, inside
-        may = [
-            pc
-            for pc in dict.fromkeys((inside, slot))
-            if start <= pc < end and self._can_trap(number, self.instruction(pc))
-        ]
-        if len(may) == 2 and (
-            not self._may_lead_to(slot - 4, npc) or self._comes_first(number, inside, slot)
-        ):
-            may = [inside]
-        if len(may) != 1:
-            raise EngineError(
-                f"cannot tell which instruction made trap {number:#x} in the block at {start:#x}: "
-                "compile the program with -fno-delayed-branch"
-            )
-        return may[0]
-
-    def _can_trap(self, number: int, word: int) -> bool:
-        return not self._stops_engine(word) and can_trap(number, self._cpu, word)
-
-    def _comes_first(self, number: int, inside: int, slot: int) -> bool:
-        """Whether the instruction at `inside` would have trapped before that at `slot`."""
-        words = [self.instruction(pc) for pc in range(inside, slot, 4)]
-        return would_have_trapped(number, self._cpu, words[0], words)
-
-    def _may_lead_to(self, pc: int, target: int) -> bool:
-        return bool(traps.may_jump(self._space.table.ctypes.data, pc, target))

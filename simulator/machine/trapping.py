@@ -1,15 +1,16 @@
-"""Instructions that trap: which traps each can make, and the addresses that it refers to.
+"""Instructions that trap, and the addresses that they refer to.
 
-It takes this to say where a trap happened (see `position`). Also the no-fault loads, which the
-engine traps on instead of doing them: here they are done.
+Two kinds are done here instead of by the engine, which traps on them: no-fault loads, and
+floating-point stores of 8 and 16 bytes at addresses that are multiples of 4 only. Linux does the
+latter, too, in its handlers of the hardware's traps (`stdf_mem_address_not_aligned`). The engine
+stores most of them, but not where it stores bytes one by one: across the border of a page, and at
+the first store to a page that it has not met for a while.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import struct
 from enum import IntEnum
-from typing import Protocol
 
 from simulator.cpu.cpu import Cpu
 from simulator.isa.decode import simm13
@@ -44,31 +45,7 @@ class Trap(IntEnum):
     SET_CONTEXT = 0x16F
 
 
-class Registers(Protocol):
-    """Integer registers: the processor's, or what they held earlier."""
-
-    @property
-    def address_mask(self) -> int:
-        """All ones of the program's width."""
-        ...
-
-    def register(self, number: int) -> int:
-        """Return integer register 0..31."""
-        ...
-
-
-@dataclass(frozen=True)
-class _Earlier:
-    """What some registers held earlier."""
-
-    address_mask: int
-    values: Mapping[int, int]
-
-    def register(self, number: int) -> int:
-        return self.values[number]
-
-
-def effective_address(cpu: Registers, word: int) -> int:
+def effective_address(cpu: Cpu, word: int) -> int:
     """Return the address that a load, store or jump at hand refers to."""
     base = cpu.register(word >> 14 & 31)
     if _op3(word, 3) in (0x3C, 0x3E):  # compare and swap
@@ -77,137 +54,51 @@ def effective_address(cpu: Registers, word: int) -> int:
     return (base + offset) & cpu.address_mask
 
 
-_SAVES = (0x3C, 0x2B)
-_RESTORES = (0x3D, 0x39)
-_DIVISIONS = (0x0D, 0x0E, 0x0F, 0x1E, 0x1F, 0x2D)
-_TAGGED = (0x22, 0x23)
-_FP_OPERATIONS = (0x34, 0x35)
-_FP_MEMORY = (*range(0x20, 0x28), *range(0x30, 0x38))
-
-
 def _op3(word: int, op: int) -> int:
     """Return op3 of an instruction of format `op` (2 or 3), or -1."""
     return word >> 19 & 63 if word >> 30 == op else -1
 
 
-def _divides_by_zero(cpu: Registers, word: int) -> bool:
-    if _op3(word, 2) not in _DIVISIONS:
-        return False
-    divisor = word & 0x1FFF if word >> 13 & 1 else cpu.register(word & 31)
-    wide = _op3(word, 2) in (0x0D, 0x2D)
-    return divisor & (0xFFFFFFFFFFFFFFFF if wide else 0xFFFFFFFF) == 0
-
-
-def _is_jump(word: int) -> bool:
-    return _op3(word, 2) in (0x38, 0x39)
-
-
 def is_transfer(word: int) -> bool:
     """Whether `word` is a jump, call or branch."""
     is_branch = word >> 30 == 0 and word >> 22 & 7 in (1, 2, 3, 5, 6)
-    return word >> 30 == 1 or is_branch or _is_jump(word)
+    return word >> 30 == 1 or is_branch or _op3(word, 2) in (0x38, 0x39)
 
 
-def _is_memory(word: int) -> bool:
-    return word >> 30 == 3
+# -- floating-point stores
+
+_FP_STORES = {0x26: 2, 0x27: 1, 0x36: 2, 0x37: 1}
+"""op3 of stqf, stdf, stqfa and stdfa -> how many words of 8 bytes they store."""
+_STORING_TO_SPACES = (0x36, 0x37)
+_BIG_ENDIAN, _LITTLE_ENDIAN = (0x80, 0x81), (0x88, 0x89)
+"""Identifiers of the address spaces that a program may store to, primary and secondary."""
 
 
-def _uses_fpu(word: int) -> bool:
-    op3 = _op3(word, 2)
-    return op3 in _FP_OPERATIONS or op3 in (0x36, 0x37) or _op3(word, 3) in _FP_MEMORY
+def fp_store(cpu: Cpu, word: int) -> tuple[bytes, ...] | None:
+    """Return the words of 8 bytes that a store of a double or a quad stores.
 
-
-def can_trap(number: int, cpu: Cpu, word: int) -> bool:
-    """Whether instruction `word`, about to execute, may make trap `number`."""
-    tests: dict[int, Callable[[], bool]] = {
-        Trap.DIVISION_BY_ZERO: lambda: _divides_by_zero(cpu, word),
-        Trap.TAG_OVERFLOW: lambda: _op3(word, 2) in _TAGGED,
-        Trap.FPU_DISABLED: lambda: _uses_fpu(word),
-        Trap.FP_EXCEPTION: lambda: _op3(word, 2) in _FP_OPERATIONS or _op3(word, 2) == 0x37,
-        Trap.FP_OTHER: lambda: _uses_fpu(word),
-        Trap.UNALIGNED: lambda: _is_unaligned(cpu, word),
-        Trap.DATA_MISS: lambda: no_fault_load(cpu, word) is not None,
-        Trap.PRIVILEGED_ACTION: lambda: _is_memory(word) or _op3(word, 2) in (0x28, 0x30),
-        Trap.DATA_ACCESS: lambda: _is_memory(word),
-    }
-    if Trap.SPILL <= number < Trap.FILL:
-        return _op3(word, 2) in _SAVES
-    if Trap.FILL <= number < Trap.WINDOWS_END:
-        return _op3(word, 2) in _RESTORES
-    if number >= Trap.SOFTWARE:
-        return _op3(word, 2) == 0x3A
-    test = tests.get(number)
-    return True if test is None else test()
-
-
-def would_have_trapped(number: int, cpu: Cpu, word: int, following: Sequence[int]) -> bool:
-    """Whether instruction `word` would have made trap `number` had `following` been executed.
-
-    These are its own word and those behind it, without a transfer, up to where the processor is.
-    What its registers held is calculated back from what they hold now. False where that cannot be
-    done, and for traps that depend on more than integer registers.
+    None for anything else, and where its address is no multiple of 4: Linux then sends a signal.
     """
-    if number == Trap.UNALIGNED:
-        traps = _is_unaligned
-    elif number == Trap.DIVISION_BY_ZERO:
-        traps = _divides_by_zero
-    else:
-        return False
-    values = {0: 0}
-    for register in {word >> 14 & 31, *(() if word >> 13 & 1 else (word & 31,))} - {0}:
-        value = cpu.register(register)
-        for each in following:
-            change = _change(each, register)
-            if change is None:
-                return False
-            value -= change
-        values[register] = value
-    return traps(_Earlier(cpu.address_mask, values), word)
-
-
-def _change(word: int, register: int) -> int | None:
-    """Return what an instruction adds to a register; None where that is not known."""
-    operation, op3, target = word >> 30, word >> 19 & 63, word >> 25 & 31
-    if operation == 0:
-        return None if word >> 22 & 7 == 4 and target == register else 0  # sethi
-    if operation == 3:
-        if op3 in _PAIRS:
-            return None if target | 1 == register | 1 else 0
-        return None if target == register and op3 in _LOADS else 0
-    if op3 in (*_SAVES, *_RESTORES):
+    op3, number = _op3(word, 3), word >> 25 & 31
+    if op3 not in _FP_STORES or effective_address(cpu, word) % 4:
         return None
-    if target != register:
-        return 0
-    if op3 in _SUMS and word >> 14 & 31 == register and word >> 13 & 1:
-        return simm13(word) * _SUMS[op3]
-    return None
+    asi = _space(cpu, word) if op3 in _STORING_TO_SPACES else _BIG_ENDIAN[0]
+    if asi not in (*_BIG_ENDIAN, *_LITTLE_ENDIAN):
+        return None
+    first = _fp_index(number)
+    values = cpu.state.fp[first : first + _FP_STORES[op3]]
+    order = ">Q" if asi in _BIG_ENDIAN else "<Q"
+    return tuple(struct.pack(order, value) for value in values)
 
 
-_PAIRS = (0x03, 0x13)
-_LOADS = (0, 1, 2, 8, 9, 10, 11, 13, 15, 16, 17, 18, 24, 25, 26, 27, 29, 31, 0x3C, 0x3E)
-"""op3 of what loads an integer register: casa, casxa, ldstub and swap among them."""
-_SUMS = {0x00: 1, 0x10: 1, 0x04: -1, 0x14: -1}
-"""op3 of add, addcc, sub and subcc -> the sign of what they add."""
-_ACCESS_SIZES = {
-    **dict(enumerate((4, 1, 2, 8, 4, 1, 2, 8, 4, 1, 2, 8, 1, 1, 8, 4))),
-    **dict(enumerate((4, 4, 4, 4, 4, 4, 4, 4), start=0x20)),
-    **dict(enumerate((4, 1, 2, 8, 4, 1, 2, 8, 4, 1, 2, 8, 1, 1, 8, 4), start=0x10)),
-    **dict(enumerate((4, 4, 4, 4, 4, 4, 4, 4), start=0x30)),
-    0x3C: 4,
-    0x3E: 8,
-}
-"""op3 of loads and stores -> the alignment that they need (FP doubles trap below 4)."""
+def _space(cpu: Cpu, word: int) -> int:
+    """Return the address space identifier of an access that names one."""
+    return int(cpu.state.asi) & 0xFF if word >> 13 & 1 else word >> 5 & 0xFF
 
 
-def _is_unaligned(cpu: Registers, word: int) -> bool:
-    if _is_jump(word):
-        return effective_address(cpu, word) % 4 != 0
-    size = _ACCESS_SIZES.get(_op3(word, 3), 1)
-    if _op3(word, 3) in (0x21, 0x25) and word >> 25 & 31:  # ldx, stx of %fsr
-        size = 8
-    if _op3(word, 3) in (0x33, 0x37) and not word >> 13 & 1 and word >> 9 & 15 >= 12:
-        size = 64  # block transfers
-    return effective_address(cpu, word) % size != 0
+def _fp_index(number: int) -> int:
+    """Return which of the 32 doubles a double or quad register, as encoded, is or begins with."""
+    return (number & 1) << 4 | number >> 1
 
 
 # -- no-fault loads
@@ -233,7 +124,7 @@ def no_fault_load(cpu: Cpu, word: int) -> int | None:
     """Return the address space identifier of a no-fault load; None for anything else."""
     if _op3(word, 3) not in _LOAD_SIZES:
         return None
-    asi = int(cpu.state.asi) & 0xFF if word >> 13 & 1 else word >> 5 & 0xFF
+    asi = _space(cpu, word)
     return asi if asi in _ASI_IMMEDIATE_NO_FAULT else None
 
 
@@ -265,11 +156,11 @@ def _finish_fp_load(cpu: Cpu, op3: int, number: int, data: bytes, little_endian:
     if op3 == _LDFA:
         cpu.set_fp_word(number, int.from_bytes(data, "little" if little_endian else "big"))
         return
-    first = (number & 1) << 5 | number & 30
+    first = _fp_index(number)
     for offset in range(0, len(data), 8):
         part = data[offset : offset + 8]
         value = int.from_bytes(part, "little" if little_endian else "big")
-        cpu.state.fp[(first >> 1) + offset // 8] = value
+        cpu.state.fp[first + offset // 8] = value
 
 
 def load_size(word: int) -> int:

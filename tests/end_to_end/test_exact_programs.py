@@ -74,6 +74,8 @@ ENDINGS = [
     for way in chosen
 ]
 LONG = [
+    build("doubles.c v9 -O1 -Wa,-Av9a", ["all"]),
+    build("doubles.c v8plus -O1 -Wa,-Av8plusa", ["all"]),
     *(
         build(f"{source} {width} {level}")
         for source in (
