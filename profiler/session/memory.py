@@ -45,7 +45,6 @@ from profiler.request.request import RunRequest, Setting, Weights
 from profiler.schemes import registry
 from profiler.session.known_plans import KnownPlans
 from simulator.binary.program import Program
-from simulator.linux.outside import LoggedCall
 
 _SHORT = 16
 _RUN = "run-"
@@ -61,7 +60,7 @@ class PastRun:
     discoveries
         What its graphs rest on.
     record
-        `record_digest` of what it asked of the outside.
+        Digest of what it asked of the outside, and of the answers (`CallLog.digest`).
     is_same
         Whether the last run so asked for was the same as that before: only then it is guessed.
     """
@@ -213,17 +212,6 @@ class BinaryMemory:
         if self._files is not None:
             data = pickle.dumps((self._program.sha256, value), pickle.HIGHEST_PROTOCOL)
             self._files.write(self._name(what), data)
-
-
-def record_digest(log: Iterable[LoggedCall]) -> bytes:
-    """Return a digest of what a run asked of the outside, and of the answers."""
-    digest = hashlib.blake2b(digest_size=_SHORT)
-    for call in log:
-        value = call.value if isinstance(call.value, bytes) else repr(call.value).encode()
-        head = f"{call.method} {call.errno} {call.interrupted} {len(value)} ".encode()
-        digest.update(head + call.digest)
-        digest.update(value)
-    return digest.digest()
 
 
 def _graphs_of(discoveries: Discoveries, what: str = "graphs") -> str:

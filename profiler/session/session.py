@@ -45,7 +45,7 @@ from profiler.session.contexts import check_contexts
 from profiler.session.counters import CompletedCounters
 from profiler.session.discover import late_words, scout
 from profiler.session.kept_lines import with_kept_lines
-from profiler.session.memory import BinaryMemory, PastRun, record_digest
+from profiler.session.memory import BinaryMemory, PastRun
 from profiler.session.observation import Comparison, Invocation, Observation
 from profiler.session.results import measure_all
 from profiler.session.rounds import Round, Study, settle, tell, write_trace
@@ -336,12 +336,12 @@ def _remembered(
     if past is not None and past.is_same and are_unchanged(past.discoveries.modules):
         guess = replace(first, discoveries=past.discoveries)
         observation, after = _settled(study, guess, settings)
-        if after.discoveries == past.discoveries and past.record == record_digest(world.host.log):
+        if after.discoveries == past.discoveries and past.record == world.host.log.digest:
             return observation, after
         first = replace(after, discoveries=Discoveries())
     observation, after = _from_file(study, first, settings)
     if not observation.result.is_cut_short:
-        record = record_digest(world.host.log)
+        record = world.host.log.digest
         is_same = past is None or past.record == record
         memory.keep_run(request, PastRun(after.discoveries, record, is_same))
     return observation, after

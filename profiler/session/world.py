@@ -13,6 +13,7 @@ from profiler.request.request import GuestOptions
 from simulator.binary.dynamic import DEFAULT_SYSROOT, link
 from simulator.binary.program import Platform, Program
 from simulator.errors import UsageError
+from simulator.linux.call_log import LEAST_LIMIT, CallLog
 from simulator.linux.files import Host, RecordingHost
 from simulator.machine.machine import Machine
 from simulator.machine.running import Limits, Observer
@@ -125,7 +126,9 @@ def open_world(
             stderr=guest.stderr,
         )
         stack.callback(host.dispose)
-        yield World(program, arguments, guest, RecordingHost(host), host)
+        log = CallLog(max(guest.memory_limit, LEAST_LIMIT))
+        stack.callback(log.close)
+        yield World(program, arguments, guest, RecordingHost(host, log), host)
 
 
 def _open_input(path: Path) -> IO[bytes]:

@@ -37,6 +37,9 @@ EXECUTED: Final = 8  # the engine has translated code from this page
 CHANGED: Final = 16  # was writable at some time: its code may differ from the file's
 MAPPED: Final = 32
 SHADOWED: Final = 64  # the engine executes a copy of the page
+HELD: Final = 128  # may have contents: counts against the memory limit
+
+_PIECE: Final = 1 << 20  # most bytes that are zeroed at a time
 
 
 @dataclass(frozen=True)
@@ -105,6 +108,7 @@ class Region:
         if any(first < end and start < last for first, last in self._shared):
             flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _MAP_NORESERVE
             self._map_host(start, end, flags, -1, 0)
+            self._shared = [part for each in self._shared for part in _outside(each, start, end)]
         else:
             self.buffer.madvise(mmap.MADV_DONTNEED, start - self.base, end - start)
 
@@ -119,6 +123,19 @@ class Region:
             raise OutOfMemory(f"the system does not map {end - start} bytes of a shared file")
 
 
+def _outside(part: tuple[int, int], start: int, end: int) -> list[tuple[int, int]]:
+    """Return what is left of a range without [start, end)."""
+    first, last = part
+    pieces = (first, min(last, start)), (max(first, end), last)
+    return [(low, high) for low, high in pieces if low < high]
+
+
+def _bits(protection: Protection) -> int:
+    """Return what rights say in a page's byte."""
+    changed = CHANGED if protection & Protection.WRITE else 0
+    return int(protection) | changed | (HELD if protection else 0)
+
+
 class AddressSpace:
     """Guest memory; implements `guest.Memory`.
 
@@ -127,10 +144,14 @@ class AddressSpace:
     is64
         Width of the program.
     limit
-        Most bytes that may be accessible at one time; `OutOfMemory` beyond.
+        Most bytes that may have contents at one time; `OutOfMemory` beyond. Pages count from when
+        they first have a right, until they are unmapped: one that loses its rights again keeps its
+        contents.
 
     Attributes
     ----------
+    used
+        Bytes that count against `limit`.
     table
         int64: the number of regions, then (base, size, host address, page table's address) of
         each. Native hooks read it.
@@ -268,28 +289,30 @@ class AddressSpace:
         if address + size > self.limit_address:
             raise OutOfMemory(f"no address space at {address:#x}")
 
-    def _accessible(self, address: int, size: int) -> int:
-        """Bytes of the range that are mapped with any right."""
+    def hold(self, size: int) -> None:
+        """Count bytes that are kept for the program outside its memory; negative: no longer."""
+        self._charge(size)
+
+    def _held(self, address: int, size: int) -> int:
+        """Bytes of the range that count against the limit."""
         return sum(
-            int(((self._slice(region, start, end) & RIGHTS) != 0).sum()) * PAGE_SIZE
+            int((self._slice(region, start, end) & HELD != 0).sum()) * PAGE_SIZE
             for region, start, end in self._pieces(address, size)
             if region is not None
         )
 
-    def _charge(self, address: int, size: int, rights: Protection) -> None:
-        wanted = size if rights else 0
-        used = self.used - self._accessible(address, size) + wanted
-        if used > self.limit and used > self.used:
+    def _charge(self, more: int) -> None:
+        if more > 0 and self.used + more > self.limit:
             raise OutOfMemory(f"the memory limit of {self.limit} bytes is used up")
-        self.used = used
+        self.used += more
 
     def map(self, address: int, size: int, protection: Protection) -> None:
         """Map zeroed pages, replacing what was there; raises `OutOfMemory`."""
         self._check_range(address, size)
         pieces = list(self._pieces(address, size, create=True))
-        self._charge(address, size, protection)
+        self._charge((size if protection else 0) - self._held(address, size))
         self._forget(address, size)
-        bits = MAPPED | int(protection) | (CHANGED if protection & Protection.WRITE else 0)
+        bits = MAPPED | _bits(protection)
         for region, start, end in pieces:
             assert region is not None
             self._slice(region, start, end)[:] = bits
@@ -297,13 +320,19 @@ class AddressSpace:
     def unmap(self, address: int, size: int) -> None:
         """Unmap pages; pages that are not mapped are ignored."""
         self._check_range(address, size)
-        self._charge(address, size, Protection.NONE)
+        self._charge(-self._held(address, size))
         self._forget(address, size)
 
     def share(self, address: int, size: int, descriptor: int, offset: int) -> None:
-        """Have mapped pages be the host's memory behind a descriptor, from `offset` on."""
+        """Have mapped pages be the host's memory behind a descriptor, from `offset` on.
+
+        Raises `OutOfMemory`: such pages have contents whatever their rights are.
+        """
+        self._charge(size - self._held(address, size))
         for region, start, end in self._pieces(address, size):
             assert region is not None
+            pages = self._slice(region, start, end)
+            pages |= np.uint8(HELD)
             region.share(start, end, descriptor, offset + start - address)
 
     def _forget(self, address: int, size: int) -> None:
@@ -328,8 +357,9 @@ class AddressSpace:
         missing = self._first_without(address, size, MAPPED)
         if missing is not None:
             raise GuestFault(missing)
-        self._charge(address, size, protection)
-        bits = int(protection) | (CHANGED if protection & Protection.WRITE else 0)
+        if protection:
+            self._charge(size - self._held(address, size))
+        bits = _bits(protection)
         for region, start, end in self._pieces(address, size):
             assert region is not None
             pages = self._slice(region, start, end)
@@ -441,7 +471,8 @@ class AddressSpace:
 
     def _zero(self, start: int, end: int) -> None:
         if end > start and self.is_mapped(start, end - start):
-            self.load(start, bytes(end - start))
+            for at in range(start, end, _PIECE):
+                self.load(at, bytes(min(_PIECE, end - at)))
 
     # -- contents
 
@@ -464,10 +495,16 @@ class AddressSpace:
         self._require(address, len(data), Protection.WRITE)
         self.load(address, data)
 
+    def usable(self, address: int, size: int, right: Protection) -> int:
+        """Return how many of `size` bytes, from the first on, lie in pages with a right."""
+        size = min(size, max(0, self.limit_address - address))
+        missing = self._first_without(address, size, int(right))  # flags of `enum` are slow
+        return size if missing is None else missing - address
+
     def _require(self, address: int, size: int, right: Protection) -> None:
         if address + size > self.limit_address and size:
             raise GuestFault(max(address, self.limit_address))
-        missing = self._first_without(address, size, right)
+        missing = self._first_without(address, size, int(right))
         if missing is not None:
             raise GuestFault(missing)
 

@@ -101,7 +101,17 @@ class Memory(Protocol):
         ...
 
     def share(self, address: int, size: int, descriptor: int, offset: int) -> None:
-        """Have mapped pages be the host's memory behind a descriptor, from `offset` on."""
+        """Have mapped pages be the host's memory behind a descriptor, from `offset` on.
+
+        Raises `OutOfMemory`.
+        """
+        ...
+
+    def hold(self, size: int) -> None:
+        """Count bytes that are kept for the program outside its memory; negative: no longer.
+
+        Raises `OutOfMemory`.
+        """
         ...
 
     def unmap(self, address: int, size: int) -> None:
@@ -126,6 +136,10 @@ class Memory(Protocol):
 
     def is_mapped(self, address: int, size: int) -> bool:
         """Whether every page of the range is mapped (with whatever rights)."""
+        ...
+
+    def usable(self, address: int, size: int, right: Protection) -> int:
+        """Return how many of `size` bytes, from the first on, lie in pages with a right."""
         ...
 
     def mappings(self) -> Iterator[Mapping]:

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from simulator.errors import UnsupportedError
-from simulator.linux.outside import FileStatus, HostCalls
+from simulator.linux.outside import HostCalls
+from simulator.linux.status import FileStatus
 
 UART_INTERRUPT: Final = 3
 TIMER_INTERRUPT: Final = 6

@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import errno
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from simulator.isa.sparc import O_ACCMODE, O_APPEND, O_NONBLOCK
-from simulator.linux.outside import DirectoryEntry, FileStatus, HostCalls
+from simulator.linux.outside import HostCalls
 from simulator.linux.process import RandomBytes
 from simulator.linux.sandbox import failure
+from simulator.linux.status import DirectoryEntry, FileStatus
 
 MAX_DESCRIPTORS = 1024
 """RLIMIT_NOFILE."""
 
 PIPE_SIZE = 65536
 """Capacity of a pipe in bytes."""
+
+_ENTRY = 200  # bytes of a directory's entry without its name
 
 _SETTABLE_FLAGS = O_APPEND | O_NONBLOCK
 
@@ -35,6 +39,8 @@ class OpenFile:
     def __init__(self, flags: int) -> None:
         self.flags = flags
         self.references = 0
+        self.kept = 0  # bytes that simprof keeps for it, if they may be many
+        self.held = 0  # as many of them as count against the memory limit
 
     @property
     def readable(self) -> bool:
@@ -49,6 +55,11 @@ class OpenFile:
     def set_flags(self, flags: int) -> None:
         """Change what F_SETFL may change."""
         self.flags = (self.flags & ~_SETTABLE_FLAGS) | (flags & _SETTABLE_FLAGS)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether a read may wait for others behind one that has returned all it was asked for."""
+        return False
 
     def read(self, size: int) -> bytes:
         """Read at the offset."""
@@ -94,6 +105,16 @@ class HostFile(OpenFile):
         self.host = host
         self.handle = handle
 
+    @property
+    def is_stream(self) -> bool:
+        if self.handle > 2:
+            return False  # the host opens regular files alone
+        try:
+            self.host.seek(self.handle, 0, 1)
+        except OSError:
+            return True
+        return False
+
     def read(self, size: int) -> bytes:
         return self.host.read(self.handle, size)
 
@@ -134,6 +155,7 @@ class Directory(HostFile):
         """Return the listing, read at the first request after a rewind."""
         if self._entries is None:
             self._entries = self.host.list_directory(self.handle)
+            self.kept = sum(_ENTRY + len(entry.name) for entry in self._entries)
         return self._entries
 
     def read(self, size: int) -> bytes:
@@ -145,7 +167,7 @@ class Directory(HostFile):
             raise failure(errno.EINVAL)
         self.position = base + offset
         if self.position == 0:
-            self._entries = None
+            self._entries, self.kept = None, 0
         return self.position
 
 
@@ -200,6 +222,7 @@ class Text(OpenFile):
         super().__init__(flags)
         self._data = data
         self._offset = 0
+        self.kept = len(data)
 
     def read(self, size: int) -> bytes:
         data = self.read_at(size, self._offset)
@@ -237,6 +260,11 @@ class PipeEnd(OpenFile):
     def __init__(self, pipe: Pipe, flags: int) -> None:
         super().__init__(flags)
         self._pipe = pipe
+        self.kept = PIPE_SIZE if self.readable else 0
+
+    @property
+    def is_stream(self) -> bool:
+        return True
 
     def read(self, size: int) -> bytes:
         data = self._pipe.data
@@ -292,9 +320,12 @@ class DescriptorTable:
     ----------
     host
         Its standard streams become descriptors 0, 1 and 2.
+    hold
+        Counts bytes against the memory limit (`Memory.hold`).
     """
 
-    def __init__(self, host: HostCalls) -> None:
+    def __init__(self, host: HostCalls, hold: Callable[[int], None] = lambda size: None) -> None:
+        self._hold = hold
         self._files: dict[int, OpenFile] = {}
         self._close_on_exec: set[int] = set()
         for number, flags in ((0, 0), (1, 1), (2, 1)):
@@ -337,6 +368,16 @@ class DescriptorTable:
         file.references -= 1
         if file.references == 0:
             file.close()
+            self._hold(-file.held)
+            file.held = 0
+
+    def keep(self, file: OpenFile) -> None:
+        """Count what simprof keeps for an open file by now as the program's memory.
+
+        Raises `OutOfMemory`.
+        """
+        self._hold(file.kept - file.held)
+        file.held = file.kept
 
     def closes_on_exec(self, number: int) -> bool:
         """Whether FD_CLOEXEC is set."""

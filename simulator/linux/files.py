@@ -14,15 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from simulator.linux.outside import (
-    DirectoryEntry,
-    FileAccess,
-    FileStatus,
-    HostCalls,
-    RecordingHost,
-    ReplayHost,
-    Special,
-)
+from simulator.linux.outside import FileAccess, HostCalls, RecordingHost, ReplayHost
 from simulator.linux.sandbox import (
     SPECIAL_TOPS,
     Parts,
@@ -32,6 +24,7 @@ from simulator.linux.sandbox import (
     canonical_parts,
     failure,
 )
+from simulator.linux.status import DirectoryEntry, FileStatus, Special
 from simulator.linux.streams import StandardStreams
 
 __all__ = ["Host", "HostCalls", "RecordingHost", "ReplayHost"]

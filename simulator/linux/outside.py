@@ -20,18 +20,16 @@ import errno
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import IntFlag
 from typing import Any
 
 from simulator.cpu.guest import RunInterrupted
 from simulator.errors import SimulatorError
+from simulator.linux.call_log import CallLog, LoggedCall
+from simulator.linux.status import DirectoryEntry, FileStatus, Special
 
 USER = 1000
 """User and group number of the program and of every file."""
-
-BLOCK_SIZE = 4096
-"""st_blksize of everything, in bytes."""
 
 
 class FileAccess(IntFlag):
@@ -46,40 +44,6 @@ class FileAccess(IntFlag):
     DIRECTORY = 64
     NO_FOLLOW = 128
     PATH_ONLY = 256
-
-
-@dataclass(frozen=True)
-class FileStatus:
-    """What stat tells; sizes in bytes, times in nanoseconds since 1970."""
-
-    inode: int
-    mode: int
-    links: int
-    size: int
-    modified: int
-    special_device: int = 0
-    device: int = 1
-
-    @property
-    def blocks(self) -> int:
-        """Blocks of 512 bytes."""
-        return -(-self.size // BLOCK_SIZE) * (BLOCK_SIZE // 512)
-
-
-@dataclass(frozen=True)
-class Special:
-    """A file that the emulated kernel itself provides: "null", "fd/1", "exe", "maps", ..."""
-
-    name: str
-
-
-@dataclass(frozen=True)
-class DirectoryEntry:
-    """One name in a directory; `kind` is a DT_* number."""
-
-    name: bytes
-    inode: int
-    kind: int
 
 
 class ReplayMismatchError(SimulatorError):
@@ -211,25 +175,6 @@ class HostCalls(ABC):
         self._do("change_open_times", handle, accessed, modified)
 
 
-@dataclass(frozen=True)
-class LoggedCall:
-    """One call to the outside: what was asked (as a digest) and what came back."""
-
-    method: str
-    digest: bytes
-    value: object
-    errno: int | None
-    interrupted: bool = False
-
-    def answer(self) -> object:
-        """Do again what the call did: return its value or raise its error."""
-        if self.interrupted:
-            raise RunInterrupted
-        if self.errno is not None:
-            raise OSError(self.errno, "as recorded")
-        return self.value
-
-
 class RecordingHost(HostCalls):
     """Passes calls on to another host and logs every one; can start again from its log.
 
@@ -238,7 +183,7 @@ class RecordingHost(HostCalls):
     host
         Where calls go; None: nowhere, every call must be in the log.
     log
-        What is known already.
+        Where calls are kept, and what is known already; None: a new one.
 
     Raises
     ------
@@ -246,32 +191,37 @@ class RecordingHost(HostCalls):
         From any call that differs from the recorded one at its place.
     """
 
-    def __init__(self, host: HostCalls | None, log: list[LoggedCall] | None = None) -> None:
+    def __init__(self, host: HostCalls | None, log: CallLog | None = None) -> None:
         super().__init__()
         self._host = host
-        self._next = 0
-        self.log: list[LoggedCall] = [] if log is None else log
+        self._next = self._offset = 0
+        self.log = CallLog() if log is None else log
 
     def rewind(self) -> None:
         """Answer the calls of a second run from the log, and go on from there.
 
         The outside does not notice: what the first run wrote is not written again, and what it
         opened is still open, under the same handles, when the log ends.
+
+        Raises
+        ------
+        UnsupportedError
+            If the log is too large to be kept.
         """
-        self._next = 0
+        self.log.check()
+        self._next = self._offset = 0
 
     def _do(self, method: str, *arguments: object) -> Any:
         digest = _digest(method, arguments)
-        if self._next < len(self.log):
-            entry = self.log[self._next]
-            self._next += 1
+        self._next += 1
+        if self._next <= len(self.log):
+            entry, self._offset = self.log.read(self._offset)
             if entry.method != method or entry.digest != digest:
                 raise ReplayMismatchError(
                     f"second run: call {self._next} is {method}, not the first run's "
                     f"{entry.method}, or its arguments differ; report this as a bug"
                 )
             return entry.answer()
-        self._next += 1
         return self._ask(method, digest, *arguments)
 
     def _ask(self, method: str, digest: bytes, *arguments: object) -> Any:
@@ -307,7 +257,7 @@ class ReplayHost(RecordingHost):
         From any call that differs from the recorded one at its place, or goes beyond the record.
     """
 
-    def __init__(self, log: list[LoggedCall]) -> None:
+    def __init__(self, log: CallLog) -> None:
         super().__init__(None, log)
 
 

@@ -1,19 +1,23 @@
 """Files mapped MAP_SHARED: one memory for all mappings of a file, kept in step with the file.
 
 The pages of a file are host memory (a memfd) that lies at each place where the file is mapped, so
-that what is written through one mapping is there in all others. The file itself is touched by the
-host's calls alone, which are recorded: before a system call that reads or writes files, and where a
-mapping ends, what the program has changed in memory is written to the file; after one that writes
-files, memory is read from the file again.
+that what is written through one mapping is there in all others. They count against the program's
+memory limit, and are given back where no mapping has them any more. The file itself is touched by
+the host's calls alone, which are recorded: before a system call that reads or writes files, and
+where a mapping ends, what the program has changed in memory is written to the file; after one that
+writes files, memory is read from the file again.
 """
 
 from __future__ import annotations
 
+import hashlib
+import mmap
 import os
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from simulator.cpu.guest import PAGE_SIZE, Memory
+from simulator.cpu.guest import PAGE_SIZE, Memory, OutOfMemory
 from simulator.linux.descriptors import OpenFile
 
 CHUNK = 1 << 20
@@ -38,13 +42,17 @@ BY_NAME = frozenset("truncate truncate64 open openat openat2 creat".split())
 class Pages:
     """A file's pages in memory.
 
-    `clean` has what the file is known to contain, by page; pages are there once they are mapped.
+    `clean` has a digest of what the file is known to contain, by page; pages are there while they
+    are mapped.
     """
 
     memory: int
     reader: OpenFile
     writer: OpenFile | None = None
     clean: dict[int, bytes] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.close = weakref.finalize(self, os.close, self.memory)
 
     def load(self, offset: int, size: int) -> None:
         """Read pages from the file; what lies behind its end is zero."""
@@ -53,9 +61,11 @@ class Pages:
             data = self.reader.read_at(wanted, start).ljust(wanted, b"\0")
             for place in range(0, wanted, PAGE_SIZE):
                 page = data[place : place + PAGE_SIZE]
-                if self.clean.get(start + place) != page:
+                digest = _digest(page)
+                known = self.clean.get(start + place, _ZEROS)  # new pages are holes
+                if digest != known:
                     os.pwrite(self.memory, page, start + place)
-                    self.clean[start + place] = page
+                self.clean[start + place] = digest
 
     def reload(self) -> None:
         """Read again what is in memory."""
@@ -74,9 +84,24 @@ class Pages:
         end = self.writer.status().size
         for offset, clean in self.clean.items():
             page = os.pread(self.memory, PAGE_SIZE, offset)
-            if page != clean and offset < end:
+            digest = _digest(page)
+            if digest != clean and offset < end:
                 self.writer.write_at(page[: end - offset], offset)
-                self.clean[offset] = page
+                self.clean[offset] = digest
+
+    def drop(self, start: int, end: int) -> None:
+        """Give back the pages of a range."""
+        for offset in range(start, end, PAGE_SIZE):
+            self.clean.pop(offset, None)
+        with mmap.mmap(self.memory, end - start, offset=start) as pages:
+            pages.madvise(mmap.MADV_REMOVE)
+
+
+def _digest(page: bytes) -> bytes:
+    return hashlib.blake2b(page, digest_size=16).digest()
+
+
+_ZEROS = _digest(bytes(PAGE_SIZE))
 
 
 @dataclass(frozen=True)
@@ -121,20 +146,29 @@ class SharedFiles:
         return not self._mappings
 
     def add(self, address: int, size: int, file: OpenFile, offset: int) -> None:
-        """Put a file's pages at a range that has just been mapped."""
+        """Put a file's pages at a range that has just been mapped.
+
+        Raises
+        ------
+        OSError, OutOfMemory
+            If that is not possible; the range is to be forgotten and unmapped.
+        """
         status = file.status()
         name = status.device, status.inode
-        if name not in self._pages:
-            memory = os.memfd_create("simprof")
-            self._pages[name] = Pages(memory, file)
-        pages = self._pages[name]
+        pages = self._pages.get(name) or Pages(os.memfd_create("simprof"), file)
+        pages.write_back()
+        try:
+            os.ftruncate(pages.memory, max(os.fstat(pages.memory).st_size, offset + size))
+            self._memory.share(address, size, pages.memory, offset)
+        except (OutOfMemory, OSError):
+            if name not in self._pages:
+                pages.close()
+            raise
+        self._pages[name] = pages
+        self._keep(SharedMapping(address, size, file, offset, pages))
         if file.writable:
             pages.writer = pages.writer or file
-        pages.write_back()
-        os.ftruncate(pages.memory, max(os.fstat(pages.memory).st_size, offset + size))
         pages.load(offset, size)
-        self._memory.share(address, size, pages.memory, offset)
-        self._keep(SharedMapping(address, size, file, offset, pages))
 
     def _keep(self, mapping: SharedMapping) -> None:
         mapping.file.references += 1
@@ -178,12 +212,26 @@ class SharedFiles:
                     part = SharedMapping(start, stop - start, mapping.file, offset, mapping.pages)
                     self._keep(part)
             self._release(mapping)
+            moved = mapping.offset - low  # from an address to its place in the file
+            self._drop(mapping.pages, max(low, address) + moved, min(high, address + size) + moved)
+
+    def _drop(self, pages: Pages, start: int, end: int) -> None:
+        """Give back the pages of a range of a file that no mapping has."""
+        left = [each for each in self._mappings if each.pages is pages]
+        if not left:
+            return  # all of them have been
+        for each in sorted(left, key=lambda mapping: mapping.offset):
+            if start < min(each.offset, end):
+                pages.drop(start, min(each.offset, end))
+            start = max(start, each.offset + each.size)
+        if start < end:
+            pages.drop(start, end)
 
     def _release(self, mapping: SharedMapping) -> None:
         pages, file = mapping.pages, mapping.file
         others = [each for each in self._mappings if each.pages is pages]
         if not others:
-            os.close(pages.memory)
+            pages.close()
             self._pages = {name: each for name, each in self._pages.items() if each is not pages}
         elif not any(each.file is file for each in others):
             writers = (each.file for each in others if each.file.writable)
@@ -191,9 +239,3 @@ class SharedFiles:
         file.references -= 1
         if file.references == 0:
             file.close()
-
-    def close(self) -> None:
-        """Give memory back."""
-        for pages in self._pages.values():
-            os.close(pages.memory)
-        self._pages, self._mappings = {}, []

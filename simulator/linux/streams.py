@@ -15,8 +15,8 @@ import stat
 from collections.abc import Callable
 
 from simulator.cpu.guest import RunInterrupted
-from simulator.linux.outside import FileStatus
 from simulator.linux.sandbox import failure
+from simulator.linux.status import FileStatus
 
 _POLL_SECONDS = 0.05
 _NULL_DEVICE = 0x103  # /dev/null's number: 1:3

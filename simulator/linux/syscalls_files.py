@@ -6,14 +6,14 @@ import errno
 import struct
 from collections.abc import Mapping
 
-from simulator.cpu.guest import Failed, Outcome, Returned
+from simulator.cpu.guest import Failed, Outcome, OutOfMemory, Returned
 from simulator.isa.sparc import ERRNO, FIOCLEX, FIONCLEX, FIONREAD, O_CLOEXEC, O_NONBLOCK
 from simulator.linux import structures
 from simulator.linux.descriptors import HostFile, OpenFile, Pipe, PipeEnd
+from simulator.linux.moving import PIECE, Vectors, read_into, write, write_from
 from simulator.linux.sandbox import failure
-from simulator.linux.task import MAX_IO, Arguments, Handler, Task
+from simulator.linux.task import Arguments, Handler, Task
 
-_SIGPIPE = 13
 _POLLIN, _POLLOUT, _POLLERR, _POLLHUP, _POLLNVAL = 0x1, 0x4, 0x8, 0x10, 0x20
 _POLL_READABLE = _POLLIN | 0x40  # POLLRDNORM; POLLWRNORM is POLLOUT here
 _F_DUPFD, _F_GETFD, _F_SETFD, _F_GETFL, _F_SETFL, _F_GETOWN, _F_SETOWN = range(7)
@@ -81,21 +81,22 @@ class DescriptorCalls:
 
     def _read(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
-        return self._scatter(file, [(arguments[1], arguments[2])], None)
+        return read_into(self._guest, [(arguments[1], arguments[2])], file, None)
 
     def _readv(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
-        return self._scatter(file, self._task.vectors(arguments[1], arguments[2]), None)
+        vectors = self._task.vectors(arguments[1], arguments[2])
+        return read_into(self._guest, vectors, file, None)
 
     def _pread(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
         offset = self._offset(arguments[3], arguments[4])
-        return self._scatter(file, [(arguments[1], arguments[2])], offset)
+        return read_into(self._guest, [(arguments[1], arguments[2])], file, offset)
 
     def _preadv(self, arguments: Arguments) -> int:
         file = self._readable(arguments[0])
         vectors = self._task.vectors(arguments[1], arguments[2])
-        return self._scatter(file, vectors, self._vector_offset(arguments))
+        return read_into(self._guest, vectors, file, self._vector_offset(arguments))
 
     def _offset(self, high: int, low: int) -> int:
         """Read a `loff_t`: one register in 64-bit programs, two (high first) in 32-bit ones."""
@@ -109,47 +110,28 @@ class DescriptorCalls:
             return self._offset(arguments[3], 0)
         return self._offset(arguments[4], arguments[3])
 
-    def _scatter(self, file: OpenFile, vectors: list[tuple[int, int]], offset: int | None) -> int:
-        """Read once, into several buffers; check first that the first byte can be stored."""
-        wanted = min(sum(length for _, length in vectors), MAX_IO)
-        first = next((address for address, length in vectors if length), None)
-        if first is not None:
-            self._guest.write(first, self._guest.read(first, 1))
-        data = file.read(wanted) if offset is None else file.read_at(wanted, offset)
-        done = 0
-        for address, length in vectors:
-            self._guest.write(address, data[done : done + length])
-            done += min(length, len(data) - done)
-        return len(data)
-
     def _write(self, arguments: Arguments) -> int | Outcome:
         file = self._writable(arguments[0])
-        size = min(arguments[2], MAX_IO)
-        return self._emit(file, self._guest.read(arguments[1], size), None)
+        return self._emit(file, [(arguments[1], arguments[2])], None)
 
     def _writev(self, arguments: Arguments) -> int | Outcome:
         file = self._writable(arguments[0])
-        return self._emit(file, self._gather(arguments), None)
+        return self._emit(file, self._task.vectors(arguments[1], arguments[2]), None)
 
     def _pwrite(self, arguments: Arguments) -> int | Outcome:
         file = self._writable(arguments[0])
         offset = self._offset(arguments[3], arguments[4])
-        size = min(arguments[2], MAX_IO)
-        return self._emit(file, self._guest.read(arguments[1], size), offset)
+        return self._emit(file, [(arguments[1], arguments[2])], offset)
 
     def _pwritev(self, arguments: Arguments) -> int | Outcome:
         file = self._writable(arguments[0])
-        return self._emit(file, self._gather(arguments), self._vector_offset(arguments))
-
-    def _gather(self, arguments: Arguments) -> bytes:
         vectors = self._task.vectors(arguments[1], arguments[2])
-        return b"".join(self._guest.read(address, length) for address, length in vectors)
+        return self._emit(file, vectors, self._vector_offset(arguments))
 
-    def _emit(self, file: OpenFile, data: bytes, offset: int | None) -> int | Outcome:
+    def _emit(self, file: OpenFile, vectors: Vectors, offset: int | None) -> int | Outcome:
         try:
-            return file.write(data) if offset is None else file.write_at(data, offset)
+            return write_from(self._guest, vectors, file, offset)
         except BrokenPipeError:
-            self._guest.raise_signal(_SIGPIPE)
             return Failed(ERRNO["EPIPE"])
 
     def _sendfile(self, arguments: Arguments) -> int | Outcome:
@@ -160,17 +142,23 @@ class DescriptorCalls:
 
     def _copy(self, arguments: Arguments, wide: bool) -> int | Outcome:
         target, source = self._writable(arguments[0]), self._readable(arguments[1])
-        size = min(arguments[3], 1 << 20)
+        size = min(arguments[3], PIECE)
         layout = ">q" if wide else ">i"
         if not arguments[2]:
-            return self._emit(target, source.read(size), None)
+            return self._send(target, source.read(size))
         (offset,) = struct.unpack(layout, self._guest.read(arguments[2], struct.calcsize(layout)))
         if offset < 0:
             raise failure(errno.EINVAL)
-        outcome = self._emit(target, source.read_at(size, offset), None)
+        outcome = self._send(target, source.read_at(size, offset))
         if isinstance(outcome, int):
             self._guest.write(arguments[2], struct.pack(layout, offset + outcome))
         return outcome
+
+    def _send(self, file: OpenFile, data: bytes) -> int | Outcome:
+        try:
+            return write(self._guest, data, file, None)
+        except BrokenPipeError:
+            return Failed(ERRNO["EPIPE"])
 
     # Offsets and sizes
 
@@ -270,8 +258,14 @@ class DescriptorCalls:
     def _make_pipe(self, flags: int) -> tuple[int, int]:
         pipe = Pipe(bytearray())
         kept, on_exec = flags & O_NONBLOCK, bool(flags & O_CLOEXEC)
-        reader = self._table.install(PipeEnd(pipe, kept), on_exec=on_exec)
-        writer = self._table.install(PipeEnd(pipe, kept | 1), on_exec=on_exec)
+        end = PipeEnd(pipe, kept)
+        reader = self._table.install(end, on_exec=on_exec)
+        try:
+            self._table.keep(end)
+            writer = self._table.install(PipeEnd(pipe, kept | 1), on_exec=on_exec)
+        except (OSError, OutOfMemory):
+            self._table.close(reader)
+            raise
         return reader, writer
 
     def _fcntl(self, arguments: Arguments) -> int:

@@ -86,15 +86,27 @@ class MemoryCalls:
             file = self._mappable(arguments[4], flags, rights)
         place = self._place(address, size, flags)
         self.shared.forget(place, size)
-        self._memory.map(place, size, rights)
-        if file is not None:
-            if rights & Protection.EXECUTE and offset == 0 and isinstance(file, HostFile):
-                self._on_code_file(self._task.host.path_of(file.handle), place)
-            if flags & MAP_TYPE == MAP_PRIVATE:
-                self._fill(place, size, file, offset)
-            else:
-                self.shared.add(place, size, file, offset)
+        try:
+            self._memory.map(place, size, rights)
+            if file is not None:
+                self._put(place, size, file, offset, flags)
+        except (OutOfMemory, OSError):
+            self.shared.forget(place, size)
+            self._memory.unmap(place, size)
+            raise
+        if file is not None and rights & Protection.EXECUTE and offset == 0:
+            self._note_code(file, place)
         return place
+
+    def _put(self, place: int, size: int, file: OpenFile, offset: int, flags: int) -> None:
+        if flags & MAP_TYPE == MAP_PRIVATE:
+            self._fill(place, size, file, offset)
+        else:
+            self.shared.add(place, size, file, offset)
+
+    def _note_code(self, file: OpenFile, place: int) -> None:
+        if isinstance(file, HostFile):
+            self._on_code_file(self._task.host.path_of(file.handle), place)
 
     def _place(self, address: int, size: int, flags: int) -> int:
         if not flags & (MAP_FIXED | MAP_FIXED_NOREPLACE):
@@ -220,12 +232,17 @@ class MemoryCalls:
         else:
             raise failure(errno.ENOMEM)
         file.references += 1  # it stays while its old mapping goes
-        for place, size in ((old, old_size), (target, new_size)):
-            self.shared.forget(place, size)
-            self._memory.unmap(place, size)
-        self._memory.map(target, new_size, rights)
-        self.shared.add(target, new_size, file, offset)
-        file.references -= 1
+        try:
+            for place, size in ((old, old_size), (target, new_size)):
+                self.shared.forget(place, size)
+                self._memory.unmap(place, size)
+            self._memory.map(target, new_size, rights)
+            self.shared.add(target, new_size, file, offset)
+        except (OutOfMemory, OSError):
+            self._memory.unmap(target, new_size)
+            raise
+        finally:
+            file.references -= 1
         return target
 
     def _move_fixed(self, old: int, old_size: int, new_size: int, flags: int, target: int) -> int:

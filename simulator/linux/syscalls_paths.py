@@ -6,7 +6,7 @@ import errno
 import os
 from collections.abc import Mapping
 
-from simulator.cpu.guest import PAGE_SIZE, Protection
+from simulator.cpu.guest import PAGE_SIZE, OutOfMemory, Protection
 from simulator.isa.sparc import (
     O_ACCMODE,
     O_APPEND,
@@ -21,8 +21,9 @@ from simulator.isa.sparc import (
 )
 from simulator.linux import structures
 from simulator.linux.descriptors import Device, Directory, HostFile, OpenFile, Text, device_status
-from simulator.linux.outside import USER, FileAccess, FileStatus, Special
+from simulator.linux.outside import USER, FileAccess
 from simulator.linux.sandbox import failure
+from simulator.linux.status import FileStatus, Special
 from simulator.linux.task import AT_FDCWD, Arguments, Handler, Task
 
 _AT_SYMLINK_NOFOLLOW, _AT_REMOVEDIR, _AT_SYMLINK_FOLLOW = 0x100, 0x200, 0x400
@@ -177,7 +178,19 @@ class PathCalls:
         )
         kept = flags & ~(O_CREAT | O_EXCL | O_TRUNC | O_CLOEXEC | O_NOFOLLOW)
         file = self._open_file(opened, kept)
-        return self._task.descriptors.install(file, on_exec=bool(flags & O_CLOEXEC))
+        table = self._task.descriptors
+        try:
+            number = table.install(file, on_exec=bool(flags & O_CLOEXEC))
+        except OSError:
+            if not file.references:
+                file.close()
+            raise
+        try:
+            table.keep(file)
+        except OutOfMemory:
+            table.close(number)
+            raise
+        return number
 
     def _open_file(self, opened: int | Special, flags: int) -> OpenFile:
         if isinstance(opened, int):
@@ -265,6 +278,11 @@ class PathCalls:
         if not isinstance(file, Directory):
             raise failure(errno.ENOTDIR)
         entries = file.entries()
+        try:
+            self._task.descriptors.keep(file)
+        except OutOfMemory:
+            file.seek(0, 0)  # the listing is not kept
+            raise
         room = min(arguments[2] & 0xFFFFFFFF, 1 << 20)
         data, position = structures.directory_entries(entries, file.position, room, layout)
         if not data and file.position < len(entries):

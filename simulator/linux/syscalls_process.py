@@ -9,9 +9,10 @@ from contextlib import suppress
 
 from simulator.binary.program import page_up
 from simulator.cpu.address_space import STACK_SIZE
-from simulator.cpu.guest import PAGE_SIZE, OutOfMemory, Protection
+from simulator.cpu.guest import PAGE_SIZE, GuestFault, OutOfMemory, Protection
 from simulator.linux import structures
 from simulator.linux.descriptors import MAX_DESCRIPTORS
+from simulator.linux.moving import PIECE
 from simulator.linux.outside import USER
 from simulator.linux.process import CLOCK_TICKS, PARENT_ID
 from simulator.linux.sandbox import PROCESS_ID, failure
@@ -227,8 +228,13 @@ class ProcessCalls:
         count = min(arguments[1], 1 << 25)
         if arguments[2] & ~7:
             raise failure(errno.EINVAL)
-        self._guest.write(arguments[0], self._task.random.take(count))
-        return count
+        usable = self._guest.memory.usable(arguments[0], count, Protection.WRITE)
+        if count and not usable:
+            raise GuestFault(arguments[0])
+        for done in range(0, usable, PIECE):
+            data = self._task.random.take(min(PIECE, usable - done))
+            self._guest.write(arguments[0] + done, data)
+        return usable
 
     def _prctl(self, arguments: Arguments) -> int:
         option, address = self._task.signed32(arguments[0]), arguments[1]

@@ -19,6 +19,9 @@ from simulator.linux.task import Arguments, Handler, ServiceMissingError, Task
 MOST_THREADS = 1024
 """Threads that may be alive at once; `clone` answers EAGAIN beyond."""
 
+_THREAD = 1 << 10
+"""Bytes that are kept of a thread, those that have ended too: they are in the report."""
+
 _CLONE_VM, _CLONE_FS, _CLONE_FILES, _CLONE_SIGHAND = 0x100, 0x200, 0x400, 0x800
 _CLONE_THREAD, _CLONE_SETTLS = 0x10000, 0x80000
 _CLONE_PARENT_SETTID, _CLONE_CHILD_CLEARTID, _CLONE_CHILD_SETTID = 0x100000, 0x200000, 0x1000000
@@ -71,8 +74,11 @@ class ThreadCalls:
 
     def give_up(self, thread: int) -> None:
         """Forget that a thread waits: a signal has ended its call."""
-        for queue in self._queues.values():
-            queue[:] = [waiter for waiter in queue if waiter.thread != thread]
+        left = {
+            address: [waiter for waiter in queue if waiter.thread != thread]
+            for address, queue in self._queues.items()
+        }
+        self._queues = {address: queue for address, queue in left.items() if queue}
 
     # Beginning and ending
 
@@ -85,6 +91,7 @@ class ThreadCalls:
         threads = self._guest.threads
         if len(threads.alive) >= MOST_THREADS:
             raise failure(errno.EAGAIN)
+        self._guest.memory.hold(_THREAD)
         number = threads.start(stack or None, thread_pointer if flags & _CLONE_SETTLS else None)
         if flags & _CLONE_PARENT_SETTID:
             self._put(parent_word, number)
@@ -176,6 +183,8 @@ class ThreadCalls:
         for waiter in woken:
             queue.remove(waiter)
             self._guest.threads.wake(waiter.thread, 0)
+        if not queue:
+            self._queues.pop(address, None)
         return len(woken)
 
     def _requeue(self, arguments: Arguments, command: int) -> int:
@@ -190,7 +199,10 @@ class ThreadCalls:
         queue = self._queues.get(address, [])
         moved = queue[: max(self._task.signed32(arguments[3]), 0)]
         del queue[: len(moved)]
-        self._queues.setdefault(target, []).extend(moved)
+        if not queue:
+            self._queues.pop(address, None)
+        if moved:
+            self._queues.setdefault(target, []).extend(moved)
         return woken + (len(moved) if command == _CMP_REQUEUE else 0)
 
     def _wake_op(self, arguments: Arguments) -> int:

@@ -27,8 +27,6 @@ UPTIME = 1000 * 1_000_000_000
 """How long the emulated machine has been up at that time, in nanoseconds."""
 
 AT_FDCWD = -100
-MAX_IO = 0x7FFF_E000
-"""Most bytes that one read or write moves, as on Linux."""
 
 
 class ServiceMissingError(Exception):
@@ -101,7 +99,7 @@ class Task:
         self.stack_top = stack_top
         self.memory_limit = memory_limit
         self.random = RandomBytes(seed, "getrandom")
-        self.descriptors = DescriptorTable(host)
+        self.descriptors = DescriptorTable(host, guest.memory.hold)
         self.working_directory: int | None = None  # host handle; None: where it started
         self.umask = 0o022
         self.name = program.name.encode(errors="surrogateescape")[:15]

@@ -27,11 +27,10 @@ from profiler.schemes import registry
 from profiler.schemes.registry import make_plan
 from profiler.session import scheme_runs, session
 from profiler.session.known_plans import KnownPlans
-from profiler.session.memory import BinaryMemory, PastRun, record_digest
+from profiler.session.memory import BinaryMemory, PastRun
 from profiler.session.scheme_runs import Planner, SavedProfiles
 from profiler.session.session import run_program
 from simulator.binary import elf
-from simulator.linux.outside import LoggedCall
 
 Find = Callable[..., Path]
 Compile = Callable[..., Path]
@@ -235,19 +234,3 @@ def test_a_run_is_known_by_what_the_program_sees(fixture_elf: Find, tmp_path: Pa
         assert memory.run(replace(request, guest=other)) is None
     assert memory.run(replace(request, program=Path("b"))) is None
     assert memory.run(replace(request, arguments=(b"b",))) is None
-
-
-def test_a_record_is_another_if_anything_differs() -> None:
-    calls = [
-        LoggedCall("read", b"asked", b"answer", None),
-        LoggedCall("read", b"asked", b"answers", None),
-        LoggedCall("read", b"asks", b"answer", None),
-        LoggedCall("pread", b"asked", b"answer", None),
-        LoggedCall("read", b"asked", None, 5),
-        LoggedCall("read", b"asked", None, None, interrupted=True),
-    ]
-    digests = {record_digest([call]) for call in calls} | {record_digest([]), record_digest(calls)}
-    assert len(digests) == len(calls) + 2
-    assert PastRun(Discoveries(), record_digest(calls)) == PastRun(
-        Discoveries(), record_digest(calls)
-    )

@@ -12,7 +12,8 @@ import pytest
 
 from simulator.errors import UsageError
 from simulator.linux.files import Host
-from simulator.linux.outside import FileAccess, FileStatus, Special
+from simulator.linux.outside import FileAccess
+from simulator.linux.status import FileStatus, Special
 
 READ = FileAccess.READ
 CREATE = FileAccess.WRITE | FileAccess.CREATE

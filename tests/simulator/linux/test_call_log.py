@@ -1,0 +1,132 @@
+"""The log of answers: what comes back, how much of it is in memory, and where it ends."""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+import tracemalloc
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from simulator.cpu.guest import RunInterrupted
+from simulator.errors import UnsupportedError
+from simulator.linux import call_log
+from simulator.linux.call_log import IN_MEMORY, CallLog, LoggedCall
+from simulator.linux.files import Host
+from simulator.linux.outside import RecordingHost
+from simulator.linux.status import DirectoryEntry, FileStatus, Special
+
+MEGABYTE = 1 << 20
+
+
+def call(value: object, method: str = "read") -> LoggedCall:
+    return LoggedCall(method, b"asked", value, None)
+
+
+def test_every_kind_of_answer_comes_back_as_it_was() -> None:
+    calls = [
+        call(b"data"),
+        call(-1, "seek"),
+        call(1 << 62, "seek"),
+        call(None, "close"),
+        call(FileStatus(7, 0o100644, 2, 1 << 40, 123456789, 5, 3), "status"),
+        call(Special("fd/1"), "open"),
+        call((DirectoryEntry(b".", 1, 4), DirectoryEntry(b"a\xff", 2, 8)), "list_directory"),
+        call((), "list_directory"),
+        LoggedCall("open", b"asked", None, errno.ENOENT),
+        LoggedCall("read", b"asked", None, None, interrupted=True),
+    ]
+    log = CallLog()
+    for each in calls:
+        log.append(each)
+    found, offset = [], 0
+    for _ in range(len(log)):
+        entry, offset = log.read(offset)
+        found.append(entry)
+    assert found == calls
+    with pytest.raises(FileNotFoundError):
+        found[-2].answer()
+    with pytest.raises(RunInterrupted):
+        found[-1].answer()
+
+
+def test_a_digest_is_another_if_anything_differs() -> None:
+    calls = [
+        call(b"answer"),
+        call(b"answers"),
+        LoggedCall("read", b"asks", b"answer", None),
+        call(b"answer", "pread"),
+        LoggedCall("read", b"asked", None, 5),
+        LoggedCall("read", b"asked", None, None, interrupted=True),
+    ]
+
+    def digest(*logged: LoggedCall) -> bytes:
+        log = CallLog()
+        for each in logged:
+            log.append(each)
+        return log.digest
+
+    assert len({digest(), digest(*calls), *map(digest, calls)}) == len(calls) + 2
+    assert digest(*calls) == digest(*calls)
+
+
+def test_answers_beyond_a_few_megabytes_are_not_in_memory() -> None:
+    log = CallLog()
+    tracemalloc.start()
+    try:
+        for number in range(64):
+            log.append(call(number.to_bytes(1, "big") * MEGABYTE))
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert most < 4 * IN_MEMORY
+    entry, second = log.read(0)
+    assert entry.value == bytes(MEGABYTE)
+    log.append(call(b"behind what was read"))
+    offset = second
+    for _ in range(len(log) - 1):
+        entry, offset = log.read(offset)
+    assert entry.value == b"behind what was read"
+
+
+def test_a_log_that_is_too_large_is_dropped_and_said_to_be() -> None:
+    small, large = CallLog(1000), CallLog()
+    for log in (small, large):
+        log.append(call(bytes(900)))
+        log.check()
+        log.append(call(bytes(900)))
+    large.check()
+    assert small.digest == large.digest
+    with pytest.raises(UnsupportedError, match="more than 1,000 bytes: raise --memory-limit"):
+        small.check()
+
+
+def test_a_log_that_finds_no_room_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", "/nowhere")
+    log = CallLog()
+    log.append(call(bytes(IN_MEMORY + 1)))
+    with pytest.raises(UnsupportedError, match=r"/nowhere cannot take them .*: set TMPDIR to"):
+        log.check()
+
+
+def test_a_log_leaves_room_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_log, "STEP", 1000)
+    log = CallLog()
+    log.append(call(bytes(2000)))
+    log.check()
+    little = SimpleNamespace(f_bavail=1000, f_frsize=4096)
+    monkeypatch.setattr(os, "fstatvfs", lambda descriptor: little)
+    log.append(call(bytes(2000)))
+    with pytest.raises(UnsupportedError, match="No space left on device"):
+        log.check()
+
+
+def test_a_run_without_its_log_is_not_begun_again(tmp_path: Path) -> None:
+    host = RecordingHost(Host(tmp_path, stdin=bytes(1000)), CallLog(100))
+    host.rewind()
+    assert host.read(0, 500) == host.read(0, 500) == bytes(500)
+    with pytest.raises(UnsupportedError, match="emulated a second time"):
+        host.rewind()
