@@ -12,7 +12,8 @@ branch
     *arms* are the edges out of it, so that their counts are those of the edge profile. Calls and
     virtual edges of activations that ended early are none.
 function
-    A routine, in the file and on the line of its first instruction.
+    A routine, in the file and on the line of its first instruction. One that was inlined wherever
+    it is called is one, too: on the line where it is declared, with the sum of its copies.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from profiler.exports.source import ExportSource
 from profiler.exports.unexecuted import whole
 from profiler.graphs.cfg import EXIT, EdgeKind, VertexName
-from profiler.profiles.lines import SourceCounts
+from profiler.profiles.lines import InlinedCounts, Placing, SourceCounts
 from profiler.profiles.profile import BlockCount, EdgeCount, RoutineProfile
 from simulator.binary.program import SourceLine
 
@@ -64,13 +66,17 @@ class BranchCoverage:
 
 @dataclass
 class LineCoverage:
-    """A line: how often it was executed, its branches, and a function that it is part of."""
+    """A line: how often it was executed, its branches, and a function that it is part of.
+
+    `placing` says what the count can be relied on for.
+    """
 
     count: int
     branches: list[BranchCoverage] = field(default_factory=list)
     function: str | None = None
     blocks: list[int] = field(default_factory=list)
     has_unexecuted: bool = False
+    placing: Placing = Placing.OWN
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,7 @@ class FileCoverage:
         ]
 
 
+@lru_cache(maxsize=1)
 def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
     """Return all files that the program has code of, by name."""
     measurement = whole(source.measurement, source.recovered)
@@ -109,11 +116,12 @@ def coverage(source: ExportSource) -> tuple[FileCoverage, ...]:
     files: dict[str, FileCoverage] = {}
     for line, known in counts.lines.items():
         file = files.setdefault(line.file, FileCoverage(line.file))
-        file.lines[line.line] = LineCoverage(known.executions)
+        file.lines[line.line] = LineCoverage(known.executions, placing=known.placing)
     first = FIRST_BLOCK
     for routine in measurement.routines:
         _add_routine(routine, first, counts, files)
         first += len(routine.block_counts)
+    _add_inlined(counts, files)
     for file in files.values():
         file.functions.sort(key=lambda function: (function.line, function.name))
     return tuple(files[name] for name in sorted(files))
@@ -152,6 +160,36 @@ def _add_routine(
                 blocks=len(routine.block_counts),
                 executed_blocks=sum(block.count > 0 for block in routine.block_counts),
                 lines=tuple(own),
+            )
+        )
+
+
+def _add_inlined(counts: SourceCounts, files: Mapping[str, FileCoverage]) -> None:
+    """Enter what has no code but where it was inlined, as gcov has it."""
+    found: dict[tuple[str, str], list[InlinedCounts]] = defaultdict(list)
+    for each in counts.inlined:
+        if each.line is not None:
+            found[each.line.file, each.copy.symbol].append(each)
+    for (file, name), copies in found.items():
+        # GCC calls what it has made of a part of a routine NAME.part.0, NAME.constprop.0.
+        if any(name == function.name.partition(".")[0] for function in files[file].functions):
+            continue  # it has code of its own, too, which counts what is not inlined
+        places = (
+            counts.line_at(address)
+            for each in copies
+            for span in each.copy.ranges
+            for address in range(span.start, span.end, 4)
+        )
+        lines = {place.line for place in places if place is not None and place.file == file}
+        files[file].functions.append(
+            FunctionCoverage(
+                name=name,
+                line=copies[0].copy.line or min(lines),
+                last_line=max(lines),
+                count=sum(each.executions for each in copies),
+                blocks=0,
+                executed_blocks=0,
+                lines=tuple(sorted(lines & files[file].lines.keys())),
             )
         )
 

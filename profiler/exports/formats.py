@@ -6,6 +6,7 @@ imported when their format is written.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,6 +15,7 @@ from types import MappingProxyType
 
 from profiler.exports.source import ExportSource
 from profiler.profiles import tables
+from profiler.profiles.lines import MEANINGS, Placing
 from profiler.profiles.profile import Measurement
 from profiler.reports import mode_facts
 from profiler.reports.listings import Choice
@@ -247,11 +249,29 @@ def _check_calls(source: ExportSource) -> None:
 
 def notes(form: ExportFormat, source: ExportSource) -> tuple[str, ...]:
     """Return what the reader of a file must know, one sentence each."""
+    if Need.LINES in form.needs:
+        return _placing_notes(source)
     if not form.by_address or any(True for _ in source.program.lines.stretches()):
         return ()
     return (
         f"{source.program.path} has no line information (compile it with -g): counts are by "
         "address only",
+    )
+
+
+def _placing_notes(source: ExportSource) -> tuple[str, ...]:
+    """Say how many lines have counts that are not their own alone: most formats have no room."""
+    from profiler.exports.coverage import coverage
+
+    lines = [line for file in coverage(source) for line in file.lines.values() if line.count]
+    found = Counter(line.placing for line in lines)
+    words = [word for word in MEANINGS if found[word] and word is not Placing.JUMPS]
+    if not words:
+        return ()
+    said = ", ".join(f"{found[word]:,} {word}" for word in words)
+    return (
+        f"{sum(found[word] for word in words):,} of {len(lines):,} executed lines are optimised "
+        f"code, whose counts need not be the source's ({said}): `simprof annotate` marks them",
     )
 
 

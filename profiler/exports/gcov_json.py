@@ -2,7 +2,7 @@
 
 Compressed by gzip, as gcov's own files are, which end in `.gcov.json.gz`. A line has one entry,
 also where it is part of several functions (inlined ones). Columns are not known and are 0; nothing
-is told of exceptions and of calls.
+is told of exceptions and of calls. `simprof_code` is none of gcov's words: how a line's code lies.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def _line(number: int, line: LineCoverage) -> dict[str, object]:
     result: dict[str, object] = {
         "line_number": number,
         "count": line.count,
+        "simprof_code": line.placing,
         "unexecuted_block": line.has_unexecuted,
         "block_ids": line.blocks,
         "branches": [

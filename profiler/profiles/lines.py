@@ -15,6 +15,8 @@ base
     Instructions of the line that were executed: the sum of their executions.
 added
     Instructions that the scheme added, charged to instructions as `code_counts` says.
+placing
+    How the code of a line lies: what its executions can be relied on for (`Placing`).
 never executed
     Lines that have code, none of which ran: known from the program's file. Where the profile has
     some routines only, so have they.
@@ -23,25 +25,88 @@ never executed
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property
 from itertools import pairwise
+
+import numpy as np
 
 from profiler.graphs.cfg import EdgeKind, VertexName
 from profiler.profiles.code_counts import Branch, CodeCounts, code_counts
 from profiler.profiles.profile import EdgeCount, Measurement
 from profiler.request.library_sources import is_library_source
 from simulator.binary.demangling import demangle
+from simulator.binary.inlining import InlinedCopy, Inlining, read_inlining
 from simulator.binary.program import Program, Range, SourceLine, Symbol
+from simulator.isa.decode import TransferKind, decode_transfers
+
+NOP = 0x01000000
 
 NO_PROGRAM = (
     "the program is not at hand: lines are known of starts of blocks only, and a block counts for "
     "the line where it starts"
 )
 NO_LINES = "the program has no line information (compile it with -g): counts are by address only"
+
+
+class Placing(StrEnum):
+    """How the code of a line lies, the first that applies; its words stand in every format.
+
+    A compiler that optimises moves instructions between blocks, merges them and leaves some out, so
+    that what a line counts there may be another number than that of the source's executions.
+    """
+
+    OWN = "own"
+    """Without optimisation: the count is the line's own."""
+    JUMPS = "jumps"
+    """Without optimisation, nothing but jumps (`break`): other branches may have been led past."""
+    INLINED = "inlined"
+    """Optimised, and a part of it in a routine that it was inlined into: the sum of all copies."""
+    SPREAD = "spread"
+    """Optimised, in several blocks: some may have been copied, or moved from elsewhere."""
+    SHARED = "shared"
+    """Optimised, in one block that holds code of other lines, too: the count is the block's."""
+    ALONE = "alone"
+    """Optimised, in one block that holds code of no other line: the count is the block's."""
+
+
+MEANINGS = {
+    Placing.JUMPS: "a jump only; what another branch leads past it is not counted",
+    Placing.INLINED: "optimised and inlined; the sum of all copies",
+    Placing.SPREAD: "optimised, in several blocks; some may be moved or copied",
+    Placing.SHARED: "optimised; the count of a block that holds other lines, too",
+    Placing.ALONE: "optimised; the count of its block",
+}
+"""What the words say; that of lines whose count is their own is not shown."""
+
+
+@dataclass(frozen=True)
+class InlinedCounts:
+    """A routine's code within another routine.
+
+    Attributes
+    ----------
+    copy
+        Which, and where.
+    line
+        What its first instruction was compiled from; None where that is unknown.
+    routine
+        Position in `SourceCounts.routines` of the routine that holds it.
+    executions
+        How often its first instruction was executed.
+    base
+        Instructions of it that were executed.
+    """
+
+    copy: InlinedCopy
+    line: SourceLine | None
+    routine: int
+    executions: int
+    base: int
 
 
 @dataclass
@@ -60,6 +125,8 @@ class LineCounts:
         Conditional branches compiled from it.
     routines
         Positions in `SourceCounts.routines` of those that hold its code.
+    placing
+        See the module.
     """
 
     line: SourceLine
@@ -69,6 +136,7 @@ class LineCounts:
     addresses: list[int] = field(default_factory=list)
     branches: list[Branch] = field(default_factory=list)
     routines: list[int] = field(default_factory=list)
+    placing: Placing = Placing.OWN
 
 
 class SourceCounts:
@@ -144,15 +212,67 @@ class SourceCounts:
     def lines(self) -> Mapping[SourceLine, LineCounts]:
         """Every line that has code, those that were never executed included, by file and line."""
         found: dict[SourceLine, LineCounts] = {}
+        pieces: dict[SourceLine, list[tuple[int, VertexName]]] = defaultdict(list)
         for number, code in enumerate(self.routines):
             for line, blocks in self._blocks_of_lines(code).items():
                 counts = found.setdefault(line, LineCounts(line))
-                counts.executions += _entries(code.profile.edge_counts, blocks)
+                counts.executions += _entries(code.profile.edge_counts, blocks.owned)
                 counts.routines.append(number)
+                pieces[line] += [(number, block) for block in blocks.all]
+                if blocks.all and not blocks.stated:
+                    counts.placing = Placing.JUMPS
             self._add_instructions(code, found)
+        self._place(found, pieces)
         for line in self._never_executed(found):
             found[line] = LineCounts(line)
         return {line: found[line] for line in sorted(found, key=lambda at: (at.file, at.line))}
+
+    def _place(
+        self,
+        found: Mapping[SourceLine, LineCounts],
+        pieces: Mapping[SourceLine, Sequence[tuple[int, VertexName]]],
+    ) -> None:
+        """Say of lines of optimised code how it lies; `pieces`: the blocks of each line."""
+        lines_in = Counter(piece for blocks in pieces.values() for piece in blocks)
+        copies = Places(span for copy in self._inlining.copies for span in copy.ranges)
+        optimised = Places(self._inlining.optimised)
+        for line, counts in found.items():
+            if not any(address in optimised for address in counts.addresses):
+                continue
+            blocks = pieces[line]
+            if any(address in copies for address in counts.addresses):
+                counts.placing = Placing.INLINED
+            elif len(blocks) > 1:
+                counts.placing = Placing.SPREAD
+            else:
+                alone = all(lines_in[block] == 1 for block in blocks)
+                counts.placing = Placing.ALONE if alone else Placing.SHARED
+
+    @cached_property
+    def _inlining(self) -> Inlining:
+        return Inlining() if self.program is None else read_inlining(self.program)
+
+    @cached_property
+    def inlined(self) -> tuple[InlinedCounts, ...]:
+        """What was inlined into the profile's routines, by the address of its first instruction."""
+        holders = {
+            address: number
+            for number, code in enumerate(self.routines)
+            for address in code.executions
+        }
+        found = []
+        for copy in self._inlining.copies:
+            if copy.entry not in holders:
+                continue
+            executions = self.routines[holders[copy.entry]].executions
+            base = sum(
+                executions.get(address, 0)
+                for span in copy.ranges
+                for address in range(span.start, span.end, 4)
+            )
+            line, count = self.line_at(copy.entry), executions[copy.entry]
+            found.append(InlinedCounts(copy, line, holders[copy.entry], count, base))
+        return tuple(found)
 
     @cached_property
     def files(self) -> Mapping[str, Mapping[int, LineCounts]]:
@@ -162,14 +282,27 @@ class SourceCounts:
             files[line.file][line.line] = counts
         return dict(files)
 
-    def _blocks_of_lines(self, code: CodeCounts) -> dict[SourceLine, set[VertexName]]:
-        blocks: dict[SourceLine, set[VertexName]] = defaultdict(set)
+    def _blocks_of_lines(self, code: CodeCounts) -> dict[SourceLine, _LineBlocks]:
+        blocks: dict[SourceLine, _LineBlocks] = defaultdict(_LineBlocks)
+        idle = self._idle(code)
         for block in code.profile.block_counts:
             for address in range(block.start, block.end, 4):
                 line = self.line_at(address)
                 if line is not None:
-                    blocks[line].add(block.name)
+                    blocks[line].all.add(block.name)
+                    if address not in idle:
+                        blocks[line].stated.add(block.name)
         return blocks
+
+    def _idle(self, code: CodeCounts) -> frozenset[int]:
+        """Return the addresses of instructions that do nothing or nothing but jump."""
+        addresses = list(code.executions)
+        words = [self.word_at(address) for address in addresses]
+        if None in words:
+            return frozenset()
+        array = np.array(words, dtype=np.uint32)
+        jumps = decode_transfers(array, 0).kind == TransferKind.BRANCH_ALWAYS
+        return frozenset(np.array(addresses)[jumps | (array == NOP)].tolist())
 
     def _add_instructions(self, code: CodeCounts, found: Mapping[SourceLine, LineCounts]) -> None:
         for address, count in code.executions.items():
@@ -192,6 +325,42 @@ class SourceCounts:
             if line not in known and profiled.has(stretch):
                 known.add(line)
                 yield line
+
+
+@dataclass(frozen=True)
+class _LineBlocks:
+    """The blocks that hold code of a line, and those that hold more of it than a jump."""
+
+    all: set[VertexName] = field(default_factory=set)
+    stated: set[VertexName] = field(default_factory=set)
+
+    @property
+    def owned(self) -> set[VertexName]:
+        """Those whose executions count.
+
+        Without optimisation GCC gives the jump behind the `then` of an `if` the line of the `if`
+        again; control that comes there has not come to the line anew. Where a line is nothing but
+        jumps, its blocks are all there is.
+        """
+        return self.stated or self.all
+
+
+class Places:
+    """Stretches of code, which may overlap: whether an address is in one of them."""
+
+    def __init__(self, spans: Iterable[Range]) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for span in sorted(spans, key=lambda each: each.start):
+            if self._ends and span.start <= self._ends[-1]:
+                self._ends[-1] = max(self._ends[-1], span.end)
+            else:
+                self._starts.append(span.start)
+                self._ends.append(span.end)
+
+    def __contains__(self, address: int) -> bool:
+        at = bisect_right(self._starts, address) - 1
+        return at >= 0 and address < self._ends[at]
 
 
 class ProfiledCode:

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePath
 
 from profiler.profiles.code_counts import Branch, CodeCounts
-from profiler.profiles.lines import LineCounts, SourceCounts
+from profiler.profiles.lines import InlinedCounts, LineCounts, SourceCounts
 from profiler.profiles.program_files import SourceFiles
 from profiler.reports.listings import matches, names_of
 from simulator.binary.program import SourceLine
@@ -34,10 +34,11 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class SourceView:
-    """A source file, or a part of it."""
+    """A source file, or a part of it; `inlined`: what was inlined of it, by address."""
 
     file: str
     rows: tuple[SourceRow, ...]
+    inlined: tuple[InlinedCounts, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -183,7 +184,8 @@ class Annotator:
         if text is None:
             self._miss(file)
             numbers = [n for n in sorted(lines) if first <= n <= (last or n)]
-            return SourceView(file, tuple(SourceRow(n, None, lines[n]) for n in numbers))
+            rows = [SourceRow(n, None, lines[n]) for n in numbers]
+            return SourceView(file, tuple(rows), self._inlined(file, numbers))
         beyond = [n for n in sorted(lines) if n > len(text)]
         if beyond:
             self._notes.append(
@@ -192,7 +194,18 @@ class Annotator:
         end = len(text) if last is None else min(last, len(text))
         rows = [SourceRow(n, text[n - 1], lines.get(n)) for n in range(first, end + 1)]
         rows += [SourceRow(n, None, lines[n]) for n in beyond if first <= n <= (last or n)]
-        return SourceView(file, tuple(rows))
+        return SourceView(file, tuple(rows), self._inlined(file, [row.number for row in rows]))
+
+    def _inlined(self, file: str, numbers: Sequence[int]) -> tuple[InlinedCounts, ...]:
+        """Return what was inlined of a file and is declared, or begins, in one of these lines."""
+        shown = set(numbers)
+        return tuple(
+            each
+            for each in self._counts.inlined
+            if each.line is not None
+            and each.line.file == file
+            and (each.copy.line in shown or each.line.line in shown)
+        )
 
     def _miss(self, file: str) -> None:
         place = self._sources.place(file)

@@ -16,7 +16,7 @@ from simulator.binary.demangling import demangle
 
 COLUMNS = (
     "kind", "file", "line", "routine", "symbol", "address", "executions", "base", "added",
-    "taken", "not_taken", "instruction", "source",
+    "taken", "not_taken", "instruction", "source", "code",
 )  # fmt: skip
 
 
@@ -24,7 +24,7 @@ def render(annotation: Annotation) -> str:
     """Return the CSV: columns `COLUMNS`.
 
     An instruction's `base` is how often it was executed; `taken` and `not_taken` are those of
-    conditional branches.
+    conditional branches. `code` is that of `profiles.lines.Placing`.
     """
     return csv_text.render(COLUMNS, _rows(annotation))
 
@@ -40,7 +40,7 @@ def _lines(view: SourceView) -> Iterator[tuple[Cell, ...]]:
             continue
         place, counts = (view.file, row.number), row.counts
         sums = (counts.executions, counts.base, counts.added)
-        yield ("line", *place, None, None, None, *sums, None, None, None, row.text)
+        yield ("line", *place, None, None, None, *sums, None, None, None, row.text, counts.placing)
         for branch in counts.branches:
             empty = (None, None, None)
             yield (
@@ -53,6 +53,7 @@ def _lines(view: SourceView) -> Iterator[tuple[Cell, ...]]:
                 *_sides(branch),
                 None,
                 None,
+                None,
             )
 
 
@@ -63,7 +64,8 @@ def _instructions(view: CodeView) -> Iterator[tuple[Cell, ...]]:
         place = (None, None) if row.line is None else (row.line.file, row.line.line)
         counts = (row.executions, row.executions, row.added)
         sides = _sides(row.branch)
-        yield ("instruction", *place, *names, row.address, *counts, *sides, row.text, row.source)
+        texts = (row.text, row.source, None)
+        yield ("instruction", *place, *names, row.address, *counts, *sides, *texts)
 
 
 def _sides(branch: Branch | None) -> tuple[int | None, int | None]:

@@ -19,15 +19,33 @@ def render(annotation: Annotation) -> str:
         "program": program_object(measurement.program),
         "mode": measurement.mode,
         "notes": list(annotation.notes),
-        "files": [_file(view) for view in annotation.views if isinstance(view, SourceView)],
+        "files": [
+            _file(view, annotation) for view in annotation.views if isinstance(view, SourceView)
+        ],
         "routines": [_routine(view) for view in annotation.views if isinstance(view, CodeView)],
     }
     with big_integers():
         return json.dumps(answer) + "\n"
 
 
-def _file(view: SourceView) -> dict[str, Any]:
-    return {"file": view.file, "lines": [_line(row) for row in view.rows if row.counts is not None]}
+def _file(view: SourceView, annotation: Annotation) -> dict[str, Any]:
+    routines = annotation.counts.routines
+    return {
+        "file": view.file,
+        "lines": [_line(row) for row in view.rows if row.counts is not None],
+        "inlined": [
+            {
+                "name": each.copy.name,
+                "line": each.copy.line or None,
+                "into": routines[each.routine].profile.name,
+                "call_line": each.copy.call_line or None,
+                "address": each.copy.entry,
+                "executions": each.executions,
+                "base": each.base,
+            }
+            for each in view.inlined
+        ],
+    }
 
 
 def _line(row: SourceRow) -> dict[str, Any]:
@@ -37,6 +55,7 @@ def _line(row: SourceRow) -> dict[str, Any]:
         "executions": row.counts.executions,
         "base": row.counts.base,
         "added": row.counts.added,
+        "code": row.counts.placing,
         "branches": [
             {"address": branch.address} | _sides(branch) for branch in row.counts.branches
         ],

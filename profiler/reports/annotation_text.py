@@ -4,21 +4,32 @@ Beside source: how often a line was executed, how many instructions that were, h
 added, and the line; below a line with conditional branches, how often each was taken. Beside code:
 executions, added instructions, address, instruction; below a branch, what it did. Without the
 program there are no instructions: lines stand beside the addresses where they are known. A line
-that never ran has 0 executions, one without code none.
+that never ran has 0 executions, one without code none. Where a line's count is not its own alone,
+a word says why (`profiles.lines.Placing`), and below stands what was inlined.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from profiler.profiles.code_counts import Branch
+from profiler.profiles.code_counts import Branch, CodeCounts
+from profiler.profiles.lines import MEANINGS, InlinedCounts, Placing
 from profiler.reports.annotation import Annotation, CodeRow, CodeView, SourceRow, SourceView
 from profiler.reports.display import visible
 from profiler.reports.layout import Styled
 from profiler.reports.names import known_as
 from profiler.reports.numbers import counted, digits
 from profiler.reports.routes import ShortNames
-from profiler.reports.tables import BLANK, Part, columns, number, paragraph, print_parts, text
+from profiler.reports.tables import (
+    BLANK,
+    Part,
+    Table,
+    columns,
+    number,
+    paragraph,
+    print_parts,
+    text,
+)
 
 TAB = 8
 
@@ -28,7 +39,8 @@ def render(annotation: Annotation, width: int = 100, color: bool = False) -> str
     parts: list[Part] = []
     for view in annotation.views:
         parts += [] if not parts else [BLANK]
-        parts += _source(view) if isinstance(view, SourceView) else _code(view)
+        routines = annotation.counts.routines
+        parts += _source(view, routines) if isinstance(view, SourceView) else _code(view)
     if not annotation.views:
         parts.append(paragraph("nothing to show: the profile has no counts"))
     unplaced = sum(code.unplaced for code in annotation.counts.routines)
@@ -44,7 +56,7 @@ def _unplaced(count: int) -> str:
     )
 
 
-def _source(view: SourceView) -> Iterator[Part]:
+def _source(view: SourceView, routines: Sequence[CodeCounts]) -> Iterator[Part]:
     lines = [row.counts for row in view.rows if row.counts is not None]
     ran = sum(line.executions > 0 or line.base > 0 for line in lines)
     yield paragraph(
@@ -53,12 +65,47 @@ def _source(view: SourceView) -> Iterator[Part]:
         f"{digits(sum(line.added for line in lines))} added",
         style="bold",
     )
-    table = columns(*map(number, ("executions", "base", "added", "line")), text("source"))
+    words = [word for word in MEANINGS if any(line.placing is word for line in lines)]
+    code = [text("code")] if words else []
+    table = columns(
+        *map(number, ("executions", "base", "added")), *code, number("line"), text("source")
+    )
     for row in view.rows:
-        table.add_row(*_numbers(row), str(row.number), _plain(row.text), style=_style(row))
+        placing = [_placing(row)] if words else []
+        cells = (*_numbers(row), *placing, str(row.number), _plain(row.text))
+        table.add_row(*cells, style=_style(row))
         for branch in () if row.counts is None else row.counts.branches:
-            table.add_row("", "", "", "", Styled(f"  {branch.address:x}: {_sides(branch)}", "cyan"))
+            sides = Styled(f"  {branch.address:x}: {_sides(branch)}", "cyan")
+            table.add_row(*[""] * (len(cells) - 1), sides)
     yield table
+    for word in words:
+        yield paragraph(f"{word}: {MEANINGS[word]}")
+    if view.inlined:
+        yield BLANK
+        yield paragraph("Inlined routines", style="bold")
+        yield _inlined(view.inlined, routines)
+
+
+def _inlined(inlined: Sequence[InlinedCounts], routines: Sequence[CodeCounts]) -> Table:
+    table = columns(
+        *map(number, ("executions", "base", "line")), text("routine"), text("inlined into")
+    )
+    for each in inlined:
+        holder = routines[each.routine].profile
+        call = f", line {each.copy.call_line}" if each.copy.call_line else ""
+        table.add_row(
+            digits(each.executions),
+            digits(each.base),
+            str(each.copy.line or ""),
+            visible(each.copy.name),
+            known_as(holder.name, holder.alias) + call,
+        )
+    return table
+
+
+def _placing(row: SourceRow) -> str:
+    placing = Placing.OWN if row.counts is None else row.counts.placing
+    return "" if placing is Placing.OWN else placing
 
 
 def _numbers(row: SourceRow) -> tuple[str, str, str]:

@@ -299,13 +299,14 @@ executions   added  address  instruction
      4,270           10021c    mov %i0, %i4
 """
 GOLDEN_SOURCE = """\
-executions    base   added  line  source
-     4,270   4,270            29  {
-     4,886  54,831  25,046    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
-                                    100218: taken 1,631, not taken 2,639
-                                    10023c: taken 1,631, not taken 1,008
-                                    10025c: taken 616, not taken 1,008
-     4,270   8,540            31  }
+executions    base   added  code    line  source
+     4,270   4,270          shared    29  {
+     4,886  54,831  25,046  spread    30      return n < 2 ? n : busy(n - 1) + busy(n - 2);
+                                            100218: taken 1,631, not taken 2,639
+                                            10023c: taken 1,631, not taken 1,008
+                                            10025c: taken 616, not taken 1,008
+     4,270   8,540          alone     31  }
+spread: optimised, in several blocks; some may be moved or copied
 """
 
 
@@ -355,7 +356,7 @@ def test_what_is_missing_is_said(directory: Path, tmp_path: Path, capsys: Output
     """Sources that are not there, a program that has moved, one that is another."""
     text, notes = told(capsys, "annotate", directory / "pp", "signals.c")
     assert notes == ["./src/signals.c cannot be read: say where it is by --source-dir FROM=TO"]
-    assert "     4,886  54,831  25,046    30" in text
+    assert "     4,886  54,831  25,046  spread    30" in text
     run = load(directory / "pp")
     lost = tmp_path / "lost"
     save(replace(run, program=replace(run.program, file="nowhere/signals.elf")), lost)

@@ -25,7 +25,7 @@ from profiler.experiments.tables.table import Claim, Column, Form, ReportTable, 
 from profiler.graphfiles.analyse import GraphOptions, analyse_file
 from profiler.profiles.code_counts import Branch
 from profiler.profiles.differences import difference
-from profiler.profiles.lines import LineCounts, SourceCounts
+from profiler.profiles.lines import LineCounts, Placing, SourceCounts
 from profiler.profiles.profile import BlockCount, Ending, Measurement, PathCount
 from profiler.recovery.recovery import RecoveredProgram, recover
 from profiler.reports import (
@@ -286,7 +286,7 @@ def annotation_report(width: int) -> str:
     counts = SourceCounts(_counted(), None)
     branch = Branch(0x1008, 10**15, MANY, TAIL, HEAD)
     place = SourceLine(f"{WIDE}.c", 4)
-    line = LineCounts(place, 10**15, 10**16 + 1, MANY, [0x1000], [branch], [0])
+    line = LineCounts(place, 10**15, 10**16 + 1, MANY, [0x1000], [branch], [0], Placing.SHARED)
     never = LineCounts(SourceLine(f"{WIDE}.c", 5))
     texts = (f"\tif ({ESCAPES})", f"        return {LONG};", f"/* {WIDE} */", "", None)
     rows = tuple(
