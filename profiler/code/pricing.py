@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
@@ -15,6 +14,7 @@ from profiler.code.layout import CounterLayout, CounterSpace, Room
 from profiler.code.snippet_parts import Generators
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.plan import InstrumentationPlan
+from profiler.profiles import kept_values
 from profiler.request.request import RegisterUse
 
 Made = TypeVar("Made")
@@ -93,9 +93,9 @@ class KnownCosts:
     Parameters
     ----------
     known
-        By number of the routine, pickled: most are read by one process of several, and only when
-        their routine's turn comes. All else that decides a cost is the same whenever this is used:
-        graphs, plans, generators.
+        By number of the routine, as `kept_values` writes it: most are read by one process of
+        several, and only when their routine's turn comes. All else that decides a cost is the same
+        whenever this is used: graphs, plans, generators.
     keeps
         Whether anybody asks for what is added.
 
@@ -113,13 +113,13 @@ class KnownCosts:
     def find(self, routine: int, layout: CounterLayout) -> KnownCost | None:
         """Return what the code of a routine costs with its counters in a place."""
         data = self.known.get(routine)
-        found = None if data is None else pickle.loads(data)
+        found = None if data is None else kept_values.loads(data)
         return found if isinstance(found, KnownCost) and found.layout == layout else None
 
     def add(self, routine: int, cost: KnownCost) -> None:
         """Note a cost."""
         if self._keeps:
-            self.added[routine] = pickle.dumps(cost, pickle.HIGHEST_PROTOCOL)
+            self.added[routine] = kept_values.dumps(cost)
 
 
 class Pricer:

@@ -1,27 +1,36 @@
 """Where compiled kernels are kept: found, or made, before anything is compiled.
 
-numba refuses to cache a function where it may write neither beside the source nor below the
-user's home directory (`nobody`, read-only containers). Then the kernels of one run are kept in a
-private directory that is removed when simprof ends: slow to start, but it runs.
+What is kept is executed, so that it is used only where nobody but the user may write (or whoever
+has installed simprof): see `cache_files`. numba keeps what it compiles in the first such place:
+beside the sources, in the user's cache, in a directory among temporary files that has the user's
+number. Where there is none, kernels are compiled and not kept: slow to start, but it runs.
 
 Once numba has compiled everything, all of it is kept as one file of machine code, which later
 processes take without numba (`simulator.cpu.compiled`). Its name holds a digest of all on which it
-depends: sources, numba, what numba's variables say, the processor.
+depends: sources, numba, what numba's variables say, the processor. Beside the sources it may be
+read by everybody: users of one installation need not compile what its owner has compiled.
 """
 
 from __future__ import annotations
 
-import atexit
 import hashlib
 import importlib
 import importlib.util
 import os
-from contextlib import ExitStack
+import sys
+import tempfile
 from pathlib import Path
 
-from profiler.profiles.cache_files import CacheFiles, cache_directory
+from profiler.profiles.cache_files import (
+    CacheFiles,
+    cache_directory,
+    is_private,
+    leave_alone,
+    make_directory,
+    temporary,
+    warn,
+)
 from profiler.profiles.fingerprint import fingerprint
-from profiler.profiles.scratch import scratch_directory
 from simulator.cpu import compiled
 
 VARIABLE = "NUMBA_CACHE_DIR"
@@ -45,7 +54,8 @@ MODULES = (
     "profiler.engine.replay_kernel",
 )
 """Those with C functions: their machine code is kept."""
-_FOLDER = "machine-code"
+_ROOT = Path(__file__).parents[2]
+_KERNELS, _FOLDER = "kernels", "machine-code"
 _LIMIT = 4 << 20
 """Bytes of files of machine code in a directory: some twenty."""
 
@@ -61,12 +71,27 @@ def ensure() -> None:
             code = files.read(name)
             if code is not None:
                 compiled.load(code)
-                return
-    if compiled.is_loaded() or is_usable():
+                break
+    _choose_place()
+
+
+def _choose_place() -> None:
+    """Have numba keep what it compiles where nobody else may write."""
+    chosen = os.environ.get(VARIABLE)
+    if not chosen and _can_keep_beside():
         return
-    kept = ExitStack()
-    atexit.register(kept.close)
-    os.environ[VARIABLE] = str(kept.enter_context(scratch_directory("simprof-kernels-")))
+    places = _own_places()
+    usable = next(filter(_is_usable, places), None)
+    if usable is None:
+        compiled.keep_nothing()
+        note = f"compiled code is not kept: none of {', '.join(map(str, places))} can be used"
+    else:
+        os.environ[VARIABLE] = str(usable)
+        if "numba" in sys.modules:
+            sys.modules["numba"].config.CACHE_DIR = str(usable)
+        note = f"compiled code is kept in {usable}: {places[0]} cannot be used"
+    if usable != places[0] and not compiled.is_loaded():
+        warn(note)  # a process that compiles nothing need not know
 
 
 def keep() -> None:
@@ -84,11 +109,10 @@ def keep() -> None:
 
 def _machine_code() -> list[CacheFiles]:
     """Return the places of machine code, in their order of preference."""
-    if chosen := os.environ.get(VARIABLE):
-        places = [Path(chosen)]
-    else:
-        places = [beside()[0], cache_directory()]
-    return [CacheFiles(place / _FOLDER, _LIMIT) for place in places]
+    files = [CacheFiles(place / _FOLDER, _LIMIT) for place in _own_places()]
+    if os.environ.get(VARIABLE):
+        return files
+    return [CacheFiles(beside()[0] / _FOLDER, _LIMIT, owner=_installer(), mode=0o755), *files]
 
 
 def _name() -> str:
@@ -102,40 +126,62 @@ def _name() -> str:
     return hashlib.blake2b(repr(parts).encode(), digest_size=16).hexdigest()
 
 
-def is_usable() -> bool:
-    """Whether one of the places that numba tries may be written."""
-    if chosen := os.environ.get(VARIABLE):
-        return _may_write(Path(chosen))
-    return all(map(_may_write, beside())) or _may_write(below_home())
-
-
 def directories() -> list[Path]:
     """Return where numba may keep compiled kernels, in its order of preference."""
-    if chosen := os.environ.get(VARIABLE):
-        return [Path(chosen), *beside()]
-    return [*beside(), below_home()]
+    own = _own_places()
+    return [own[0], *beside(), *own[1:]] if os.environ.get(VARIABLE) else [*beside(), *own]
 
 
 def beside() -> list[Path]:
     """Return the directories beside the sources."""
-    root = Path(__file__).parents[2]
-    return [root / package / "__pycache__" for package in PACKAGES]
+    return [_ROOT / package / "__pycache__" for package in PACKAGES]
 
 
-def below_home() -> Path:
-    """Return the user's cache directory."""
-    home = os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.home() raises without a home
-    return Path(os.environ.get("XDG_CACHE_HOME") or home) / "numba"
+def _own_places() -> list[Path]:
+    """Return the user's own directories for compiled code, in their order of preference."""
+    chosen = os.environ.get(VARIABLE)
+    first = [Path(chosen)] if chosen else []
+    return list(dict.fromkeys([*first, cache_directory() / _KERNELS, temporary() / _KERNELS]))
 
 
-def _may_write(directory: Path) -> bool:
-    """Whether `directory` can be written, or be made where it is missing."""
-    for place in (directory, *directory.parents):
-        try:
-            place.stat()
-        except FileNotFoundError:
-            continue
-        except OSError:
-            return False
-        return place.is_dir() and os.access(place, os.W_OK | os.X_OK)
-    return False
+def _installer() -> int:
+    """Return whose the sources are: who may write these is trusted already."""
+    return _ROOT.joinpath("simulator").stat().st_uid
+
+
+def _can_keep_beside() -> bool:
+    """Whether numba can keep code beside the sources, and nobody else may write there."""
+    owner = _installer()
+    return all(_is_writable(each, 0o755) and not _strange(each, owner) for each in beside())
+
+
+def _is_usable(place: Path) -> bool:
+    """Whether numba can keep code in a directory of the user's, and nobody else may write there."""
+    if not _is_writable(place, 0o700):
+        return False
+    strange = _strange(place)
+    if strange:
+        leave_alone(strange)
+    return not strange
+
+
+def _is_writable(directory: Path, mode: int) -> bool:
+    """Find out whether a directory can be written, or made: by doing it."""
+    try:
+        make_directory(directory, mode)
+        tempfile.TemporaryFile(dir=directory).close()  # which numba tries, too
+    except OSError:
+        return False
+    return True
+
+
+def _strange(place: Path, owner: int | None = None) -> Path | None:
+    """Return the directory, or a file of numba's below it, if others may have written it."""
+    is_closed = not place.stat().st_mode & 0o011
+    files = [*place.glob("*.nb?"), *place.glob("*/*.nb?")]
+    for path in dict.fromkeys([place, *(file.parent for file in files), *files]):
+        status = path.stat()
+        # Where nobody else can come, what numba makes may have any permissions.
+        if not is_private(status, owner, writable=is_closed and path != place):
+            return path
+    return None

@@ -4,18 +4,25 @@ Any number of processes may use a cache at the same time, and be killed: a file 
 it is complete (`output.replace`), begins with a digest of the rest, and is removed where that does
 not hold. Nothing here fails because of a cache: what cannot be read is not there, and what cannot
 be written is not kept.
+
+What is kept is believed, and machine code is executed. So a directory, and a file in it, is used
+only if it belongs to the user and nobody else may write it; otherwise it is left alone, and one
+line says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import stat
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from profiler.profiles.output import replace
+from simulator.errors import UsageError
 
 LIMIT = 512 << 20
 """Bytes of a cache's files."""
@@ -37,7 +44,31 @@ def is_wanted() -> bool:
 def cache_directory() -> Path:
     """Return simprof's cache: `simprof` below $XDG_CACHE_HOME, which is ~/.cache by default."""
     home = os.path.expanduser("~/.cache")  # noqa: PTH111 - Path.home() raises without a home
-    return Path(os.environ.get("XDG_CACHE_HOME") or home) / "simprof"
+    chosen = os.environ.get("XDG_CACHE_HOME")
+    if not chosen and not home.startswith("/"):  # a user whom the system does not know
+        return temporary()
+    return Path(chosen or home) / "simprof"
+
+
+def own_cache_directory() -> Path:
+    """Return simprof's cache, made if it can be, for what is not kept as `CacheFiles`.
+
+    Raises
+    ------
+    UsageError
+        If it is there and left alone.
+    """
+    path = cache_directory()
+    with suppress(OSError):
+        make_directory(path)
+        if not is_private(path.stat()):
+            raise UsageError(_strange(path))
+    return path
+
+
+def temporary() -> Path:
+    """Return the user's directory among temporary files, for what has no other place."""
+    return Path(os.environ.get("TMPDIR") or "/tmp") / f"simprof-{os.geteuid()}"
 
 
 def binaries() -> CacheFiles:
@@ -63,42 +94,84 @@ class CacheFiles:
         Made when the first file is written.
     limit
         Bytes that all files may take.
+    owner
+        User number whose files are used besides one's own; None: nobody's.
+    mode
+        Permissions of the directory, where it is made here; files have those among them that
+        files can have.
     """
 
-    def __init__(self, directory: Path, limit: int = LIMIT) -> None:
-        self.directory, self._limit = directory, limit
+    def __init__(
+        self, directory: Path, limit: int = LIMIT, *, owner: int | None = None, mode: int = 0o700
+    ) -> None:
+        self.directory, self._limit, self._owner, self._mode = directory, limit, owner, mode
 
     def read(self, name: str) -> bytes | None:
         """Return what is kept under a name, None if nothing is."""
-        path = self.directory / name
-        try:
-            data = path.read_bytes()
-        except OSError:
-            return None
-        content = data[_DIGEST:]
-        is_whole = data[:_DIGEST] == _digest(content)
-        with suppress(OSError):
-            if is_whole:
-                os.utime(path)
-            else:
-                path.unlink()
-        return content if is_whole else None
+        with self._opened() as place:
+            if place is None:
+                return None
+            try:
+                data = self._content(name, place)
+            except OSError:
+                return None
+            if data is None:
+                return None
+            content = data[_DIGEST:]
+            is_whole = data[:_DIGEST] == _digest(content)
+            with suppress(OSError):
+                if is_whole:
+                    os.utime(name, dir_fd=place)
+                else:
+                    os.unlink(name, dir_fd=place)
+            return content if is_whole else None
 
     def write(self, name: str, content: bytes) -> None:
         """Keep something under a name."""
         with suppress(OSError):
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            replace(self.directory / name, _digest(content) + content)
+            make_directory(self.directory, self._mode)
+            with self._opened() as place:
+                if place is None:
+                    return
+            data = _digest(content) + content
+            replace(self.directory / name, data, mode=self._mode & 0o666)
             self._make_room()
+
+    @contextmanager
+    def _opened(self) -> Iterator[int | None]:
+        """Open the directory; its descriptor is None where it is not there or left alone."""
+        try:
+            place = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            yield None
+            return
+        try:
+            trusted = is_private(os.fstat(place), self._owner)
+            if not trusted:
+                leave_alone(self.directory)
+            yield place if trusted else None
+        finally:
+            os.close(place)
+
+    def _content(self, name: str, place: int) -> bytes | None:
+        """Return the bytes of a file in the open directory, None if it is left alone."""
+        # Not blocking: it may be a pipe, which somebody else has put there.
+        descriptor = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=place)
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - a descriptor
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or not is_private(status, self._owner):
+                leave_alone(self.directory / name, self.directory)
+                return None
+            return file.read()
 
     def entries(self) -> list[CacheEntry]:
         """Return all files, those used last at first."""
         found = []
-        with suppress(OSError):
-            for path in self.directory.iterdir():
+        with self._opened() as place, suppress(OSError):
+            for each in [] if place is None else os.scandir(place):
                 with suppress(OSError):
-                    status = path.stat()
-                    found.append(CacheEntry(path.name, status.st_size, status.st_mtime))
+                    status = each.stat()
+                    found.append(CacheEntry(each.name, status.st_size, status.st_mtime))
         return sorted(found, key=lambda entry: (-entry.used, entry.name))
 
     def clear(self) -> list[CacheEntry]:
@@ -117,9 +190,60 @@ class CacheFiles:
         self._remove(surplus)
 
     def _remove(self, entries: list[CacheEntry]) -> None:
-        for entry in entries:
-            with suppress(OSError):
-                (self.directory / entry.name).unlink()
+        with self._opened() as place:
+            for entry in [] if place is None else entries:
+                with suppress(OSError):
+                    os.unlink(entry.name, dir_fd=place)
+
+
+def make_directory(path: Path, mode: int = 0o700) -> None:
+    """Make a directory that is not there, and those above it, which are for the user alone.
+
+    Raises
+    ------
+    OSError
+        If it cannot be made.
+    """
+    if path.is_dir():
+        return
+    make_directory(path.parent)
+    with suppress(FileExistsError):  # another process has made it
+        path.mkdir(mode)
+        path.chmod(mode)  # whatever the umask
+
+
+def is_private(status: os.stat_result, owner: int | None = None, *, writable: bool = False) -> bool:
+    """Whether a file or directory belongs to the user, or to `owner`, and no other may write it.
+
+    `writable`: whether others may, since they cannot come there.
+    """
+    is_own = status.st_uid in (os.geteuid(), owner)
+    return is_own and (writable or not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+
+
+_left_alone: set[Path] = set()
+
+
+def leave_alone(path: Path, directory: Path | None = None) -> None:
+    """Say on stderr that something in a cache is not used, and why; once for each directory."""
+    if (directory or path) in _left_alone:
+        return
+    _left_alone.add(directory or path)
+    warn(_strange(path))
+
+
+def _strange(path: Path) -> str:
+    return (
+        f"{path} is left alone: it does not belong to you, or others may write it: `chmod go-w` "
+        "it, remove it, or name another directory in XDG_CACHE_HOME"
+    )
+
+
+def warn(text: str) -> None:
+    """Write one line to stderr, unless the program that uses simprof has logging write it."""
+    import logging  # which takes longer to import than to be silent
+
+    logging.getLogger("simprof").warning("simprof: %s", text)
 
 
 def _digest(content: bytes) -> bytes:

@@ -59,16 +59,20 @@ def write_atomically(path: Path, data: bytes) -> None:
         raise UsageError(f"{path} cannot be written: {error.strerror}") from error
 
 
-def replace(target: Path, data: bytes) -> None:
-    """Write a new file in the directory of `target`, then put it in its place."""
+def replace(target: Path, data: bytes, mode: int | None = None) -> None:
+    """Write a new file in the directory of `target`, then put it in its place.
+
+    `mode`: its permissions; None: those of the old file, or those that new files get.
+    """
+    mode = permissions(target) if mode is None else mode
     descriptor = _unnamed(target.parent)
     if descriptor is None:
-        with _named(target, data) as temporary:
+        with _named(target, data, mode) as temporary:
             temporary.replace(target)
         return
     with os.fdopen(descriptor, "wb") as file:
         _write(file, data)
-        os.fchmod(descriptor, permissions(target))
+        os.fchmod(descriptor, mode)
         try:
             _name(descriptor, target)
         except FileExistsError:
@@ -87,7 +91,7 @@ def create(path: Path, data: bytes) -> None:
     """
     descriptor = _unnamed(path.parent)
     if descriptor is None:
-        with _named(path, data) as temporary:
+        with _named(path, data, permissions(path)) as temporary:
             path.hardlink_to(temporary)
         return
     with os.fdopen(descriptor, "wb") as file:
@@ -147,10 +151,9 @@ def discard(path: Path) -> None:
 
 
 @contextmanager
-def _named(target: Path, data: bytes) -> Iterator[Path]:
+def _named(target: Path, data: bytes, mode: int) -> Iterator[Path]:
     """Write a new file beside `target` that has a name of its own until the `with` block ends."""
     temporary = target.with_name(f".{target.name}.{os.urandom(4).hex()}")
-    mode = permissions(target)
     with if_killed('rm -f -- "$1"', str(temporary)):
         try:
             with temporary.open("xb") as file:

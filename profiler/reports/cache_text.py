@@ -10,6 +10,10 @@ from profiler.reports.tables import columns, name, number, print_parts, text
 
 WHAT = {
     "graphs": "graphs of its routines",
+    "facts": "facts about its graphs",
+    "lines": "its source lines",
+    "ways": "paths that runs took",
+    "expected": "paths that runs took",
     "plans": "plans of a scheme",
     "costs": "costs of a scheme's code",
     "run": "what a run has shown",

@@ -6,16 +6,14 @@ kept: plans refer to the one that the session has.
 
 from __future__ import annotations
 
-import io
-import pickle
 from collections.abc import Container, Iterable
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.plan.decoders import RoutinePlan
+from profiler.profiles import kept_values
 
 Name = tuple[int, str]
 """Address and name of a routine."""
-_GRAPH = "graph"
 
 
 class KnownPlans:
@@ -24,7 +22,7 @@ class KnownPlans:
     Parameters
     ----------
     known
-        Pickled, by address and name of the routine.
+        As `kept_values` writes them, without their graphs, by address and name of the routine.
     """
 
     def __init__(self, known: dict[Name, bytes] | None = None) -> None:
@@ -33,7 +31,7 @@ class KnownPlans:
     def find(self, cfg: ControlFlowGraph) -> RoutinePlan | None:
         """Return the plan of a graph, None if it is not known."""
         data = self.known.get((cfg.address, cfg.name))
-        return None if data is None else _Reader(data, cfg).load()
+        return None if data is None else kept_values.loads(data, cfg)
 
     def without(self, names: Container[Name]) -> KnownPlans:
         """Return these plans without those of some routines."""
@@ -42,38 +40,8 @@ class KnownPlans:
     def extended(self, plans: Iterable[tuple[ControlFlowGraph, RoutinePlan]]) -> KnownPlans:
         """Return these plans and others; the very same if there are no others."""
         more = {
-            (cfg.address, cfg.name): _pickled(cfg, plan)
+            (cfg.address, cfg.name): kept_values.dumps(plan, cfg)
             for cfg, plan in plans
             if (cfg.address, cfg.name) not in self.known
         }
         return KnownPlans({**self.known, **more}) if more else self
-
-
-def _pickled(cfg: ControlFlowGraph, plan: RoutinePlan) -> bytes:
-    file = io.BytesIO()
-    _Writer(file, cfg).dump(plan)
-    return file.getvalue()
-
-
-class _Writer(pickle.Pickler):
-    """Leaves out the plan's graph."""
-
-    def __init__(self, file: io.BytesIO, cfg: ControlFlowGraph) -> None:
-        super().__init__(file, pickle.HIGHEST_PROTOCOL)
-        self._cfg = cfg
-
-    def persistent_id(self, value: object) -> str | None:
-        """Return the name of the graph; None for all else."""
-        return _GRAPH if value is self._cfg else None
-
-
-class _Reader(pickle.Unpickler):
-    """Puts the plan's graph in."""
-
-    def __init__(self, data: bytes, cfg: ControlFlowGraph) -> None:
-        super().__init__(io.BytesIO(data))
-        self._cfg = cfg
-
-    def persistent_load(self, name: object) -> ControlFlowGraph:
-        """Return the graph."""
-        return self._cfg

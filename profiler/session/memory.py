@@ -25,7 +25,6 @@ they have not been used for long.
 from __future__ import annotations
 
 import hashlib
-import pickle
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -35,8 +34,9 @@ from typing import Any
 from profiler.code.pricing import KnownCosts
 from profiler.engine.known_ways import KnownWays
 from profiler.graphs.cfg import ControlFlowGraph
-from profiler.graphs.facts import KnownFacts
+from profiler.graphs.facts import GraphFacts, KnownFacts
 from profiler.plan.decoders import RoutinePlan
+from profiler.profiles import kept_values
 from profiler.profiles.cache_files import CacheFiles
 from profiler.profiles.fingerprint import fingerprint
 from profiler.recovery.code_image import build_code_image
@@ -123,7 +123,9 @@ class BinaryMemory:
     def facts(self, discoveries: Discoveries) -> KnownFacts:
         """Return what is known about the graphs that rest on some discoveries."""
         found = self._load(_graphs_of(discoveries, "facts"))
-        return KnownFacts(found) if isinstance(found, dict) else KnownFacts()
+        if not isinstance(found, dict) or not set(map(type, found.values())) <= {GraphFacts}:
+            return KnownFacts()
+        return KnownFacts(found)
 
     def keep_facts(self, discoveries: Discoveries, facts: KnownFacts) -> None:
         """Keep what is known about the graphs."""
@@ -205,12 +207,14 @@ class BinaryMemory:
         data = None if self._files is None else self._files.read(self._name(what))
         if data is None:
             return None
-        sha256, found = pickle.loads(data)
-        return found if sha256 == self._program.sha256 else None
+        kept = kept_values.loads(data)
+        if not isinstance(kept, tuple) or len(kept) != 2:
+            return None
+        return kept[1] if kept[0] == self._program.sha256 else None
 
     def _keep(self, what: str, value: object) -> None:
         if self._files is not None:
-            data = pickle.dumps((self._program.sha256, value), pickle.HIGHEST_PROTOCOL)
+            data = kept_values.dumps((self._program.sha256, value))
             self._files.write(self._name(what), data)
 
 

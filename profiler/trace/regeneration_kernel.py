@@ -1,7 +1,8 @@
 """Regenerates executions from traces: BL94 figure 14 with a stack of active procedures.
 
-Imports numpy and numba only. Blocks and edges have program-wide numbers. The position is a block,
-or an EXIT edge that has been crossed (`-2 - edge`), or `NOWHERE`.
+Imports numpy and numba only, besides what says whether numba keeps what it compiles. Blocks and
+edges have program-wide numbers. The position is a block, or an EXIT edge that has been crossed
+(`-2 - edge`), or `NOWHERE`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any, NamedTuple, ParamSpec, TypeVar, cast
 import numba
 import numpy as np
 import numpy.typing as npt
+
+from simulator.cpu import compiled
 
 Array = npt.NDArray[np.int64]
 Bytes = npt.NDArray[np.uint8]
@@ -26,7 +29,7 @@ def _jit(function: Callable[P, T]) -> Callable[P, T]:
     It neither makes arrays nor keeps any: counting references to those of `Tables` with each use
     would take more time than all the rest.
     """
-    decorate = _numba.njit(cache=True, error_model="numpy", _nrt=False)
+    decorate = _numba.njit(cache=compiled.keeps(), error_model="numpy", _nrt=False)
     return cast(Callable[P, T], decorate(function))
 
 

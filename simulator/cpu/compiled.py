@@ -82,6 +82,7 @@ class _State:
     made: dict[str, Any] = {}  # noqa: RUF012 - one for the process
     may_load = True
     is_dumped = False
+    keeps = True
 
 
 def is_loaded() -> bool:
@@ -103,6 +104,16 @@ def may_dump() -> bool:
     """Whether numba has compiled something here that nobody has had as machine code."""
     may = bool(_State.made) and not is_plain() and not is_loaded()
     return may and _State.may_load and not _State.is_dumped
+
+
+def keep_nothing() -> None:
+    """Have numba keep nothing of what it compiles: there is no place that could be trusted."""
+    _State.keeps = False
+
+
+def keeps() -> bool:
+    """Whether numba keeps what it compiles."""
+    return _State.keeps
 
 
 def is_plain() -> bool:
@@ -179,7 +190,7 @@ def jit(signature: Any = None, **options: Any) -> Callable[[Callable[P, T]], Cal
 
         make: Any = numba.njit
         given = () if signature is None else (signature,)
-        settings = {"cache": True, "error_model": "numpy", **options}
+        settings = {"cache": keeps(), "error_model": "numpy", **options}
         return cast(Callable[P, T], make(*given, **settings)(function))
 
     return decorate
@@ -209,7 +220,7 @@ def c_function(signature: Any, **options: Any) -> Callable[[Callable[..., Any]],
         import numba
 
         make: Any = numba.cfunc
-        made = make(signature, cache=True, **options)(function)
+        made = make(signature, cache=keeps(), **options)(function)
         _State.made[name] = made
         return CFunction(made.address, arguments)
 

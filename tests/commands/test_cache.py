@@ -18,18 +18,23 @@ def test_what_is_kept_is_listed_and_cleared(
     assert simprof("cache", "list") == 0
     assert capsys.readouterr().out == f"{place}: nothing is kept\n"
     binaries().write("bench.0123456789abcdef.01234567.graphs-00", bytes(12_345_678))
-    binaries().write("bench.0123456789abcdef.01234567.run-00", bytes(84))
+    for what in ("run-00", "lines", "facts-00", "ways-00", "expected-ways-00"):
+        binaries().write(f"bench.0123456789abcdef.01234567.{what}", bytes(84))
     (place / "other").write_text("?")
     assert simprof("cache", "list") == 0
     title, *rows, total = capsys.readouterr().out.splitlines()
     assert title.split() == ["used", "program", "sha256", "what", "bytes"]
     found = sorted(" ".join(row.split()[2:]) for row in rows)
     assert found == [
+        "bench 0123456789abcdef facts about its graphs 100",
         "bench 0123456789abcdef graphs of its routines 12,345,694",
+        "bench 0123456789abcdef its source lines 100",
+        "bench 0123456789abcdef paths that runs took 100",
+        "bench 0123456789abcdef paths that runs took 100",
         "bench 0123456789abcdef what a run has shown 100",
         "other not simprof's 1",
     ]
-    assert total == f"{place}: 3 files, 12,345,795 bytes"
+    assert total == f"{place}: 7 files, 12,346,195 bytes"
     assert simprof("cache", "clear") == 0
-    assert capsys.readouterr().out == f"removed from {place}: 3 files, 12,345,795 bytes\n"
+    assert capsys.readouterr().out == f"removed from {place}: 7 files, 12,346,195 bytes\n"
     assert list(place.iterdir()) == []

@@ -415,16 +415,28 @@ def test_second_start_compiles_nothing(fixture_elf: Find) -> None:
 
 @pytest.mark.long
 def test_kernels_need_no_place_to_be_kept(fixture_elf: Find, tmp_path: Path) -> None:
-    """Where nothing may be written, a run compiles for itself and leaves nothing behind."""
+    """Where nothing may be written, a run compiles for itself; where something may, once."""
     (tmp_path / "file").touch()
-    place = {"NUMBA_CACHE_DIR": str(tmp_path / "file" / "cache"), "TMPDIR": str(tmp_path)}
+    nowhere = str(tmp_path / "file" / "cache")
     command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", "--top=0"]
-    done = subprocess.run(
-        [*command, fixture_elf("switches")],
-        env=os.environ | place,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+
+    def lines(temporary: str) -> list[str]:
+        done = subprocess.run(
+            [*command, fixture_elf("switches")],
+            env=os.environ
+            | {"NUMBA_CACHE_DIR": nowhere, "XDG_CACHE_HOME": nowhere, "TMPDIR": temporary},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return [line for line in done.stderr.splitlines() if line.startswith("simprof: compiled")]
+
+    own = tmp_path / f"simprof-{os.geteuid()}" / "kernels"
+    (line,) = lines(nowhere)
+    assert line.startswith("simprof: compiled code is not kept: none of")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert lines(str(tmp_path)) == [
+        f"simprof: compiled code is kept in {own}: {nowhere} cannot be used"
+    ]
+    assert lines(str(tmp_path)) == []  # it has been kept: nothing is compiled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -83,6 +84,95 @@ def test_where_no_file_can_be_kept_numba_compiles(tmp_path: Path) -> None:
     place.write_text("")
     words = ("run", "--json=-", f"fixtures/bin/{PROGRAMS[0]}")
     assert run(place, "kept", *words)[1]
+
+
+@pytest.fixture
+def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a directory with an installation, a cache and temporary files of its own."""
+    monkeypatch.delenv(kernel_cache.VARIABLE, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(kernel_cache, "_ROOT", tmp_path / "lib")
+    monkeypatch.setattr(compiled._State, "keeps", True)
+    monkeypatch.delitem(sys.modules, "numba", raising=False)  # the real one is left as it is
+    for name in ("tmp", "lib/simulator", *(f"lib/{each}" for each in kernel_cache.PACKAGES)):
+        (tmp_path / name).mkdir(parents=True)
+    return tmp_path
+
+
+def chosen(caplog: pytest.LogCaptureFixture) -> tuple[str | None, int]:
+    """Choose a place; return numba's variable, and how many lines were written."""
+    caplog.clear()
+    kernel_cache._choose_place()
+    return os.environ.get(kernel_cache.VARIABLE), len(caplog.records)
+
+
+def test_numba_keeps_code_in_the_first_place_that_can_be_trusted(
+    places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(kernel_cache, "leave_alone", lambda path: left.append(path))
+    left: list[Path] = []
+    assert chosen(caplog) == (None, 0)  # beside the sources
+    beside = kernel_cache.beside()
+    assert [path.stat().st_mode & 0o777 for path in beside] == [0o755] * 5
+    beside[2].chmod(0o777)
+    own = places / "cache" / "simprof" / "kernels"
+    assert chosen(caplog) == (str(own), 0)
+    assert own.stat().st_mode & 0o777 == 0o700 and left == []
+    (own / "engine").mkdir(mode=0o777)
+    (own / "engine" / "one.nbi").touch(mode=0o666)
+    assert chosen(caplog) == (str(own), 0)  # others cannot come there
+    own.chmod(0o755)
+    (own / "engine").chmod(0o777)
+    temporary = places / "tmp" / f"simprof-{os.geteuid()}" / "kernels"
+    assert chosen(caplog) == (str(temporary), 1)
+    assert left == [own / "engine"]
+    temporary.chmod(0o777)
+    assert compiled.keeps()
+    assert chosen(caplog)[1] == 1 and not compiled.keeps()
+
+
+@pytest.mark.parametrize("name", ["made", "file/cache", "open"])
+def test_a_chosen_place_is_tried_first(
+    name: str, places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    (places / "file").touch()
+    (places / "open").mkdir()
+    (places / "open").chmod(0o777)
+    monkeypatch.setenv(kernel_cache.VARIABLE, str(places / name))
+    own = places / "cache" / "simprof" / "kernels"
+    lines = {"made": 0, "file/cache": 1, "open": 2}[name]
+    assert chosen(caplog) == (str(own if lines else places / "made"), lines)
+
+
+def test_a_home_that_only_looks_usable_is_none(
+    places: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The superuser may write anything below /proc, says the system, but makes no file there."""
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/proc/x")
+    monkeypatch.setattr(kernel_cache, "_ROOT", Path("/proc"))
+    monkeypatch.setattr(kernel_cache, "_installer", lambda: 0)
+    place = places / "tmp" / f"simprof-{os.geteuid()}" / "kernels"
+    assert chosen(caplog) == (str(place), 1)
+    assert caplog.messages == [
+        f"simprof: compiled code is kept in {place}: /proc/x/.cache/simprof/kernels cannot be used"
+    ]
+
+
+def test_machine_code_beside_the_sources_is_for_all_users(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (beside, *_) = kernel_cache._machine_code()
+    beside.write("one", b"code")
+    file = beside.directory / "one"
+    assert beside.directory.parent == kernel_cache.beside()[0]
+    assert [path.stat().st_mode & 0o777 for path in (beside.directory, file)] == [0o755, 0o644]
+    me = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: me + 1)  # who has not installed it
+    assert kernel_cache._machine_code()[0].read("one") == b"code"
+    file.chmod(0o666)
+    assert kernel_cache._machine_code()[0].read("one") is None
 
 
 def test_the_name_of_the_file_tells_what_it_depends_on(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -127,7 +128,13 @@ def test_graphs_come_back_as_they_were(fixture_elf: Find, tmp_path: Path) -> Non
     assert BinaryMemory(program, None).graphs(some) is None
 
 
-@pytest.mark.parametrize("mode", ["pp", "qpt2", "kiter", "bits", "calls"])
+def of_own_graphs(name: str) -> bool:
+    """Whether the graphs decide the plans of a mode, so that they are kept."""
+    own = registry.definition(name) in registry.OWN
+    return own and not registry.needs_edge_profile(name)
+
+
+@pytest.mark.parametrize("mode", [each for each in registry.planned_modes() if of_own_graphs(each)])
 def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
     mode: str, fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,6 +174,35 @@ def test_plans_facts_and_costs_that_are_known_are_not_worked_out_again(
     again = run_program(replace(request, remember=True))
     assert (asked, planned, described) == ([], [], [])
     assert replace(again, counts=plain.counts) == plain
+    os.close(nowhere)
+
+
+def test_nothing_is_executed_that_somebody_has_put_into_the_cache(
+    fixture_elf: Find, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = CacheFiles(tmp_path / "cache")
+    monkeypatch.setattr(session, "binaries", lambda: files)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    guest = GuestOptions(root=tmp_path, stdin=Path(os.devnull), stdout=nowhere, stderr=nowhere)
+    request = RunRequest(fixture_elf("switches", "v9"), guest, mode="pp", remember=True)
+    edges = run_program(replace(request, mode="edges"))
+    plain = run_program(request)
+    kinds = {entry.name.split(".")[3].partition("-")[0] for entry in files.entries()}
+    assert kinds == {"costs", "facts", "graphs", "lines", "plans", "run", "ways"}
+    mark = tmp_path / "executed"
+
+    class Touch:
+        def __reduce__(self) -> tuple[Callable[..., Any], tuple[str]]:
+            return os.system, (f"touch {mark}",)
+
+    sha256 = elf.load(request.program).sha256
+    for attack in (Touch(), (sha256, Touch()), (sha256, {0: pickle.dumps(Touch())})):
+        for entry in files.entries():
+            files.write(entry.name, pickle.dumps(attack))
+        for mode, before in (("edges", edges), ("pp", plain)):
+            again = run_program(replace(request, mode=mode))
+            assert replace(again, counts=before.counts) == before
+        assert not mark.exists()
     os.close(nowhere)
 
 

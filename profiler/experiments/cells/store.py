@@ -23,7 +23,7 @@ from profiler.experiments.cells.figures import keep_up
 from profiler.experiments.cells.provenance import Versions, row_key
 from profiler.experiments.cells.settings import parse
 from profiler.profiles import output
-from profiler.profiles.cache_files import cache_directory
+from profiler.profiles.cache_files import own_cache_directory
 from profiler.profiles.codec import big_integers, decode, encode
 from simulator.errors import UsageError
 
@@ -67,7 +67,7 @@ CREATE TABLE times (
 
 def default_store_path() -> Path:
     """Return the file of results that commands share where none is named."""
-    return cache_directory() / "cells.sqlite"
+    return own_cache_directory() / "cells.sqlite"
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import os
 from importlib import resources
 from pathlib import Path
 
-from profiler.profiles.cache_files import cache_directory
+from profiler.profiles.cache_files import own_cache_directory
 from simulator.errors import UsageError
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -42,7 +42,7 @@ def _packaged() -> Path:
 
 def suite_cache() -> Path:
     """Return the directory of fetched sources, built programs and generated inputs."""
-    return cache_directory() / "suites"
+    return own_cache_directory() / "suites"
 
 
 def input_directory(suite_file: Path, benchmark: str, name: str) -> Path:
