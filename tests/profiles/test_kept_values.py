@@ -18,7 +18,7 @@ from profiler.code.pricing import KnownCosts
 from profiler.profiles import kept_values
 from profiler.profiles.kept_values import dumps, loads
 from profiler.recovery.recovery import Discoveries
-from profiler.session.memory import PastRun, record_digest
+from profiler.session.memory import PastRun, _digest
 
 
 def test_values_come_back_as_they_were() -> None:
@@ -68,7 +68,7 @@ def named(module: str, name: str) -> bytes:
         lambda mark: Call(operator.methodcaller, "touch"),
         lambda mark: Call(getattr, Path(mark), "touch"),
         lambda mark: Call(eval, f"open({mark!r}, 'w')"),
-        lambda mark: Call(record_digest, ()),  # of a module that is listed, but no class
+        lambda mark: Call(_digest, ()),  # of a module that is listed, but no class
         lambda mark: Call(np.array, [1]),
         lambda mark: [np.int64(1), np.dtype("O")],
         lambda mark: KnownCosts(),  # of a module that is listed, but no value
