@@ -80,7 +80,8 @@ def cost_at(
     cost = kind.by_place.get(place)
     if cost is None:
         clobbers = effective_clobbers(kind.needed, access.machine, site)
-        registers = _register_class(access.machine, site.live, access.path_mask, clobbers)
+        carried = access.context.abi.carried
+        registers = _register_class(access.machine, carried, site.live, access.path_mask, clobbers)
         at = (registers, *place[2:])
         cost = kind.by_class.get(at)
         if cost is None:
@@ -140,7 +141,7 @@ def known_needs(
 
 @lru_cache(maxsize=1 << 15)
 def _register_class(
-    machine: MachineKind, live: int, path: int, clobbers: tuple[Register, ...]
+    machine: MachineKind, carried: int, live: int, path: int, clobbers: tuple[Register, ...]
 ) -> Hashable:
     """What the registers at a place have to do with the size of code there.
 
@@ -148,7 +149,7 @@ def _register_class(
     which of the registers that calls destroy are live, and whether the condition codes are
     (`writer.Writer`).
     """
-    rules, temporaries, savable = _register_sets(machine)
+    rules, temporaries, savable = _register_sets(machine, carried)
     excluded = path | mask(*clobbers)
     dead = temporaries & ~(live | excluded)
     others = savable & ~(excluded | rules.reserved | dead)
@@ -161,8 +162,8 @@ def _register_class(
 
 
 @cache
-def _register_sets(machine: MachineKind) -> tuple[Abi, int, int]:
+def _register_sets(machine: MachineKind, carried: int) -> tuple[Abi, int, int]:
     """Return the rules for registers, the temporaries, and all that code may save."""
-    rules = abi(machine is MachineKind.SPARCV9)
+    rules = abi(machine is MachineKind.SPARCV9, carried)
     temporaries = mask(*rules.temporaries)
     return rules, temporaries, temporaries | mask(*LOCAL_ORDER)

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from profiler.code.application_registers import carried_registers
 from profiler.code.frames import Frames, FrameState, Slot, slots
 from profiler.code.layout import STACK_REGISTERS
 from profiler.code.liveness import (
@@ -62,6 +63,8 @@ class RoutineContext:
     has_caller
         Whether a routine calls this one: the system starts a program's first one, and puts the
         program's arguments where a caller keeps words for its callee.
+    carried
+        Registers that the program keeps values in across calls (`Abi.carried`).
 
     Attributes
     ----------
@@ -77,12 +80,13 @@ class RoutineContext:
         analysis: RoutineAnalysis | None,
         use: RegisterUse = RegisterUse.LIVENESS,
         has_caller: bool = True,
+        carried: int = 0,
     ) -> None:
         self.use = use
         self.has_caller = has_caller
         self.machine = machine
         self.is64 = machine is MachineKind.SPARCV9
-        self.abi = abi(self.is64)
+        self.abi = abi(self.is64, carried)
         self.analysis = analysis
         self.places: dict[int, Place] = {}
         self.temporaries: dict[tuple[int, ...], tuple[Register, ...]] = {}
@@ -97,7 +101,9 @@ class RoutineContext:
     def using(self, use: RegisterUse) -> RoutineContext:
         """Return the context of the same routine for code that takes other registers."""
         if use not in self._others:
-            self._others[use] = RoutineContext(self.machine, self.analysis, use, self.has_caller)
+            self._others[use] = RoutineContext(
+                self.machine, self.analysis, use, self.has_caller, self.abi.carried
+            )
         return self._others[use]
 
     @cached_property
@@ -236,10 +242,18 @@ class ProgramContexts:
     @cached_property
     def facts(self) -> CodeFacts:
         """Effects of every word of the program's code."""
+        facts, rules = self._words, abi(self._recovered.program.is64, self.carried)
+        return replace(facts, handed=handed_over(facts, self._only_branched_to(), rules))
+
+    @cached_property
+    def carried(self) -> int:
+        """Registers that the program keeps values in across calls; no added code uses them."""
+        return carried_registers(self._recovered, self._words)
+
+    @cached_property
+    def _words(self) -> CodeFacts:
         code = self._recovered.code
-        facts = code_facts(code.words, code.place, code.transfers, self._conventional_entries())
-        is64 = self._recovered.program.machine is MachineKind.SPARCV9
-        return replace(facts, handed=handed_over(facts, self._only_branched_to(), abi(is64)))
+        return code_facts(code.words, code.place, code.transfers, self._conventional_entries())
 
     def _only_branched_to(self) -> Iterator[ControlFlowGraph]:
         """Yield the routines without a `save` at their beginning to which only branches lead."""
@@ -271,7 +285,9 @@ class ProgramContexts:
             cfg = self._recovered.routines[routine]
             program = self._recovered.program
             called = cfg.address != program.entry
-            self._known[routine] = context_of(cfg, self.facts, program.machine, has_caller=called)
+            self._known[routine] = context_of(
+                cfg, self.facts, program.machine, has_caller=called, carried=self.carried
+            )
         return self._known[routine]
 
     def forget(self, routine: int) -> None:
@@ -280,10 +296,15 @@ class ProgramContexts:
 
 
 def context_of(
-    cfg: ControlFlowGraph, facts: CodeFacts, machine: MachineKind, *, has_caller: bool = True
+    cfg: ControlFlowGraph,
+    facts: CodeFacts,
+    machine: MachineKind,
+    *,
+    has_caller: bool = True,
+    carried: int = 0,
 ) -> RoutineContext:
-    """Analyse a routine and return its context (`has_caller`: see `RoutineContext`)."""
-    liveness = Liveness(cfg, facts, abi(machine is MachineKind.SPARCV9))
+    """Analyse a routine and return its context (`has_caller`, `carried`: see `RoutineContext`)."""
+    liveness = Liveness(cfg, facts, abi(machine is MachineKind.SPARCV9, carried))
     frames = Frames(cfg, facts, liveness.blocks)
     analysis = RoutineAnalysis(cfg, liveness, frames)
-    return RoutineContext(machine, analysis, has_caller=has_caller)
+    return RoutineContext(machine, analysis, has_caller=has_caller, carried=carried)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from simulator.isa.assembler import Register
 from simulator.isa.effects import CC, FCC, INS, LOCALS, OUTS, Y
@@ -47,8 +48,10 @@ class Abi:
     ----------
     is64
         Whether registers and stack slots are 64 bits wide.
+    carried
+        Which of %g2 to %g5 the program keeps values in across calls (`application_registers`).
     reserved
-        Registers that no snippet may use, live everywhere.
+        Registers that no snippet may use, live everywhere; those carried are among them.
     call_reads, call_writes
         What a call needs, besides its own operands; what it destroys.
     return_reads
@@ -67,6 +70,7 @@ class Abi:
     """
 
     is64: bool
+    carried: int
     reserved: int
     call_reads: int
     call_writes: int
@@ -78,14 +82,17 @@ class Abi:
     bias: int
 
 
-def _abi(is64: bool) -> Abi:
+@cache
+def abi(is64: bool, carried: int = 0) -> Abi:
+    """Return the ABI of a program's width, of programs that keep values in registers `carried`."""
     system = mask(R.G6, R.G7) | (0 if is64 else mask(R.G5))
-    reserved = system | FRAME
+    reserved = system | FRAME | carried
     values = mask(R.O0, R.O1, R.O2, R.O3) if is64 else mask(R.O0, R.O1)
     chain = mask(R.G5) if is64 else mask(R.G2)  # of nested functions
-    scratch = _GLOBAL_ORDER + ((R.G5,) if is64 else ())
+    scratch = tuple(members(~carried, _GLOBAL_ORDER + ((R.G5,) if is64 else ())))
     return Abi(
         is64=is64,
+        carried=carried,
         reserved=reserved,
         call_reads=ARGUMENTS | chain | reserved,
         call_writes=mask(*scratch, R.O7) | ARGUMENTS | CC | FCC | Y,
@@ -98,13 +105,8 @@ def _abi(is64: bool) -> Abi:
     )
 
 
-ABI64 = _abi(True)
-ABI32 = _abi(False)
-
-
-def abi(is64: bool) -> Abi:
-    """Return the ABI of a program width."""
-    return ABI64 if is64 else ABI32
+ABI64 = abi(True)
+ABI32 = abi(False)
 
 
 def before_save(live: int) -> int:

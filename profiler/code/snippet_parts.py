@@ -141,6 +141,7 @@ class CounterAccess:
         key = (
             id(self.generators),
             self.machine,
+            self.context.abi.carried,
             self.table,
             self.addressing,
             tuple(register is None for register in self.registers),

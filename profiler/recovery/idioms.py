@@ -20,7 +20,8 @@ _RESTORE = 0x3D
 _RETURNS_FROM_LEAF = (0x81C3E008, 0x81C3E00C)
 _LEAF = 64
 """How far `starts_leaf` looks."""
-_SAVE_STACK = 0x9DE38000  # save %sp, ..., %sp
+PROLOGUE, PROLOGUE_MASK = 0x9DE38000, 0xFFFFC000
+"""`word & PROLOGUE_MASK == PROLOGUE` tells `save %sp, ..., %sp`."""
 _EXIT_CALLS = (1, 188, 101, 216)  # exit, exit_group, rt_sigreturn, sigreturn
 _SYSTEM_CALL_32, _SYSTEM_CALL_64 = SYSTEM_CALL_TRAP[False], SYSTEM_CALL_TRAP[True]
 _SET_CONTEXT = 0x6F
@@ -34,7 +35,7 @@ def is_restore(word: int) -> bool:
 
 def is_prologue(words: Integers, index: int) -> bool:
     """Whether word `index` is `save %sp, ..., %sp`: only routines start so."""
-    return 0 <= index < len(words) and words[index] & 0xFFFFC000 == _SAVE_STACK
+    return 0 <= index < len(words) and words[index] & PROLOGUE_MASK == PROLOGUE
 
 
 def starts_leaf(words: Integers, index: int) -> bool:

@@ -177,6 +177,7 @@ def link(
         lines=ModuleLines([(_span(each), each.lines) for each in parts]),
         unwinding=tuple(itertools.chain.from_iterable(each.unwinding for each in parts)),
         modules=ordered,
+        named_registers=frozenset().union(*(each.named_registers for each in parts)),
     )
 
 

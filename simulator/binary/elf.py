@@ -52,6 +52,7 @@ from simulator.binary.elf_format import (
     STT_OBJECT,
     RecordFormats,
 )
+from simulator.binary.elf_registers import named_registers
 from simulator.binary.elf_stubs import stub_symbols
 from simulator.binary.program import (
     PAGE_SIZE,
@@ -259,7 +260,8 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
     if given_bias is None and not any(entry in span for span in (*code, *late_code)):
         code, late_code = _code_ranges((), segments, bias, _header_end(header, headers, bias))
     unwinding = _section_named(b".eh_frame", header, sections, data, bias)
-    symbols = _read_symbols(header, sections, segments, data, bias)
+    tables = _symbol_tables(sections, data)
+    symbols = _read_symbols(header, tables, segments, data, bias)
     if check is _accept or interpreter is not None:
         table = _section_named(b".plt", header, sections, data, bias)
         stubs = stub_symbols(header.formats, sections, data, bias, table)
@@ -285,6 +287,12 @@ def _parse(path: Path, data: bytes, check: _Check, given_bias: int | None = None
         unwinding=() if unwinding is None else (unwinding,),
         interpreter=interpreter,
         platform=platform,
+        named_registers=frozenset().union(
+            *(
+                named_registers(header.formats, _content(table, data), _content(names, data))
+                for table, names in tables
+            )
+        ),
     )
 
 
@@ -580,22 +588,30 @@ def _stack_executable(headers: Sequence[_ProgramHeader]) -> bool:
     return all(entry.flags & PF_X for entry in headers if entry.kind == PT_GNU_STACK)
 
 
-def _read_symbols(
-    header: _Header,
-    sections: Sequence[_Section],
-    segments: Sequence[Segment],
-    data: bytes,
-    bias: int,
-) -> tuple[Symbol, ...]:
+def _symbol_tables(sections: Sequence[_Section], data: bytes) -> list[tuple[_Section, _Section]]:
+    """Return the symbol tables, each with its strings."""
     tables = [s for s in sections if s.kind == SHT_SYMTAB] or [
         s for s in sections if s.kind == SHT_DYNSYM
     ]
     _check_room("symbol tables", [table.size for table in tables], data)
+    return [(table, sections[table.link]) for table in tables if table.link < len(sections)]
+
+
+def _content(section: _Section, data: bytes) -> bytes:
+    return data[section.offset : section.offset + section.size]
+
+
+def _read_symbols(
+    header: _Header,
+    tables: Sequence[tuple[_Section, _Section]],
+    segments: Sequence[Segment],
+    data: bytes,
+    bias: int,
+) -> tuple[Symbol, ...]:
     symbols = {
         symbol
-        for table in tables
-        if table.link < len(sections)
-        for symbol in _table_symbols(header, table, sections[table.link], segments, data, bias)
+        for table, names in tables
+        for symbol in _table_symbols(header, table, names, segments, data, bias)
     }
     return tuple(sorted(symbols, key=lambda s: (s.address, s.name, s.binding, s.size)))
 
@@ -609,7 +625,7 @@ def _table_symbols(
     bias: int,
 ) -> Iterator[Symbol]:
     record = header.formats.symbol
-    strings = data[names.offset : names.offset + names.size]
+    strings = _content(names, data)
     count = table.size // record.size
     view = memoryview(data)[table.offset : table.offset + count * record.size]
     starts = [segment.address for segment in segments]

@@ -13,12 +13,16 @@ PF_X, PF_W, PF_R = 1, 2, 4
 SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_DYNSYM = 1, 2, 4, 8, 11
 SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR = 1, 2, 4
 R_SPARC_JMP_SLOT = 21
-STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC = 0, 1, 2, 10
+STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_GNU_IFUNC, STT_REGISTER = 0, 1, 2, 10, 13
 
 
 @dataclass(frozen=True)
 class RecordFormats:
-    """`struct` formats of one ELF class; the order of fields differs between the classes."""
+    """`struct` formats of one ELF class; the order of fields differs between the classes.
+
+    In a symbol's record, `symbol_info` is the offset of its type in bytes, and `symbol_value` the
+    position of its value among the fields.
+    """
 
     header: struct.Struct
     program_header: struct.Struct
@@ -26,6 +30,8 @@ class RecordFormats:
     symbol: struct.Struct
     dynamic: struct.Struct
     relocation: struct.Struct
+    symbol_info: int
+    symbol_value: int
 
 
 FORMATS_64 = RecordFormats(
@@ -35,6 +41,8 @@ FORMATS_64 = RecordFormats(
     struct.Struct(">IBBHQQ"),
     struct.Struct(">qQ"),
     struct.Struct(">QQq"),
+    symbol_info=4,
+    symbol_value=4,
 )
 FORMATS_32 = RecordFormats(
     struct.Struct(">16xHHIIIIIHHHHHH"),
@@ -43,4 +51,6 @@ FORMATS_32 = RecordFormats(
     struct.Struct(">IIIBBH"),
     struct.Struct(">iI"),
     struct.Struct(">IIi"),
+    symbol_info=12,
+    symbol_value=1,
 )

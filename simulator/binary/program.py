@@ -131,6 +131,9 @@ class Program:
     A dynamically linked program names its `interpreter`. `parts` are its own file and that of the
     interpreter, with which it starts. Once it is linked (`dynamic.link`) it is all of its `modules`
     taken together, and begins where the interpreter does.
+
+    `named_registers` are the numbers of global registers to which its symbols give a name: the
+    program keeps something there.
     """
 
     path: Path
@@ -152,6 +155,7 @@ class Program:
     parts: tuple[Program, ...] = ()
     modules: tuple[Module, ...] = ()
     platform: Platform = Platform.LINUX
+    named_registers: frozenset[int] = frozenset()
 
     @property
     def is64(self) -> bool:

@@ -1,0 +1,376 @@
+"""Which of a program's global registers carry values from one routine to another.
+
+The SPARC ABIs leave %g2 to %g4 (with 64 bits %g5, too) to the application. Compilers take them as
+scratch within a routine, dead at calls and returns. A program may also keep a value there for all
+of its routines (`register long counter asm("g4")`), and then added code must not touch it. A
+register is *carried* if
+
+- an STT_REGISTER symbol gives it a name (64 bits: `.register %g2, counter`), or
+- some code may read what was there before a call that has returned, or
+- some code may read what was there when its routine was called.
+
+Steps
+
+1. `_blocks`: what ends each block, and where it leads.
+2. `_flows`: where control goes from block to block: within routines, through thunks, and by
+   branches and falling through between routines, as among the parts of glibc's memcpy, which hand
+   each other %g4. Calls hand their callee the *static chain* of nested functions (%g2, with 64 bits
+   %g5).
+3. `_demands`: what blocks read before it is written, by liveness over these flows.
+4. `_behind_calls`: what is demanded behind calls that may come back.
+5. `_at_entries`: what is demanded where routines are entered, but for what step 2 hands on to the
+   code before them, and for routines that demand %g1 as well. That passes through procedure linkage
+   tables only, with another register for glibc's _dl_runtime_resolve.
+
+What cannot be decided counts as carried: what is demanded where pointers may lead, and behind calls
+unless the code shows that they do not come back. Compilers put other code behind such a call.
+They are
+
+- calls of routines that have no return, as glibc's malloc_printerr, whose last instruction is a
+  call, and of no code at all, as missing weak functions;
+- calls of routines that return sometimes, as glibc's __libc_message and error: what is behind one
+  is reached by other ways, too, all of them have written the register since the last call, and
+  the callee leaves no value there that it does not read itself.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from profiler.code.liveness import CodeFacts
+from profiler.code.registers import mask
+from profiler.graphs.cfg import EdgeKind
+from profiler.graphs.packed import NUMBER_OF_KIND
+from profiler.recovery.idioms import PROLOGUE, PROLOGUE_MASK
+from profiler.recovery.pointers import are_held
+from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
+from simulator.isa.assembler import Register
+from simulator.isa.decode import TransferKind
+from simulator.isa.effects import ALL, Window
+
+R = Register
+Numbers = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+Sets = NDArray[np.uint8]
+"""Sets of %g1 to %g5."""
+
+APPLICATION = {False: mask(R.G2, R.G3, R.G4), True: mask(R.G2, R.G3, R.G4, R.G5)}
+"""Whether registers have 64 bits -> those that the ABI leaves to the application."""
+
+_CHAIN = {False: mask(R.G2), True: mask(R.G5)}
+_LINKAGE = mask(R.G1)
+_ALL = np.uint8(0xFF)
+_NOP = np.uint32(0x01000000)
+_CALLS = (TransferKind.CALL, TransferKind.INDIRECT_CALL, TransferKind.JUMP_AND_LINK)
+_BRANCHES = (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)
+_RUN_ON = (
+    TransferKind.NONE,
+    TransferKind.BRANCH,
+    TransferKind.BRANCH_NEVER,
+    TransferKind.TRAP_ALWAYS,
+    TransferKind.TRAP_CONDITIONAL,
+)
+
+
+class _Blocks(NamedTuple):
+    """The blocks of all routines, in the order of `RecoveredProgram.arrays`; arrays by block.
+
+    Attributes
+    ----------
+    first, end
+        Index of a block's first word, and of the one behind its last.
+    kind
+        The transfer that ends it (`TransferKind`); of a slot block, that of the branch before it.
+    target
+        Index of the word to which that leads, -1 if it is not direct or leads to no code.
+    """
+
+    first: Numbers
+    end: Numbers
+    kind: Numbers
+    target: Numbers
+
+
+class _Edges(NamedTuple):
+    """Edges of all graphs but those of ENTRY; arrays by edge.
+
+    Attributes
+    ----------
+    source, target
+        Blocks; -1 is EXIT.
+    is_behind_call
+        Whether control comes back along it from a callee; thunks, which keep all, aside.
+    leaving
+        Blocks with an edge to EXIT, ascending.
+    """
+
+    source: Numbers
+    target: Numbers
+    is_behind_call: Flags
+    leaving: Numbers
+
+
+class _Accesses(NamedTuple):
+    """Which registers each block reads before it writes them, does not write, writes at last."""
+
+    read_first: Sets
+    kept: Sets
+    written_last: Sets
+
+
+class _Flows(NamedTuple):
+    """Where control goes from block to block, and which registers' values go with it."""
+
+    source: Numbers
+    target: Numbers
+    registers: Sets
+
+
+def carried_registers(recovered: RecoveredProgram, facts: CodeFacts) -> int:
+    """Return the application registers that carry values across calls or returns, as a mask.
+
+    Parameters
+    ----------
+    recovered
+        The whole program.
+    facts
+        Its words; what routines hand to each other (`CodeFacts.handed`) need not be known.
+    """
+    is64 = recovered.program.is64
+    blocks = _blocks(recovered)
+    edges = _edges(recovered, facts, blocks)
+    flows = _flows(recovered, facts, blocks, edges, _CHAIN[is64])
+    accesses = _accesses(facts, blocks, APPLICATION[is64] | _LINKAGE)
+    demands = _settled(accesses.read_first, accesses.kept, flows)
+    found = _behind_calls(recovered, facts, blocks, edges, accesses, demands)
+    found |= _at_entries(recovered, blocks, flows, demands, _CHAIN[is64])
+    return (found | mask(*map(Register, recovered.program.named_registers))) & APPLICATION[is64]
+
+
+def _blocks(recovered: RecoveredProgram) -> _Blocks:
+    arrays, code = recovered.arrays, recovered.code
+    first = code.place.indices(arrays.block_start)
+    end = first + arrays.block_length
+    last = code.block_ends[first].astype(np.int64)
+    has_transfer = ~arrays.block_is_slot & (last < end)
+    at = np.where(has_transfer, last, first)
+    at = np.where(arrays.block_is_slot, first - 1, at)  # the branch whose slot it is
+    ends = has_transfer | arrays.block_is_slot
+    kind = np.where(ends, code.transfers.kind[at], int(TransferKind.NONE)).astype(np.int64)
+    target = np.where(ends, code.targets[at], -1).astype(np.int64)
+    return _Blocks(first, end, kind, target)
+
+
+def _edges(recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks) -> _Edges:
+    arrays = recovered.arrays
+    owner = np.repeat(np.arange(len(arrays)), np.diff(arrays.first_edge))
+    base, count = arrays.first_block[owner], np.diff(arrays.first_block)[owner]
+    kept = arrays.edge_source < count  # those of ENTRY are left out
+    source = (base + arrays.edge_source)[kept]
+    target = np.where(arrays.edge_target < count, base + arrays.edge_target, -1)[kept]
+    thunks = np.array([facts.place.index(address) for address in facts.thunks], np.int64)
+    keeps_all = (blocks.kind == TransferKind.CALL) & np.isin(blocks.target, thunks)
+    returns = arrays.edge_kind[kept] == NUMBER_OF_KIND[EdgeKind.CALL_RETURN]
+    return _Edges(source, target, returns & ~keeps_all[source], np.unique(source[target < 0]))
+
+
+def _is_pc_read(words: NDArray[np.uint32]) -> Flags:
+    """Of each word, whether it adds %o7 to a register: a call of it only jumps over data.
+
+    So does ld.so (`call 1f; ...; .word ...; 1: add %l7, %o7, %l7`).
+    """
+    is_add = (words >> 30 == 2) & (words >> 19 & 63 == 0) & (words >> 13 & 1 == 0)
+    found: Flags = is_add & ((words >> 14 & 31 == R.O7) | (words & 31 == R.O7))
+    return found
+
+
+def _flows(
+    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _Edges, chain: int
+) -> _Flows:
+    """Do step 2."""
+    inner, leaving = (edges.target >= 0) & ~edges.is_behind_call, edges.leaving
+    branching = leaving[np.isin(blocks.kind[leaving], _BRANCHES)]
+    is_slot = recovered.arrays.block_is_slot[leaving]
+    running = leaving[np.isin(blocks.kind[leaving], _RUN_ON) & ~is_slot]
+    calling = np.flatnonzero((blocks.kind == TransferKind.CALL) & (blocks.target >= 0))
+    jumps = _is_pc_read(facts.words[blocks.target[calling]])
+    parts = (
+        (edges.source[inner], edges.target[inner], _ALL),
+        (branching, _block_at(recovered, blocks.target[branching]), _ALL),
+        (running, _block_at(recovered, blocks.end[running]), _ALL),
+        (running, _block_at(recovered, blocks.end[running] + 1), _ALL),  # behind a skipped slot
+        (calling, _block_at(recovered, blocks.target[calling]), np.where(jumps, _ALL, chain)),
+    )
+    source, target = (np.concatenate([part[k] for part in parts]) for k in (0, 1))
+    registers = np.concatenate([np.full(len(part[0]), part[2], np.uint8) for part in parts])
+    known = target >= 0
+    return _Flows(source[known], target[known], registers[known])
+
+
+def _block_at(recovered: RecoveredProgram, words: Numbers) -> Numbers:
+    """Return the number of the ordinary block that starts at each word, or -1."""
+    known = (words >= 0) & (words < len(recovered.block_at))
+    found = recovered.block_at[np.where(known, words, 0)].astype(np.int64)
+    return np.where(known, found, UNKNOWN_BLOCK)
+
+
+def _accesses(facts: CodeFacts, blocks: _Blocks, watched: int) -> _Accesses:
+    reads = _reads(facts)
+    found = _Accesses(*np.zeros((3, len(blocks.first)), np.uint8))
+    for register in (r for r in R if watched >> r & 1):
+        one, sets = np.uint8(mask(register)), np.uint64(mask(register))
+        read, written = (each & sets != 0 for each in (reads, facts.writes))
+        first_read, first_write = _next(read)[blocks.first], _next(written)[blocks.first]
+        found.read_first[(first_read < blocks.end) & (first_read <= first_write)] |= one
+        found.kept[first_write >= blocks.end] |= one
+        last_read, last_write = _before(read)[blocks.end], _before(written)[blocks.end]
+        found.written_last[(last_write >= blocks.first) & (last_read <= last_write)] |= one
+    return found
+
+
+def _reads(facts: CodeFacts) -> NDArray[np.uint64]:
+    """Return what each word reads; of one that is not understood, what its fields may name.
+
+    Liveness takes such a word to read everything.
+    """
+    unknown = np.flatnonzero(facts.reads == ALL)
+    words, one = facts.words[unknown].astype(np.uint64), np.uint64(1)
+    fields = one << (words >> np.uint64(14) & np.uint64(31))
+    fields |= np.where(words >> np.uint64(13) & one, 0, one << (words & np.uint64(31)))
+    is_memory = words >> np.uint64(30) == 3
+    fields |= np.where(is_memory, one << (words >> np.uint64(25) & np.uint64(31)), 0)
+    reads = facts.reads.copy()
+    reads[unknown] = np.where(words >> np.uint64(30) >= 2, fields, 0)
+    return reads
+
+
+def _next(flags: Flags) -> Numbers:
+    """Return, by index, the first index from there on at which `flags` are set; else their length.
+
+    There is one more index than there are flags.
+    """
+    found = np.append(np.flatnonzero(flags), len(flags))
+    return np.repeat(found, np.diff(found, prepend=-1))
+
+
+def _before(flags: Flags) -> Numbers:
+    """Return, by index, the last index before it at which `flags` are set, else -1; likewise."""
+    found = np.append(-1, np.flatnonzero(flags))
+    return np.repeat(found, np.diff(found, append=len(flags)))
+
+
+def _settled(own: Sets, kept: Sets, flows: _Flows) -> Sets:
+    """Return the least sets with `set[b] = own[b] | kept[b] & (those of targets of b's flows)`."""
+    found = own.copy()
+    changed = found != 0
+    while changed.any():
+        flowing = np.flatnonzero(changed[flows.target])
+        source, target = flows.source[flowing], flows.target[flowing]
+        before = found.copy()
+        passed = found[target] & flows.registers[flowing] & kept[source]
+        np.bitwise_or.at(found, source, passed)
+        changed = found != before
+    return found
+
+
+def _behind_calls(
+    recovered: RecoveredProgram,
+    facts: CodeFacts,
+    blocks: _Blocks,
+    edges: _Edges,
+    accesses: _Accesses,
+    demands: Sets,
+) -> int:
+    """Do step 4."""
+    kept = accesses.kept
+    behind = np.flatnonzero(edges.is_behind_call & (edges.target >= 0))
+    behind = behind[demands[edges.target[behind]] != 0]
+    callers = edges.source[behind]
+    behind = behind[_may_return(recovered, facts, blocks, edges)[callers]]
+    callers, points = edges.source[behind], edges.target[behind]
+    inner = (edges.target >= 0) & ~edges.is_behind_call
+    back = _Flows(edges.target[inner], edges.source[inner], np.full(inner.sum(), _ALL))
+    # what may be as old as the last call, or the routine's entry, behind each block
+    old = np.zeros_like(kept)
+    old[points] = old[recovered.arrays.entered_blocks()] = _ALL
+    old = _settled(old & kept, kept, back)
+    joined, arriving = np.zeros_like(kept), np.zeros_like(kept)
+    joined[back.source] = _ALL
+    np.bitwise_or.at(arriving, back.source, old[back.target])
+    needed = np.zeros_like(kept)
+    np.bitwise_or.at(needed, back.target, demands[back.source])
+    left = np.zeros(len(recovered.arrays) + 1, np.uint8)
+    routine = recovered.arrays.routine_of(np.arange(len(kept)))
+    np.bitwise_or.at(left, routine, accesses.written_last & ~needed)
+    left[-1] = _ALL  # by a callee that is not known
+    callee = _block_at(recovered, blocks.target[callers])
+    callee = np.where(callee < 0, -1, recovered.arrays.routine_of(callee))
+    excused = joined[points] & ~arriving[points] & ~left[callee]
+    return int(np.bitwise_or.reduce(demands[points] & ~excused, initial=0))
+
+
+def _may_return(
+    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _Edges
+) -> Flags:
+    """Return, of each block that ends with a call, whether that may come back."""
+    arrays, leaving = recovered.arrays, edges.leaving[_reached(recovered, facts, blocks, edges)]
+    kind, slot = blocks.kind[leaving], blocks.end[leaving] - 1
+    returns_for = (facts.window[slot] == Window.RESTORE) | (
+        facts.writes[slot] & np.uint64(mask(R.O7)) != 0
+    )
+    ends = np.isin(kind, (TransferKind.TRAP_ALWAYS, TransferKind.ILLEGAL))
+    ends |= np.isin(kind, _CALLS) & ~returns_for
+    padding = _behind_nops(facts)[blocks.first[leaving]] >= blocks.end[leaving]
+    ends |= padding & (kind == TransferKind.NONE)
+    returns = np.zeros(len(arrays), np.bool_)
+    returns[arrays.routine_of(leaving[~ends])] = True
+    callee = _block_at(recovered, blocks.target)
+    is_missing = (blocks.kind == TransferKind.CALL) & (blocks.target < 0)
+    return np.where(callee < 0, ~is_missing, returns[arrays.routine_of(np.maximum(callee, 0))])
+
+
+def _reached(
+    recovered: RecoveredProgram, facts: CodeFacts, blocks: _Blocks, edges: _Edges
+) -> Flags:
+    """Return, of `edges.leaving`, what is reached without coming back to another routine's code.
+
+    Where nothing says how long routines are, that stands behind a call that does not come back:
+    it begins with a `save`.
+    """
+    words = np.append(facts.words, 0)[_behind_nops(facts)[blocks.first]]
+    is_next = edges.is_behind_call & (words & PROLOGUE_MASK == PROLOGUE)[edges.target]
+    kept = (edges.target >= 0) & ~is_next
+    every = np.full(kept.sum(), _ALL)
+    begun = np.zeros(len(blocks.first), np.uint8)
+    begun[recovered.arrays.entered_blocks()] = 1
+    flows = _Flows(edges.target[kept], edges.source[kept], every)
+    reached: Flags = _settled(begun, np.full_like(begun, _ALL), flows)[edges.leaving] != 0
+    return reached
+
+
+def _behind_nops(facts: CodeFacts) -> Numbers:
+    return _next(facts.words != _NOP)
+
+
+def _at_entries(
+    recovered: RecoveredProgram, blocks: _Blocks, flows: _Flows, demands: Sets, chain: int
+) -> int:
+    """Do step 5."""
+    arrays, code = recovered.arrays, recovered.code
+    entered = arrays.entered_blocks()
+    entered = entered[demands[entered] & ~np.uint8(_LINKAGE) != 0]
+    if not len(entered):
+        return 0
+    is_call = code.is_code & (code.transfers.kind == TransferKind.CALL)
+    called = np.isin(blocks.first[entered], code.targets[is_call])
+    called &= ~_is_pc_read(code.words[blocks.first[entered]])
+    branched = np.isin(entered, flows.target[flows.registers == _ALL])
+    held = are_held(recovered.program, code, arrays.block_start[entered])
+    found = demands[entered].copy()
+    found[~called & (found & _LINKAGE != 0)] = 0
+    found[called & ~held] &= ~np.uint8(chain)
+    found[branched & ~called & ~held] = 0
+    return int(np.bitwise_or.reduce(found))
