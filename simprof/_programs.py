@@ -58,6 +58,8 @@ class ProgramOptions(TypedDict, total=False):
     machine: str
     env: Mapping[str, str]
     argv0: str
+    exe: str
+    cwd: str
     max_instructions: int
     timeout: float
     memory_limit: int | str

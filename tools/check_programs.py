@@ -195,7 +195,7 @@ def under_simprof(
     )
     request = RunRequest(
         program=program,
-        guest=guest,
+        guest=guest.with_host_paths(program),
         arguments=tuple(map(os.fsencode, run.arguments)),
         progress=phases.tell,
     )

@@ -126,6 +126,7 @@ def _after_run(
     import os
 
     from profiler.engine import kernel_cache
+    from profiler.request.request import seen_file
     from profiler.rewriting.after_run import instrument_after_run
 
     given, root, writable = chosen["stdin_file"], chosen["root"], chosen["writable"]
@@ -138,7 +139,7 @@ def _after_run(
             writable=None if writable is None else options.check_directory(writable, "--writable"),
             stdin=Path(os.devnull) if given is None else given,
             environment=chosen["environment"],
-            argv0=os.fsencode(elf),
+            exe=seen_file(elf, root),
             stdout=nowhere.fileno(),
             stderr=nowhere.fileno(),
             timeout=chosen["timeout"],

@@ -15,7 +15,7 @@ from click.core import ParameterSource
 from profiler.commands import options, shared_options, streams
 from profiler.commands.options import STANDARD_STREAM
 from profiler.profiles import cache_files
-from profiler.request.request import GuestOptions, RunRequest
+from profiler.request.request import GuestOptions, RunRequest, seen_file
 from simulator.binary.dynamic import DEFAULT_SYSROOT
 from simulator.binary.program import Platform
 from simulator.errors import UsageError
@@ -73,10 +73,9 @@ _RUN = [
     click.option(
         "--root",
         type=options.PATH,
-        default=Path(),
         metavar="DIR",
-        help="The directory that the program may read. It starts in the current one where that is "
-        "below DIR, else in DIR.  [default: the current one]",
+        help="The directory that the program may read, and sees as /. It starts in the current one "
+        "where that is below DIR, else in DIR.  [default: the current one]",
     ),
     click.option(
         "--writable", type=options.PATH, metavar="DIR", help="Let the program write below DIR."
@@ -89,7 +88,23 @@ _RUN = [
         f"[default: {DEFAULT_SYSROOT}]",
     ),
     shared_options.env_option("the program, which inherits none"),
-    click.option("--argv0", metavar="NAME", help="The program's name for itself.  [default: ELF]"),
+    click.option(
+        "--argv0",
+        metavar="NAME",
+        help="The program's name for itself, argv[0].  [default: the last component of --exe]",
+    ),
+    click.option(
+        "--exe",
+        metavar="PATH",
+        help="The path of the program's file, as the program sees it.  [default: its path below "
+        "--root DIR, /NAME where that is not given or elsewhere]",
+    ),
+    click.option(
+        "--cwd",
+        metavar="PATH",
+        help="The path of the directory that the program starts in, as the program sees it.  "
+        "[default: its path below --root]",
+    ),
     shared_options.max_instructions_option("Stop"),
     shared_options.timeout_option("Stop after so much time."),
     shared_options.memory_limit_option("the program"),
@@ -124,6 +139,8 @@ _OF_RUNS = (
     ("sysroot", "--sysroot"),
     ("environment", "--env"),
     ("argv0", "--argv0"),
+    ("exe", "--exe"),
+    ("cwd", "--cwd"),
     ("max_instructions", "--max-instructions"),
     ("timeout", "--timeout"),
     ("memory_limit", "--memory-limit"),
@@ -207,6 +224,28 @@ def _current_directory() -> Path | None:
         return None
 
 
+def _encoded(text: str | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+def _own_file(elf: Path, exe: str | None, root: Path | None) -> bytes:
+    """Return the path of its file that the program sees.
+
+    The current directory, which the program may read where no `--root` is given, has no part in it:
+    counts would depend on where simprof is started.
+
+    Raises
+    ------
+    UsageError
+        If `--exe` is no absolute path.
+    """
+    if exe is None:
+        return seen_file(elf, root)
+    if not exe.startswith("/"):
+        raise UsageError(f"--exe {exe}: give an absolute path, as /{exe}")
+    return os.fsencode(exe)
+
+
 def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]) -> RunRequest:
     """Return the request for a run with these options, its scheme left at the default.
 
@@ -215,16 +254,21 @@ def make_request(elf: str, arguments: tuple[str, ...], chosen: Mapping[str, Any]
     UsageError
         If a directory does not exist.
     """
-    writable, argv0 = chosen["writable"], chosen["argv0"]
+    writable = chosen["writable"]
     sysroot = chosen["sysroot"]
+    root = chosen["root"]
+    if root is not None:
+        options.check_directory(root, "--root")
     guest = GuestOptions(
         machine=None if chosen["machine"] is None else Platform(chosen["machine"]),
-        root=options.check_directory(chosen["root"], "--root"),
+        root=Path() if root is None else root,
         writable=None if writable is None else options.check_directory(writable, "--writable"),
         working=_current_directory(),
         stdin=chosen["stdin_file"],
         environment=chosen["environment"],
-        argv0=os.fsencode(elf if argv0 is None else argv0),
+        argv0=_encoded(chosen["argv0"]),
+        exe=_own_file(Path(elf), chosen["exe"], root),
+        cwd=_encoded(chosen["cwd"]),
         stdout=streams.STDERR if takes_stdout(chosen) else streams.STDOUT,
         max_instructions=chosen["max_instructions"],
         timeout=chosen["timeout"],

@@ -93,7 +93,10 @@ class _WithArguments(click.Command):
 )
 @shared_options.env_option("the programs, which inherit none")
 @click.option(
-    "--argv0", metavar="NAME", default="", help="A program's name for itself.  [default: its file]"
+    "--argv0",
+    metavar="NAME",
+    default="",
+    help="A program's name for itself, argv[0].  [default: its file's]",
 )
 @shared_options.max_instructions_option("Stop each program")
 @shared_options.memory_limit_option("a program")

@@ -65,7 +65,9 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     "write.  [default: an empty one]",
 )
 @shared_options.env_option("the program, which inherits none")
-@click.option("--argv0", metavar="NAME", help="The program's name for itself.  [default: ELF]")
+@click.option(
+    "--argv0", metavar="NAME", help="The program's name for itself, argv[0].  [default: its file's]"
+)
 @shared_options.jobs_option("schemes")
 @shared_options.progress_option("if stderr is a terminal")
 @shared_options.timeout_option("Give up after so much time in one run.")

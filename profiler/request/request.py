@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from simulator.binary.program import Platform
+from simulator.errors import UsageError
 
 DEFAULT_MODE = "pp"
 DEFAULT_PATH_LIMIT = 100_000_000
@@ -173,9 +175,15 @@ class GuestOptions:
     environment
         Its whole environment, in order. Nothing of the user's is inherited.
     argv0
-        Its name for itself; None: the program file as the user wrote it.
+        Its name for itself; None: the last component of `exe`.
+    exe
+        The path of its file as it sees it (/proc/self/exe); None: that below `root`, `/NAME` where
+        it is not below there.
+    cwd
+        The path of its working directory as it sees it; None: that below `root`, which it sees at
+        "/". The path of `root` is what is left before that.
     file_name
-        Its file's name as the auxiliary vector has it (AT_EXECFN); None: its name for itself.
+        Its file's name as the auxiliary vector has it (AT_EXECFN); None: `exe`.
     heap_start
         Where its heap begins, if that is behind its last segment; None: behind that segment.
     stdout, stderr
@@ -202,6 +210,8 @@ class GuestOptions:
     stdin: Path | None = None
     environment: tuple[tuple[bytes, bytes], ...] = ()
     argv0: bytes | None = None
+    exe: bytes | None = None
+    cwd: bytes | None = None
     file_name: bytes | None = None
     heap_start: int | None = None
     stdout: int = 1
@@ -219,6 +229,70 @@ class GuestOptions:
     def environment_strings(self) -> list[bytes]:
         """`NAME=value` for each variable, as programs get them."""
         return [name + b"=" + value for name, value in self.environment]
+
+    def exe_of(self, program: Path) -> bytes:
+        """Return the path of the program's file as it sees it."""
+        return seen_file(program, self.root) if self.exe is None else self.exe
+
+    def argv0_of(self, program: Path) -> bytes:
+        """Return the program's name for itself."""
+        return self.exe_of(program).rpartition(b"/")[2] if self.argv0 is None else self.argv0
+
+    def file_name_of(self, program: Path) -> bytes:
+        """Return what the auxiliary vector says of the program's file."""
+        return self.exe_of(program) if self.file_name is None else self.file_name
+
+    def with_host_paths(self, program: Path) -> GuestOptions:
+        """Return these options with paths and names as another emulator (qemu-user) shows them.
+
+        It is started with the path of the program, as that is written, in the same directory.
+        """
+        path = os.fsencode(program)
+        return replace(
+            self,
+            argv0=path if self.argv0 is None else self.argv0,
+            exe=os.fsencode(program.resolve()),
+            cwd=os.fsencode((self.working or self.root).resolve()),
+            file_name=path if self.file_name is None else self.file_name,
+        )
+
+    @property
+    def seen_root(self) -> bytes:
+        """Where the program sees `root`.
+
+        Raises
+        ------
+        UsageError
+            If `cwd` is no path at which its working directory can be.
+        """
+        if self.cwd is None:
+            return b"/"
+        below = path_below(self.working or self.root, self.root) or b""
+        if not self.cwd.startswith(b"/") or not self.cwd.rstrip(b"/").endswith(below):
+            raise UsageError(
+                f"--cwd {os.fsdecode(self.cwd)}: give an absolute path that ends in "
+                f"{os.fsdecode(below) or '/'}, where the program starts below --root {self.root}"
+            )
+        return self.cwd.rstrip(b"/").removesuffix(below) or b"/"
+
+
+def seen_file(program: Path, root: Path | None) -> bytes:
+    """Return the path of a program's file as the program sees it, the same wherever that lies.
+
+    Links are followed, as Linux does for /proc/self/exe: it is its path below `root`, and `/NAME`
+    where it is not below there, or `root` is None.
+    """
+    file = program.resolve()
+    below = None if root is None else path_below(file, root)
+    return b"/" + os.fsencode(file.name) if below is None else below
+
+
+def path_below(path: Path, root: Path) -> bytes | None:
+    """Return "/" and the components of a path below a directory, None where it is not there."""
+    real, top = path.resolve(), root.resolve()
+    if not real.is_relative_to(top):
+        return None
+    return b"".join(b"/" + os.fsencode(part) for part in real.relative_to(top).parts)
 
 
 @dataclass(frozen=True)

@@ -84,6 +84,7 @@ def run(
     *,
     arguments: Sequence[bytes] = (),
     argv0: bytes | None = None,
+    file_name: bytes | None = None,
     environment: Sequence[bytes] = (),
     stdin: Path | None = None,
     directory: Path,
@@ -99,9 +100,10 @@ def run(
     arguments
         The program's arguments behind `argv0`.
     argv0
-        What the program sees as its own name; `file` by default. If it is a path of the file, as
-        seen from `directory`, the auxiliary vector has it as the file's name, as it has on the
-        emulator.
+        What the program sees as its own name; `file` by default.
+    file_name
+        A path of the file, which the auxiliary vector has as its name; one like `argv0`
+        (`path_like`) by default.
     environment
         All that the program sees as its environment, each `NAME=VALUE`, in this order.
     stdin
@@ -138,7 +140,7 @@ def run(
             *options,
             "-0",
             name,
-            path_like(file, name, directory),
+            path_like(file, name) if file_name is None else file_name,
             *arguments,
         ]
         process = subprocess.Popen(
@@ -169,17 +171,12 @@ def _emulator(machine: MachineKind) -> Path:
     return Path(found).absolute()
 
 
-def path_like(file: Path, name: bytes, directory: Path) -> bytes:
+def path_like(file: Path, name: bytes) -> bytes:
     """Return a path of `file` as long as `name`, or longer by a multiple of `STRING_ALIGNMENT`.
-
-    That is `name` itself where it is such a path, seen from `directory`.
 
     qemu puts the path at the top of the stack (AT_EXECFN), below it the other strings: their
     alignment, on which functions like strrchr depend, is that in simprof, which puts `name` there.
     """
-    named = directory / os.fsdecode(name)
-    if named.exists() and named.samefile(file):
-        return name
     path = os.fsencode(file.resolve())
     more = len(name) - len(path)
     return b"/" * (more if more >= 0 else more % STRING_ALIGNMENT) + path

@@ -2,14 +2,13 @@
 
 Every run gets the same directory, with the same files in it at its start: copies of those below
 `--root`. What a run leaves there, its output and how it ends is what must be equal. The program's
-file has the same path, too, because a program may look at it; it is told this path, relative to
-the directory, as its name.
+file has the same path, too, because a program may look at it. Under qemu-user it sees the host's
+paths; so it does on the emulator here, other than in `simprof run`.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -61,15 +60,18 @@ class Place:
         self.file.write_bytes(self.original)
         shutil.copymode(request.program, self.file)
         guest = request.guest
-        # a path of the file from there: its length decides where strings lie on the stack
-        self._argv0 = guest.argv0 or os.fsencode(Path("..", "program", self.file.name))
-        self._guest = replace(
+        self._argv0 = guest.argv0_of(request.program)
+        # its length decides where strings lie on the stack
+        self._file_name = qemu.path_like(self.file, guest.exe_of(request.program))
+        guest = replace(
             guest,
             root=self._root,
             writable=self._root,
             stdin=None if guest.stdin is None else guest.stdin.resolve(),
             argv0=self._argv0,
+            file_name=self._file_name,
         )
+        self._guest = guest.with_host_paths(self.file)
 
     @property
     def arguments(self) -> tuple[bytes, ...]:
@@ -97,7 +99,6 @@ class Place:
         with self._output.open("wb") as out, self._errors.open("wb") as err:
             yield replace(
                 self._guest,
-                file_name=qemu.path_like(self.file, self._argv0, self._root),
                 stdout=out.fileno(),
                 stderr=err.fileno(),
             )
@@ -120,6 +121,7 @@ class Place:
                 program.machine,
                 arguments=self._request.arguments,
                 argv0=self._argv0,
+                file_name=self._file_name,
                 environment=self.environment,
                 stdin=guest.stdin,
                 directory=self._root,

@@ -258,7 +258,8 @@ def _asked(request: RunRequest) -> str:
     """
     guest = request.guest
     writes = guest.writable is not None
-    names = guest.argv0 or request.program, guest.file_name or guest.argv0 or request.program
+    file = request.program
+    names = guest.argv0_of(file), guest.exe_of(file), guest.file_name_of(file)
     same = replace(guest, timeout=None, stdout=1, stderr=2, root=Path(), writable=None)
     return f"{_RUN}{_digest([same, writes, names, request.arguments, request.selection])}"
 

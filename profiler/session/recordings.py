@@ -143,17 +143,19 @@ def guest_facts(guest: GuestOptions, file: Path) -> dict[str, Any]:
     guest
         What the program sees.
     file
-        The program, as the user wrote it: its name where it has no other.
+        The program.
 
     Returns
     -------
     dict
-        `name` and `environment` in hexadecimal; `stdin`, the SHA-256 of the file that the program
-        reads, "" where it reads simprof's own input or something that is no file; and its limits.
-        What it finds in directories is not there.
+        `name` (argv[0]), `file` (the path of its file) and `environment`, as the program sees them,
+        in hexadecimal; `stdin`, the SHA-256 of the file that the program reads, "" where it reads
+        simprof's own input or something that is no file; and its limits. What it finds in
+        directories is not there.
     """
     return {
-        "name": (guest.argv0 or os.fsencode(file)).hex(),
+        "name": guest.argv0_of(file).hex(),
+        "file": guest.exe_of(file).hex(),
         "environment": [text.hex() for text in guest.environment_strings],
         "stdin": _input_digest(guest.stdin),
         "memory_limit": guest.memory_limit,

@@ -39,7 +39,7 @@ from profiler.profiles.output import discard
 from profiler.trace.format import FrameReader, frame
 from simulator.errors import UsageError
 
-FORMAT = FileFormat("recording", version=2, option="simprof record", longest=LONGEST_HEADER)
+FORMAT = FileFormat("recording", version=3, option="simprof record", longest=LONGEST_HEADER)
 LARGEST_FRAME = 1 << 28
 """Bytes of a frame's content, unpacked."""
 LEVEL = 6

@@ -10,6 +10,7 @@ import errno
 import os
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from simulator.linux.sandbox import (
 )
 from simulator.linux.status import DirectoryEntry, FileStatus, Special
 from simulator.linux.streams import StandardStreams
+
+_OWN_FILE = ("exe", "program")  # special names of the program's own file
 
 __all__ = ["Host", "HostCalls", "RecordingHost", "ReplayHost"]
 
@@ -53,6 +56,10 @@ class Host(HostCalls):
         Initial working directory, at or below `root`.
     program
         The program's own file, for /proc/self/exe; readable wherever it lies.
+    seen_program
+        Its path as the program sees it; None: the host's.
+    seen_root
+        Path at which the program sees `root`; None: the host's.
     sysroot
         Directory in which absolute paths are looked up first, read-only; None: nowhere.
     stdin
@@ -73,20 +80,25 @@ class Host(HostCalls):
         writable: Path | None = None,
         working: Path | None = None,
         program: Path | None = None,
+        seen_program: bytes | None = None,
+        seen_root: bytes | None = None,
         sysroot: Path | None = None,
         stdin: int | bytes = 0,
         stdout: int | bytearray = 1,
         stderr: int | bytearray = 2,
     ) -> None:
         super().__init__()
-        self._sandbox = Sandbox(root, writable)
+        self._program = program
+        if program is not None and seen_program is None:
+            seen_program = os.fsencode(program.resolve())
+        self._seen_program = canonical_parts(seen_program or b"")
+        self._sandbox = Sandbox(root, writable, seen_at=seen_root, file=self._seen_program)
         self._sysroot = None if sysroot is None else Sandbox(sysroot, option="--sysroot")
         self._working = self._sandbox.root
         if working is not None:
-            parts = canonical_parts(os.fsencode(working.resolve()))
-            if working.is_dir() and parts[: len(self._working)] == self._working:
+            parts = self._sandbox.seen(os.fsencode(working.resolve()))
+            if working.is_dir() and parts is not None:
                 self._working = parts
-        self._program = program
         self._streams = StandardStreams(stdin, stdout, stderr)
         self._handles: dict[int, _Open] = {}
         self._inodes: dict[tuple[int, int], int] = {}
@@ -126,7 +138,38 @@ class Host(HostCalls):
             place = _resolve_below(self._sysroot, start, path, follow)
             if place is not None:
                 return place
+        parts = canonical_parts(path) if path.startswith(b"/") else ()
+        is_own = self._program is not None and parts == self._seen_program
+        beside = None if is_own or not parts else self._beside_program(parts)
+        if is_own or beside is not None:
+            with suppress(OSError):
+                place = self._sandbox.resolve(start, path, follow=follow)
+                if place.exists:
+                    return place
+                place.close()
+        if is_own:
+            return ResolvedPath(parts, Realm.SPECIAL, special="program")
+        if beside is not None:
+            with suppress(OSError):
+                place = self._sandbox.resolve((), beside, follow=follow)
+                if place.exists:
+                    return place
+                place.close()
         return self._sandbox.resolve(start, path, follow=follow)
+
+    def _beside_program(self, parts: Parts) -> bytes | None:
+        """Return where a file is that a dynamically linked program looks for beside its own.
+
+        Its interpreter looks for libraries there ($ORIGIN). The path of its file as it sees it is
+        not always the one below root, where that directory is.
+        """
+        seen = self._seen_program[:-1]
+        if self._sysroot is None or self._program is None or parts[: len(seen)] != seen:
+            return None
+        directory = self._sandbox.seen(os.fsencode(self._program.resolve().parent))
+        if directory is None or directory == seen:
+            return None
+        return b"/" + b"/".join((*directory, *parts[len(seen) :]))
 
     def _entry(self, handle: int) -> _Open:
         entry = self._handles.get(handle)
@@ -171,10 +214,11 @@ class Host(HostCalls):
             return self._open_existing(place, place.status, access)
 
     def _open_unreal(self, place: ResolvedPath, access: FileAccess) -> int | Special:
-        if place.special == "exe" and self._program is not None:
+        if place.special in _OWN_FILE and self._program is not None:
             if access & FileAccess.WRITE:
                 raise failure(errno.ETXTBSY)
-            return self._keep(os.open(self._program, os.O_RDONLY | os.O_CLOEXEC), place.parts)
+            opened = os.open(self._program, os.O_RDONLY | os.O_CLOEXEC)
+            return self._keep(opened, self._seen_program)
         if place.special is not None:
             return Special(place.special)
         if not place.exists:
@@ -316,7 +360,8 @@ class Host(HostCalls):
 
     def _status_of(self, base: int | None, path: bytes, follow: bool) -> FileStatus | Special:
         with self._resolve(base, path, follow) as place:
-            if place.special == "exe" and self._program is not None and follow:
+            own = place.special == "program" or (place.special == "exe" and follow)
+            if own and self._program is not None:
                 return self._translate(self._program.stat())
             if place.special is not None:
                 return Special(place.special)
@@ -330,7 +375,7 @@ class Host(HostCalls):
         with self._resolve(base, path, True) as place:
             if not place.exists:
                 raise failure(errno.ENOENT)
-            if place.special is not None:
+            if place.special is not None and place.special != "program":
                 return
             if rights & os.W_OK and not self._sandbox.may_change(place.parts):
                 raise failure(errno.EROFS)
@@ -342,7 +387,9 @@ class Host(HostCalls):
     def _read_link(self, base: int | None, path: bytes) -> bytes | Special:
         with self._resolve(base, path, False) as place:
             if place.special == "exe" and self._program is not None:
-                return os.fsencode(self._program.resolve())
+                return b"/" + b"/".join(self._seen_program)
+            if place.special == "program":
+                raise failure(errno.EINVAL)
             if place.special is not None:
                 return Special(place.special)
             if not place.exists:
@@ -354,6 +401,9 @@ class Host(HostCalls):
     def _path_of(self, handle: int | None) -> bytes:
         parts = self._working if handle is None else self._entry(handle).parts
         return b"/" + b"/".join(parts)
+
+    def _real_path_of(self, handle: int) -> bytes:
+        return os.fsencode(Path(f"/proc/self/fd/{self._descriptor(handle)}").readlink())
 
     def _list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
         entry = self._entry(handle)

@@ -127,6 +127,11 @@ class HostCalls(ABC):
         path: bytes = self._do("path_of", handle)
         return path
 
+    def real_path_of(self, handle: int) -> bytes:
+        """Path of an open file on the host, for simprof itself."""
+        path: bytes = self._do("real_path_of", handle)
+        return path
+
     def list_directory(self, handle: int) -> tuple[DirectoryEntry, ...]:
         """Return the entries of an open directory, "." and ".." first, then sorted."""
         entries: tuple[DirectoryEntry, ...] = self._do("list_directory", handle)

@@ -1,9 +1,10 @@
 """Where a path of the emulated program leads: nowhere but below one directory.
 
-The program sees the host's own absolute paths, but only those below *root*. Above root there is a
-*skeleton*: each ancestor is a directory that holds the next component and nothing else, so that
-`getcwd`, `realpath` and `..` behave. `/dev` and `/proc` are *special*: a few names that the
-emulated kernel itself provides; the host's are never touched.
+The program sees *root*, and nothing beside it, at a path that is the same on every host: at "/",
+or where `seen_at` says. Above there is a *skeleton*: each ancestor is a directory that holds the
+next component and nothing else, so that `getcwd`, `realpath` and `..` behave. The host's own path
+of root is another name of root, for arguments and links that are absolute. `/dev` and `/proc` are
+*special*: a few names that the emulated kernel itself provides; the host's are never touched.
 
 Paths are walked one component at a time from a held descriptor of root, each component opened with
 O_NOFOLLOW; symbolic links are read and followed by hand, so neither links nor `..` nor a
@@ -35,6 +36,7 @@ _MAX_LINKS = 40
 _MAX_PATH = 4096
 _SEARCH = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", 0)
 SPECIAL_TOPS = frozenset({b"dev", b"proc", b"sys"})
+_TOPS = frozenset((name,) for name in SPECIAL_TOPS)
 _DEVICES = frozenset({b"null", b"zero", b"full", b"random", b"urandom", b"tty"})
 _STREAMS = {b"stdin": "fd/0", b"stdout": "fd/1", b"stderr": "fd/2"}
 _PROCESS_FILES = frozenset({b"exe", b"maps", b"cmdline"})
@@ -110,6 +112,17 @@ class Sandbox:
         A directory at or below `root` in which it may create, change and remove files.
     option
         Which option names `root`.
+    seen_at
+        Path at which the program sees `root`; None: the host's.
+    file
+        A file that it sees somewhere else: the directories above are there, too.
+
+    Attributes
+    ----------
+    root
+        That path; other canonical paths (`ResolvedPath.parts`) are as the program sees them, too.
+    hides_special
+        Whether root is the host's "/": its own /dev, /proc and /sys are never seen.
 
     Raises
     ------
@@ -117,18 +130,38 @@ class Sandbox:
         Where either is not a directory, or `writable` is not below `root`.
     """
 
-    def __init__(self, root: Path, writable: Path | None = None, *, option: str = "--root") -> None:
-        self.root = canonical_parts(_real_directory(root, option))
-        self._spelled_root = canonical_parts(os.fsencode(root.absolute()))
+    def __init__(
+        self,
+        root: Path,
+        writable: Path | None = None,
+        *,
+        option: str = "--root",
+        seen_at: bytes | None = None,
+        file: Parts = (),
+    ) -> None:
+        real = canonical_parts(_real_directory(root, option))
+        self.root = real if seen_at is None else canonical_parts(seen_at)
+        self._real_root = real
+        self._other_roots = (canonical_parts(os.fsencode(root.absolute())), real)
+        self._file = file
+        self.hides_special = not real
         self.writable: Parts | None = None
         if writable is not None:
-            self.writable = canonical_parts(_real_directory(writable, "--writable"))
-            if self.writable[: len(self.root)] != self.root:
+            below = self.seen(_real_directory(writable, "--writable"))
+            if below is None:
                 raise UsageError(
                     f"--writable {writable}: not below --root {root}; give a directory inside it"
                 )
-        self._root_descriptor = os.open(b"/" + b"/".join(self.root), _SEARCH & ~os.O_NOFOLLOW)
+            self.writable = below
+        self._root_descriptor = os.open(b"/" + b"/".join(real), _SEARCH & ~os.O_NOFOLLOW)
         self._forbidden_devices = _pseudo_devices()
+
+    def seen(self, path: bytes) -> Parts | None:
+        """Return how the program sees a real path of the host, None where it does not."""
+        parts = canonical_parts(path)
+        if parts[: len(self._real_root)] != self._real_root:
+            return None
+        return (*self.root, *parts[len(self._real_root) :])
 
     def close(self) -> None:
         """Release the descriptor of root."""
@@ -171,8 +204,31 @@ class Sandbox:
 
     def open_directory(self, parts: Parts) -> int:
         """Open the real directory at canonical `parts`; -1 where that is not a real one."""
-        if parts[: len(self.root)] != self.root or (not self.root and _is_special(parts)):
+        if parts[: len(self.root)] != self.root or (not self.root and self._is_special(parts)):
             return -1
+        try:
+            return self._open_real(parts)
+        except FileNotFoundError:
+            if self.is_ancestor(parts) or parts[:1] in _TOPS:
+                return -1
+            raise
+
+    def open_below_special(self, parts: Parts) -> int:
+        """Open the real directory that a special one stands before, -1 where there is none."""
+        if self.root or self.hides_special or parts[:1] not in _TOPS:
+            return -1
+        try:
+            return self._open_real(parts)
+        except OSError:
+            return -1
+
+    def _is_special(self, parts: Parts) -> bool:
+        """Whether a directory below "/" is special: all of /dev, /proc and /sys if root is "/"."""
+        if self.hides_special:
+            return parts[:1] in _TOPS
+        return bool(_special_names(parts))
+
+    def _open_real(self, parts: Parts) -> int:
         descriptor = os.dup(self._root_descriptor)
         for name in parts[len(self.root) :]:
             descriptor = self.enter(descriptor, name)
@@ -197,14 +253,23 @@ class Sandbox:
         return sorted(names)
 
     def is_ancestor(self, parts: Parts) -> bool:
-        """Whether `parts` is a strict ancestor of root."""
-        return len(parts) < len(self.root) and self.root[: len(parts)] == parts
+        """Whether `parts` is a strict ancestor of root, under any of its names, or of `file`."""
+        return any(
+            len(parts) < len(path) and path[: len(parts)] == parts
+            for path in (self.root, *self._other_roots, self._file)
+        )
+
+    def is_root(self, parts: Parts) -> bool:
+        """Whether `parts` is a name of root."""
+        return parts in (self.root, *self._other_roots)
 
     def unspell(self, components: list[bytes]) -> list[bytes]:
-        """Replace root as the user spelled it (maybe through links) by its canonical parts."""
-        spelled = self._spelled_root
-        if spelled != self.root and tuple(components[: len(spelled)]) == spelled:
-            return [*self.root, *components[len(spelled) :]]
+        """Replace root as it is called on the host by its canonical parts."""
+        if self.root and tuple(components[: len(self.root)]) == self.root:
+            return components
+        for other in self._other_roots:
+            if other and tuple(components[: len(other)]) == other:
+                return [*self.root, *components[len(other) :]]
         return components
 
 
@@ -262,6 +327,10 @@ class _Walk:
         self._at = parts
         self._descriptor = self._sandbox.open_directory(parts)
 
+    def _enter(self, parts: Parts) -> None:
+        """Go on at root, or at a directory of the skeleton."""
+        self._move(self._sandbox.root if self._sandbox.is_root(parts) else parts)
+
     def _here(self) -> ResolvedPath:
         """Return the directory that the walk stands in."""
         if self._descriptor < 0:
@@ -278,16 +347,27 @@ class _Walk:
     def _step(self, name: bytes) -> ResolvedPath | None:
         if len(name) > 255:
             raise failure(errno.ENAMETOOLONG)
-        real = self._descriptor >= 0
-        if real and not (self._at == () and name in SPECIAL_TOPS):
-            return self._step_real(name)
-        return self._step_unreal(name)
+        if self._descriptor < 0 or (not self._at and name in SPECIAL_TOPS and self._is_top(name)):
+            return self._step_unreal(name)
+        return self._step_real(name)
+
+    def _is_top(self, name: bytes) -> bool:
+        """Whether a name in "/" is a special directory, and not the user's own file."""
+        try:
+            status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
+        except FileNotFoundError:
+            return True
+        is_link = stat.S_ISLNK(status.st_mode) and not _special_names((name,))
+        return self._sandbox.hides_special or not (stat.S_ISREG(status.st_mode) or is_link)
 
     def _step_real(self, name: bytes) -> ResolvedPath | None:
         parts = (*self._at, name)
         try:
             status = os.stat(name, dir_fd=self._descriptor, follow_symlinks=False)
         except FileNotFoundError:
+            if self._sandbox.is_root(parts) or self._sandbox.is_ancestor(parts):
+                self._enter(parts)
+                return None
             if self._todo:
                 raise
             return self._place(parts, name, None)
@@ -315,13 +395,17 @@ class _Walk:
     def _step_unreal(self, name: bytes) -> ResolvedPath | None:
         """Step through the skeleton above root and through /dev and /proc."""
         parts = (*self._at, name)
-        if parts == self._sandbox.root or self._sandbox.is_ancestor(parts):
-            self._move(parts)
+        if self._sandbox.is_root(parts) or self._sandbox.is_ancestor(parts):
+            self._enter(parts)
             return None
         if _special_names(parts) or (not self._at and name in SPECIAL_TOPS):
             self._move(parts)
             return None
         special = _special_file(parts)
+        if special is None:
+            self._descriptor = self._sandbox.open_below_special(self._at)
+            if self._descriptor >= 0:
+                return self._step_real(name)
         if special is not None and self._todo:
             raise failure(errno.ENOTDIR)
         if special is None and self._todo:
@@ -329,10 +413,6 @@ class _Walk:
         realm = Realm.SPECIAL if special is not None else Realm.SKELETON
         self.close()
         return ResolvedPath(parts, realm, special=special, exists=special is not None)
-
-
-def _is_special(parts: Parts) -> bool:
-    return bool(parts) and parts[0] in SPECIAL_TOPS
 
 
 def _special_names(parts: Parts) -> Iterable[bytes]:

@@ -9,12 +9,10 @@ for the report, and with `strict` the first of them ends the run.
 from __future__ import annotations
 
 import errno
-import os
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
 
-from simulator.binary.program import Program
 from simulator.cpu.guest import (
     Exited,
     Failed,
@@ -55,10 +53,10 @@ class SystemCalls:
         The machine.
     host
         The outside world.
-    program
-        What runs, for /proc/self/exe.
+    name
+        The program's file as it sees it.
     arguments
-        argv, for /proc/self/cmdline; the program's path where empty.
+        argv, for /proc/self/cmdline; `name` where empty.
     stack_size, memory_limit
         What getrlimit and sysinfo answer, in bytes.
     stack_top
@@ -78,7 +76,7 @@ class SystemCalls:
         self,
         guest: Guest,
         host: HostCalls,
-        program: Program,
+        name: bytes,
         *,
         arguments: Sequence[bytes] = (),
         stack_size: int = 8 << 20,
@@ -91,8 +89,8 @@ class SystemCalls:
         task = Task(
             guest,
             host,
-            program=program.path,
-            arguments=arguments or (os.fsencode(program.path),),
+            name=name,
+            arguments=arguments or (name,),
             stack_size=stack_size,
             stack_top=stack_top,
             memory_limit=memory_limit,

@@ -24,7 +24,7 @@ from simulator.linux.shared_files import SharedFiles
 from simulator.linux.task import Arguments, Handler, Task
 
 CodeFile = Callable[[bytes, int], None]
-"""Takes the path of a file, and the address at which it was mapped."""
+"""Takes the host's path of a file, and the address at which it was mapped."""
 
 _MAP_SHARED_VALIDATE = 3
 _MMAP2_UNIT = 4096  # mmap2 counts its offset in these, whatever the page size
@@ -106,7 +106,7 @@ class MemoryCalls:
 
     def _note_code(self, file: OpenFile, place: int) -> None:
         if isinstance(file, HostFile):
-            self._on_code_file(self._task.host.path_of(file.handle), place)
+            self._on_code_file(self._task.host.real_path_of(file.handle), place)
 
     def _place(self, address: int, size: int, flags: int) -> int:
         if not flags & (MAP_FIXED | MAP_FIXED_NOREPLACE):

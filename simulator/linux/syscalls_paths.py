@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Mapping
 
 from simulator.cpu.guest import PAGE_SIZE, OutOfMemory, Protection
@@ -213,7 +212,7 @@ class PathCalls:
     def _maps(self) -> bytes:
         lines = []
         stack = self._guest.stack_pointer()
-        program = os.fsencode(self._task.program.resolve())
+        program = self._host.read_link(None, b"/proc/self/exe")
         for mapping in self._guest.memory.mappings():
             rights = mapping.protection
             letters = "".join(
@@ -227,7 +226,7 @@ class PathCalls:
             elif mapping.start < self._guest.memory.program_break <= mapping.end + PAGE_SIZE:
                 name = b" [heap]"
             elif rights & Protection.EXECUTE:
-                name = b" " + program
+                name = b" " + program if isinstance(program, bytes) else b""
             lines.append(line.encode() + name + b"\n")
         return b"".join(lines)
 

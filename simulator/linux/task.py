@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import struct
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 from simulator.cpu.guest import Guest, Outcome, Waits
 from simulator.errors import UnsupportedError
@@ -66,8 +65,8 @@ class Task:
         The machine.
     host
         The outside world.
-    program
-        The program's file, for /proc/self/exe.
+    name
+        The program's file as it sees it: what its thread is called.
     arguments
         argv, for /proc/self/cmdline.
     stack_size, stack_top
@@ -83,7 +82,7 @@ class Task:
         guest: Guest,
         host: HostCalls,
         *,
-        program: Path,
+        name: bytes,
         arguments: Sequence[bytes] = (),
         stack_size: int = 8 << 20,
         stack_top: int = 0,
@@ -93,7 +92,6 @@ class Task:
         self.guest = guest
         self.host = host
         self.is64 = guest.is64
-        self.program = program
         self.arguments = tuple(arguments)
         self.stack_size = stack_size
         self.stack_top = stack_top
@@ -102,7 +100,7 @@ class Task:
         self.descriptors = DescriptorTable(host, guest.memory.hold)
         self.working_directory: int | None = None  # host handle; None: where it started
         self.umask = 0o022
-        self.name = program.name.encode(errors="surrogateescape")[:15]
+        self.name = name.rpartition(b"/")[2][:15]
         self.slept = 0  # nanoseconds of virtual time spent waiting
         self.call_name = ""  # the call being performed, for messages
 

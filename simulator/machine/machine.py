@@ -114,9 +114,9 @@ class Machine(BaseMachine):
     observer
         Sees the blocks; without one they are only counted.
     argv0
-        The program's name as it sees it; its path by default.
+        The program's name as it sees it; `file_name` by default.
     file_name
-        Its file's name as the auxiliary vector has it; `argv0` by default.
+        Its file's name as the auxiliary vector has it (AT_EXECFN); its path by default.
     heap_start
         Where its heap begins, if that is behind its last segment; behind that segment by default.
     seed
@@ -184,13 +184,14 @@ class Machine(BaseMachine):
         )
         self.threads = Threads(parts, thread_seed)
         self._hooks = self._connect()
-        name = os.fsencode(program.path) if argv0 is None else argv0
-        command = (name, *arguments)
+        if file_name is None:
+            file_name = os.fsencode(program.path) if argv0 is None else argv0
+        command = (file_name if argv0 is None else argv0, *arguments)
         start = self._start(command, environment, seed, file_name, heap_start)
         self.calls: SystemCallHandler = SystemCalls(
             self,
             host,
-            program,
+            file_name,
             arguments=command,
             stack_size=start.stack.size,
             stack_top=start.stack.top,
@@ -217,7 +218,7 @@ class Machine(BaseMachine):
         command: Sequence[bytes],
         environment: Sequence[bytes],
         seed: int,
-        file_name: bytes | None,
+        file_name: bytes,
         heap_start: int | None,
     ) -> StartState:
         layout = self._space.layout

@@ -104,7 +104,7 @@ def test_defaults(session: FakeSession) -> None:
     assert request.guest.root == Path()
     assert request.guest.environment == ()
     assert (request.guest.stdin, request.guest.writable) == (None, None)
-    assert request.guest.argv0 == b"a.elf"
+    assert (request.guest.argv0, request.guest.exe, request.guest.cwd) == (None, b"/a.elf", None)
     assert (request.guest.stdout, request.guest.stderr) == (1, 2)
     assert (request.guest.max_instructions, request.guest.timeout) == (None, None)
     assert request.guest.memory_limit == 2 << 30
@@ -215,11 +215,39 @@ def test_arguments_need_not_be_text(session: FakeSession) -> None:
     assert session.requests[0].arguments == (b"\xff\xfe",)
 
 
-def test_the_program_sees_its_name_as_it_was_typed(session: FakeSession) -> None:
-    simprof("run", "./a/../b.elf")
-    simprof("run", "./b.elf", "--argv0", "")
-    assert [request.guest.argv0 for request in session.requests] == [b"./a/../b.elf", b""]
-    assert session.requests[0].program == Path("a/../b.elf")
+def test_the_program_sees_one_name_however_it_was_typed(
+    session: FakeSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "b.elf").touch()
+    (tmp_path / "link").symlink_to("bin/b.elf")
+    monkeypatch.chdir(tmp_path)
+    for words in (
+        ["bin/b.elf"],
+        ["./bin/../bin/b.elf"],
+        [str(tmp_path / "bin" / "b.elf")],
+        ["link"],
+        ["--root", "bin", "link"],
+        ["--root", "/usr", "link"],
+        ["--root", str(tmp_path), "link"],
+        ["--argv0", "", "link"],
+        ["--exe", "/opt/x", "link"],
+    ):
+        simprof("run", *words)
+    seen = [
+        (guest.argv0_of(request.program), guest.exe_of(request.program))
+        for request in session.requests
+        for guest in (request.guest,)
+    ]
+    assert seen[:6] == [(b"b.elf", b"/b.elf")] * 6
+    assert seen[6:] == [(b"b.elf", b"/bin/b.elf"), (b"", b"/b.elf"), (b"x", b"/opt/x")]
+
+
+def test_paths_that_a_program_cannot_have(
+    session: FakeSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert simprof("run", "--exe", "bin/x", "a.elf") == 125
+    assert "--exe bin/x: give an absolute path, as /bin/x" in capsys.readouterr().err
 
 
 def test_a_saved_profile_gives_weights(session: FakeSession, tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ def measured(
         guest = GuestOptions(
             root=directory, stdin=given, stdout=stream.fileno(), stderr=stream.fileno()
         )
+        guest = guest.with_host_paths(program)
         request = RunRequest(program, guest, tuple(map(str.encode, arguments)), contexts=wanted)
         settings = [Setting(mode, mode, scheme or SchemeOptions()) for mode in modes]
         observation = observe(request, settings)

@@ -55,6 +55,7 @@ def check(
             guest = GuestOptions(
                 root=directory, stdin=given, stdout=out.fileno(), stderr=out.fileno()
             )
+            guest = guest.with_host_paths(path)
             texts = tuple(argument.encode() for argument in arguments)
             run_program(RunRequest(path, guest, texts, mode=mode, trace=written))
         check_trace(written, path, steps)

@@ -220,6 +220,7 @@ def test_nothing_leads_out_of_the_sandbox(
     program = compile_c(SANDBOX, width=width)
     start = "from profiler.cli import main; main()"
     command = [sys.executable, "-c", start, "run", "--root", str(root)]
+    command += ["--cwd", str(root)]  # with something above it
     command += ["--writable", str(root / "out"), "--report", str(tmp_path / "report")]
     done = subprocess.run(
         [*command, program, "--", secret], capture_output=True, text=True, check=False

@@ -140,7 +140,7 @@ def recorded(fixture_elf: Find, tmp_path_factory: pytest.TempPathFactory) -> Pat
 
 
 def record(elf: Path, path: Path, *options: str, name: str = "control") -> None:
-    words = ["record", str(elf), "--argv0", name, "--stdin", os.devnull, "-o", str(path)]
+    words = ["record", str(elf), "--exe", f"/{name}", "--stdin", os.devnull, "-o", str(path)]
     assert run([*words, *options]) == 0
 
 
@@ -162,7 +162,8 @@ def test_one_recording_stands_for_one_program(
 @pytest.mark.parametrize(
     ("options", "name", "says"),
     [
-        ((), "other", "under the name other: record it with --argv0 control"),
+        ((), "other", "as /other: record it with --exe /control"),
+        (("--argv0", "me"), "control", "under the name me: record it with --argv0 control"),
         (("--env", "A=B"), "control", "with other variables"),
         (("--stdin", str(FIXTURES / "src" / "control.c")), "control", "with --stdin /dev/null"),
         (("--stack-size", "16M"), "control", "with other limits"),

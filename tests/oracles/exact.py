@@ -90,7 +90,7 @@ def simulate_settings(
     )
     request = RunRequest(
         program=path,
-        guest=guest,
+        guest=guest.with_host_paths(path),
         arguments=tuple(argument.encode() for argument in arguments),
         self_check=True,
     )

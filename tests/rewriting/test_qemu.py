@@ -59,6 +59,7 @@ def simprofs(path: Path, source: Path | None, directory: Path) -> tuple[int, int
     """Return the program's status and instructions as simprof's own emulator has them."""
     result = directory / "result.json"
     given = ["--stdin", str(source or os.devnull), "--json", str(result), "--report", os.devnull]
+    given += ["--argv0", str(path), "--exe", str(path.resolve())]  # as under qemu-user
     command(["run", str(path), "--mode", "edges", "--no-progress", *given])
     answer = json.loads(result.read_text())
     return answer["exit"]["status"], answer["instructions"]["base"]
@@ -262,9 +263,11 @@ def test_strings_are_aligned_as_in_simprof(
     compile_c: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:
     path = compile_c(STRINGS, width=width)
-    run(path, width, tmp_path, argv0=name.encode())
+    exe = f"/{name.lstrip('/')}"
+    file_name = qemu.path_like(path, exe.encode())
+    run(path, width, tmp_path, argv0=name.encode(), file_name=file_name)
     command = [sys.executable, "-c", "from profiler.cli import main; main()", "run", str(path)]
-    options = ["--mode", "edges", "--argv0", name, "--report", os.devnull]
+    options = ["--mode", "edges", "--argv0", name, "--exe", exe, "--report", os.devnull]
     done = subprocess.run([*command, *options], stdout=subprocess.PIPE, env={}, check=False)
     assert (tmp_path / "out").read_bytes() == done.stdout != b""
 

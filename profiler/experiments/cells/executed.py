@@ -129,7 +129,7 @@ def _under_qemu(file: Path, machine: MachineKind, request: RunRequest) -> tuple[
         file,
         machine,
         arguments=request.arguments,
-        argv0=guest.argv0,
+        argv0=guest.argv0_of(file),
         environment=guest.environment_strings,
         stdin=None if guest.stdin is None else guest.stdin.resolve(),
         directory=guest.root,

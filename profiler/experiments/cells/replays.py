@@ -141,11 +141,12 @@ def _differences(
     """Return for each thing that decides a run whether it differs, how, and what helps."""
     guest, plain = header.guest, GuestOptions(root=Path())
     arguments = tuple(os.fsdecode(bytes.fromhex(text)) for text in header.arguments)
-    name = os.fsdecode(bytes.fromhex(guest["name"]))
+    name, file = (os.fsdecode(bytes.fromhex(guest[key])) for key in ("name", "file"))
     environment = tuple(os.fsdecode(bytes.fromhex(text)) for text in guest["environment"])
     limits = ("memory_limit", "stack_size", "strict")
     return (
         (arguments != key.arguments, "with other arguments", f"-- {' '.join(key.arguments)}"),
+        (file != f"/{key.name}", f"as {file}", f"--exe /{key.name}"),
         (name != key.name, f"under the name {name}", f"--argv0 {key.name}"),
         (environment != key.environment, "with other variables", "the environment of the cells"),
         (

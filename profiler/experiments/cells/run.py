@@ -194,7 +194,7 @@ def _request(job: Job, directory: Path, stdout: int, stderr: int) -> RunRequest:
         writable=root if job.writable else None,
         stdin=job.stdin if job.stdin is not None else Path(os.devnull),
         environment=tuple((os.fsencode(k), os.fsencode(v)) for k, v in job.environment),
-        argv0=os.fsencode(job.cell.benchmark),
+        exe=b"/" + os.fsencode(job.cell.benchmark),
         stdout=stdout,
         stderr=stderr,
         max_instructions=job.max_instructions,

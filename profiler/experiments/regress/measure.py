@@ -28,7 +28,7 @@ from profiler.plan.plan import InstrumentationPlan, Table
 from profiler.profiles.cache_files import is_wanted
 from profiler.profiles.profile import Measurement, RoutineProfile
 from profiler.profiles.scratch import scratch_directory
-from profiler.request.request import GuestOptions, Progress, RunRequest, Setting
+from profiler.request.request import GuestOptions, Progress, RunRequest, Setting, seen_file
 from profiler.session.observation import Observation
 from profiler.session.results import measure_all
 from profiler.session.scheme_runs import SchemeRun
@@ -135,6 +135,7 @@ def _request(
         stdin=Path(os.devnull) if target.stdin is None else target.stdin,
         environment=tuple((os.fsencode(n), os.fsencode(value)) for n, _, value in variables),
         argv0=os.fsencode(target.argv0),
+        exe=_seen_file(target),
         stdout=outputs[0],
         stderr=outputs[1],
         max_instructions=target.max_instructions,
@@ -151,6 +152,13 @@ def _request(
         progress=context.progress,
         remember=is_wanted(),
     )
+
+
+def _seen_file(target: Target) -> bytes:
+    """Return the path of its file as the program sees it; those of suites are built anywhere."""
+    if target.facts:
+        return b"/" + os.fsencode(target.argv0)
+    return seen_file(target.program, target.root)
 
 
 def _digest(*paths: Path) -> str:

@@ -45,10 +45,11 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def host(tree: Path) -> Iterator[Host]:
-    """A host that may write below root/out."""
-    made = Host(tree / "root", writable=tree / "root" / "out", stdin=b"", stdout=bytearray())
+@pytest.fixture(params=[None, b"/", b"/opt/app"], ids=["as on the host", "at /", "elsewhere"])
+def host(tree: Path, request: pytest.FixtureRequest) -> Iterator[Host]:
+    """A host that may write below root/out; the program sees root at several places."""
+    root = tree / "root"
+    made = Host(root, writable=root / "out", seen_root=request.param, stdin=b"", stdout=bytearray())
     yield made
     made.dispose()
 
@@ -68,13 +69,19 @@ def read_file(host: Host, path: bytes) -> bytes:
         host.close(handle)
 
 
+def directory(host: Host, path: bytes) -> int:
+    handle = host.open(None, path, READ | FileAccess.DIRECTORY, 0)
+    assert isinstance(handle, int)
+    return handle
+
+
 def test_what_lies_inside_is_seen(host: Host, tree: Path) -> None:
     root = os.fsencode(tree / "root")
     for path in (b"file", b"./sub/../file", root + b"/file", b"//" + root + b"//file"):
         assert read_file(host, path) == b"hello"
     for path in (b"inside", b"absolute/deep", b"absolute/../sub/deep"):
         assert read_file(host, path) == b"deep"
-    assert host.path_of(None) == root
+    assert host.path_of(None) in (root, b"/", b"/opt/app")
 
 
 @pytest.mark.parametrize(
@@ -240,7 +247,7 @@ def test_a_renamed_directory_stays_inside(host: Host, tree: Path) -> None:
     handle = host.open(None, b"out/a/b", READ | FileAccess.DIRECTORY, 0)
     assert isinstance(handle, int)
     host.rename(None, b"out/a/b", None, b"out/b", True)
-    assert host.path_of(handle) == os.fsencode(tree / "root" / "out" / "b")
+    assert host.path_of(handle) == (host.path_of(None) + b"/out/b").replace(b"//", b"/")
     created = host.open(handle, b"x", CREATE, 0o640)
     assert isinstance(created, int)
     assert (tree / "root" / "out" / "b" / "x").is_file()
@@ -286,13 +293,17 @@ def test_special_files_belong_to_the_emulated_kernel(host: Host, tree: Path) -> 
 
 def test_the_program_itself_can_be_opened(tree: Path) -> None:
     program = tree / "outside" / "secret"
+    (tree / "outside" / "other").touch()
     host = Host(tree / "root", program=program, stdin=b"")
     try:
         assert read_file(host, b"/proc/self/exe") == SECRET
         assert host.read_link(None, b"/proc/self/exe") == os.fsencode(program)
         fails_with(errno.ETXTBSY, lambda: host.open(None, b"/proc/self/exe", FileAccess.WRITE, 0))
+        assert read_file(host, os.fsencode(program)) == SECRET
+        fails_with(errno.EROFS, lambda: host.check_access(None, os.fsencode(program), os.W_OK))
+        assert host.list_directory(directory(host, os.fsencode(program.parent)))[2:] == ()
         with pytest.raises(OSError):
-            host.open(None, os.fsencode(program), READ, 0)
+            host.open(None, os.fsencode(tree / "outside" / "other"), READ, 0)
     finally:
         host.dispose()
 
@@ -306,9 +317,64 @@ def test_the_way_down_to_root_can_be_walked(host: Host, tree: Path) -> None:
     fails_with(errno.EINVAL, lambda: host.read_link(None, parent))
     handle = host.open(None, b"..", READ | FileAccess.DIRECTORY, 0)
     assert isinstance(handle, int)
-    assert host.path_of(handle) == parent
-    assert [entry.name for entry in host.list_directory(handle)] == [b".", b"..", b"root"]
+    above, _, name = host.path_of(None).rpartition(b"/")
+    assert host.path_of(handle) == (above or b"/")
+    if name:
+        assert [entry.name for entry in host.list_directory(handle)] == [b".", b"..", name]
     fails_with(errno.EROFS, lambda: host.make_directory(None, b"../x", 0o755))
+
+
+def walk(host: Host, path: bytes) -> None:
+    """Look at all directories on the way to a path, as realpath and `mkdir -p` do."""
+    parts = path.split(b"/")[1:]
+    for count in range(1, len(parts)):
+        status = host.status_of(None, b"/" + b"/".join(parts[:count]), False)
+        assert isinstance(status, FileStatus)
+        assert stat.S_ISDIR(status.mode)
+
+
+def test_root_is_found_under_its_path_on_the_host(host: Host, tree: Path) -> None:
+    """Whatever else it is called: absolute arguments and links lead there, in steps, too."""
+    path = os.fsencode(tree / "root" / "sub" / "deep")
+    walk(host, path)
+    assert read_file(host, path) == b"deep"
+    top = path.split(b"/")[1]
+    fails_with(errno.EEXIST, lambda: host.make_directory(None, b"/" + top, 0o755))
+    handle = host.open(None, b"/" + top, READ | FileAccess.DIRECTORY, 0)
+    assert isinstance(handle, int)
+    opened = host.open(handle, b"/".join(path.split(b"/")[2:]), READ, 0)
+    assert isinstance(opened, int)
+    assert host.path_of(opened) == (host.path_of(None) + b"/sub/deep").replace(b"//", b"/")
+
+
+def test_own_directories_that_are_called_as_special_ones(tree: Path) -> None:
+    """With root at /, the user's `dev`, `proc` and `sys` stay readable beside /dev/null."""
+    root = tree / "root"
+    for name in ("dev", "proc", "sys"):
+        (root / name).mkdir()
+        (root / name / "own").write_bytes(name.encode())
+    host = Host(root, writable=root, working=root / "dev", seen_root=b"/", stdin=b"")
+    try:
+        for path in (b"own", b"/dev/own", b"../dev/own"):
+            assert read_file(host, path) == b"dev"
+        assert (read_file(host, b"/proc/own"), read_file(host, b"../sys/own")) == (b"proc", b"sys")
+        assert host.open(None, b"/dev/null", READ, 0) == Special("null")
+        assert host.open(None, b"/proc/self/maps", READ, 0) == Special("maps")
+        made = host.open(None, b"/dev/new", CREATE, 0o644)
+        assert isinstance(made, int)
+        assert (root / "dev" / "new").is_file()
+    finally:
+        host.dispose()
+
+
+def test_the_hosts_special_directories_are_never_seen() -> None:
+    host = Host(Path("/"), seen_root=b"/", stdin=b"")
+    try:
+        for path in (b"/dev/mem", b"/proc/1/environ", b"/sys/kernel", b"/proc/stat"):
+            with pytest.raises(OSError):
+                host.open(None, path, READ, 0)
+    finally:
+        host.dispose()
 
 
 def test_link_loops_and_long_names(host: Host) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from simulator.binary.program import MachineKind, Program, Range, SourceLine
+from simulator.binary.program import Range, SourceLine
 from simulator.cpu.address_space import AddressSpace
 from simulator.cpu.guest import (
     Exited,
@@ -107,11 +107,9 @@ class Kernel:
             stdin=b"line one\nline two\n",
             stdout=self.output,
         )
-        program = Program(
-            root / "program", "", MachineKind.SPARCV9 if is64 else MachineKind.SPARCV8PLUS,
-            0, (), (), (), (), 0, 0, 0, 0, False, NoLines(),
-        )  # fmt: skip
-        self.calls = SystemCalls(self.guest, self.host, program, seed=seed, strict=strict)
+        self.calls = SystemCalls(
+            self.guest, self.host, bytes(root / "program"), seed=seed, strict=strict
+        )
         names = sparc.SYSTEM_CALLS_64 if is64 else sparc.SYSTEM_CALLS_32
         self.numbers = {name: number for number, name in names.items()}
         self.word = "Q" if is64 else "I"
