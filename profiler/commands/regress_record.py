@@ -86,7 +86,7 @@ class _WithArguments(click.Command):
     "--root",
     type=options.PATH,
     metavar="DIR",
-    help="The directory that the programs may read.  [default: an empty one]",
+    help="The directory that the programs may read, and start in.  [default: the current one]",
 )
 @click.option(
     "--writable", is_flag=True, help="Let the programs write into a copy of --root, not kept."
@@ -117,8 +117,9 @@ def record_command(
     """Run each ELF, or each program of a suite, under some schemes and write what they count.
 
     What stands behind -- are arguments, the same for all. Output of the programs is thrown away;
-    its digest is recorded. Programs that cannot be built or run are listed and left out, with
-    exit status 1; if none can, nothing is written.
+    its digest is recorded, as are those of the files that they open. How each of them ended is
+    shown, with a warning if it failed. Programs that cannot be built or run are listed and left
+    out, with exit status 1; if none can, nothing is written.
     """
     _check_record(programs, output, chosen, weights)
     scheme = collect(chosen, weights)
@@ -151,11 +152,6 @@ def _check_record(
         raise UsageError(f"--stdin {stdin} is no file: name a readable file")
     if root is not None:
         options.check_directory(root, "--root")
-        if output.resolve().is_relative_to(root.resolve()):
-            raise UsageError(
-                f"{output} lies in --root {root}, so writing it would change the programs' input: "
-                "write the baseline elsewhere"
-            )
     if chosen["writable"] and root is None:
         raise UsageError("--writable needs --root: name the directory to copy")
 
@@ -174,6 +170,7 @@ def _targets(
 
     from profiler.experiments.regress.targets import Target, file_targets, suite_targets
 
+    root = chosen["root"] if chosen["root"] is not None or chosen["suite"] is not None else Path()
     variables = tuple(os.fsdecode(name + b"=" + value) for name, value in chosen["environment"])
     model = Target(
         "",
@@ -181,7 +178,7 @@ def _targets(
         {},
         arguments,
         chosen["stdin_file"],
-        chosen["root"],
+        root,
         chosen["writable"],
         variables,
         chosen["argv0"],
@@ -230,12 +227,23 @@ def _written(recording: Recording, failures: Failures, output: Path) -> int:
     if not runs:
         raise recording.error or _NothingError(f"{output} was not written: no program could be run")
     save(recording.baseline, output)
-    for warning in recording.warnings:
-        streams.write(streams.STDERR, f"{warning}\n")
+    _show_endings(recording)
     names = ", ".join(recording.baseline.settings)
     count = f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
     streams.write(streams.STDOUT, f"{output}: {count} under {names}\n")
     return FAILED if failures else 0
+
+
+def _show_endings(recording: Recording) -> None:
+    """Say how each program ended, and warn of those that failed."""
+    from profiler.reports.text import ending_text, failure_text
+
+    endings = {name: run.ended for name, run in recording.baseline.runs.items() if run.ended}
+    width = max(map(len, endings), default=0)
+    for name, ending in endings.items():
+        streams.write(streams.STDOUT, f"{name:{width}}  {ending_text(ending)}\n")
+    for name in recording.failed:
+        streams.write(streams.STDERR, f"{failure_text(name, endings[name])}\n")
 
 
 def watch(progress: bool | None) -> Callable[[Any], None] | None:

@@ -213,6 +213,15 @@ def ending_rows(table: Table, measurement: Measurement) -> None:
         table.add_row("note", "PARTIAL: the run was cut short; this profiles its beginning")
 
 
+def failure_text(program: str, ending: Ending) -> str:
+    """Warn in one line of a run that failed, where its counts are kept or compared."""
+    how = visible(ending_text(ending))
+    return (
+        f"warning: {visible(program)} failed ({how}): its counts are those of a failed run; "
+        "--root DIR says where a program finds its files"
+    )
+
+
 def ending_text(ending: Ending) -> str:
     """Describe an ending."""
     match ending.reason:

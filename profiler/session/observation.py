@@ -100,6 +100,8 @@ class Observation:
         What earlier sessions knew of the program.
     ledger
         What was counted by calling context; None: nothing was.
+    opened
+        Files that the program has opened, where they are on the host.
     window
         The calls to which `events` and `counters` are confined; None: they are of the whole run.
     runs, whole_runs
@@ -124,6 +126,7 @@ class Observation:
     memory: BinaryMemory | None = None
     ledger: Ledger | None = None
     window: Window | None = None
+    opened: frozenset[Path] = frozenset()
 
     @cached_property
     def names(self) -> RoutineNames:

@@ -277,7 +277,7 @@ def _observed(
         study.recording.finish(observation, first.world.files.output_digest)
     if len(settings) == 1:
         _keep_plans(study.memory, observation)
-    return replace(observation, memory=study.memory)
+    return replace(observation, memory=study.memory, opened=frozenset(first.world.files.opened))
 
 
 @contextmanager

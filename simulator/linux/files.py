@@ -67,6 +67,11 @@ class Host(HostCalls):
     stdout, stderr
         File descriptors, or buffers that collect the output.
 
+    Attributes
+    ----------
+    opened
+        The files that the program has opened, where they are on the host.
+
     Raises
     ------
     UsageError
@@ -103,6 +108,7 @@ class Host(HostCalls):
         self._handles: dict[int, _Open] = {}
         self._inodes: dict[tuple[int, int], int] = {}
         self._own_links: set[tuple[int, int]] = set()
+        self.opened: set[Path] = set()
         self._next_handle = 3
 
     @property
@@ -260,6 +266,7 @@ class Host(HostCalls):
         except BaseException:
             os.close(descriptor)
             raise
+        self.opened.add(Path(f"/proc/self/fd/{descriptor}").readlink())
         return self._keep(descriptor, place.parts, bool(access & FileAccess.WRITE))
 
     def _check_opened(self, descriptor: int, access: FileAccess, writing: bool) -> None:

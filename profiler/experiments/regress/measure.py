@@ -7,13 +7,13 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from profiler.experiments.regress.targets import Target, input_files, relative
+from profiler.experiments.regress.targets import Target, relative
 from profiler.experiments.regress.values import (
     Fact,
     Facts,
@@ -83,9 +83,10 @@ def measure(target: Target, context: MeasuringContext) -> Run:
     with ExitStack() as stack:
         scratch = stack.enter_context(scratch_directory("simprof-regress-"))
         outputs = [_output(stack, scratch / name) for name in ("stdout", "stderr")]
-        given = input_facts(target, context.directory)
         request = _request(target, scratch, outputs, context)
+        given = input_facts(target, context.directory)
         observation = observe(request, context.settings)
+        given |= _files(target, request.guest.root, observation.opened)
         measurements = measure_all(observation, self_check=request.self_check)
         output = _digest(*(scratch / name for name in ("stdout", "stderr")))
     ending = measurements[0].ending
@@ -99,6 +100,7 @@ def measure(target: Target, context: MeasuringContext) -> Run:
         program=program_facts(target, observation, context.directory),
         input=given,
         ending={"reason": ending.reason, "status": ending.code, "output": output},
+        ended=ending,
         results={
             scheme.name: setting_result(observation, scheme, measurement)
             for scheme, measurement in zip(observation.schemes, measurements, strict=True)
@@ -168,12 +170,29 @@ def _digest(*paths: Path) -> str:
     return total.hexdigest()
 
 
-def input_facts(target: Target, directory: Path) -> Facts:
-    """Return everything that a program is given.
+def _files(target: Target, root: Path, opened: Iterable[Path]) -> dict[str, Fact]:
+    """Return the digest of each file below `target.root` that the program has opened.
 
-    Files are told by their digests: `stdin` ("" for none), and "file NAME" for each below `root`.
-    `stdin_file` and `root` say where they were found; they decide nothing. Those of a suite are
-    not recorded, since the suite knows.
+    `root` is where the program found it: a copy, if it may write. What it made there, and its own
+    file, are left out.
+    """
+    if target.root is None:
+        return {}
+    seen, own = root.resolve(), target.program.resolve()
+    names = sorted(path.relative_to(seen) for path in opened if path.is_relative_to(seen))
+    found = {name: target.root / name for name in names}
+    return {
+        f"file {name}": _file_digest(path)
+        for name, path in found.items()
+        if path.is_file() and path.resolve() != own
+    }
+
+
+def input_facts(target: Target, directory: Path) -> dict[str, Fact]:
+    """Return everything that a program is given, but for the files that it opens (`_files`).
+
+    Files are told by their digests: `stdin` ("" for none). `stdin_file` and `root` say where they
+    were found; they decide nothing. Those of a suite are not recorded, since the suite knows.
 
     Raises
     ------
@@ -195,11 +214,8 @@ def input_facts(target: Target, directory: Path) -> Facts:
         facts["exclude"] = target.selection.exclude
     if target.selection.user_only:
         facts["user_only"] = True
-    if target.root is not None:
-        if not target.root.is_dir():
-            raise UsageError(f"{target.root} is not a directory: {target.name} reads files there")
-        for path in input_files(target.root):
-            facts[f"file {path.relative_to(target.root)}"] = _file_digest(path)
+    if target.root is not None and not target.root.is_dir():
+        raise UsageError(f"{target.root} is not a directory: {target.name} reads files there")
     if not target.facts:
         for name, file in (("stdin_file", target.stdin), ("root", target.root)):
             if file is not None:

@@ -48,15 +48,16 @@ class Recording:
         Of the programs that ran.
     failures
         Name -> one line, of those that did not.
-    warnings
-        One line each, on programs that ended otherwise than they should.
+    failed
+        Names of runs of programs that failed: their exit status is not 0, or they ended otherwise.
+        Programs of suites are not among them where a suite says which status to expect.
     error
         What kept a lone program from being run, None where there were more or it was.
     """
 
     baseline: Baseline
     failures: Failures
-    warnings: tuple[str, ...]
+    failed: tuple[str, ...]
     error: SimulatorError | None = None
 
 
@@ -86,14 +87,15 @@ def record(
     described = {setting.name: describe(setting, directory) for setting in settings}
     context = MeasuringContext(tuple(settings), directory, timeout, show)
     runs, failures = _measure_all(targets, context)
-    warnings = tuple(
-        f"{name} ended by {run.ending['reason']}, status {run.ending['status']}"
+    expected = {target.name: target.status or 0 for target in targets}
+    failed = tuple(
+        name
         for name, run in runs.items()
-        if run.ending["reason"] != "exit"
+        if (run.ending["reason"], run.ending["status"]) != ("exit", expected[name])
     )
     reasons = {name: str(error) for name, error in failures.items()}
     lone = next(iter(failures.values())) if len(targets) == len(failures) == 1 else None
-    return Recording(_baseline(described, runs), reasons, warnings, lone)
+    return Recording(_baseline(described, runs), reasons, failed, lone)
 
 
 def _measure_all(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -289,8 +289,3 @@ class _Suites:
 def relative(path: Path, directory: Path) -> str:
     """Return a path as it is found from `directory`."""
     return os.path.relpath(path.resolve(), directory.resolve())
-
-
-def input_files(root: Path) -> Iterator[Path]:
-    """Yield the files below a directory, sorted."""
-    return iter(sorted(path for path in root.rglob("*") if path.is_file()))

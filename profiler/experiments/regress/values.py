@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from profiler.profiles.profile import Ending
+
 Fact = str | int | float | bool | None | tuple[str, ...]
 Facts = Mapping[str, Fact]
 
@@ -104,12 +106,15 @@ class Run:
         `reason`, `status` and `output`, the digest of what it wrote.
     results
         By the name of the setting.
+    ended
+        The ending of a run that was made just now; it is not kept.
     """
 
     program: Facts
     input: Facts
     ending: Facts
     results: Mapping[str, SettingResult] = field(default_factory=dict)
+    ended: Ending | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
