@@ -1,5 +1,10 @@
 """A call tree as pprof reads it: `profile.proto`, gzip'd.
 
+A context knows how much of its routine was executed in it, the profile which instructions of the
+routine were, in all contexts together. Both sums are exact in the file, routine by routine and line
+by line. Which lines a context executed is not known where a routine has several: there each has
+its share of every line, to the last instruction.
+
 https://github.com/google/pprof/blob/main/proto/profile.proto has the messages. Their fields are
 written here, one function a message: nothing else of protocol buffers is needed.
 """
@@ -7,12 +12,16 @@ written here, one function a message: nothing else of protocol buffers is needed
 from __future__ import annotations
 
 import gzip
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 
 from profiler.exports.source import ExportSource
 from profiler.exports.stacks import call_tree, stacks
 from profiler.profiles.call_tree import CallTree
+from profiler.profiles.code_counts import CodeCounts
+from profiler.profiles.lines import SourceCounts
 from profiler.reports.names import readable
+from simulator.binary.program import SourceLine
 from simulator.errors import UsageError
 
 _VARINT, _BYTES = 0, 2
@@ -42,15 +51,36 @@ class _Profile:
         self._tree = tree
         self._strings: dict[str, int] = {"": 0}
         self._locations: dict[tuple[int, int], int] = {}
+        counts = SourceCounts(source.measurement, source.program)
+        codes = {code.profile.address: code for code in counts.routines}
+        # By routine of the tree: what is left to be shared out of its lines, base and added.
+        self._left = [
+            _by_line(codes.get(routine.address), counts, routine.address)
+            for routine in tree.routines
+        ]
+        self._check_left()
+
+    def _check_left(self) -> None:
+        """Know no lines of routines whose lines are not all that its contexts executed."""
+        for values, at in ((self._tree.base, 0), (self._tree.added, 1)):
+            sums = [0] * len(self._left)
+            for place, value in enumerate(values):
+                sums[self._tree.callees[place]] += value
+            for routine, lines in enumerate(self._left):
+                if sum(lines[at].values()) != sums[routine]:
+                    lines[at].clear()
+                    lines[at][self._tree.routines[routine].address] = sums[routine]
 
     def content(self) -> bytes:
         """Return the message `Profile`."""
         types = [self._type(name) for name in ("base", "added")]
-        samples = [self._sample(place, way) for place, way in stacks(self._tree)]
+        samples = [
+            sample for place, way in stacks(self._tree) for sample in self._samples(place, way)
+        ]
         functions = [self._function(number) for number in range(len(self._tree.routines))]
         parts = [
             *(_message(1, each) for each in types),
-            *(_message(2, each) for each in samples if each),
+            *(_message(2, each) for each in samples),
             _message(3, self._mapping()),
             *(_message(4, self._location(*key)) for key in self._locations),
             *(_message(5, each) for each in functions),
@@ -65,20 +95,29 @@ class _Profile:
     def _type(self, name: str) -> bytes:
         return _number(1, self._string(name)) + _number(2, self._string("instructions"))
 
-    def _sample(self, place: int, way: Sequence[int]) -> bytes:
-        """Return the message `Sample` of a context, its innermost routine first."""
+    def _samples(self, place: int, way: Sequence[int]) -> Iterator[bytes]:
+        """Yield the messages `Sample` of a context, its innermost routine first: one a line."""
         tree = self._tree
-        values = tree.base[place], tree.added[place]
-        if not any(values):
-            return b""
-        address = tree.routines[tree.callees[place]].address
-        numbers = [self._place(tree.callees[place], address)]
+        if not (tree.base[place] or tree.added[place]):
+            return
+        routine = tree.callees[place]
+        base, added = self._left[routine]
+        shares = _take(base, tree.base[place]), _take(added, tree.added[place])
+        callers = self._callers(way)
+        for address in sorted(shares[0].keys() | shares[1].keys()):
+            values = [share.get(address, 0) for share in shares]
+            yield _numbers(1, [self._place(routine, address), *callers]) + _numbers(2, values)
+
+    def _callers(self, way: Sequence[int]) -> list[int]:
+        """Return the locations of the calls that led to a context, the innermost first."""
+        tree = self._tree
+        numbers = []
         for caller, called in zip(reversed(way[:-1]), reversed(way), strict=False):
             routine, site = tree.callees[caller], tree.sites[called]
             if site <= 0 or tree.callers[called] != routine:
                 site = tree.routines[routine].address
             numbers.append(self._place(routine, site))
-        return _numbers(1, numbers) + _numbers(2, values)
+        return numbers
 
     def _place(self, routine: int, address: int) -> int:
         key = routine, address
@@ -115,6 +154,42 @@ class _Profile:
             9: 1,
         }
         return b"".join(_number(field, value) for field, value in fields.items())
+
+
+def _by_line(
+    code: CodeCounts | None, counts: SourceCounts, start: int
+) -> tuple[dict[int, int], dict[int, int]]:
+    """Return a routine's executed and added instructions by the first address of each line."""
+    base: dict[int, int] = defaultdict(int)
+    added: dict[int, int] = defaultdict(int)
+    firsts: dict[SourceLine | None, int] = {None: start}
+    for address, count in ({} if code is None else code.executions).items():
+        assert code is not None
+        first = firsts.setdefault(counts.line_at(address), address)
+        base[first] += count
+        added[first] += code.added.get(address, 0)
+    if code is not None:
+        added[start] += code.unplaced
+    return base, added
+
+
+def _take(left: dict[int, int], amount: int) -> dict[int, int]:
+    """Take an amount out of what is left, of each part its share; return the parts taken.
+
+    Shares are rounded down; what is then missing is taken where the most was cut off, first parts
+    first. Taking all that is left leaves nothing.
+    """
+    total = sum(left.values())
+    if not amount:
+        return {}
+    taken = {part: amount * size // total for part, size in left.items()}
+    missing = amount - sum(taken.values())
+    by_rest = sorted(left, key=lambda part: (-(amount * left[part] % total), part))
+    for part in by_rest[:missing]:
+        taken[part] += 1
+    for part, size in taken.items():
+        left[part] -= size
+    return {part: size for part, size in taken.items() if size}
 
 
 def _varint(value: int) -> bytes:

@@ -15,13 +15,16 @@ import pytest
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
 from profiler import cli
+from profiler.exports import pprof
 from profiler.exports.formats import export, find
 from profiler.exports.source import ExportSource
 from profiler.profiles import storage
 from profiler.profiles.call_graph import RoutineCalls, call_graph
 from profiler.profiles.call_tree import CalledRoutine, CallTree
 from profiler.profiles.code_counts import code_counts
+from profiler.profiles.lines import SourceCounts
 from profiler.profiles.profile import Measurement
+from profiler.profiles.program_files import find_program
 from tests.support.samples import measurement
 
 PROGRAMS = {"calls": ["9"], "nonlocal": [], "signals": [], "tailcalls": []}
@@ -261,6 +264,32 @@ def test_pprof_reads_back_through_protobuf(profile: Path) -> None:
         stacks = [([names[i] for i in each.location_id], each.value[which]) for each in read.sample]
         expected = Counter({r.name: getattr(r, kind) for r in routines_of(measured)})
         assert +inclusive(stacks) == +expected
+    assert [text[each.unit] for each in read.sample_type] == ["instructions", "instructions"]
+    # Line by line: the innermost location of all stacks, beside what `annotate` shows.
+    files = {each.id: text[each.filename] for each in read.function}
+    places = {
+        each.id: (files[each.line[0].function_id], each.line[0].line) for each in read.location
+    }
+    own: Counter[tuple[str, int]] = Counter()
+    for sample in read.sample:
+        own[places[sample.location_id[0]]] += sample.value[0]
+    found = find_program(measured)
+    lines = SourceCounts(measured, found.program).lines.values()
+    known = Counter({(each.line.file, each.line.line): each.base for each in lines})
+    same = [place for place in +known if own[place] == known[place]]
+    assert own.total() == measured.base
+    assert len(same) > 40, "lines of inlined routines have the file of the routine around"
+    assert len(same) >= 0.9 * len(+known)
+
+
+def test_shares_of_lines_are_exact_sums() -> None:
+    left = {4: 5, 8: 3, 12: 1}
+    first = pprof._take(left, 4)
+    assert sum(first.values()) == 4
+    assert first == {4: 2, 8: 1, 12: 1}
+    assert left == {4: 3, 8: 2, 12: 0}
+    assert pprof._take(left, 5) == {4: 3, 8: 2}
+    assert pprof._take(left, 0) == {}
 
 
 @pytest.mark.parametrize("form", ["collapsed", "collapsed_added", "speedscope"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,18 @@ def test_documents_show_what_their_commands_print(path: Path) -> None:
     for block, printed in zip(shown, document_outputs.outputs(shown), strict=True):
         for each, lines in zip(block, printed, strict=True):
             assert matches(each.lines, lines), f"run tools/document_outputs.py: {each.command}"
+
+
+@pytest.mark.toolchain
+def test_the_programs_of_the_tutorial_compile_as_written(tmp_path: Path) -> None:
+    section = (ROOT / "docs" / "tutorial.md").read_text().partition("## 2.")[0]
+    commands = re.findall(r"^    (\S(?:.*\\\n)*.*)$", section, re.MULTILINE)
+    assert len(commands) == 3
+    (tmp_path / "fixtures").symlink_to(ROOT / "fixtures")
+    subprocess.run(["sh", "-ec", "\n".join(commands)], cwd=tmp_path, check=True)
+    for program in ("program.elf", "bench.elf"):
+        done = [sys.executable, "-m", "simprof", "run", "--mode", "edges", program]
+        assert not subprocess.run(done, cwd=tmp_path, capture_output=True, check=False).returncode
 
 
 def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
