@@ -1,8 +1,8 @@
 """The command `simprof`: the only place that exits, and with `commands` the only one that prints.
 
 Exit statuses follow `timeout` and the shell: the emulated program's own; 124 for a spent
-budget; 125 for simprof's own failures; 128 plus the number for a signal or a fault; 130 for
-Ctrl-C.
+budget; 125 for simprof's own failures; 128 plus the number for a signal or a fault of the program;
+the same for a signal that asks simprof to end, which is 130 for Ctrl-C.
 
 Nothing is imported here but what Python itself has imported when it has started: from then on
 Ctrl-C ends simprof without a traceback.
@@ -32,12 +32,15 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     gc.set_threshold(YOUNG_OBJECTS)
     try:
         from profiler.commands import streams
+        from simulator import stopping
 
+        if arguments is None:
+            stopping.handle()
         streams.prepare()
         sys.set_int_max_str_digits(0)  # path counts may have any number of digits
         status = run(arguments)
-    except KeyboardInterrupt:
-        status = fail("interrupted", INTERRUPTED)
+    except KeyboardInterrupt as error:
+        status = _interrupted(error)
     if arguments is None:
         leave(status)
     sys.exit(status)
@@ -51,6 +54,9 @@ def leave(status: int) -> NoReturn:
     """
     from contextlib import suppress
 
+    from simulator import stopping
+
+    stopping.ignore()
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError):  # what must be written has been, and was checked
@@ -84,7 +90,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt) as error:
         if isinstance(error.__cause__, EOFError):  # click takes it for the end of what is typed
             return _defect(error.__cause__)
-        return fail("interrupted", INTERRUPTED)
+        return _interrupted(error.__cause__ or error)
     except BrokenPipeError:
         streams.abandon(streams.STDOUT)
         return fail("nobody reads the output any more", FAILURE)
@@ -93,6 +99,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         return _defect(error)
     return result if isinstance(result, int) else 0
+
+
+def _interrupted(error: BaseException) -> int:
+    """Say that a signal has ended simprof."""
+    from simulator.stopping import Stopped
+
+    if isinstance(error, Stopped):
+        return fail(str(error), error.status)
+    return fail("interrupted", INTERRUPTED)
 
 
 def _defect(error: Exception) -> int:

@@ -274,6 +274,7 @@ class ThreadInfo:
 class Ending:
     """How a run ended. `status` is the program's own exit status, 0 where it has none.
 
+    `signal` is what killed the program, or what asked simprof to end (None: Ctrl-C).
     `waits` says what each thread waits for at a deadlock.
     """
 
@@ -293,7 +294,7 @@ class Ending:
             case "budget":
                 return BUDGET_STATUS
             case "interrupted":
-                return 128 + SIGINT
+                return 128 + (self.signal or SIGINT)
             case "refused":
                 return REFUSED_STATUS
             case "deadlock":

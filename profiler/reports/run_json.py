@@ -122,7 +122,7 @@ def program_object(program: ProgramInfo) -> dict[str, object]:
 
 
 def ending_object(ending: Ending) -> dict[str, object]:
-    """Return `exit`. A run that Ctrl-C ended was ended by a signal: SIGINT, number 2."""
+    """Return `exit`. A run that Ctrl-C ended was ended by a signal, SIGINT: number 2."""
     reason = "signal" if ending.reason == "interrupted" else ending.reason
     result: dict[str, object] = {"status": ending.code, "reason": reason}
     if ending.reason in ("signal", "fault", "interrupted"):

@@ -9,6 +9,7 @@ warnings end both.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from signal import SIGINT
 
 from profiler.profiles.profile import (
     Ending,
@@ -230,7 +231,8 @@ def ending_text(ending: Ending) -> str:
         case "budget":
             return "its budget was spent"
         case "interrupted":
-            return "interrupted (Ctrl-C)"
+            name = SIGNALS.get(ending.signal or SIGINT)
+            return f"interrupted ({'Ctrl-C' if name == 'SIGINT' else name})"
         case "signal":
             signal = SIGNALS.get(ending.signal or 0, "a real-time signal")
             return f"killed by signal {ending.signal} ({signal})"

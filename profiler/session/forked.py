@@ -11,7 +11,6 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
-import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from multiprocessing.connection import Connection
@@ -116,12 +115,12 @@ def become_worker(parent: int) -> None:
     parent
         Its number.
     """
+    from simulator import stopping
     from simulator.cpu import crash  # has native code
 
     die_with(parent)
     crash.leave_to_parent()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    stopping.leave_to_parent()
     gc.freeze()  # what is there stays, and remains one memory with the parent's
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from profiler.recovery.recovery import Discoveries, Known, RecoveredProgram, recover
@@ -33,6 +34,7 @@ from profiler.session.traces import TraceOrder
 from profiler.session.world import World
 from simulator.binary.program import Program
 from simulator.machine.running import RunResult
+from simulator.stopping import Stopped
 
 if TYPE_CHECKING:
     from profiler.session.recordings import RecordingOrder
@@ -258,7 +260,7 @@ def write_trace(study: Study, current: Round, setting: Setting, path: Path) -> N
     options = ExecutionOptions(persistent=True)
     execution = _play(traced, current.untimed(), traced.planners([setting]), options)
     if execution.result.reason == "interrupted":
-        raise KeyboardInterrupt
+        raise Stopped(execution.result.signal or SIGINT)
 
 
 def _play(

@@ -6,8 +6,8 @@ process with the exit status of simprof's own failures. Nothing else is safe at 
 nothing else is needed: output files have no name before they are whole, and a shell waits to
 remove temporary folders.
 
-The same way out is for an engine that does not stop when it is told to: the third Ctrl-C of a run
-ends the process.
+The same way out is for an engine that does not stop when it is told to: the third Ctrl-C of a run,
+or other signal that stops it, ends the process.
 
 Where somebody else handles such a signal (Python's `faulthandler`, say), it stays theirs; worker
 processes leave it to the system, and what it means to their parent (`leave_to_parent`).
@@ -36,12 +36,13 @@ from simulator.cpu.native import (
     native,
     store8,
 )
+from simulator.stopping import ENDING, Stopped
 
 FATAL: Final = (signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGILL, signal.SIGFPE)
 LAST_INTERRUPT: Final = 3
-"""The SIGINT of a run that ends the process at once: the first asks it to stop."""
+"""Which signal to stop a run ends the process at once: the first asks it to stop."""
 STATUS_CRASHED: Final = 125
-STATUS_INTERRUPTED: Final = 130
+STOPPING: Final = (signal.SIGINT, *ENDING)
 
 _DIGITS: Final = 16
 _STACK_BYTES: Final = 64 << 10
@@ -56,7 +57,7 @@ class EndingWord(IntEnum):
     WRITE = 0  # C address of write(2)
     EXIT = 1  # and of _exit(2)
     BLOCK = 2  # address of the word that has the address of the current block
-    INTERRUPTS = 3  # SIGINTs so far
+    INTERRUPTS = 3  # signals to stop so far
     MESSAGES = 4
 
 
@@ -156,15 +157,16 @@ def _make_words(
 ) -> tuple[NDArray[np.int64], list[ctypes.Array[ctypes.c_char]]]:
     """Return the handler's state, and the texts that it refers to."""
     libc = ctypes.CDLL(None)
-    size = EndingWord.MESSAGES + _MESSAGE_WORDS * (max(FATAL) + 1)
+    size = EndingWord.MESSAGES + _MESSAGE_WORDS * (max(*FATAL, *STOPPING) + 1)
     words: NDArray[np.int64] = np.zeros(size, np.int64)
     words[EndingWord.WRITE] = ctypes.cast(libc.write, ctypes.c_void_p).value or 0
     words[EndingWord.EXIT] = ctypes.cast(libc._exit, ctypes.c_void_p).value or 0
     words[EndingWord.BLOCK] = block
     name = b" ".join(os.fsencode(program).split())
     texts = []
-    for number in (*FATAL, signal.SIGINT):
-        text, status = b"simprof: interrupted\n", STATUS_INTERRUPTED
+    for number in (*FATAL, *STOPPING):
+        stopped = Stopped(number)
+        text, status = b"simprof: %s\n" % str(stopped).encode(), stopped.status
         if number in FATAL:
             status = STATUS_CRASHED
             text = (

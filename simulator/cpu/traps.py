@@ -12,7 +12,7 @@ behind `user_data`:
   pc = npc; keeps the pc of the instruction that made the trap.
 - `check_code`: called when the engine translates code; what lies in the program's own, unchanged
   code passes, anything else goes on to Python.
-- `SignalHandler`: SIGINT while the engine runs.
+- `SignalHandler`: Ctrl-C and other signals that stop a run.
 
 The compiled code is cached on disk, so it holds no addresses: it finds everything through the
 arrays below, Python callbacks included. Indices and addresses are unsigned throughout.
@@ -21,6 +21,7 @@ arrays below, Python callbacks included. Indices and addresses are unsigned thro
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, Final
 
@@ -99,9 +100,9 @@ class Interruption(IntEnum):
     """Why LIMIT was set to -1 from outside."""
 
     NONE = 0
-    USER = 1  # Ctrl-C
     TIMEOUT = 2
     ERROR = 3  # a Python callback failed; the exception is kept
+    SIGNAL = 256  # and the number of the signal: Ctrl-C, or another one
 
 
 class TrapWord(IntEnum):
@@ -459,7 +460,7 @@ def move_window_ahead(state: Any, fill: Any, unused: Any) -> None:
         set_word(state, count, get_word(state, count) + np.uint64(1))
 
 
-# -- Ctrl-C
+# -- Ctrl-C and other signals
 
 
 @c_function(types.void(types.int32, types.uint64))
@@ -469,7 +470,7 @@ def _on_signal(number: Any, argument: Any) -> None:
     if number == np.int32(-1) or clock == np.uint64(0):
         return
     if get_word(clock, ClockWord.INTERRUPTED) == np.uint64(0):
-        set_word(clock, ClockWord.INTERRUPTED, np.uint64(1))
+        set_word(clock, ClockWord.INTERRUPTED, np.uint64(Interruption.SIGNAL) + np.uint64(number))
     set_word(clock, ClockWord.LIMIT, np.uint64(0xFFFFFFFFFFFFFFFF))
     endings = get_word(clock, ClockWord.ENDINGS)
     if endings != np.uint64(0):
@@ -480,28 +481,30 @@ def _on_signal(number: Any, argument: Any) -> None:
 
 
 class SignalHandler:
-    """Makes a signal stop the run whose clock is given.
+    """Makes signals stop the run whose clock is given.
 
-    Use as a context manager. The previous disposition comes back at the end.
+    Use as a context manager. The previous dispositions come back at the end.
     """
 
     _SIGACTION_SIZE: Final = 256  # bytes, more than struct sigaction has
 
-    def __init__(self, clock: NDArray[np.int64], number: int) -> None:
+    def __init__(self, clock: NDArray[np.int64], numbers: Sequence[int]) -> None:
         self._clock = clock
-        self._number = number
         self._libc = ctypes.CDLL(None)
-        self._previous = ctypes.create_string_buffer(self._SIGACTION_SIZE)
+        self._previous = {
+            number: ctypes.create_string_buffer(self._SIGACTION_SIZE) for number in numbers
+        }
 
     def __enter__(self) -> None:
         self._remember(self._clock.ctypes.data)
-        self._libc.sigaction(self._number, None, self._previous)
         action = ctypes.create_string_buffer(self._SIGACTION_SIZE)  # no flags, empty mask
         ctypes.c_uint64.from_buffer(action).value = address_of(_on_signal)
-        self._libc.sigaction(self._number, action, None)
+        for number, previous in self._previous.items():
+            self._libc.sigaction(number, action, previous)
 
     def __exit__(self, *error: object) -> None:
-        self._libc.sigaction(self._number, self._previous, None)
+        for number, previous in self._previous.items():
+            self._libc.sigaction(number, previous, None)
         self._remember(0)
 
     @staticmethod

@@ -186,7 +186,8 @@ class BaseMachine(ABC):
         if interruption == Interruption.TIMEOUT:
             self._ending = Ending(STATUS_BUDGET, "budget")
         elif interruption:
-            self._ending = Ending(crash.STATUS_INTERRUPTED, "interrupted")
+            number = interruption % Interruption.SIGNAL
+            self._ending = Ending(128 + number, "interrupted", number)
         elif self.limits.max_instructions == self._clock[ClockWord.LIMIT]:
             self._ending = Ending(STATUS_BUDGET, "budget")
         return self._ending is not None

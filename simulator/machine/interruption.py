@@ -1,6 +1,6 @@
-"""Stopping a run from outside: Ctrl-C and the wall-clock budget.
+"""Stopping a run from outside: Ctrl-C, other signals, and the wall-clock budget.
 
-Both set the clock's INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a
+All set the clock's INTERRUPTED and LIMIT words. The block hook sees LIMIT at its next event; a
 system call that waits for the outside world asks for INTERRUPTED several times a second. Should the
 engine hear of neither, a loop within one block say, the budget's thread ends the process; so does
 the third Ctrl-C (`simulator.cpu.crash`).
@@ -9,7 +9,6 @@ the third Ctrl-C (`simulator.cpu.crash`).
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from numpy.typing import NDArray
 
 from simulator.cpu.traps import ClockWord, Interruption, SignalHandler
 from simulator.errors import SimulatorError
+from simulator.stopping import that_stop_a_run
 
 _NUDGE_SECONDS: Final = 0.05
 STUCK_SECONDS = 10.0
@@ -31,8 +31,8 @@ _PLEASE: Final = "please report this program"
 
 @contextmanager
 def stop_on_interrupt(clock: NDArray[np.int64]) -> Iterator[None]:
-    """Let SIGINT stop the run that `clock` belongs to, for the time of a `with` block."""
-    with SignalHandler(clock, signal.SIGINT):
+    """Let signals stop the run that `clock` belongs to, for the time of a `with` block."""
+    with SignalHandler(clock, that_stop_a_run()):
         yield
 
 

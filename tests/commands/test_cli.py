@@ -33,6 +33,7 @@ from profiler.schemes.qpt.options import VertexPlacement
 from profiler.schemes.registry import planned_modes
 from profiler.schemes.tpp import COLD, LOOP
 from simulator.errors import ProgramFileError, SimulatorError
+from simulator.stopping import Stopped
 from tests.support.samples import FAULT, measurement
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -328,6 +329,7 @@ def test_output_files(
         (Ending(0, "signal", 6), 134),
         (Ending(0, "fault", 11, FAULT), 139),
         (Ending(0, "interrupted"), 130),
+        (Ending(0, "interrupted", 15), 143),
     ],
 )
 def test_exit_status_is_the_programs(session: FakeSession, ending: Ending, status: int) -> None:
@@ -481,6 +483,9 @@ def test_errors_carry_their_exit_status(
     ("error", "status", "phrase"),
     [
         (KeyboardInterrupt(), 130, "simprof: interrupted"),
+        (Stopped(2), 130, "simprof: interrupted"),
+        (Stopped(15), 143, "simprof: interrupted (SIGTERM)"),
+        (Stopped(1), 129, "simprof: interrupted (SIGHUP)"),
         (MemoryError(), 125, "simprof: out of memory"),
         (ZeroDivisionError("oops"), 125, "simprof: internal error"),
         (EOFError("marshal data too short"), 125, "simprof: internal error"),

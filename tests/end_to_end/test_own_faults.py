@@ -7,23 +7,32 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 
 import pytest
 
 from profiler.experiments.cells.store import Store
+from profiler.profiles.storage import load
 from tests.conftest import FIXTURES, ROOT
+from tests.end_to_end.test_crashes import handles
 
 SIEVE = FIXTURES / "bin" / "v9" / "sieve.elf"
 SWITCHES = FIXTURES / "bin" / "v9" / "switches.elf"
 START = "from profiler.cli import main; print('started', flush=True); main()"
 MOMENTS = 24
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+SAYING = {
+    number: re.compile(rf"^simprof: interrupted \({number.name}\)\n|\({number.name}\)", re.M)
+    for number in STOPPING
+} | {signal.SIGINT: re.compile(r"^simprof: interrupted\n|\(Ctrl-C\)", re.M)}
 UNREAD = "simprof: stdout cannot be written (nobody reads it): send it somewhere else\n"
 
 
@@ -88,7 +97,7 @@ def interrupted(place: Path, number: int, after: float, *words: str | Path) -> t
 
 @pytest.mark.long
 def test_an_interrupt_at_any_moment(tmp_path: Path) -> None:
-    """Twelve moments of the first 0.1 seconds, and as many of the rest of a run."""
+    """Twelve moments of the first 0.1 seconds, and as many of the rest of a run; by all signals."""
     words = ("run", "--json", tmp_path / "json", "-o", tmp_path / "profile", SIEVE, "--", "1")
     simprof(tmp_path, *words)
     started = time.monotonic()
@@ -98,25 +107,65 @@ def test_an_interrupt_at_any_moment(tmp_path: Path) -> None:
     half = MOMENTS // 2
     moments = [0.1 * k / half for k in range(half)] + [whole * (k + 1) / half for k in range(half)]
     statuses = set()
-    for moment in moments:
+    for moment, number in zip(moments, cycle(STOPPING), strict=False):
         for name in complete:
             (tmp_path / name).unlink(missing_ok=True)
         with nothing_left(tmp_path):
-            status, errors = interrupted(tmp_path, signal.SIGINT, moment, *words)
-        assert status in (0, 130), (moment, errors)
+            status, errors = interrupted(tmp_path, number, moment, *words)
+        assert status in (0, 128 + number), (moment, errors)
         assert "Traceback" not in errors, (moment, errors)
-        said = errors.splitlines()[-1:] == ["simprof: interrupted"] or "(Ctrl-C)" in errors
-        assert status == 0 or said, (moment, errors)
+        assert status == 0 or SAYING[number].search(errors), (moment, errors)
         there = {name for name in complete if (tmp_path / name).exists()}
         for name in there if status == 0 else ():
             assert (tmp_path / name).read_bytes() == complete[name]
         assert {path.name for path in tmp_path.iterdir()} - there <= {"temporary", "cache"}
         statuses.add(status)
-    assert 130 in statuses
+    assert len(statuses) > 2
+
+
+def spinning(place: Path, *before: str) -> subprocess.Popen[str]:
+    """Start a run of minutes, behind other words of a command; return it once it executes."""
+    words = ["run", "-o", str(place / "profile"), str(SIEVE), "--", "100000000"]
+    process = subprocess.Popen(
+        [*before, sys.executable, "-c", START, *words],
+        env=environment(place), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 120
+    while not handles(process.pid, signal.SIGSEGV):
+        assert time.monotonic() < deadline and process.poll() is None
+        time.sleep(0.02)
+    time.sleep(0.2)
+    return process
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", STOPPING[1:])
+def test_a_signal_keeps_the_profile_and_the_report(number: signal.Signals, tmp_path: Path) -> None:
+    with nothing_left(tmp_path):
+        process = spinning(tmp_path)
+        process.send_signal(number)
+        _, report = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert f"interrupted ({number.name})" in report and "PARTIAL" in report
+    kept = load(tmp_path / "profile")
+    assert kept.partial and kept.base > 0
+    assert (kept.ending.reason, kept.ending.code) == ("interrupted", 128 + number)
+
+
+@pytest.mark.long
+def test_a_signal_that_is_ignored_stays_ignored(tmp_path: Path) -> None:
+    process = spinning(tmp_path, "nohup")
+    process.send_signal(signal.SIGHUP)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert load(tmp_path / "profile").partial
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_sweep_that_is_ended_keeps_what_it_has(number: int, tmp_path: Path) -> None:
     """The first program is done in no time, the second one runs for minutes."""
     grid, results = tmp_path / "grid.toml", tmp_path / "results.db"
@@ -136,7 +185,7 @@ def test_a_sweep_that_is_ended_keeps_what_it_has(number: int, tmp_path: Path) ->
         process.send_signal(number)
         _, errors = process.communicate(timeout=60)
     assert "Traceback" not in errors
-    assert process.returncode == (130 if number == signal.SIGINT else -number)
+    assert process.returncode == 128 + number
     assert kept(results) == {"switches"}
     left = {path.name for path in tmp_path.iterdir()} - {"cache"}
     assert left == {"temporary", "grid.toml", "results.db"}

@@ -147,6 +147,7 @@ def test_json_of_blocks() -> None:
     [
         (Ending(0, "budget"), 124, "budget", None),
         (Ending(0, "interrupted"), 130, "signal", 2),
+        (Ending(0, "interrupted", 15), 143, "signal", 15),
         (Ending(125, "refused", refusal=REFUSAL), 125, "refused", None),
         (Ending(0, "signal", 6), 134, "signal", 6),
         (Ending(0, "fault", 11, FAULT), 139, "fault", 11),

@@ -22,6 +22,7 @@ from types import TracebackType
 from profiler.experiments.cells.cells import CellResult, failure
 from profiler.experiments.cells.run import JobGroup, peak_memory, run_group
 from profiler.profiles.scratch import die_with, scratch_directory
+from simulator import stopping
 
 Finished = tuple[int, tuple[CellResult, ...]]
 """Number of a group, and its results."""
@@ -170,7 +171,7 @@ def _serve(
     """Do groups as they come, until there is nobody left to do them for."""
     die_with(parent)
     tempfile.tempdir = directory
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent, which ends us
+    stopping.leave_to_parent()
     from profiler.engine import kernel_cache
 
     kernel_cache.ensure()

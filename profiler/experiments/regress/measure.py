@@ -35,6 +35,7 @@ from profiler.session.scheme_runs import SchemeRun
 from profiler.session.session import observe
 from simulator.binary.compiler_note import compiler_note
 from simulator.errors import SimulatorError, UsageError
+from simulator.stopping import Stopped
 
 PLACE_DIGITS = 4
 
@@ -91,7 +92,7 @@ def measure(target: Target, context: MeasuringContext) -> Run:
         output = _digest(*(scratch / name for name in ("stdout", "stderr")))
     ending = measurements[0].ending
     if ending.reason == "interrupted":
-        raise KeyboardInterrupt
+        raise Stopped(ending.code - 128)
     if ending.reason == "budget" and _is_late(started, context):
         raise TimeSpentError(
             f"{target.name} was not done after {context.timeout:g} seconds: raise --timeout"

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from simulator import stopping
 from simulator.binary.elf import load
 from simulator.cpu.cpu_state import SYSTEM_PAGE
 from simulator.errors import UnsupportedError
@@ -170,18 +171,53 @@ def test_the_timeout_stops_a_loop(compile_file: Compile, width: str) -> None:
     assert result.instructions > 100_000
 
 
-def test_an_interrupt_stops_the_run_and_its_handler_comes_back(compile_file: Compile) -> None:
-    before = signal.getsignal(signal.SIGINT)
-    timer = threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT))
+@pytest.fixture
+def handled() -> Iterator[None]:
+    """Handle signals as the command does."""
+    numbers = (signal.SIGINT, *stopping.ENDING)
+    before = {number: signal.getsignal(number) for number in numbers}
+    stopping.handle()
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("handled")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_stops_the_run_and_its_handler_comes_back(
+    compile_file: Compile, number: signal.Signals
+) -> None:
+    before = signal.getsignal(number)
+    timer = threading.Timer(0.2, os.kill, (os.getpid(), number))
     timer.start()
     started = time.perf_counter()
     result, _ = run(compile_file("faults", "v9"), ["loop"], limits=Limits(timeout=20))
     timer.join()
-    assert (result.status, result.reason) == (130, "interrupted")
+    assert (result.status, result.reason, result.signal) == (128 + number, "interrupted", number)
     assert time.perf_counter() - started < 2
-    assert signal.getsignal(signal.SIGINT) is before
+    assert signal.getsignal(number) is before
     with pytest.raises(KeyboardInterrupt):
-        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(number)
+
+
+@pytest.mark.usefixtures("handled")
+def test_signals_that_are_ignored_or_others_stop_no_run(compile_file: Compile) -> None:
+    seen: list[int] = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    stopping.handle()
+    timers = [
+        threading.Timer(0.1, os.kill, (os.getpid(), number))
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    ]
+    for timer in timers:
+        timer.start()
+    result, _ = run(compile_file("faults", "v9"), ["loop"], limits=Limits(timeout=0.4))
+    for timer in timers:
+        timer.join()
+    assert (result.status, result.reason) == (124, "budget")
+    assert seen == [signal.SIGTERM]
 
 
 DEEP = """
