@@ -103,6 +103,7 @@ def _fraction(text: str) -> Fraction | None:
     "Write everything as JSON; - is stdout (the report then goes to stderr)."
 )
 @shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
+@shared_options.allow_commands_option
 @shared_options.progress_option()
 def check_command(
     baseline: Path,
@@ -155,7 +156,7 @@ def _check(
     from profiler.experiments.regress.regress import CheckOptions, check
 
     old = load(baseline)
-    how = CheckOptions(limits, weights, chosen["timeout"])
+    how = CheckOptions(limits, weights, chosen["timeout"], chosen["allow_commands"])
     with progress_bar(wanted(chosen["progress"], streams.STDOUT)) as show:
         return check(old, baseline, how, show, watch(chosen["progress"]))
 

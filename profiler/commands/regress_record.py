@@ -102,6 +102,7 @@ class _WithArguments(click.Command):
 @shared_options.memory_limit_option("a program")
 @shared_options.stack_size_option("a program")
 @shared_options.timeout_option("Give a program up after so much time; the status is then 124.")
+@shared_options.allow_commands_option
 @shared_options.progress_option()
 @click.pass_context
 def record_command(
@@ -198,7 +199,15 @@ def _targets(
     ]
     inputs = chosen["inputs"] or ("ref",)
     show = watch(chosen["progress"])
-    return suite_targets(chosen["suite"], widths, inputs, model, directory, show)  # type: ignore[arg-type]
+    return suite_targets(
+        chosen["suite"],
+        widths,  # type: ignore[arg-type]
+        inputs,
+        model,
+        directory,
+        show,
+        allow_commands=chosen["allow_commands"],
+    )
 
 
 def _record(

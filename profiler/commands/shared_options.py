@@ -167,6 +167,13 @@ def stack_size_option(program: str, remark: str = "") -> Decorator[Any]:
     )
 
 
+allow_commands_option = click.option(
+    "--allow-commands",
+    is_flag=True,
+    help="Let a suite's file of your own have its commands executed, on this computer.",
+)
+
+
 def progress_option(default: str = "") -> Decorator[Any]:
     """Return `--progress/--no-progress`; `default` says when a bar is shown without it."""
     shown = f"  [default: {default}]" if default else ""

@@ -70,6 +70,7 @@ def list_command(name: str | None) -> int:
     "Only these builds: v9-O2 (64 bits), v8plus-O2 (32).  [default: both]",
 )
 @benchmark_option
+@shared_options.allow_commands_option
 @jobs_option
 @progress_option
 def build_command(
@@ -77,6 +78,7 @@ def build_command(
     programs: tuple[str, ...],
     builds: tuple[str, ...] | None,
     patterns: tuple[str, ...],
+    allow_commands: bool,
     jobs: int | None,
     progress: bool | None,
 ) -> int:
@@ -89,7 +91,7 @@ def build_command(
     from profiler.experiments.suites.library import build_suite
     from profiler.reports import suite_text
 
-    suite = chosen_suite(name, (*programs, *patterns))
+    suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     wanted = tuple(map(width_of, builds or BUILDS.values()))
     with cell_bar(progress) as bar:
         report = build_suite(
@@ -127,6 +129,7 @@ def build_command(
 @click.option(
     "--html", type=options.PATH, metavar="FILE", help="Write a page with bars there, too."
 )
+@shared_options.allow_commands_option
 @jobs_option
 @progress_option
 def run_command(
@@ -137,6 +140,7 @@ def run_command(
     build: str,
     patterns: tuple[str, ...],
     html: Path | None,
+    allow_commands: bool,
     jobs: int | None,
     progress: bool | None,
     **selected: Any,
@@ -158,7 +162,7 @@ def run_command(
     from profiler.experiments.cells.store import Store, default_store_path
     from profiler.reports import suite_text
 
-    suite = chosen_suite(name, (*programs, *patterns))
+    suite = chosen_suite(name, (*programs, *patterns), allow_commands=allow_commands)
     selection = shared_options.selection(selected)
     wanted = [selecting(setting(mode), selection) for mode in dict.fromkeys(modes or DEFAULT_MODES)]
     cells = [
@@ -206,7 +210,7 @@ def _write_page(
         write_atomically(path, text.encode())
 
 
-def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
+def chosen_suite(name: str, patterns: tuple[str, ...], *, allow_commands: bool) -> Suite:
     """Return the suite with only those benchmarks that a pattern matches, if there are patterns.
 
     Raises
@@ -216,7 +220,7 @@ def chosen_suite(name: str, patterns: tuple[str, ...]) -> Suite:
     """
     from profiler.experiments.suites.library import load_suite
 
-    suite = load_suite(name)
+    suite = load_suite(name, allow_commands=allow_commands)
     if not patterns:
         return suite
     names = [benchmark.name for benchmark in suite.benchmarks]

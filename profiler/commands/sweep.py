@@ -84,6 +84,7 @@ OLD = {
 @click.option("--scheduler", metavar="ADDRESS", help="Use the Dask cluster there instead.")
 @shared_options.replay_cells_option()
 @click.option("--retry-failed", is_flag=True, help="Run again what failed in an earlier sweep.")
+@shared_options.allow_commands_option
 @shared_options.progress_option("on a terminal")
 def sweep_command(
     files: tuple[Path, ...],
@@ -92,6 +93,7 @@ def sweep_command(
     scheduler: str | None,
     replay: Path | None,
     retry_failed: bool,
+    allow_commands: bool,
     progress: bool | None,
     **chosen: Any,
 ) -> int:
@@ -115,7 +117,7 @@ def sweep_command(
     kernel_cache.ensure()
     run = _runner(workers, scheduler)
     with cell_bar(progress) as shown:
-        order = make_order(wanted, building=shown.building)
+        order = make_order(wanted, building=shown.building, allow_commands=allow_commands)
         outcome = sweep(
             order, output, run, replay=replay, progress=shown.running, retry=retry_failed
         )

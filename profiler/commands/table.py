@@ -101,6 +101,7 @@ FORMATS = ("text", "json", "csv", "markdown", "html")
     help="Write there, not to stdout. With --all and no format: a directory that is given a page "
     "with everything, and each table as CSV and SVG.",
 )
+@shared_options.allow_commands_option
 @shared_options.progress_option("on a terminal")
 def table_command(
     names: tuple[str, ...],
@@ -177,7 +178,7 @@ def _report(specs: tuple[TableSpec, ...], everything: bool, chosen: dict[str, An
     from profiler.engine import kernel_cache
     from profiler.experiments.cells.store import Store, default_store_path
 
-    suite = load_suite(chosen["suite"] or "micro")
+    suite = load_suite(chosen["suite"] or "micro", allow_commands=chosen["allow_commands"])
     kernel_cache.ensure()
     path = chosen["cache"] or default_store_path()
     with Store(path) as store, cell_bar(chosen["progress"]) as bar:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from profiler import cli
 from profiler.experiments.suites import directories, fetch, generate, inputs, toolchain
-from profiler.experiments.suites.builder import build, check_program, source_hash
-from profiler.experiments.suites.library import build_suite, load_suite, suite_names
+from profiler.experiments.suites.builder import build, check_program, inside, source_hash
+from profiler.experiments.suites.library import build_suite, executed_by, load_suite, suite_names
 from profiler.experiments.suites.suite import (
     BUILDS,
     DEFAULT_BUILD,
@@ -183,6 +184,133 @@ def test_a_wrong_suite_file_is_one_line(
     assert said.startswith(f"simprof: {path}")
 
 
+MAKE = 'commands = ["make"]\nproduct = "one"\n'
+SECRET = '\nfiles = [{ name = "s", copy = "%s" }]\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('["one.c"]', '["../secret"]', "'../secret' leads out of"),
+        ('["one.c"]', '["/etc/passwd"]', "'/etc/passwd' leads out of"),
+        ('["one.c"]', '["link"]', "'link' leads out of"),
+        ('["one.c"]', '["linked/secret"]', "'linked/secret' leads out of"),
+        ('["one.c"]', '["one.c"]\ncopy = ["../secret"]', "'../secret' leads out of"),
+        ('["one.c"]', '["one.c"]\ncopy = ["one.c", "link"]', "'link' leads out of"),
+        ('["one.c"]', '["one.c"]\nexclude = ["../*"]', "exclude '../\\*' leads out of the program"),
+        ('["one.c"]', '["one.c"]\ndirectory = "/tmp"', "directory '/tmp' leads out of the program"),
+        ('["one.c"]', '["one.c"]\ndirectory = "a/../../b"', "directory 'a/../../b' leads out"),
+        ('sources = ["one.c"]', MAKE.replace("one", "../one"), "product '../one' leads out"),
+        ('sources = ["one.c"]', MAKE.replace("one", "/bin/one"), "product '/bin/one' leads out"),
+        ('arguments = ["1"]', SECRET % "../secret", "'../secret' leads out of"),
+        ('arguments = ["1"]', SECRET % "link", "'link' leads out of"),
+        ('arguments = ["1"]', SECRET.replace("copy", "unpacked") % "/a", "unpacked '/a' leads out"),
+    ],
+)
+def test_no_path_of_a_suite_leads_out_of_it(
+    suite_file: Callable[..., Path], tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    (tmp_path / "secret").write_text("secret")
+    inside = tmp_path / "suite"
+    inside.mkdir()
+    (inside / "link").symlink_to(tmp_path / "secret")
+    (inside / "linked").symlink_to(tmp_path)
+    (inside / "one.c").write_text(SOURCE)
+    path = suite_file(old, new).replace(inside / "own.toml")
+    with pytest.raises(UsageError, match=message):
+        load_suite(str(path), allow_commands=True)
+
+
+@pytest.mark.toolchain
+def test_no_link_in_a_programs_sources_leads_out_of_them(tmp_path: Path) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "one").write_text("kept")
+    how = f'prepare = ["ln -s {tmp_path}/kept out"]\ncommands = ["true"]\nproduct = "out/one"\n'
+    path = tmp_path / "own.toml"
+    path.write_text(PROGRAM.replace('sources = ["one.c"]', how))
+    report = build_suite(load_suite(str(path), allow_commands=True), widths=(64,))
+    assert list(report.failures.values()) == ["'out/one' leads out of the program's sources"]
+    assert (tmp_path / "kept" / "one").read_text() == "kept"
+    (tmp_path / "out").symlink_to("/tmp")
+    with pytest.raises(BuildError, match="'out' leads out"):
+        inside(tmp_path, "out")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        MAKE,
+        'sources = ["one.c"]\nprepare = ["touch x"]',
+        *(
+            f'sources = ["one.c"]\nmore = ["{flag}"]'
+            for flag in ("-fplugin=./x.so", "-wrapper", "@x", "-B.", "-Wl,-T,x", "-specs=x", "x.c")
+        ),
+    ],
+)
+def test_suite_files_execute_commands_only_where_that_is_said(
+    suite_file: Callable[..., Path],
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    started: list[object] = []
+    monkeypatch.setattr(toolchain, "run", lambda command, *rest: started.append(command))
+    text = PROGRAM.replace('flags = ["-DANSWER=6"]\n', "").replace('sources = ["one.c"]', how)
+    path = suite_file(text=text.replace("more =", "flags ="))
+    grid = path.with_name("grid.toml")
+    grid.write_text('suite = "own.toml"\nmodes = ["pp"]\n')
+    output = path.with_name("output")
+    for words in (
+        ("suite", "build", path),
+        ("suite", "run", path),
+        ("table", "epp1", "--suite", path),
+        ("sweep", grid, "-o", output),
+        ("regress", "record", "--suite", path, "-o", output),
+    ):
+        assert run_cli(*map(str, words)) == 125
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith(f"simprof: {path}: benchmark one has this executed on your computer")
+        assert line.endswith("give --allow-commands")
+    assert started == []
+    assert run_cli("suite", "list", str(path)) == 0
+
+
+@pytest.mark.parametrize(
+    "flag",
+    '-DA=1 -DCC65_INC="" -UA -O3 -g -w -Wall -Wno-unused -std=c99 -std=gnu++17 -m32 -lm'.split()
+    + "-mcpu=v9 -fno-inline -funroll-loops -ftree-vectorize -fno-stack-protector".split(),
+)
+def test_ordinary_flags_are_no_commands(suite_file: Callable[..., Path], flag: str) -> None:
+    recipe = load_suite(str(suite_file())).benchmarks[0].recipe
+    assert executed_by(replace(recipe, flags=(flag,))) is None
+
+
+def test_suites_that_come_with_simprof_need_no_leave() -> None:
+    suite = load_suite("spec-like")
+    assert suite.may_execute
+    assert any(executed_by(each.recipe) for each in suite.benchmarks)
+    assert load_suite(str(suite.path)).may_execute
+
+
+@pytest.mark.toolchain
+@pytest.mark.parametrize(
+    ("how", "reason"),
+    [
+        (MAKE.replace("make", "echo {nope}"), "'echo {nope}' cannot be understood"),
+        (MAKE.replace("make", "echo '"), "cannot be understood (No closing quotation)"),
+        ('sources = ["one.c"]\ncopy = ["one.c"]\nexclude = ["**c"]', "'\\*\\*c' is no pattern"),
+        ('sources = ["one.c"]\ncopy = ["one.c"]\ndirectory = "nowhere"', "no directory 'nowhere'"),
+    ],
+)
+def test_recipes_that_cannot_be_followed_are_failures_of_their_programs(
+    suite_file: Callable[..., Path], how: str, reason: str
+) -> None:
+    text = PROGRAM.replace('sources = ["one.c"]', how)
+    report = build_suite(load_suite(str(suite_file(text=text)), allow_commands=True), widths=(64,))
+    ((_, said),) = report.failures.items()
+    assert reason.replace("\\", "") in said
+
+
 def test_names_are_unique(suite_file: Callable[..., Path]) -> None:
     again = PROGRAM[PROGRAM.index("[[benchmark]]") :]
     with pytest.raises(UsageError, match="two benchmarks are called one"):
@@ -225,7 +353,7 @@ def test_cxx_programs_are_built_from_sources_and_by_commands(tmp_path: Path, how
     (tmp_path / "one.cpp").write_text("#include <new>\nint main() { throw std::bad_alloc(); }\n")
     path = tmp_path / "one.toml"
     path.write_text(PROGRAM.replace('sources = ["one.c"]', f'{how}\nlanguage = "c++"'))
-    report = build_suite(load_suite(str(path)))
+    report = build_suite(load_suite(str(path), allow_commands=how == COMMANDS))
     assert report.failures == {}
     for program in report.programs.values():
         assert program.compiler.startswith("sparc64-linux-gnu-g++-12")

@@ -201,8 +201,18 @@ def _program(table: _Table, here: Path) -> GridProgram:
     return program
 
 
-def make_order(grid: Grid, *, building: Callable[[BuildProgress], None] | None = None) -> Order:
+def make_order(
+    grid: Grid,
+    *,
+    building: Callable[[BuildProgress], None] | None = None,
+    allow_commands: bool = False,
+) -> Order:
     """Return the jobs of a grid, its programs built.
+
+    Parameters
+    ----------
+    allow_commands
+        Whether a suite's file that does not come with simprof may have commands executed.
 
     Raises
     ------
@@ -212,7 +222,7 @@ def make_order(grid: Grid, *, building: Callable[[BuildProgress], None] | None =
     settings = grid.settings()
     order = Order(tuple(_program_jobs(grid, settings)))
     if grid.suite is not None:
-        suite = load_suite(grid.suite)
+        suite = load_suite(grid.suite, allow_commands=allow_commands)
         built = suite_order(suite, _suite_cells(grid, suite, settings), building=building)
         order = Order((*built.jobs, *order.jobs), built.failures)
     if not (order.jobs or order.failures):

@@ -144,11 +144,14 @@ class CheckOptions:
         Source of edge weights in place of the recorded one; None: that.
     timeout
         Seconds for each program.
+    allow_commands
+        Whether suites' files that do not come with simprof may have commands executed.
     """
 
     limits: Limits = field(default_factory=Limits)
     weights: Weights | Path | None = None
     timeout: float | None = None
+    allow_commands: bool = False
 
 
 def check(
@@ -167,7 +170,9 @@ def check(
     if options.weights is not None:
         settings = tuple(_weighted(each, options.weights) for each in settings)
     described = {setting.name: describe(setting, directory) for setting in settings}
-    targets, missing = recorded_targets(old.runs, directory, watch)
+    targets, missing = recorded_targets(
+        old.runs, directory, watch, allow_commands=options.allow_commands
+    )
     context = MeasuringContext(settings, directory, options.timeout, show)
     runs, failures = _measure_all(targets, context)
     new = _baseline(described, runs)

@@ -111,6 +111,8 @@ def suite_targets(
     model: Target,
     directory: Path,
     watch: Watch = None,
+    *,
+    allow_commands: bool = False,
 ) -> tuple[tuple[Target, ...], Failures]:
     """Build a suite; return its targets, and why others could not be made.
 
@@ -124,13 +126,15 @@ def suite_targets(
         The baseline's; a suite's file is recorded as it is found from there.
     watch
         Called as programs are built.
+    allow_commands
+        Whether a suite's file that does not come with simprof may have commands executed.
 
     Raises
     ------
     UsageError
-        If there is no such suite.
+        If there is no such suite, or it needs commands and may have none executed.
     """
-    suite = load_suite(name)
+    suite = load_suite(name, allow_commands=allow_commands)
     label = relative(suite.path, directory) if name.endswith(".toml") else suite.name
     report = build_suite(suite, widths=widths, progress=watch)
     targets = []
@@ -175,14 +179,14 @@ def _suite_target(suite: str, built: BuiltProgram, given: Input, model: Target) 
 
 
 def recorded_targets(
-    runs: Mapping[str, Run], directory: Path, watch: Watch = None
+    runs: Mapping[str, Run], directory: Path, watch: Watch = None, *, allow_commands: bool = False
 ) -> tuple[tuple[Target, ...], Failures]:
     """Return the targets of a baseline in `directory`, and why others could not be made.
 
     Suites are built again where they have to be.
     """
     targets, failures = [], dict[str, str]()
-    suites = _Suites(runs, directory, watch)
+    suites = _Suites(runs, directory, watch, allow_commands)
     for name, run in runs.items():
         try:
             if "suite" in run.program:
@@ -243,8 +247,10 @@ def _path(directory: Path, value: Fact) -> Path | None:
 class _Suites:
     """The suites of a baseline, each built once."""
 
-    def __init__(self, runs: Mapping[str, Run], directory: Path, watch: Watch) -> None:
-        self._runs = runs
+    def __init__(
+        self, runs: Mapping[str, Run], directory: Path, watch: Watch, allow_commands: bool
+    ) -> None:
+        self._runs, self._allow_commands = runs, allow_commands
         self._directory = directory
         self._watch = watch
         self._known: dict[str, tuple[dict[str, Target], Failures]] = {}
@@ -282,7 +288,15 @@ class _Suites:
         inputs = sorted({str(program["input"]) for program in runs})
         name = str(self._directory / suite) if suite.endswith(".toml") else suite
         model = Target("", Path(), {})
-        targets, failures = suite_targets(name, widths, inputs, model, self._directory, self._watch)
+        targets, failures = suite_targets(
+            name,
+            widths,
+            inputs,
+            model,
+            self._directory,
+            self._watch,
+            allow_commands=self._allow_commands,
+        )
         return {target.name: target for target in targets}, failures
 
 

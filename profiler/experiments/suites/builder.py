@@ -12,7 +12,7 @@ import hashlib
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -103,7 +103,7 @@ def build(
                 job = running[future]
                 try:
                     programs[job.key] = future.result()
-                except SimulatorError as error:
+                except (SimulatorError, OSError) as error:
                     failures[job.key] = " ".join(str(error).split())
                     teller.tell(job, "failed")
         except BaseException:
@@ -211,12 +211,14 @@ class Builder:
             with self._locked("archives"):
                 archive = fetch.archive(recipe.package, self._cache)
             fetch.unpack(archive, tree, recipe.package.directory)
-        work = tree / recipe.directory
+        work = inside(tree, recipe.directory)
+        if not work.is_dir():
+            raise BuildError(f"its sources have no directory {recipe.directory!r}")
         for file in copied_sources(recipe):
             shutil.copy(file, work)
         log = self._log(f"{job.benchmark.name}-sources")
         for command in recipe.prepare:
-            toolchain.run(shlex.split(command), work, log)
+            toolchain.run(_words(job, command), work, log)
 
     def _log(self, name: str) -> Path:
         log = self._cache / "logs" / f"{name}.log"
@@ -308,11 +310,11 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
     sources have one name.
     """
     recipe = job.recipe
-    work = tree / recipe.directory
-    left_out = {path for pattern in recipe.exclude for path in work.glob(pattern)}
+    work = inside(tree, recipe.directory)
+    left_out = {path for pattern in recipe.exclude for path in _matching(job, work, pattern)}
     sources = []
     for pattern in recipe.sources:
-        matching = sorted(path for path in work.glob(pattern) if path not in left_out)
+        matching = sorted(_matching(job, work, pattern) - left_out)
         if not matching:
             raise BuildError(f"{job.benchmark.name}: no source matches {pattern}")
         sources += [str(path.relative_to(work)) for path in matching]
@@ -331,6 +333,42 @@ def compile_sources(job: BuildJob, tree: Path, product: Path, log: Path) -> Path
             toolchain.run([*command, *place, "-c", "-o", parts[number], source], work, log)
     toolchain.run([*command, "-o", str(product), *parts, "-lm"], work, log)
     return product
+
+
+def _matching(job: BuildJob, directory: Path, pattern: str) -> set[Path]:
+    try:
+        return set(directory.glob(pattern))
+    except ValueError as error:
+        raise BuildError(f"{job.benchmark.name}: {pattern!r} is no pattern ({error})") from None
+
+
+def _words(job: BuildJob, command: str, known: Mapping[str, str] | None = None) -> list[str]:
+    """Return the words of a command, with what is known filled in.
+
+    Raises
+    ------
+    BuildError
+        If it has other braces, or quotes that do not end.
+    """
+    try:
+        words = shlex.split(command)
+        return words if known is None else [word.format(**known) for word in words]
+    except (ValueError, LookupError, AttributeError) as error:
+        text = f"{job.benchmark.name}: {command!r} cannot be understood ({error})"
+        raise BuildError(text) from None
+
+
+def inside(tree: Path, name: str) -> Path:
+    """Return a place in a program's sources.
+
+    Raises
+    ------
+    BuildError
+        If it is elsewhere, behind a link, say.
+    """
+    if places.leads_out(name, tree):
+        raise BuildError(f"{name!r} leads out of the program's sources")
+    return tree / name
 
 
 def mapped(tree: Path) -> list[str]:
@@ -352,7 +390,7 @@ def execute_commands(job: BuildJob, tree: Path, copy: Path, log: Path) -> Path:
     """Build with the recipe's commands in a copy of the tree; return the product."""
     recipe = job.recipe
     shutil.copytree(tree, copy, symlinks=True)
-    work = copy / recipe.directory
+    work = inside(copy, recipe.directory)
     width = toolchain.WIDTH_FLAGS[job.width]
     counting = toolchain.COUNTER_FLAGS[job.counters] + tuple(counters_placed(job.counters, work))
     words = {
@@ -364,8 +402,8 @@ def execute_commands(job: BuildJob, tree: Path, copy: Path, log: Path) -> Path:
         "name": job.benchmark.name,
     }
     for command in recipe.commands:
-        toolchain.run([word.format(**words) for word in shlex.split(command)], work, log)
-    product = work / (recipe.product or "").format(**words)
+        toolchain.run(_words(job, command, words), work, log)
+    product = inside(work, " ".join(_words(job, recipe.product or "", words)))
     if not product.is_file():
         raise BuildError(f"{job.benchmark.name}: its commands made no {recipe.product}")
     return product

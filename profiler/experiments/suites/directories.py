@@ -35,6 +35,19 @@ def suites_directory() -> Path:
     )
 
 
+def is_shipped(path: Path) -> bool:
+    """Whether a suite's file is one that comes with simprof."""
+    return path.resolve().parent == suites_directory().resolve()
+
+
+def leads_out(name: str, base: Path) -> bool:
+    """Whether a path, taken from `base`, is not below it: absolute, with `..`, or by a link."""
+    path = Path(name)
+    if path.is_absolute() or ".." in path.parts:
+        return True
+    return not (base / path).resolve().is_relative_to(base.resolve())
+
+
 def _packaged() -> Path:
     """Return where a wheel puts what lies in `fixtures` in a checkout."""
     return Path(str(resources.files("profiler") / "data"))

@@ -7,8 +7,10 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from profiler.experiments.suites.directories import leads_out
 from profiler.experiments.suites.generate import generate
 from profiler.experiments.suites.suite import Benchmark, Input, InputFile
+from profiler.experiments.suites.toolchain import BuildError
 from profiler.profiles.output import write_atomically
 from simulator.errors import UsageError
 
@@ -59,7 +61,10 @@ def _content(file: InputFile, tree: Callable[[], Path]) -> bytes:
     if file.generator is not None:
         return generate(file.generator, file.parameters)
     assert file.unpacked is not None
-    return (tree() / file.unpacked).read_bytes()
+    root = tree()
+    if leads_out(file.unpacked, root):
+        raise BuildError(f"{file.unpacked!r} leads out of the program's sources")
+    return (root / file.unpacked).read_bytes()
 
 
 def describe(file: InputFile) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from profiler.experiments.suites import directories as places
@@ -11,11 +13,31 @@ from profiler.experiments.suites.suite import (
     BuildProgress,
     BuildReport,
     Counters,
+    Recipe,
     Suite,
     Width,
 )
 from profiler.experiments.suites.suite_file import read_suite
 from simulator.errors import UsageError
+
+HARMLESS_FLAG = re.compile(
+    r"-[DU]\w.*|-O\w*|-g[\w-]*|-w|-W(no-)?[a-z][\w-]*(=\w+)?|-std=[\w+:]+|-m[\w=.-]+|-l[\w+.-]+"
+    r"|-f(?!plugin|dump|profile|auto-profile|use-ld|stack-usage|opt-info)[a-z][\w-]*(=[\w-]+)?"
+)
+"""Flags of compilers that name no file and no program; others may have one executed, or written."""
+
+
+def executed_by(recipe: Recipe) -> str | None:
+    """Return a command of the user's that building a program executes, None if there is none."""
+    for each in (recipe, recipe.counted):
+        if each is None:
+            continue
+        for command in (*each.prepare, *each.commands):
+            return command
+        for flag in each.flags:
+            if not HARMLESS_FLAG.fullmatch(flag):
+                return f"compiler {flag}"
+    return None
 
 
 def suite_names() -> tuple[str, ...]:
@@ -25,8 +47,13 @@ def suite_names() -> tuple[str, ...]:
     return (*first, *sorted(shipped.difference(first)))
 
 
-def load_suite(name: str) -> Suite:
+def load_suite(name: str, *, allow_commands: bool = False) -> Suite:
     """Return a suite by its name, or from the file that `name` is the path of (`*.toml`).
+
+    Parameters
+    ----------
+    allow_commands
+        Whether a file that does not come with simprof may have commands executed.
 
     Raises
     ------
@@ -34,13 +61,15 @@ def load_suite(name: str) -> Suite:
         If there is no such suite, or its file is not as it should be.
     """
     if name.endswith(".toml"):
-        return read_suite(Path(name))
+        path = Path(name)
+        shipped = places.is_shipped(path)
+        return replace(read_suite(path), may_execute=shipped or allow_commands)
     known = suite_names()
     if name not in known:
         raise UsageError(
             f"there is no suite {name!r}: name one of {', '.join(known)}, or a .toml file"
         )
-    return read_suite(places.suites_directory() / f"{name}.toml")
+    return replace(read_suite(places.suites_directory() / f"{name}.toml"), may_execute=True)
 
 
 def build_suite(
@@ -65,7 +94,14 @@ def build_suite(
     Raises
     ------
     UsageError
-        If the inputs or the cache cannot be written. A program that cannot be built is a row of
-        `failures`.
+        If the inputs or the cache cannot be written, or the suite's file names commands and may
+        not. A program that cannot be built is a row of `failures`.
     """
+    if not suite.may_execute:
+        for benchmark in suite.benchmarks:
+            if command := executed_by(benchmark.recipe):
+                raise UsageError(
+                    f"{suite.path}: benchmark {benchmark.name} has this executed on your computer: "
+                    f"{command!r}: read the file, then give --allow-commands"
+                )
     return build(suite, widths, jobs, progress, counters=counters)

@@ -210,6 +210,8 @@ class Suite:
         The file that describes it.
     executed
         Glob patterns of the benchmarks that tables instrument and run, unless told otherwise.
+    may_execute
+        Whether commands that its file names may be executed.
     """
 
     name: str
@@ -217,6 +219,7 @@ class Suite:
     benchmarks: tuple[Benchmark, ...]
     path: Path
     executed: tuple[str, ...] = ()
+    may_execute: bool = False
 
     def benchmark(self, name: str) -> Benchmark:
         """Return a benchmark.

@@ -12,7 +12,9 @@ of the paths of programs that need not be built; and `counted`, how these are bu
 sources with a compiler's counters in them: `copy` (files beside each program's own), `flags`,
 `commands` (in which `{own}` stands for the program's own flags) and `product`.
 
-Every key that is not known is an error, so that a misspelt one is not simply without effect.
+Every key that is not known is an error, so that a misspelt one is not simply without effect. What
+is copied, compiled or made lies below the suite file's directory, or below the program's own
+sources: in files that do not come with simprof, paths that lead out of there are errors, too.
 """
 
 from __future__ import annotations
@@ -190,6 +192,7 @@ class _Reader:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._base = path.parent
+        self._is_shipped = places.is_shipped(path)
         self.packages: dict[str, Package] = {}
 
     def listed(self, fields: Fields) -> Iterator[Benchmark]:
@@ -226,18 +229,20 @@ class _Reader:
             return completed
         for key in ("sources", "copy"):
             if isinstance(completed.get(key), list):
-                completed[key] = [_below(directory, self._base, each) for each in completed[key]]
+                completed[key] = [
+                    _from_base(directory, self._base, each) for each in completed[key]
+                ]
         return completed
 
     def _counted(self, shared: Fields, own: Fields, directory: Path) -> Recipe:
         """Return how a committed program is built with counters: what all share, and its own."""
-        sources = [_below(directory, self._base, each) for each in own.texts("sources")]
+        sources = [_from_base(directory, self._base, each) for each in own.texts("sources")]
         flags = " ".join(own.texts("flags"))
         recipe = Recipe(
-            files=tuple(self._file(shared, name) for name in (*shared.texts("copy"), *sources)),
+            files=tuple(self._own(shared, name) for name in (*shared.texts("copy"), *sources)),
             commands=tuple(each.replace("{own}", flags) for each in shared.texts("commands")),
             flags=shared.texts("flags"),
-            product=shared.text("product"),
+            product=self._below(shared, "product", shared.text("product")),
         )
         shared.finish()
         return recipe
@@ -276,17 +281,18 @@ class _Reader:
         recipe = Recipe(
             committed=fields.optional("committed"),
             package=self._chosen_package(fields),
-            files=tuple(self._file(fields, name) for name in fields.texts("copy")),
-            directory=fields.text("directory", "."),
+            files=tuple(self._own(fields, name) for name in fields.texts("copy")),
+            directory=self._below(fields, "directory", fields.text("directory", ".")),
             prepare=fields.texts("prepare"),
             commands=fields.texts("commands"),
-            sources=fields.texts("sources"),
-            exclude=fields.texts("exclude"),
+            sources=tuple(self._below(fields, "sources", each) for each in fields.texts("sources")),
+            exclude=tuple(self._below(fields, "exclude", each) for each in fields.texts("exclude")),
             language=cast(Any, fields.one_of("language", LANGUAGES, "c")),
             flags=fields.texts("flags"),
             constant_clock=fields.flag("constant_clock"),
             product=fields.optional("product"),
         )
+        self._below(fields, "product", recipe.product or ".")
         if recipe.committed is not None:
             for build in ("v9", "v8plus"):
                 self._file(fields, recipe.committed.replace("{width}", build))
@@ -296,7 +302,7 @@ class _Reader:
         if recipe.commands and recipe.product is None:
             raise fields.fail("commands need product, the file that they make")
         if recipe.package is None and recipe.sources and not recipe.files:
-            return _own(recipe, tuple(self._file(fields, name) for name in recipe.sources))
+            return _compiled(recipe, tuple(self._own(fields, name) for name in recipe.sources))
         return recipe
 
     def _chosen_package(self, fields: Fields) -> Package | None:
@@ -339,7 +345,8 @@ class _Reader:
         unpacked = fields.optional("unpacked")
         if [source, generator, unpacked].count(None) != 2:
             raise fields.fail(f"{name!r} needs one of copy, make, unpacked")
-        path = None if source is None else self._file(fields, source)
+        path = None if source is None else self._own(fields, source)
+        self._below(fields, "unpacked", unpacked or ".")
         parameters = () if generator is None else self._parameters(fields, generator)
         fields.finish()
         return InputFile(name, path, generator, parameters, unpacked)
@@ -350,6 +357,18 @@ class _Reader:
             raise fields.fail(f"make {generator!r}: write one of {', '.join(generate.PARAMETERS)}")
         return tuple((key, fields.number(key)) for key in known)
 
+    def _below(self, fields: Fields, key: str, name: str) -> str:
+        """Return a path in a program's sources, which are elsewhere."""
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise fields.fail(f"{key} {name!r} leads out of the program's sources")
+        return name
+
+    def _own(self, fields: Fields, name: str) -> Path:
+        """Return a file of the suite, which is copied."""
+        if not self._is_shipped and places.leads_out(name, self._base):
+            raise fields.fail(f"{name!r} leads out of {self._base}: put it below that directory")
+        return self._file(fields, name)
+
     def _file(self, fields: Fields, name: str) -> Path:
         path = self._base / name
         if not path.is_file():
@@ -357,11 +376,12 @@ class _Reader:
         return path
 
 
-def _below(directory: Path, base: Path, name: object) -> str:
+def _from_base(directory: Path, base: Path, name: object) -> str:
     """A path in a manifest, from the suite file's directory."""
-    return str((directory / str(name)).relative_to(base))
+    path = directory / str(name)
+    return str(path.relative_to(base) if path.is_relative_to(base) else path)
 
 
-def _own(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
+def _compiled(recipe: Recipe, files: tuple[Path, ...]) -> Recipe:
     """Return the recipe of a program whose sources are committed: copied, compiled by name."""
     return replace(recipe, files=files, sources=tuple(path.name for path in files))
