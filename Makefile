@@ -45,10 +45,10 @@ run: $(VENV)/.installed
 	$(BIN)/simprof run --mode=$(MODE) $(PROGRAM)
 
 test: $(VENV)/.installed-dev toolchain
-	$(BIN)/python -m pytest -n $(WORKERS)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 long: $(VENV)/.installed-dev toolchain
-	$(BIN)/python -m pytest -n $(WORKERS) --long
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --long
 
 # pytest comes last: its closing line, with the counts, is the last one.
 ci: check

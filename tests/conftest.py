@@ -11,7 +11,7 @@ viewers
 browser
     The test opens pages in Chromium.
 long
-    The test takes more than a few seconds; it runs with `--long` only.
+    The test is not among those of `make test`; it runs with `--long` only.
 
 Tests that cannot run are skipped with the reason and the command that installs what they lack;
 with `--strict-skips` that is a failure (`support.skips`). `support.seeds` has the markers `seeds`

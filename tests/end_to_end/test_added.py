@@ -12,6 +12,7 @@ from profiler.schemes import registry
 from tests.end_to_end.test_exact_fixtures import SMALL, WIDTHS
 from tests.oracles.added import check_added, share_of_settings
 from tests.oracles.replay import TRACE_BYTES
+from tests.support.turns import first
 
 TEXT = b"the quick brown fox\njumps over the lazy dog\n" * 3
 ARGUMENTS = {**SMALL, "words": [], "nonlocal": [], "signals": [], "bench": ["1"]}
@@ -49,7 +50,7 @@ def check(
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize(("name", "width"), SAMPLE)
+@pytest.mark.parametrize(("name", "width"), first(2, SAMPLE))
 def test_added_is_what_the_printed_code_executes(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

@@ -6,7 +6,8 @@ A count that changes on purpose is recorded again with `make baselines`; docs/EX
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,24 @@ def _cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize("name", CASES)
+def in_turn(names: Iterable[str]) -> Iterator[str]:
+    """Yield a case of each program of a suite, its builds in turn, and what has one build."""
+    builds = defaultdict(list)
+    for name in names:
+        group, _, program = name.partition("/")
+        suite, _, width = group.partition("-")
+        builds[(suite, program) if width else (name, "")].append(name)
+    for number, each in enumerate(builds.values()):
+        yield each[number % len(each)]
+
+
+ORDINARY = {*in_turn(CASES)}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=() if name in ORDINARY else pytest.mark.long) for name in CASES],
+)
 def test_nothing_changed(name: str) -> None:
     found = CASES[name].check()
     assert not found, "\n".join([f"`tools/baselines.py {name}`: {CHANGE}", *found[:40]])

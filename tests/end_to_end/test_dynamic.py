@@ -92,6 +92,7 @@ def test_all_counts_are_those_of_qemu_in_every_module(
     check_exact(tmp_path, width, kind)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_reports_name_the_module(tmp_path: Path) -> None:
     path, profile, result = build(tmp_path, "64", "-pie"), tmp_path / "p", tmp_path / "json"

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.oracles.exact import check_against_qemu
+from tests.support.turns import turns
 
 WIDTHS = ("v8", "v8plus", "v9")
 SMALL = {
@@ -30,8 +31,7 @@ SMALL = {
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("name", "width"), turns(SMALL, WIDTHS, few=10))
 def test_fixture_is_exact(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

@@ -15,6 +15,7 @@ import pytest
 from profiler.graphs.cfg import EdgeKind
 from tests.conftest import WIDTH_FLAGS
 from tests.oracles.exact import check_against_qemu
+from tests.support.turns import first
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs" / "exact"
 LANGUAGES = {".c": "c", ".cc": "c++", ".f90": "fortran", ".S": "asm"}
@@ -51,16 +52,16 @@ QUICK = [
     build("leftover.S v9 -nostdlib +sp"),
     build("leftover.S v8plus -nostdlib +sp"),
     build("stale.c v9 -O1"),
-    build("stale.c v8plus -O1"),
-    build("switching.c v9 -O0 -fPIC -g"),
-    build("switching.c v8plus -O2"),
-    build("calling.c v9 -O3 -s"),
-    build("calling.c v8plus -O1 -fPIC"),
-    build("arithmetic.c v8plus -O2 -s"),
-    build("numbers.f90 v8plus -O2 -s"),
-    build("jumping.c v9 -O3 -fPIC -s +sp"),
     build("jumping.c v8plus -O0 +sp"),
     build("raising.cc v9 -O2 +sp"),
+    build("calling.c v8plus -O1 -fPIC"),
+    build("arithmetic.c v8plus -O2 -s"),
+    build("switching.c v9 -O0 -fPIC -g"),
+    build("stale.c v8plus -O1"),
+    build("switching.c v8plus -O2"),
+    build("calling.c v9 -O3 -s"),
+    build("numbers.f90 v8plus -O2 -s"),
+    build("jumping.c v9 -O3 -fPIC -s +sp"),
     build("raising.cc v8plus -Os -s +sp"),
     build("unwinding.cc v9 -O2 +sp"),
 ]
@@ -123,18 +124,8 @@ def check(compile_c: Callable[..., Path], directory: Path, how: Build) -> None:
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("how", [*QUICK, *ENDINGS[::3]], ids=str)
+@pytest.mark.parametrize("how", first(12, [*QUICK, *ENDINGS, *LONG]), ids=str)
 def test_program_is_exact(compile_c: Callable[..., Path], tmp_path: Path, how: Build) -> None:
-    check(compile_c, tmp_path, how)
-
-
-@pytest.mark.long
-@pytest.mark.toolchain
-@pytest.mark.qemu
-@pytest.mark.parametrize("how", [*ENDINGS, *LONG], ids=str)
-def test_program_is_exact_however_compiled(
-    compile_c: Callable[..., Path], tmp_path: Path, how: Build
-) -> None:
     check(compile_c, tmp_path, how)
 
 

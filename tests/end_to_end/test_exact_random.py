@@ -61,6 +61,7 @@ def test_random_programs_that_nobody_has_seen_are_exact(
     check_seed(compile_c, tmp_path, seed)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(("width", "level"), [("v9", "-O0"), ("v8", "-O2")])

@@ -179,6 +179,7 @@ def test_code_that_is_not_the_files(
     assert message in ended.errors and ended.errors.count("\n") == 1
 
 
+@pytest.mark.long
 @WIDTHS
 def test_what_can_be_learnt_is_the_same_elsewhere(
     compile_c: Compile, tmp_path: Path, width: str

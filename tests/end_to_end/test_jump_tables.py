@@ -12,6 +12,7 @@ from profiler.rewriting.charges import Cause
 from profiler.rewriting.verify import EMULATOR, Verification, verify
 from tests.end_to_end.test_exact_random import BARE, WIDTHS
 from tests.support.random_programs import BEGINNING
+from tests.support.turns import turns
 from tests.support.verifying import check_verified
 
 Compile = Callable[..., Path]
@@ -64,8 +65,7 @@ def verified(program: Path, directory: Path) -> Verification:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [(), ("-fPIC",)])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [(), ("-fPIC",)]))
 def test_jumps_to_the_same_places_are_as_predicted(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:

@@ -15,6 +15,7 @@ from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Se
 from profiler.session.session import compare_program
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_replay import PROGRAMS
+from tests.support.turns import first
 
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
 SETTINGS = [Setting(mode, mode, SchemeOptions()) for mode in ("edges", "qpt2")]
@@ -51,7 +52,7 @@ def requested(program: Path, directory: Path, arguments: tuple[str, ...] = ()) -
 
 
 @pytest.mark.parametrize(
-    ("name", "width"), list(zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
+    ("name", "width"), first(4, zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
 )
 def test_nothing_is_learnt_twice(name: str, width: str, learnt: list[int], tmp_path: Path) -> None:
     """The same run of fixtures: every number is the same."""
@@ -65,6 +66,7 @@ def test_nothing_is_learnt_twice(name: str, width: str, learnt: list[int], tmp_p
     assert not learnt
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("source", ["landing.cc", "signals.c", "nowhere.c"])
 def test_early_ends_and_landings(

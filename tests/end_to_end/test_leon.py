@@ -201,6 +201,7 @@ def answer_of(
     return done.returncode, done.stderr.decode(), found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scaler", [0, 5])
 def test_a_timer_that_is_faster_than_a_block_stops_nothing(
     compile_c: Compile, tmp_path: Path, scaler: int
@@ -235,6 +236,7 @@ def test_data_that_is_all_zero_lies_on_pages_of_its_own(compile_c: Compile, tmp_
     assert answer_of(path, tmp_path)[0] == 7
 
 
+@pytest.mark.long
 def test_output_that_cannot_be_written_ends_the_run(compile_c: Compile, tmp_path: Path) -> None:
     path = compile_c(SENDS, flags=(*leon.BUILD, "-O1"), width="v8")
     words = ("--max-instructions", "50000")

@@ -54,6 +54,7 @@ def _count(
         return [run_json.to_object(each) for each in measured], ends, landed
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_native_landings_change_no_count(

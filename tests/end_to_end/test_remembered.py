@@ -23,6 +23,7 @@ from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Se
 from profiler.session import session
 from profiler.session.session import compare_program
 from tests.conftest import FIXTURES, ROOT
+from tests.support.turns import turns
 
 Find = Callable[..., Path]
 MANIFEST = tomllib.loads((FIXTURES / "manifest.toml").read_text())
@@ -43,8 +44,7 @@ def silent() -> Iterator[int]:
     os.close(descriptor)
 
 
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
-@pytest.mark.parametrize("name", sorted(MANIFEST))
+@pytest.mark.parametrize(("name", "width"), turns(sorted(MANIFEST), ["v9", "v8plus"], few=6))
 def test_every_fixture_counts_the_same_with_and_without(
     name: str,
     width: str,
@@ -108,6 +108,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return run(tmp_path_factory.mktemp("none"), *RUN, "--no-cache")
 
 
+@pytest.mark.long
 def test_runs_that_are_killed_spoil_nothing(expected: Any, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     draw = random.Random(1994)

@@ -21,6 +21,7 @@ from profiler.request.request import (
 from profiler.schemes import registry
 from profiler.session.session import compare_program, observe
 from tests.conftest import FIXTURES
+from tests.support.turns import turns
 
 WIDTHS = ("v9", "v8plus", "v8")
 PROGRAMS = {
@@ -79,13 +80,13 @@ def check(program: Path, arguments: tuple[str, ...], directory: Path) -> None:
         assert each.counts["unattributed_instructions"] == 0
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=4))
 def test_replay_is_the_run(name: str, width: str, tmp_path: Path) -> None:
     """Every number of every routine is the same."""
     check(FIXTURES / "bin" / width / f"{name}.elf", PROGRAMS[name], tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", ["v9", "v8plus"])
 @pytest.mark.parametrize(

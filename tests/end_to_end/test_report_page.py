@@ -180,6 +180,7 @@ def test_edges_show_what_they_carry(browser: Browser, report: Path) -> None:
         assert re.search(r"1,452,000\s+\S+\s+211\s", page.locator("#pane").inner_text())
 
 
+@pytest.mark.long
 def test_every_mode_has_its_page(browser: Browser, tmp_path: Path) -> None:
     measured = measure_all(
         BENCH.with_name("switches.elf"), [scheme.mode for scheme in registry.OWN]

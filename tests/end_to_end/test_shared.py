@@ -22,6 +22,7 @@ from profiler.trace.recording_format import RecordingFile
 from simulator.errors import UsageError
 from tests.conftest import FIXTURES
 from tests.end_to_end.test_replay import PROGRAMS, measured, settings
+from tests.support.turns import first
 
 SOURCES = Path(__file__).resolve().parents[1] / "programs"
 JOBS = 3
@@ -46,7 +47,7 @@ def some() -> list[Setting]:
 
 
 @pytest.mark.parametrize(
-    ("name", "width"), list(zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
+    ("name", "width"), first(2, zip(PROGRAMS, ("v9", "v8plus", "v8") * 5, strict=False))
 )
 def test_all_schemes(name: str, width: str, quiet: GuestOptions) -> None:
     """Every number of every routine is the same, arrays or hash tables."""
@@ -55,6 +56,7 @@ def test_all_schemes(name: str, width: str, quiet: GuestOptions) -> None:
     assert measured(request, settings(), jobs=JOBS) == measured(request, settings())
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("source", ["landing.cc", "signals.c", "nowhere.c"])
 def test_early_ends(source: str, compile_c: Compile, quiet: GuestOptions) -> None:
@@ -73,6 +75,7 @@ def test_a_run_that_is_cut_short(budget: int, quiet: GuestOptions) -> None:
     assert measured(request, some(), jobs=JOBS) == measured(request, some())
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_a_second_thread(compile_c: Compile, quiet: GuestOptions) -> None:
     """Nothing is recorded of threads: such a run is made again, and one process measures it."""
@@ -95,6 +98,7 @@ def test_a_recording_that_is_there(
     assert measured(replayed, some(), jobs=JOBS) == expected
 
 
+@pytest.mark.long
 def test_what_a_process_cannot_do_is_done_here(
     quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +180,7 @@ def test_errors_are_raised_here(quiet: GuestOptions, monkeypatch: pytest.MonkeyP
         compare_program(request, some(), jobs=JOBS)
 
 
+@pytest.mark.long
 def test_code_that_needs_words_moves_the_counters_behind_it(
     quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

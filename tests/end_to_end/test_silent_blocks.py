@@ -19,6 +19,7 @@ from simulator.machine import machine
 from simulator.machine.hooks import NO_LIMIT
 from simulator.machine.running import BlockPlace
 from tests.oracles.exact import simulate_settings
+from tests.support.turns import turns
 
 PROGRAMS = {
     "bench": ["1"],
@@ -88,8 +89,7 @@ def dense(path: Path, arguments: list[str], directory: Path, budget: int | None 
         return counted(path, arguments, directory, budget)
 
 
-@pytest.mark.parametrize("width", ("v8", "v8plus", "v9"))
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, ("v8", "v8plus", "v9"), few=4))
 def test_silent_blocks_change_no_count(
     fixture_elf: Callable[..., Path],
     tmp_path: Path,

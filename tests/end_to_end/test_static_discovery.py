@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Se
 from profiler.session.observation import Observation
 from profiler.session.session import observe
 from simulator.binary import elf
+from tests.support.turns import turns
 
 Compile = Callable[..., Path]
 WIDTHS = ("v9", "v8plus")
@@ -104,8 +104,7 @@ def switch_targets(program: Path, routine: str) -> int:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [(), ("-s",)], ids=["symbols", "stripped"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [(), ("-s",)], few=1))
 def test_printf_is_known_before_it_is_called(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:
@@ -117,8 +116,10 @@ def test_printf_is_known_before_it_is_called(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize(("width", "level"), list(product(WIDTHS, ("-O0", "-O1", "-O2", "-O3"))))
-@pytest.mark.parametrize("pic", ["-fno-pie", "-fPIC"])
+@pytest.mark.parametrize(
+    ("width", "level", "pic"),
+    turns(WIDTHS, ("-O0", "-O1", "-O2", "-O3"), ("-fno-pie", "-fPIC"), few=1),
+)
 def test_computed_gotos_are_known(
     compile_c: Compile, tmp_path: Path, width: str, level: str, pic: str
 ) -> None:
@@ -130,8 +131,7 @@ def test_computed_gotos_are_known(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("flags", [("-O2",), ("-O0",)])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [("-O2",), ("-O0",)], few=1))
 def test_landings_of_exceptions_are_known(
     compile_c: Compile, tmp_path: Path, width: str, flags: tuple[str, ...]
 ) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from profiler.engine import kernel_cache
 from simulator.cpu import compiled
+from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -55,7 +56,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
+@pytest.mark.parametrize("program", first(1, PROGRAMS))
 def test_machine_code_counts_what_numba_counts(program: str, directory: Path) -> None:
     words = ("compare", "--json=-", f"fixtures/bin/{program}")
     status = 4 if "nonlocal" in program else 0
@@ -63,12 +64,14 @@ def test_machine_code_counts_what_numba_counts(program: str, directory: Path) ->
     assert run(directory, "kept", *words, status=status) == (plain, False)
 
 
+@pytest.mark.long
 def test_traces_are_checked_with_machine_code(directory: Path) -> None:
     words = ("run", "--mode=witness", "--self-check", "--json=-", f"fixtures/bin/{PROGRAMS[0]}")
     kept, _ = run(directory, "kept", *words)
     assert kept == run(directory, "numba", *words)[0]
 
 
+@pytest.mark.long
 def test_damaged_machine_code_is_made_again(tmp_path: Path, directory: Path) -> None:
     (file,) = directory.iterdir()
     damaged = tmp_path / file.name
@@ -79,6 +82,7 @@ def test_damaged_machine_code_is_made_again(tmp_path: Path, directory: Path) -> 
     assert not run(tmp_path, "kept", *words)[1]
 
 
+@pytest.mark.long
 def test_where_no_file_can_be_kept_numba_compiles(tmp_path: Path) -> None:
     place = tmp_path / "file"
     place.write_text("")

@@ -37,6 +37,7 @@ from profiler.plan.plan import Table
 from profiler.request.request import Selection
 from simulator.errors import UsageError
 from tests.experiments.test_tables import routine
+from tests.support.turns import first
 
 ARCS = (Counters.NONE, Counters.ARCS)
 SUITE = """\
@@ -139,6 +140,7 @@ def test_nothing_of_the_machine_is_in_a_program_with_counters(
     assert len({each.sha256 for each in report.programs.values()}) == 4
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize("width", BUILDS)
 def test_kernels_with_counters_are_the_committed_code(width: Width) -> None:
@@ -165,7 +167,7 @@ def test_kernels_with_counters_are_the_committed_code(width: Width) -> None:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", BUILDS)
+@pytest.mark.parametrize("width", first(1, BUILDS))
 def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) -> None:
     """Twice 20 turns, twice 10 odd numbers, and what is executed once.
 
@@ -183,6 +185,7 @@ def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) ->
     assert again == results[counted], "files of an earlier run are not there"
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_own_routines_are_those_of_user_only(suite: Suite) -> None:
     whole = Cell("one", setting("edges"), "ref")
@@ -344,6 +347,7 @@ def test_a_program_that_cannot_be_built_is_a_row() -> None:
     assert table.failures == (("p", "no compiler"),)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_the_table_of_a_suite(
     suite: Suite, tmp_path: Path, capsys: pytest.CaptureFixture[str]

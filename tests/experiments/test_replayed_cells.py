@@ -89,6 +89,7 @@ def test_recorded_cells_emulate_nothing(
     assert rows_of(tmp_path / "sweep.db") == plain
 
 
+@pytest.mark.long
 def test_cut_recordings_of_a_directory_are_made_again(
     order: Order, plain: tuple[object, ...], recordings: Path, tmp_path: Path
 ) -> None:
@@ -234,6 +235,7 @@ def test_a_given_recording_is_never_written(
 # --- suites
 
 
+@pytest.mark.long
 def test_tables_of_a_suite_from_recordings(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,6 +19,7 @@ from simulator.binary.elf import load
 from tests.conftest import EMULATORS, FIXTURES
 from tests.oracles.exact import check_against_qemu, simulate
 from tests.oracles.qemu import run
+from tests.support.turns import first, turns
 from tools.build_fixtures import (
     RECORD,
     SUITES,
@@ -141,6 +142,7 @@ def test_checksums_of_kernels() -> None:
     assert found == recorded
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_kernels_are_what_their_sources_give() -> None:
     recorded = (SUITES / "bin" / RECORD).read_text().splitlines()[:2]
@@ -164,8 +166,7 @@ def test_kernel_output(name: str, width: str) -> None:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", EMULATORS)
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize(("name", "width"), turns(KERNELS, EMULATORS, few=4))
 def test_kernel_is_exact(name: str, width: str, tmp_path: Path) -> None:
     path = SUITES / "bin" / width / f"{name}.elf"
     check_against_qemu(path, SMALL[name], directory=tmp_path)
@@ -184,6 +185,7 @@ def test_kernel_sizes(name: str, tmp_path: Path) -> None:
     assert 0.2e6 <= lengths["train"] <= lengths["ref"] / 3
 
 
+@pytest.mark.long
 def test_kernels_where_the_compiler_is_the_host_s(tmp_path: Path) -> None:
     """The host's arithmetic, with its checks of overflow and bounds, gives the same."""
     (tmp_path / "native.c").write_text(NATIVE)
@@ -294,7 +296,7 @@ def test_expected_outputs_of_programs() -> None:
 @pytest.mark.parametrize(
     "width", [pytest.param("v9"), pytest.param("v8plus", marks=pytest.mark.long)]
 )
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
+@pytest.mark.parametrize("source", first(3, SOURCES), ids=lambda source: source.name)
 def test_program_output(source: Source, width: str, compile_c: Callable[..., Path]) -> None:
     path = compile_c(source.text(), width=width, language=source.language)
     result = run(path, source.inputs["train"])

@@ -398,6 +398,7 @@ def test_programs_are_built_once_and_again_after_a_change(
     )
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_what_fails_is_a_row_and_the_rest_is_built(
     suite_file: Callable[..., Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -182,6 +182,7 @@ def local_cluster() -> Iterator[str]:
             yield cluster.scheduler_address
 
 
+@pytest.mark.long
 def test_a_dask_cluster_gives_the_rows_of_the_serial_sweep(
     order: Order, serial: tuple[object, ...], tmp_path: Path
 ) -> None:
@@ -365,6 +366,7 @@ def dies(group: JobGroup) -> tuple[CellResult, ...]:
     return tuple(CellResult(base=os.getpid()) for _ in group)
 
 
+@pytest.mark.long
 def test_a_dying_worker_takes_only_its_group_with_it(order: Order) -> None:
     work = groups(order.jobs)
     results = dict(run_processes(work, 1, dies))
@@ -378,6 +380,7 @@ def pid_result(group: JobGroup) -> tuple[CellResult, ...]:
     return (CellResult(base=os.getpid()),) * len(group)
 
 
+@pytest.mark.long
 def test_workers_are_replaced_before_they_grow_large(
     order: Order, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -389,6 +392,7 @@ def test_workers_are_replaced_before_they_grow_large(
     assert len(fresh) == 2
 
 
+@pytest.mark.long
 def test_a_failed_cell_is_a_row_and_the_sweep_goes_on(
     tmp_path: Path, fixture_elf: Find, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -851,6 +851,7 @@ def results(suite: Suite, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.long
 def test_all_tables_of_real_runs(suite: Suite, results: Path) -> None:
     with Store(results) as store:
         before = len(store.rows())

@@ -18,6 +18,7 @@ def test_every_format_has_its_row() -> None:
     assert sorted(rows) == sorted(FORMATS)
 
 
+@pytest.mark.long
 @pytest.mark.viewers
 def test_its_commands_print_what_it_shows() -> None:
     text = PAGE.read_text()

@@ -156,6 +156,7 @@ def test_a_saved_measurement_comes_back_as_it_was(tmp_path: Path) -> None:
     assert isinstance(one.to_frame(), pd.DataFrame)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("path", sorted(NOTEBOOKS.glob("*.ipynb")), ids=lambda path: path.name)
 def test_committed_notebooks_show_what_they_show_when_executed(path: Path) -> None:
     committed = nbformat.read(path, as_version=4)

@@ -116,6 +116,7 @@ def test_the_checkout_is_out_of_reach(simprof: Path, empty: Path) -> None:
     assert all(place.startswith(str(simprof.parents[1])) for place in places), places
 
 
+@pytest.mark.long
 def test_commands_of_the_wheel(simprof: Path, empty: Path, tmp_path: Path) -> None:
     def output(*words: str) -> str:
         done = execute([simprof, *words], empty, XDG_CACHE_HOME=str(tmp_path / "cache"))

@@ -18,6 +18,7 @@ from tests.conftest import EMULATORS
 from tests.oracles import qemu
 from tests.rewriting.extended import HEADER, STATUS, Extended
 from tests.rewriting.test_start_and_dump import MACHINES, MEMORY, REGIONS, expected_file
+from tests.support.turns import first, turns
 
 Compile = Callable[..., Path]
 pytestmark = pytest.mark.qemu
@@ -105,8 +106,7 @@ def test_a_full_disk_is_said(machine: MachineKind, tmp_path: Path) -> None:
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
-@pytest.mark.parametrize("arguments", [(), ("v",)])
+@pytest.mark.parametrize(("arguments", "width"), turns([(), ("v",)], ["v9", "v8plus"], few=1))
 def test_a_forked_child_writes_no_file(
     compile_c: Compile, tmp_path: Path, width: str, arguments: tuple[str, ...]
 ) -> None:
@@ -120,7 +120,7 @@ def test_a_forked_child_writes_no_file(
 
 
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_a_thread_leaves_the_file_to_its_process(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:

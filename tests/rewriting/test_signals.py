@@ -31,6 +31,7 @@ from simulator.isa.sparc import SIGNALS
 from tests.rewriting.test_read_back import run_instrumented
 from tests.rewriting.test_reading import compare, waiting
 from tests.rewriting.test_reading import observe as observe_run
+from tests.support.turns import first, turns
 from tests.support.verifying import EVERYWHERE, check_verified, verified
 
 Compile = Callable[..., Path]
@@ -60,8 +61,7 @@ def test_which_signals_are_fatal() -> None:
 
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("how", ["1", "3", "b"])
+@pytest.mark.parametrize(("how", "width"), turns(["1", "3", "b"], WIDTHS))
 def test_it_is_as_predicted(compile_c: Compile, tmp_path: Path, width: str, how: str) -> None:
     program = compile_c(PROGRAM, flags=BARE, width=width)
     check_verified(verified(program, tmp_path, [how], modes=MODES))
@@ -138,7 +138,7 @@ def start(made: Path, directory: Path) -> subprocess.Popen[bytes]:
 
 @pytest.mark.qemu
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", ["v9", "v8plus"])
+@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
 def test_a_signal_from_outside(compile_c: Compile, tmp_path: Path, width: str) -> None:
     """The program waits in a system call; with its file, it leaves no part of one."""
     made = instrumented(compile_c(WAITING, flags=("-O1",), width=width), tmp_path)

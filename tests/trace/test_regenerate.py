@@ -42,6 +42,7 @@ from simulator.binary import elf
 from simulator.errors import SimulatorError, UsageError
 from tests.end_to_end.test_cli_run import simprof
 from tests.oracles.qemu import trace as qemu_trace
+from tests.support.turns import turns
 
 Find = Callable[..., Path]
 MODES = ("witness", "bits")
@@ -192,6 +193,7 @@ def test_blocks_are_those_that_qemu_executes(fixture_elf: Find, tmp_path: Path, 
         assert np.array_equal(found[: len(expected)], expected)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("name", "width"),
@@ -222,8 +224,7 @@ def positions(data: bytes) -> Iterator[tuple[str, int, int]]:
         at = end
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", ["signals", "nonlocal", "calls"])
+@pytest.mark.parametrize(("name", "mode"), turns(["calls", "nonlocal", "signals"], MODES, few=2))
 def test_a_cut_trace_gives_a_beginning(
     fixture_elf: Find, tmp_path: Path, name: str, mode: str
 ) -> None:

@@ -17,6 +17,7 @@ from tests.oracles.exact import Simulated, simulate
 from tests.oracles.log_machine import Library
 from tests.oracles.naive import Walker
 from tests.oracles.qemu import trace
+from tests.support.turns import turns
 
 WIDTHS = ("v8", "v8plus", "v9")
 MODES = ("calls", "calls-optimal")
@@ -62,8 +63,7 @@ def logged_plans(simulated: Simulated, mode: str) -> dict[int, CallsPlan]:
 
 
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "width"), turns(PROGRAMS, WIDTHS, few=4))
 def test_the_library_counts_every_logged_edge(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

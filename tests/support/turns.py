@@ -1,0 +1,43 @@
+"""Parameters of which `make test` tries a few: the others are marked `long`.
+
+Values that follow one another in a matrix seldom differ in what they find. Of programs, widths and
+flags together, `make test` takes some in which each axis goes on by one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import islice, product
+from typing import Any
+
+import pytest
+
+Parameters = Any
+"""What `pytest.param` makes: its type is not public."""
+
+
+def first(count: int, cases: Iterable[object]) -> list[Parameters]:
+    """Return all cases; those behind the first `count` are long. A tuple is several arguments."""
+    made = [case if isinstance(case, tuple) else (case,) for case in cases]
+    return [_case(case, number < count) for number, case in enumerate(made)]
+
+
+def turns(*axes: Iterable[object], few: int | None = None) -> list[Parameters]:
+    """Return all combinations of the values of some axes, most of which are long.
+
+    The others are those that all axes come to in step, each beginning again at its end: the first
+    `few`, or as many as the longest axis has, so that each value is met.
+    """
+    values = [list(axis) for axis in axes]
+    together = {
+        tuple(step % len(axis) for axis in values)
+        for step in islice(range(max(map(len, values))), few)
+    }
+    return [
+        _case([axis[at] for axis, at in zip(values, places, strict=True)], places in together)
+        for places in product(*(range(len(axis)) for axis in values))
+    ]
+
+
+def _case(arguments: Iterable[object], is_ordinary: bool) -> Parameters:
+    return pytest.param(*arguments, marks=() if is_ordinary else pytest.mark.long)
