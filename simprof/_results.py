@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
-from profiler.profiles import accuracy, profile, tables
+from profiler.profiles import profile, tables
 from profiler.reports import mode_facts
 from profiler.reports.names import brief
 from simprof._frames import data_frame, pyplot
@@ -52,29 +52,6 @@ class Measurement(profile.Measurement):
         if table not in tables.NAMES:
             raise UsageError(f"{table!r} is no table: choose from {', '.join(tables.NAMES)}")
         return data_frame(tables.table(self, table))
-
-    @property
-    def attributed(self) -> float | None:
-        """Share of what `pp` counts that this profile tells rightly; None where nothing judges it.
-
-        The attribution of definite flow of *Targeted Path Profiling*, 5: 1 less the shares of
-        overcounted and of undercounted flow, `flow_blocks`, `overcounted_blocks` and
-        `undercounted_blocks` of `lost`. It can be negative, as flow that is told of a wrong path
-        counts in both.
-
-        Examples
-        --------
-        >>> import simprof
-        >>> comparison = simprof.compare("fixtures/bin/v9/sieve.elf", ["pp", "tpp"])
-        >>> comparison.measurements["tpp"].attributed, comparison.measurements["pp"].attributed
-        (1.0, None)
-        """
-        flow = self.lost.get("flow_blocks")
-        if not flow:
-            return None
-        over, under = (self.lost.get(f"{kind}counted_blocks", 0) for kind in ("over", "under"))
-        judged = accuracy.Attribution(flow, over, under)
-        return float(1 - judged.overcount - judged.undercount)
 
     def plot(self, top: int = TOP, ax: Axes | None = None) -> Axes:
         """Draw the routines with most added instructions as bars, beside their own instructions.
@@ -154,7 +131,6 @@ COMPARED = (
     tables.Column("increments"),
     tables.Column("counter_bytes"),
     tables.Column("code_bytes"),
-    tables.Column("attributed", tables.ColumnKind.NUMBER),
 )
 
 
@@ -223,7 +199,6 @@ class Comparison:
                 mode_facts.increments(one),
                 one.sizes.get("counter_bytes"),
                 one.sizes.get("code_bytes"),
-                one.attributed,
             )
             for name, one in self.measurements.items()
         ]
@@ -238,14 +213,10 @@ class Comparison:
                 f"{increments:,}",
                 _bytes(counters),
                 _bytes(code),
-                "" if attributed is None else f"{attributed:.1%}",
             )
-            for name, _, added, overhead, increments, counters, code, attributed in self._rows()
+            for name, _, added, overhead, increments, counters, code in self._rows()
         ]
-        columns = (
-            *("mode", "added", "overhead", "increments"),
-            *("counter bytes", "code bytes", "attributed"),
-        )
+        columns = ("mode", "added", "overhead", "increments", "counter bytes", "code bytes")
         first = next(iter(self.measurements.values()), None)
         if first is None:
             return html_table("no schemes", columns, rows)

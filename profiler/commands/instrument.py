@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from profiler.rewriting.instrument import Instrumented
 
 NEEDS_ALL = "a trace needs all routines: leave out --routine, --exclude and --user-only"
+NEEDS_GUIDE = (
+    "is guided by an edge profile, and nothing is run here: give one with --edge-profile "
+    "(`simprof run --mode=edges -o FILE` makes it)"
+)
 _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 
 
@@ -83,10 +87,7 @@ def instrument_command(
         raise UsageError(f"{mode}: {NEEDS_ALL}")
     is_run = bool(chosen["runs"] or arguments or any(chosen[name] for name in _OF_THE_RUN))
     if registry.definition(mode).guided and scheme.edge_profile is None and not is_run:
-        raise UsageError(
-            f"{mode} is guided by an edge profile, and nothing is run here: give one with "
-            "--edge-profile (`simprof run --mode=edges -o FILE` makes it), or let it run (--run)"
-        )
+        raise UsageError(f"{mode} {NEEDS_GUIDE}, or let it run (--run)")
     from profiler.profiles.output import write_atomically
     from profiler.reports import instrument_report
 

@@ -11,12 +11,18 @@ from typing import Any
 import click
 
 from profiler.commands import compare, options, program_options, shared_options, streams
-from profiler.commands.instrument import NEEDS_ALL
+from profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
 from profiler.commands.progress import progress_bar, wanted
 from profiler.commands.scheme_options import collect, scheme_options
-from profiler.request.request import GuestOptions, RunRequest, Selection, Weights
+from profiler.request.request import (
+    GuestOptions,
+    RunRequest,
+    SchemeOptions,
+    Selection,
+    Weights,
+)
 from profiler.schemes import registry
 from simulator.errors import UsageError
 
@@ -64,6 +70,11 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     help="Directory whose files the program sees; every run gets a copy of it, to read and to "
     "write.  [default: an empty one]",
 )
+@click.option(
+    "--without-run",
+    is_flag=True,
+    help="Instrument as `simprof instrument` does without ARG: by what ELF shows, not by a run.",
+)
 @shared_options.env_option("the program, which inherits none")
 @click.option(
     "--argv0", metavar="NAME", help="The program's name for itself, argv[0].  [default: its file's]"
@@ -81,9 +92,10 @@ def verify_command(
 ) -> int:
     """Run the SPARC program ELF with the code of each scheme in its place, and compare.
 
-    The program's output, its counters and the number of instructions executed must be what was
-    predicted, to the last one; then the exit status is 0, else 125, also where something of it
-    could not be compared. The program's own output is not shown.
+    What is run is the file that `simprof instrument ELF -- ARG...` writes. Its output, its counters
+    and the number of instructions executed must be what was predicted, to the last one; then the
+    exit status is 0, else 125, also where something of it could not be compared. The program's own
+    output is not shown.
     """
     import os
 
@@ -93,7 +105,7 @@ def verify_command(
     if given is not None and not os.access(given, os.R_OK):
         raise UsageError(f"--stdin {given} cannot be read: name a readable file")
     selection = shared_options.selection(chosen)
-    taken, omitted = _modes(modes, selection)
+    taken, omitted = _modes(modes, selection, scheme, without_run=chosen["without_run"])
     settings = tuple(compare.make_settings(taken, (), scheme))
     from profiler.engine import kernel_cache
 
@@ -125,7 +137,8 @@ def verify_command(
         with progress_bar(wanted(chosen["progress"] is not False, streams.STDOUT)) as progress:
             watched = replace(request, progress=progress)
             jobs = shared_options.processors(chosen["jobs"])
-            result = verify(watched, settings, run_on, jobs=jobs)
+            without_run = chosen["without_run"]
+            result = verify(watched, settings, run_on, jobs=jobs, without_run=without_run)
     result = replace(result, skipped={**result.skipped, **omitted})
     program_options.write_json(partial(verify_report.render_json, result), json_file)
     program_options.write_report(partial(verify_report.render_text, result), report)
@@ -139,13 +152,23 @@ def verify_command(
 
 
 def _modes(
-    named: tuple[str, ...] | None, selection: Selection
+    named: tuple[str, ...] | None,
+    selection: Selection,
+    options: SchemeOptions,
+    *,
+    without_run: bool,
 ) -> tuple[tuple[str, ...], dict[str, str]]:
     """Return the modes to verify, and those that are left out with the reason."""
     modes = named or compare.all_modes()
-    if selection.is_all:
-        return modes, {}
-    traced = [mode for mode in modes if registry.definition(mode).writes_trace]
-    if named and traced:
-        raise UsageError(f"{traced[0]}: {NEEDS_ALL}")
-    return tuple(mode for mode in modes if mode not in traced), dict.fromkeys(traced, NEEDS_ALL)
+    guided = without_run and options.edge_profile is None
+    omitted: dict[str, str] = {}
+    for mode in modes:
+        scheme = registry.definition(mode)
+        if scheme.writes_trace and not selection.is_all:
+            omitted[mode] = NEEDS_ALL
+        elif scheme.guided and guided:
+            omitted[mode] = NEEDS_GUIDE
+    if named and omitted:
+        mode, why = next(iter(omitted.items()))
+        raise UsageError(f"{mode}: {why}")
+    return tuple(mode for mode in modes if mode not in omitted), omitted

@@ -2,29 +2,48 @@
 
 The address behind such a call is an entry of its routine once a `longjmp` of the run has come there
 (`landing_points` says why no sooner). Which addresses these may be, the code tells: a run can
-expect them all, and leave out afterwards those that nothing came to.
+expect them all, and leave out afterwards those that nothing came to (`second_returns`).
+
+An instrumented program must be ready for all of them, whatever a run has shown, and whether or not
+the program has names (`all_second_returns`). A routine without a name that saves its caller's
+place is told by its code: it stores %sp and its return address in memory that is no stack.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
+from numpy.typing import NDArray
 
 from profiler.graphs.cfg import ControlFlowGraph
 from profiler.recovery.recovery import UNKNOWN_BLOCK, RecoveredProgram
 from simulator.isa.decode import TransferKind
 
+Numbers = NDArray[np.int64]
+NOBODY = -1
+
 RETURNING_TWICE = frozenset(
     ["setjmp", "_setjmp", "__setjmp", "sigsetjmp", "__sigsetjmp", "getcontext", "__getcontext"]
 )
 """Names of routines that return once more when what they have saved is restored."""
+CONTEXTS = frozenset(["getcontext", "__getcontext", "swapcontext", "__swapcontext"])
+"""Names of those whose result does not tell a second return from the first."""
+_OTHERS = frozenset(["vfork", "__vfork", "__libc_vfork", "savectx"])
 MOST_IN_ROUTINE = 3
 """Second returns of one routine: if it may have more, they are left to the run."""
 _GET_CONTEXT = 0x91D0206E  # ta 0x6e
+_MOST_WORDS = 32
+"""Of a routine's beginning, in which it would save its caller's place."""
+_SP, _O7, _FP, _I7 = 14, 15, 30, 31
+_SAVE, _RESTORE, _JUMPS, _SETHI = 0x3C, 0x3D, (0x38, 0x39), 4
+_IMMEDIATE = 1 << 13
+_WINDOW = 16  # from an output register to the input register that it is behind a `save`
+_MIXES = frozenset([0x00, 0x02, 0x03, 0x04, 0x07])  # add, or, xor, sub, xnor
+_STORES = {0x04: 1, 0x0E: 1, 0x07: 2}  # st, stx, std: registers stored
 
 
 def second_returns(recovered: RecoveredProgram) -> tuple[int, ...]:
@@ -45,6 +64,76 @@ def second_returns(recovered: RecoveredProgram) -> tuple[int, ...]:
         for block, routine in zip(possible, routines, strict=True)
         if several[routine] <= MOST_IN_ROUTINE
     )
+
+
+def all_second_returns(recovered: RecoveredProgram) -> frozenset[int]:
+    """Return every address to which a call may return a second time."""
+    code, graphs, kinds = recovered.code, recovered.arrays, recovered.code.transfers.kind
+    own, to = _routines_by_word(recovered)
+    traps = np.flatnonzero(code.words == _GET_CONTEXT)
+    names = RETURNING_TWICE | CONTEXTS | _OTHERS
+    named = {s.address for s in recovered.program.symbols if s.name in names}
+    saving = {int(own[trap]) for trap in traps}
+    for number, address in enumerate(graphs.addresses.tolist()):
+        first = code.index(address)
+        count = min(int(graphs.sizes[number]) // 4, _MOST_WORDS)
+        if address in named or _saves_its_caller(code.words[first : first + count].tolist()):
+            saving.add(number)
+    is_branch = np.isin(kinds, (TransferKind.BRANCH, TransferKind.BRANCH_ALWAYS)) & (own != to)
+    while True:  # whoever ends with a jump to one of them is another one
+        members = np.array(sorted(saving), dtype=np.int64)
+        more = set(own[is_branch & np.isin(to, members)].tolist()) - saving - {NOBODY}
+        if not more:
+            break
+        saving |= more
+    calls = np.flatnonzero((kinds == TransferKind.CALL) & np.isin(to, members))
+    behind = [*(calls + 2).tolist(), *(traps + 1).tolist()]
+    return frozenset(code.address(word) for word in behind if recovered.block_at[word] >= 0)
+
+
+def _routines_by_word(recovered: RecoveredProgram) -> tuple[Numbers, Numbers]:
+    """Return the routine that each word is in, and the one that its transfer leads into.
+
+    `NOBODY` where there is none.
+    """
+    blocks = recovered.block_at
+    last = np.maximum.accumulate(np.where(blocks >= 0, np.arange(len(blocks)), 0))
+    targets = np.asarray(recovered.code.lists.targets)
+    routine = np.searchsorted(recovered.first_block, blocks, "right") - 1
+    routine[blocks < 0] = NOBODY
+    return routine[last], np.where(targets >= 0, routine[targets], NOBODY)
+
+
+def _saves_its_caller(words: Sequence[int]) -> bool:
+    """Whether a routine that begins so stores its caller's %sp and place beside the stack.
+
+    What is made of them counts as well: the C library hides both behind a key.
+    """
+    places, stacks = {_O7}, {_SP}  # registers that hold something made of these
+    has_place = has_stack = False
+    for word in words:
+        operation, op3, to = word >> 30, word >> 19 & 63, word >> 25 & 31
+        read = {word >> 14 & 31, *(() if word & _IMMEDIATE else (word & 31,))}
+        if operation == 1 or (operation == 2 and op3 in (*_JUMPS, _RESTORE)):
+            break
+        if operation == 2 and op3 == _SAVE:
+            places, stacks = {_I7} & _inside(places), {_FP} & _inside(stacks)
+        elif operation == 3 and op3 in _STORES:
+            if not read & (stacks | {_SP, _FP}):
+                values = set(range(to, to + _STORES[op3]))
+                has_place = has_place or bool(values & places)
+                has_stack = has_stack or bool(values & stacks)
+        elif operation in (2, 3) or word >> 22 & 7 == _SETHI:
+            for made in (places, stacks):
+                is_made = operation == 2 and op3 in _MIXES and bool(read & made)
+                made -= {to}
+                made |= {to} if is_made else set()
+    return has_place and has_stack
+
+
+def _inside(registers: set[int]) -> set[int]:
+    """Return what registers are called behind a `save`."""
+    return {register + _WINDOW for register in registers if 8 <= register < 16}
 
 
 def with_entries(

@@ -76,7 +76,7 @@ def render_text(result: Verification, width: int = 100, color: bool = False) -> 
         _summary(result),
         *section("Instructions", _instructions(result)),
         *section("Rewriting, by cause", _causes(result)),
-        *section("Left alone, and executed: these count nothing", _left(result)),
+        *section("Left alone: these count nothing", _left(result)),
         *_differences(result),
     ]
     return print_parts(parts, width, color)
@@ -112,8 +112,7 @@ def _instructions(result: Verification) -> Table:
             mode.added,
             rewriting,
             percent(rewriting, mode.base),
-            mode.predicted,
-            *("-" if count is None else count for count in executed),
+            *("-" if count is None else count for count in (mode.predicted, *executed)),
             "equal" if mode.output_equal else "differs",
             {None: "none", True: "equal", False: "differ"}[mode.counters_equal],
         )
@@ -134,9 +133,9 @@ def _causes(result: Verification) -> Table | None:
 
 def _left(result: Verification) -> Table | None:
     table = columns(name("routine"), number("instructions"), text("why"))
-    known = {left for mode in result.modes for left in mode.left if left.instructions}
-    for left in sorted(known, key=lambda left: -left.instructions):
-        table.add_row(left.routine, left.instructions, left.reason)
+    known = {left for mode in result.modes for left in mode.left}
+    for left in sorted(known, key=lambda left: (-left.instructions, left.routine, left.reason)):
+        table.add_row(left.routine, left.instructions or "-", left.reason)
     return table if known else None
 
 

@@ -1,18 +1,21 @@
 """Instrumenting a program that is run first: `simprof instrument ELF -- ARG...`.
 
 Graphs then have what only a run shows (where computed jumps lead), and guided schemes their edge
-profile.
+profile. The run's heap begins where that of the instrumented program will.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from profiler.request.request import RunRequest
-from profiler.rewriting.alone import content_of
+from profiler.rewriting.alone import basis_without_run, content_of
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, instrument, unwatched
-from profiler.rewriting.orders import order_of
+from profiler.rewriting.orders import Basis
 from profiler.rewriting.shared_targets import shared_targets
-from profiler.session.session import observe
+from profiler.session.session import NO_SCHEME, observe
+from simulator.binary.elf_writer import heap_start
 from simulator.errors import UsageError
 
 
@@ -25,17 +28,33 @@ def instrument_after_run(request: RunRequest) -> Instrumented:
         If it cannot be done, and why; also if the run does not come to an end by itself.
     """
     original = content_of(request.program)
-    observation = observe(request, (request.setting,))
+    order = basis_after_run(request).order(request.setting)
+    with collected_later():
+        return instrument(order, original, request.progress or unwatched)
+
+
+def basis_after_run(request: RunRequest) -> Basis:
+    """Return a program as its file and a run of it show it; errors as above.
+
+    The request's scheme is not read.
+    """
+    without = basis_without_run(request.program, progress=request.progress or unwatched)
+    guest = replace(request.guest, heap_start=heap_start(without.recovered.program))
+    request = replace(request, guest=guest)
+    observation = observe(request, (NO_SCHEME,), without.discoveries)
     seen = shared_targets(observation.program, observation.discoveries)
     if seen != observation.discoveries:
-        observation = observe(request, (request.setting,), seen)
+        observation = observe(request, (NO_SCHEME,), seen)
     result = observation.result
     if result.is_cut_short:
         raise UsageError(
             f"{request.program}: the run did not come to its own end ({result.reason}): "
             "instrument with a shorter one, or without one"
         )
-    (scheme,) = observation.schemes
-    order = order_of(observation, scheme, foreseen=False)
-    with collected_later():
-        return instrument(order, original, request.progress or unwatched)
+    return Basis(
+        observation.recovered,
+        request.selection,
+        observation.discoveries,
+        tuple(observation.events),
+        observation.edge_counts,
+    )

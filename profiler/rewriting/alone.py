@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from profiler.code.context import ProgramContexts
-from profiler.plan.decoders import RoutinePlan
-from profiler.recovery.recovery import recover
-from profiler.request.request import Phase, Progress, Selection, Setting
+from profiler.recovery.recovery import Discoveries, Known, recover
+from profiler.recovery.second_returns import all_second_returns
+from profiler.request.request import ALL_ROUTINES, Phase, Progress, Selection, Setting
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, Watch, instrument, unwatched
-from profiler.rewriting.orders import Order, guides
-from profiler.rewriting.recipe import counts_of
+from profiler.rewriting.orders import Basis
 from profiler.rewriting.rewritable import load_rewritable
-from profiler.session.scheme_runs import Graphs, Planner, SavedProfiles
 from simulator.errors import UsageError
 
 
@@ -40,33 +37,29 @@ def instrument_file(
     """
     original = content_of(file)
     with collected_later():
-        progress(Progress(Phase.RECOVERING))
-        return instrument(_order(file, setting, selection, progress), original, progress)
+        order = basis_without_run(file, selection, progress).order(setting)
+        return instrument(order, original, progress)
 
 
-def _order(file: Path, setting: Setting, selection: Selection, progress: Watch) -> Order:
-    recovered = recover(
-        load_rewritable(file),
-        told=lambda done, total: progress(Progress(Phase.RECOVERING, done=done, total=total)),
-    )
-    profiles = SavedProfiles(recovered.program.sha256)
-    graphs = Graphs(recovered, selection)
-    planner = Planner(setting, profiles)
+def basis_without_run(
+    file: Path, selection: Selection = ALL_ROUTINES, progress: Watch = unwatched
+) -> Basis:
+    """Return a program as its file alone shows it; parameters and errors as above.
 
-    def plan(number: int) -> RoutinePlan | None:
-        cfg = graphs(number)
-        return None if cfg is None else planner.make(cfg)
+    All places to which a call may return a second time are entries: what lands there must find the
+    scheme's registers as at the beginning of an activation.
+    """
+    program, known = load_rewritable(file), Known()
 
-    edge_counts, weights = guides(setting, profiles)
-    return Order(
-        recovered,
-        ProgramContexts(recovered),
-        setting,
-        plan,
-        edge_counts=counts_of(recovered, edge_counts),
-        weights=counts_of(recovered, weights),
-        foreseen=False,
-    )
+    def told(done: int, total: int) -> None:
+        progress(Progress(Phase.RECOVERING, done=done, total=total))
+
+    told(0, 0)
+    recovered = recover(program, known=known, told=told)
+    expected = Discoveries(entries=all_second_returns(recovered))
+    if expected.entries:
+        recovered = recover(program, expected, known, told)
+    return Basis(recovered, selection, expected)
 
 
 def content_of(file: Path) -> bytes:

@@ -96,6 +96,8 @@ class OldProgram:
         Jumps -> where one run has shown them to lead, and others may not.
     span
         Address of its first instruction, and behind its last one.
+    contexts
+        Addresses of routines that return twice with the same result.
     """
 
     code: CodeImage
@@ -105,6 +107,7 @@ class OldProgram:
     label_of: Callable[[int], str]
     unsure: Mapping[int, frozenset[int]] = field(default_factory=dict)
     span: tuple[int, int] = (0, 0)
+    contexts: frozenset[int] = frozenset()
 
     def word(self, address: int) -> int:
         """Return the instruction at an address."""

@@ -111,9 +111,7 @@ def instrument(order: Order, original: bytes, progress: Watch = unwatched) -> In
     progress(Progress(Phase.COPYING))
     shown = order.discoveries.indirect_targets
     calls = order.calls or CallPlaces(recovered, order.contexts)
-    copies = copy_routines(
-        recovered, order.contexts, codes, calls, foreseen=order.foreseen, shown=shown
-    )
+    copies = copy_routines(recovered, order.contexts, codes, calls, shown)
     kept = {number: plan for number, plan in plans.items() if number not in copies.left}
     memory = replace(
         _memory(program, plans, codes), signals=not acts_on_signals(recovered, copies.left)

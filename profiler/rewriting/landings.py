@@ -3,7 +3,7 @@
 A landing begins a new activation, along an ENTRY edge; both have one address. Where the routine's
 frame has a constant size, a word of it says whether the call is under way: it is set before the
 call, and cleared behind it, at the `save` and where something lands. Else the result of the call
-tells: `setjmp` returns zero, and `longjmp` something else.
+tells: `setjmp` returns zero, and `longjmp` something else. That of `getcontext` does not.
 """
 
 from __future__ import annotations
@@ -100,6 +100,8 @@ class Landings:
         label = self.way_in(entry, back.target)
         slot = self.words.get(back.id)
         if slot is None:
+            if draft.codes[back.source].target in draft.program.contexts:
+                raise NotRewritableError("nothing tells whether its call of getcontext returns")
             cost = self._branch_on_result(result, label)
         else:
             register = self._free_register(back.target)

@@ -2,33 +2,32 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
 
+from profiler.code.pricing import added
 from profiler.code.sizes import trace_sizes
-from profiler.profiles.profile import Measurement
-from profiler.recovery.recovery import RecoveredProgram
 from profiler.request.request import RunRequest
-from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.charges import Cause
+from profiler.rewriting.counted import CountedRun
 from profiler.rewriting.divergence import divergence
 from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.instrument import Instrumented, instrument
 from profiler.rewriting.memory import differences
-from profiler.rewriting.orders import order_of
-from profiler.rewriting.prediction import predicted_dump, predicted_rewriting
+from profiler.rewriting.orders import Basis, Order
+from profiler.rewriting.prediction import ends_unwritten, predicted_end, predicted_rewriting
 from profiler.rewriting.trace_stream import stream_difference, token_stream
 from profiler.rewriting.trials import Place
 from profiler.rewriting.verification import EMULATOR, Left, ModeResult, Run
 from profiler.schemes.registry import definition
 from profiler.session.observation import Observation
 from profiler.session.scheme_runs import SchemeRun
-from profiler.session.session import run_program
+from profiler.session.session import observe
 from profiler.trace import format as traces
 from simulator.errors import SimulatorError
+
+_HIDDEN = "only the run shows that it is a routine"
 
 
 class Modes:
@@ -36,10 +35,10 @@ class Modes:
 
     Parameters
     ----------
-    observation
-        The run of the original.
-    name
-        The program's file, as the user calls it.
+    basis
+        What programs are instrumented on.
+    counted
+        The run of the original, on the same graphs.
     place
         Where programs run.
     original
@@ -49,75 +48,40 @@ class Modes:
     """
 
     def __init__(
-        self,
-        observation: Observation,
-        name: Path,
-        place: Place,
-        original: Run,
-        ways: Sequence[str],
+        self, basis: Basis, counted: CountedRun, place: Place, original: Run, ways: Sequence[str]
     ) -> None:
-        self._observation, self._name = observation, name
+        self._basis, self._counted = basis, counted
         self._place, self._original, self._ways = place, original, ways
 
-    def result(self, scheme: SchemeRun, measurement: Measurement) -> ModeResult:
-        """Predict, instrument, run and compare.
-
-        Parameters
-        ----------
-        scheme, measurement
-            The mode in the run of the original, and what it measured there.
-        """
-        trial = _Trial(self._observation, scheme, measurement, self._instrument(scheme))
+    def result(self, scheme: SchemeRun) -> ModeResult:
+        """Predict, instrument, run and compare; `scheme`: the mode in the run of the original."""
+        order = self._basis.order(scheme.setting)
+        with collected_later():
+            made = instrument(order, self._place.original)
+        trial = _Trial(self._counted, scheme, order, made)
         expected = None
         if trial.compares_trace:
             expected = self._trace(scheme)
-        self._place.put(trial.made.file)
-        rewriting = trial.rewriting(self._place.environment)
+        self._place.put(made.file)
+        rewriting = trial.rewriting(self._place.environment, self._original.depth)
         for way in self._ways:
-            run = self._place.run(way)
-            trial.compare(way, self._original, run, expected)
-            if run.counters is not None:
-                rewriting[Cause.DUMP] = trial.dump(run)
+            trial.compare(way, self._original, self._place.run(way), expected)
         result = trial.finish(rewriting)
         executed = result.executed.get(EMULATOR, result.predicted)
-        if EMULATOR not in trial.unlike and executed == result.predicted:
+        is_predicted = trial.unforeseen or executed == result.predicted
+        if EMULATOR not in trial.unlike and is_predicted:
             return result
-        found = divergence(self._place, trial.made, self._observation)
+        found = divergence(self._place, made, self._counted.observation)
         lines = (f"{EMULATOR}: {line}" for line in found)
         return replace(result, differences=(*result.differences, *lines))
 
-    @cached_property
-    def _recovered(self) -> RecoveredProgram:
-        """The program under the user's name, which messages and the header have."""
-        recovered = self._observation.recovered
-        return replace(recovered, program=replace(recovered.program, path=self._name))
-
-    @cached_property
-    def _calls(self) -> CallPlaces:
-        return CallPlaces(self._recovered, self._observation.contexts)
-
-    def _instrument(self, scheme: SchemeRun) -> Instrumented:
-        order = order_of(self._observation, scheme, foreseen=True)
-        order = replace(order, recovered=self._recovered, calls=self._calls)
-        with collected_later():
-            return instrument(order, self._place.original)
-
     def _trace(self, scheme: SchemeRun) -> traces.Trace:
-        """Return the trace that a simulated run writes."""
+        """Return the trace that a simulated run writes on the same graphs."""
         self._place.put(self._place.original)
         path = self._place.file.with_name("expected.trace")
-        setting = scheme.setting
         with self._place.fresh() as guest:
-            run_program(
-                RunRequest(
-                    self._place.file,
-                    guest,
-                    self._place.arguments,
-                    mode=setting.mode,
-                    scheme=setting.options,
-                    trace=path,
-                )
-            )
+            request = RunRequest(self._place.file, guest, self._place.arguments, trace=path)
+            observe(request, (scheme.setting,), self._basis.discoveries)
         trace = traces.load(path)
         path.unlink()
         return trace
@@ -129,8 +93,8 @@ class _Trial:
 
     Attributes
     ----------
-    made
-        The instrumented program.
+    order, made
+        What was instrumented, and the instrumented program.
     executed
         By way to run: the instructions.
     found
@@ -139,31 +103,39 @@ class _Trial:
         The ways in which it behaved differently.
     """
 
-    observation: Observation
+    counted: CountedRun
     scheme: SchemeRun
-    measurement: Measurement
+    order: Order
     made: Instrumented
     executed: dict[str, int | None] = field(default_factory=dict)
     found: list[str] = field(default_factory=list)
     unlike: list[str] = field(default_factory=list)
     counters_equal: bool | None = None
 
+    @property
+    def observation(self) -> Observation:
+        """The run of the original."""
+        return self.counted.observation
+
     @cached_property
     def left(self) -> tuple[Left, ...]:
-        """The routines that were left alone."""
-        found = []
-        for number, reason in sorted(self.made.copies.left.items()):
-            cfg, executed = self.observation.recovered.routines[number], 0
-            if number in self.observation.events:
-                counts = self.observation.events[number].block_counts
-                executed = sum(n * b.instructions for n, b in zip(counts, cfg.blocks, strict=True))
-            found.append(Left(cfg.name, reason, executed))
-        return tuple(found)
+        """The routines that were left alone, those among them that only the run shows."""
+        alone = sorted(self.made.copies.left.items())
+        routines = self.observation.recovered.routines
+        left = [Left(routines[n].name, why, self.counted.instructions(n)) for n, why in alone]
+        hidden = [other for other in self.counted.others if other.number is None]
+        return (*left, *(Left(other.name, _HIDDEN, other.instructions) for other in hidden))
+
+    @cached_property
+    def unforeseen(self) -> tuple[str, ...]:
+        """The routines that were copied on other graphs than the run shows."""
+        others = self.counted.others
+        return tuple(other.name for other in others if other.number in self.made.copies.routines)
 
     @property
     def is_whole(self) -> bool:
         """Whether no routine was executed that counts nothing."""
-        return not any(routine.instructions for routine in self.left)
+        return not self.unforeseen and not any(routine.instructions for routine in self.left)
 
     @property
     def writes_trace(self) -> bool:
@@ -180,10 +152,10 @@ class _Trial:
 
     # -- predictions
 
-    def rewriting(self, environment: Sequence[bytes]) -> Counter[Cause]:
-        """Return what rewriting executes in a run, but for the end."""
+    def rewriting(self, environment: Sequence[bytes], depth: int) -> Mapping[Cause, int]:
+        """Return what rewriting executes in a run; `depth`: frames that the original ends in."""
         observation, program = self.observation, self.observation.program
-        return predicted_rewriting(
+        found = predicted_rewriting(
             self.made,
             observation.events,
             observation.result.signal_actions,
@@ -191,33 +163,47 @@ class _Trial:
             environment,
             program.entry,
         )
+        if self.unwritten is None:
+            killed = observation.result.reason != "exit"
+            found[Cause.DUMP] = predicted_end(
+                self.made, program.machine, depth, self._trace_bits, killed=killed
+            )
+        return {cause: count for cause, count in found.items() if count}
 
-    def dump(self, run: Run) -> int:
-        """Return what the end executes that wrote the counters of a run."""
-        assert run.counters is not None
-        frames = run.counters.frames[0]
-        return predicted_dump(self.made, self.observation.program.machine, frames, self._trace_bits)
+    @cached_property
+    def unwritten(self) -> str | None:
+        """By what the program ends without writing its counters; None if it writes them."""
+        return ends_unwritten(self.made, self.counted)
 
     @cached_property
     def _trace_bits(self) -> int:
         """The bits of the trace that copies write."""
-        observation, scheme, bits = self.observation, self.scheme, 0
-        for number in observation.events.keys() - self.made.copies.left.keys():
-            plan = scheme.routine_plan(number) if scheme.selects(number) else None
-            if plan is not None:
-                writer = scheme.definition.trace_writer(plan)
-                sizes = trace_sizes(writer, observation.events[number].edges)
-                bits += sizes.get("trace_bits", 0)
+        bits = 0
+        for number in self._instrumented:
+            plan = self.order.plan(number)
+            assert plan is not None
+            writer = self.scheme.definition.trace_writer(plan)
+            sizes = trace_sizes(writer, self.observation.events[number].edges)
+            bits += sizes.get("trace_bits", 0)
         return bits
 
     @property
+    def _instrumented(self) -> Iterator[int]:
+        """The routines that were entered and carry code."""
+        return (number for number in self.made.codes if number in self.observation.events)
+
+    @property
     def _added(self) -> int:
-        """What the scheme adds where nothing is counted in routines that were left alone."""
-        observation = self.observation
-        left = {observation.recovered.routines[number].address for number in self.made.copies.left}
-        own = sum(r.added for r in self.measurement.routines if r.address not in left)
+        """What the scheme's code executes, as it is in the program."""
+        observation, total = self.observation, 0
+        for number in self._instrumented:
+            events = observation.events[number]
+            counters = observation.counters.of(self.scheme, number)
+            code = self.made.codes[number]
+            total += added(code, events.edges, events.block_counts, counters.taken)
+            total += counters.hash_instructions
         sizes = {"trace_bits": self._trace_bits}
-        return own + self.scheme.definition.code().run_cost(observation.program.machine, sizes)
+        return total + self.scheme.definition.code().run_cost(observation.program.machine, sizes)
 
     # -- comparisons
 
@@ -229,8 +215,12 @@ class _Trial:
             self.unlike.append(way)
             self.found.append(f"{way}: {difference}")
         if run.counters is None:
-            if self.observation.result.reason == "exit":
-                self.found.append(f"{way}: it ended by itself, and wrote no counters")
+            if self.unwritten is None:
+                exited = self.observation.result.reason == "exit"
+                how = "ended by itself" if exited else "was killed"
+                self.found.append(f"{way}: it {how}, and wrote no counters")
+            return
+        if self.unforeseen:
             return
         counted = differences(self.observation, self.scheme, self.made.placed, run.counters)
         if expected is not None:
@@ -243,32 +233,37 @@ class _Trial:
     def _not_compared(self) -> tuple[str, ...]:
         """What says nothing for or against the prediction, and why."""
         lines = []
-        reason = self.observation.result.reason
-        if self.counters_equal is None and reason != "exit":
-            lines.append(f"the counters: none were written, as the program ended by a {reason}")
-        if self.writes_trace and not self.is_whole:
+        if self.unforeseen:
+            names = ", ".join(self.unforeseen)
+            lines.append(f"instructions and counters: only the run shows how it comes into {names}")
+        if self.unwritten is not None:
+            lines.append(f"the counters: none are written, as the program ends by {self.unwritten}")
+        if self.writes_trace and not self.unforeseen and not self.is_whole:
             lines.append("the trace: routines were executed that were left alone")
         return tuple(lines)
 
-    def finish(self, rewriting: Counter[Cause]) -> ModeResult:
+    def finish(self, rewriting: Mapping[Cause, int]) -> ModeResult:
         """Return what was found, the numbers of instructions compared."""
         result = ModeResult(
             self.scheme.setting,
-            self.measurement.base,
+            self.observation.base,
             self._added,
-            {cause: count for cause, count in rewriting.items() if count},
+            rewriting,
             self.executed,
             not self.unlike,
             self.counters_equal,
             self.left,
             (),
+            self._not_compared,
+            self.unforeseen,
         )
-        self.found += [
-            f"{way}: {count} instructions were executed, {count - result.predicted:+d}"
-            for way, count in self.executed.items()
-            if count is not None and count != result.predicted
-        ]
-        return replace(result, differences=tuple(self.found), not_compared=self._not_compared)
+        if result.predicted is not None:
+            self.found += [
+                f"{way}: {count} instructions were executed, {count - result.predicted:+d}"
+                for way, count in self.executed.items()
+                if count is not None and count != result.predicted
+            ]
+        return replace(result, differences=tuple(self.found))
 
 
 def _trace_differences(expected: traces.Trace, run: Run, made: Instrumented) -> list[str]:

@@ -1,20 +1,24 @@
-"""What to instrument, and what a simulated run of the program under the scheme tells of that."""
+"""What to instrument, and what is known of the program beforehand.
+
+A `Basis` holds what is the same for all schemes: the graphs, and what a run of the program has
+shown, where there was one. `Basis.order` makes the order for one scheme of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from profiler.code.context import ProgramContexts
 from profiler.plan.decoders import RoutinePlan
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
-from profiler.request.request import Setting
+from profiler.request.request import ALL_ROUTINES, Selection, Setting
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.recipe import Counts, counts_of
 from profiler.schemes.registry import definition
-from profiler.session.observation import Observation
-from profiler.session.scheme_runs import EdgeCounts, SavedProfiles, SchemeRun
+from profiler.session.scheme_runs import EdgeCounts, Graphs, Planner, SavedProfiles
 
 
 @dataclass(frozen=True)
@@ -32,13 +36,10 @@ class Order:
     first
         Routines whose counters come first.
     discoveries
-        What the graphs rest on beside the program's file.
+        What the graphs rest on beside the program's file. Where it has the targets of jumps, copies
+        test whether these lead elsewhere.
     edge_counts, weights
         Those that guide plans, by routine number (`recipe.Recipe`).
-    foreseen
-        Whether the run to come is one that has been seen, so that it is known where indirect jumps
-        go whose targets the code does not tell. If not, `discoveries` has what other runs have
-        shown, and copies test whether jumps lead elsewhere.
     calls
         Those of the program, where they are known already.
     """
@@ -51,39 +52,73 @@ class Order:
     discoveries: Discoveries = field(default_factory=Discoveries)
     edge_counts: Counts = field(default_factory=dict)
     weights: Counts = field(default_factory=dict)
-    foreseen: bool = True
     calls: CallPlaces | None = None
 
 
-def order_of(observation: Observation, scheme: SchemeRun, *, foreseen: bool) -> Order:
-    """Return the order for the program of a run.
+@dataclass(frozen=True)
+class Basis:
+    """A program as it is known before it is instrumented, whatever the scheme.
 
-    Parameters
+    Attributes
     ----------
-    observation, scheme
-        The run, and the scheme of it that the program is instrumented for. The counters of the
-        routines that it entered come first, as where it is measured.
-    foreseen
-        Whether the instrumented program is to do what this run did.
+    recovered
+        Its graphs.
+    selection
+        The routines that are instrumented.
+    discoveries
+        What the graphs rest on beside the program's file.
+    entered
+        Routines that a run has entered. Their counters come first, as where a run is measured.
+    edge_counts
+        Those of the run, which guide schemes that need an edge profile; None: there was no run.
     """
-    setting = scheme.setting
-    profiles = SavedProfiles(observation.program.sha256)
-    edge_counts, weights = guides(setting, profiles, observation.edge_counts)
-    return Order(
-        observation.recovered,
-        observation.contexts,
-        setting,
-        scheme.routine_plan,
-        [number for number in observation.events if scheme.selects(number)],
-        observation.discoveries,
-        counts_of(observation.recovered, edge_counts),
-        counts_of(observation.recovered, weights),
-        foreseen,
-    )
+
+    recovered: RecoveredProgram
+    selection: Selection = ALL_ROUTINES
+    discoveries: Discoveries = field(default_factory=Discoveries)
+    entered: Sequence[int] = ()
+    edge_counts: EdgeCounts | None = None
+
+    @cached_property
+    def _contexts(self) -> ProgramContexts:
+        return ProgramContexts(self.recovered)
+
+    @cached_property
+    def _calls(self) -> CallPlaces:
+        return CallPlaces(self.recovered, self._contexts)
+
+    def order(self, setting: Setting) -> Order:
+        """Return the order for one scheme.
+
+        Raises
+        ------
+        SimulatorError
+            If a saved profile cannot be read, or a selection names what is not there.
+        """
+        profiles = SavedProfiles(self.recovered.program.sha256)
+        graphs = Graphs(self.recovered, self.selection)
+        planner = Planner(setting, profiles, self.edge_counts)
+
+        def plan(number: int) -> RoutinePlan | None:
+            cfg = graphs(number)
+            return None if cfg is None else planner.make(cfg)
+
+        edge_counts, weights = _guides(setting, profiles, self.edge_counts)
+        return Order(
+            self.recovered,
+            self._contexts,
+            setting,
+            plan,
+            [number for number in self.entered if graphs(number) is not None],
+            self.discoveries,
+            counts_of(self.recovered, edge_counts),
+            counts_of(self.recovered, weights),
+            self._calls,
+        )
 
 
-def guides(
-    setting: Setting, profiles: SavedProfiles, observed: EdgeCounts | None = None
+def _guides(
+    setting: Setting, profiles: SavedProfiles, observed: EdgeCounts | None
 ) -> tuple[EdgeCounts | None, EdgeCounts | None]:
     """Return the edge profile of a guided scheme and the weights of edges (None: there are none).
 

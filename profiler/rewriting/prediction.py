@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from profiler.rewriting.charges import Cause, charged
+from profiler.rewriting.counted import CountedRun
 from profiler.rewriting.dump_cost import exit_cost
 from profiler.rewriting.instrument import Instrumented
 from profiler.rewriting.signal_cost import signal_cost
+from profiler.rewriting.signals import FATAL
 from profiler.rewriting.startup_cost import start_cost
 from profiler.schemes.tracing.flush import CALL, TRACE_SIZE, flush_instructions
 from profiler.session.events import RoutineEvents
@@ -59,24 +61,40 @@ def predicted_rewriting(
     return total
 
 
-def predicted_dump(
-    made: Instrumented, machine: MachineKind, frames: Sequence[int], trace_bits: int
+def predicted_end(
+    made: Instrumented, machine: MachineKind, depth: int, trace_bits: int, *, killed: bool
 ) -> int:
-    """Return the instructions of the program's end, without its own.
+    """Return the instructions of the program's end that write the counters.
 
     Parameters
     ----------
-    frames
-        The words of the stack in the counter file.
+    depth
+        Frames that the program ends in.
     trace_bits
         Bits of the trace. The end writes what does not fill a buffer, at its own cost, in place of
         the flush that `added` has for it.
+    killed
+        Whether a signal ends the program.
     """
-    count = len(frames)
-    if frames and frames[0] & 1:
-        cost = signal_cost(machine, made.memory, made.header, count)
+    if killed:  # the file has the interrupted instruction, too
+        cost = signal_cost(machine, made.memory, made.header, depth + 1)
     else:
-        cost = exit_cost(machine, made.memory, made.header, count) - 1
+        cost = exit_cost(machine, made.memory, made.header, depth) - 1
     if made.memory.trace is not None and trace_bits % (8 * TRACE_SIZE):
         cost -= CALL + flush_instructions(machine)
     return cost
+
+
+def ends_unwritten(made: Instrumented, run: CountedRun) -> str | None:
+    """Return why the instrumented program writes no counters at its end; None if it does.
+
+    A signal's handler cannot stand where a routine that acts on signals was left alone.
+    """
+    result = run.observation.result
+    if result.reason == "exit":
+        recovered = run.observation.recovered
+        last = recovered.routine_at(result.last_pc)
+        is_alone = last in made.copies.left
+        return f"{recovered.routines[last].name}, which is left alone" if is_alone else None
+    handled = made.memory.signals and result.signal in FATAL
+    return None if handled else f"a {result.reason}"

@@ -17,6 +17,7 @@ from profiler.code.emission import Emission, emit
 from profiler.code.runtime.conditions import restore_routine
 from profiler.code.runtime.routines import ROUTINES, Routines
 from profiler.recovery.recovery import RecoveredProgram
+from profiler.recovery.second_returns import CONTEXTS
 from profiler.rewriting.calls import CallPlaces
 from profiler.rewriting.copies import copy_routine
 from profiler.rewriting.draft import NotRewritableError, OldProgram, RoutineCopy
@@ -61,22 +62,16 @@ def copy_routines(
     contexts: ProgramContexts,
     codes: Mapping[int, RoutineCode],
     calls: CallPlaces,
-    *,
-    foreseen: bool = True,
     shown: Iterable[tuple[int, int]] = (),
 ) -> Copies:
     """Copy all routines that can be copied, those in `codes` with the code of a scheme.
 
-    Where the run to come has not been seen (`foreseen`), routines are left alone that may jump into
-    themselves by a jump of which nothing tells where it leads: they would execute old code, and not
-    be counted. If another run has shown that, `shown` has (jump, target), and the copy tests before
-    the jump whether it leads to one of these.
+    Routines are left alone that may jump into themselves by a jump of which nothing tells where it
+    leads: they would execute old code, and not be counted. If a run has shown that, `shown` has
+    (jump, target), and the copy tests before the jump whether it leads to one of these.
     """
-    left: dict[int, str] = dict(_not_copied(recovered))
-    unsure: dict[int, frozenset[int]] = {}
-    if not foreseen:
-        unforeseen, unsure = _unforeseen(recovered, contexts, shown)
-        left |= unforeseen
+    unforeseen, unsure = _unforeseen(recovered, contexts, shown)
+    left = dict(_not_copied(recovered)) | unforeseen
     old = OldProgram(
         recovered.code,
         calls,
@@ -85,6 +80,7 @@ def copy_routines(
         entry_label,
         unsure,
         _span(recovered),
+        frozenset(s.address for s in recovered.program.symbols if s.name in CONTEXTS),
     )
     copies: dict[int, RoutineCopy] = {}
     for number, cfg in enumerate(recovered.routines):

@@ -14,7 +14,10 @@ from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.recovery.idioms import is_restore
 from profiler.recovery.recovery import Discoveries, RecoveredProgram, recover
 from simulator.binary.program import Program
-from simulator.isa.decode import TransferKind
+from simulator.isa.decode import TransferKind, simm13
+
+_IMMEDIATE = 1 << 13
+_BEHIND_CALL = 8  # bytes: the call and its delay slot
 
 
 def shared_targets(program: Program, seen: Discoveries) -> Discoveries:
@@ -44,9 +47,10 @@ def _switch_targets(cfg: ControlFlowGraph, jump: int) -> frozenset[int]:
 
 
 def computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> list[int]:
-    """Return the jumps of a routine, tail calls aside, of which the code does not tell the targets.
+    """Return the jumps of a routine of which the code does not tell the targets.
 
-    Tail calls close the window in their delay slots.
+    Two kinds leave the routine: tail calls, which close the window in their delay slots, and jumps
+    to 8 behind what a register holds, which is where some call is (`longjmp`).
     """
     unresolved, lists = frozenset(recovered.unresolved_jumps), recovered.code.lists
     found = []
@@ -55,6 +59,12 @@ def computed_jumps(recovered: RecoveredProgram, cfg: ControlFlowGraph) -> list[i
             if block.is_slot or jump < block.start or jump not in unresolved:
                 continue
             index = recovered.code.index(jump)
-            if lists.kinds[index] == TransferKind.JUMP and not is_restore(lists.words[index + 1]):
+            leaves = _returns(lists.words[index]) or is_restore(lists.words[index + 1])
+            if lists.kinds[index] == TransferKind.JUMP and not leaves:
                 found.append(jump)
     return found
+
+
+def _returns(word: int) -> bool:
+    """Whether a jump goes behind the call whose address a register holds."""
+    return bool(word & _IMMEDIATE) and simm13(word) == _BEHIND_CALL

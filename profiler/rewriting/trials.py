@@ -24,6 +24,8 @@ from profiler.rewriting.startup import DEFAULT_NAME
 from profiler.rewriting.verification import EMULATOR, Run
 from profiler.session.world import open_world
 from simulator.binary import elf
+from simulator.machine.machine import Machine
+from simulator.machine.stack_depth import stack_depth
 
 _OWN_FILES = (DEFAULT_NAME.decode(), (DEFAULT_NAME + TRACE_SUFFIX).decode())
 
@@ -114,8 +116,12 @@ class Place:
         with self.fresh() as guest:
             if way == EMULATOR:
                 with open_world(program, self._request.arguments, guest) as world:
-                    result = world.machine().run()
-                return self.left(result.status, result.instructions)
+                    machine = world.machine()
+                    assert isinstance(machine, Machine)
+                    top = machine.stack_pointer()
+                    result = machine.run()
+                    depth = stack_depth(machine, top)
+                return self._left(result.status, result.instructions, depth)
             done = qemu.run(
                 self.file,
                 program.machine,
@@ -130,7 +136,7 @@ class Place:
                 count=True,
                 timeout=guest.timeout,
             )
-            return self.left(done.status, done.instructions)
+            return self._left(done.status, done.instructions)
 
     # -- what is left of it
 
@@ -142,7 +148,7 @@ class Place:
     def _errors(self) -> Path:
         return self._directory / "err"
 
-    def left(self, status: int, instructions: int | None) -> Run:
+    def _left(self, status: int, instructions: int | None, depth: int = 0) -> Run:
         """Gather what a run has left."""
         counters, trace = (self._root / name for name in _OWN_FILES)
         files = {
@@ -158,6 +164,7 @@ class Place:
             instructions,
             parse(counters.read_bytes(), counters.name) if counters.exists() else None,
             trace.read_bytes() if trace.exists() else None,
+            depth,
         )
 
 

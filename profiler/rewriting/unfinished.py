@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations_with_replacement, islice, product
 
-from profiler.graphs.cfg import ControlFlowGraph
+from profiler.graphs.cfg import ControlFlowGraph, EdgeKind
 from profiler.graphs.flow import FlowError, check
 from profiler.graphs.loops import depth_first
 from profiler.plan.actions import Execution
@@ -80,7 +80,18 @@ def _possible(plan: PathDecoder, counters: RoutineCounters) -> Reading | None:
         check(plan.cfg, reading.edges or (), counters.early)
     except (FlowError, ValueError):
         return None
-    return reading
+    return None if _only_landed(plan.cfg, reading.edges or ()) else reading
+
+
+def _only_landed(cfg: ControlFlowGraph, edges: Sequence[int]) -> bool:
+    """Whether control came in only where calls return: a landing needs an activation before it."""
+    entered = [edge for edge in cfg.out_edges[cfg.entry] if edges[edge]]
+    return bool(entered) and all(_is_landing(cfg, cfg.edges[edge].target) for edge in entered)
+
+
+def _is_landing(cfg: ControlFlowGraph, block: int) -> bool:
+    """Whether a call returns to a block."""
+    return any(cfg.edges[edge].kind is EdgeKind.CALL_RETURN for edge in cfg.in_edges[block])
 
 
 def _all_ends(plan: PathDecoder, early: Mapping[int, int]) -> Iterator[tuple[UnfinishedPath, ...]]:

@@ -30,6 +30,8 @@ class Run:
         None where they were not counted.
     counters, trace
         What the program's own files hold; None where there are none.
+    depth
+        Frames in which it ended; 0 where that was not looked at.
     """
 
     status: int
@@ -39,6 +41,7 @@ class Run:
     instructions: int | None
     counters: CounterFile | None = None
     trace: bytes | None = None
+    depth: int = 0
 
     def difference(self, other: Run) -> str | None:
         """Say in one line how another run behaved differently; None if it did not."""
@@ -74,6 +77,9 @@ class ModeResult:
         of routines that were left alone.
     rewriting
         What rewriting executes besides, by cause.
+    unforeseen
+        Routines that were copied on graphs that lack what the run shows: what is executed and
+        counted in them is not predicted.
     executed
         "emulator" and "qemu" -> instructions of the instrumented program; None: not counted.
     output_equal, counters_equal
@@ -97,10 +103,13 @@ class ModeResult:
     left: tuple[Left, ...]
     differences: tuple[str, ...]
     not_compared: tuple[str, ...] = ()
+    unforeseen: tuple[str, ...] = ()
 
     @property
-    def predicted(self) -> int:
-        """All instructions that the instrumented program should execute."""
+    def predicted(self) -> int | None:
+        """All instructions that the instrumented program should execute; None: not predicted."""
+        if self.unforeseen:
+            return None
         return self.base + self.added + sum(self.rewriting.values())
 
 

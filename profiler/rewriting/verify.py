@@ -1,11 +1,13 @@
 """Predict, instrument, run, compare: `simprof verify`.
 
-    one run of the original -> measurements and predictions of all modes
-    each mode: instrumented program -> its runs (`trials`) -> what differs
+    the program, and a run of it            -> what `simprof instrument` makes of it, in all modes
+    another run, on the same graphs         -> how often each piece of that is executed
+    each mode: what it executes is predicted -> its runs (`trials`) -> what differs
 
-The original is recovered, run and measured once. The modes are then independent of each other, and
-shared out among processes. Each process has a place of its own, with its own run of the original to
-compare with: a program may print where it is.
+The first run is the one that `instrument` makes, and gives the same file. The second one has the
+surroundings that instrumented programs are compared in, whose names for the program are others.
+The modes are then independent of each other, and shared out among processes. Each process has a
+place of its own, with its own run of the original to compare with: a program may print where it is.
 """
 
 from __future__ import annotations
@@ -18,7 +20,12 @@ from pathlib import Path
 from profiler.profiles.scratch import scratch_directory
 from profiler.request.request import Phase, Progress, RunRequest, Setting
 from profiler.rewriting import qemu
+from profiler.rewriting.after_run import basis_after_run
+from profiler.rewriting.alone import basis_without_run
+from profiler.rewriting.counted import count_on
+from profiler.rewriting.instrument import unwatched
 from profiler.rewriting.modes import Modes
+from profiler.rewriting.orders import Basis
 from profiler.rewriting.rewritable import load_rewritable
 from profiler.rewriting.trials import Place
 from profiler.rewriting.verification import (
@@ -26,12 +33,10 @@ from profiler.rewriting.verification import (
     QEMU,
     WAYS,
     ModeResult,
-    Run,
     Verification,
 )
 from profiler.rewriting.workers import shared_out
 from profiler.session.observation import Observation
-from profiler.session.results import measure_all
 from profiler.session.session import observe
 from simulator.binary.elf_writer import heap_start
 from simulator.errors import UsageError
@@ -48,6 +53,7 @@ def verify(
     ways: Sequence[str] = WAYS,
     *,
     jobs: int = 1,
+    without_run: bool = False,
 ) -> Verification:
     """Verify a program under several schemes.
 
@@ -62,6 +68,8 @@ def verify(
         Where to run instrumented programs: "emulator", "qemu".
     jobs
         How many schemes at the same time, in processes of their own.
+    without_run
+        Instrument with what the program's file shows, and not with what a run has shown.
 
     Raises
     ------
@@ -69,7 +77,7 @@ def verify(
         Anything that the user must know: see `simulator.errors`.
     """
     with scratch_directory("simprof-verify-") as scratch:
-        return _Verifier(request, scratch, ways).verify(settings, jobs)
+        return _Verifier(request, scratch, ways).verify(settings, jobs, without_run=without_run)
 
 
 class _Verifier:
@@ -88,22 +96,21 @@ class _Verifier:
         uncounted = qemu.uncounted(self._machine) if QEMU in self._ways else None
         self.uncounted = {} if uncounted is None else {QEMU: uncounted}
 
-    def verify(self, settings: Sequence[Setting], jobs: int) -> Verification:
-        """Run the original once, and the program of each setting."""
+    def verify(self, settings: Sequence[Setting], jobs: int, *, without_run: bool) -> Verification:
+        """Run the original as often as it takes, and the program of each setting."""
         place = self._place(0)
+        basis = self._without_run() if without_run else self._after_run(place)
         with place.fresh() as guest:
             told = replace(self._request, program=place.file, guest=guest)
-            observation = observe(told, settings)
-            result = observation.result
+            observation = observe(told, settings, basis.discoveries, basis.edge_counts)
         self._refuse(observation)
-        original = place.left(result.status, result.instructions)
-        measured = measure_all(observation)
+        counted = count_on(basis.recovered, observation)
 
         def begin(worker: int) -> Callable[[int], ModeResult]:
             """Give a worker a place, and what the original does there."""
-            there, before = (place, original) if worker == 0 else self._another(worker)
-            modes = Modes(observation, self._name, there, before, self._ways)
-            return lambda number: modes.result(observation.schemes[number], measured[number])
+            there = place if worker == 0 else self._place(worker)
+            modes = Modes(basis, counted, there, there.run(EMULATOR), self._ways)
+            return lambda number: modes.result(observation.schemes[number])
 
         found: dict[int, ModeResult] = {}
         self._tell(len(found), len(settings))
@@ -120,6 +127,24 @@ class _Verifier:
             {**self.skipped, **self.uncounted},
         )
 
+    def _without_run(self) -> Basis:
+        progress = self._request.progress
+        return basis_without_run(self._name, self._request.selection, progress or unwatched)
+
+    def _after_run(self, place: Place) -> Basis:
+        """Run the program as `instrument` does, but for writing into a copy of its directory."""
+        mine = self._request.guest
+        with place.fresh() as guest:
+            guest = replace(
+                mine,
+                root=guest.root,
+                writable=guest.writable,
+                exe=mine.exe_of(self._name),
+                stdout=guest.stdout,
+                stderr=guest.stderr,
+            )
+            return basis_after_run(replace(self._request, guest=guest))
+
     def _place(self, worker: int) -> Place:
         """Return a place for runs.
 
@@ -128,10 +153,6 @@ class _Verifier:
         """
         room = max(_PATH_LENGTH - len(os.fsencode(self._scratch)), 3)
         return Place(self._request, self._scratch / f"{worker:0{room}d}")
-
-    def _another(self, worker: int) -> tuple[Place, Run]:
-        place = self._place(worker)
-        return place, place.run(EMULATOR)
 
     def _tell(self, done: int, total: int) -> None:
         if self._request.progress is not None:

@@ -199,7 +199,10 @@ def _text(program: Program) -> int:
 
 
 def observe(
-    request: RunRequest, settings: Sequence[Setting], seen: Discoveries | None = None
+    request: RunRequest,
+    settings: Sequence[Setting],
+    seen: Discoveries | None = None,
+    guide: EdgeCounts | None = None,
 ) -> Observation:
     """Run a program under several schemes until the graphs explain the whole run.
 
@@ -211,6 +214,8 @@ def observe(
         The schemes.
     seen
         What other runs have shown, for the graphs of the first round.
+    guide
+        Beside `seen`: the edge profile that guides schemes, in the place of this run's own.
 
     Raises
     ------
@@ -220,7 +225,7 @@ def observe(
     if request.replay is not None:
         return _recorded(request, request.replay).observe(settings)
     with _studied(request) as (study, first):
-        return _observed(study, first, request, settings, seen)
+        return _observed(study, first, request, settings, seen, guide)
 
 
 @contextmanager
@@ -264,13 +269,14 @@ def _observed(
     request: RunRequest,
     settings: Sequence[Setting],
     seen: Discoveries | None = None,
+    guide: EdgeCounts | None = None,
 ) -> Observation:
-    """Observe a program in its world; `seen`: see `observe`."""
+    """Observe a program in its world; `seen`, `guide`: see `observe`."""
     if request.remember and seen is None:
         observation, after = _remembered(study, request, first.world, settings)
     else:
         begin = first if seen is None else replace(first, discoveries=seen)
-        observation, after = _from_file(study, begin, settings)
+        observation, after = _from_file(study, begin, settings, guide)
     if request.self_check:
         _check_traces(study, after, settings, observation)
     if study.recording is not None:
@@ -348,17 +354,18 @@ def _remembered(
 
 
 def _from_file(
-    study: Study, first: Round, settings: Sequence[Setting]
+    study: Study, first: Round, settings: Sequence[Setting], guide: EdgeCounts | None = None
 ) -> tuple[Observation, Round]:
     """Observe a program, beginning with what its file and its start-up show."""
     if not first.world.program.parts:
         _check_names(study, first)
         known = late_words(first.world).merged(first.discoveries)
-        return _settled(study, replace(first, discoveries=known), settings)
+        return _settled(study, replace(first, discoveries=known), settings, guide)
     tell(study.progress, Phase.RUNNING, first.max_instructions)
     loaded, result = scout(first.world)
     known = loaded.merged(first.discoveries)
-    return _settled(study, replace(first.ending_like(result), discoveries=known), settings)
+    first = replace(first.ending_like(result), discoveries=known)
+    return _settled(study, first, settings, guide)
 
 
 def _check_names(study: Study, first: Round) -> None:
@@ -379,9 +386,14 @@ def _check_names(study: Study, first: Round) -> None:
     check_contexts(recovered, contexts)
 
 
-def _settled(study: Study, first: Round, settings: Sequence[Setting]) -> tuple[Observation, Round]:
-    run = _observe_guided if needs_first_run(settings) else settle
-    return run(study, first, settings)
+def _settled(
+    study: Study, first: Round, settings: Sequence[Setting], guide: EdgeCounts | None = None
+) -> tuple[Observation, Round]:
+    if not needs_first_run(settings):
+        return settle(study, first, settings)
+    if guide is not None:
+        return settle(study, first, settings, guide)
+    return _observe_guided(study, first, settings)
 
 
 def _observe_guided(

@@ -173,7 +173,7 @@ def test_what_cannot_be_compared_is_said_and_is_status_125(tmp_path: Path, capfd
     for mode in answer["modes"].values():
         assert (mode["differences"], mode["counters_equal"]) == ([], None)
         (line,) = mode["not_compared"]
-        assert line == "the counters: none were written, as the program ended by a signal"
+        assert line == "the counters: none are written, as the program ends by a signal"
     assert answer["passed"] is True
     assert "as predicted, as far as it was compared" in err
     assert f"pp: not compared: {line}" in err

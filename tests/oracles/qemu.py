@@ -158,6 +158,22 @@ def run(
     return Run(done.stdout, done.stderr, sparc_status(done.returncode))
 
 
+def count(path: Path, directory: Path, stdin: bytes = b"", timeout: float = 120) -> int:
+    """Return how many instructions `path` executes, counted one by one by a plugin.
+
+    It has no environment. `directory`: where it runs; the plugin and its log are put beside it.
+    """
+    plugin, log = (directory.with_name(f"{directory.name}.{end}") for end in ("so", "log"))
+    source = Path(__file__).with_name("counting.c")
+    subprocess.run(["cc", "-O2", "-shared", "-fPIC", source, "-o", plugin], check=True)
+    options = ["-plugin", str(plugin), "-d", "plugin", "-D", str(log)]
+    command = ["env", "-i", resolve(path), *options, str(path)]
+    subprocess.run(
+        command, input=stdin, cwd=directory, timeout=timeout, capture_output=True, check=False
+    )
+    return int(log.read_text())
+
+
 def trace(
     path: Path,
     arguments: Sequence[str] = (),

@@ -9,12 +9,13 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from profiler import cli
 from profiler.request.request import (
     GuestOptions,
     Progress,
@@ -28,6 +29,7 @@ from profiler.rewriting.garbage import collected_later
 from profiler.rewriting.trials import Place
 from profiler.rewriting.verification import EMULATOR, QEMU
 from profiler.rewriting.verify import verify
+from profiler.schemes.registry import definition, planned_modes
 from simulator.errors import UsageError
 from tests.support.turns import first
 from tests.support.verifying import check_verified
@@ -65,6 +67,57 @@ def test_hash_seeds_do_not_change_a_file(
         subprocess.run(given, env=environment, check=True, capture_output=True)
         files.append(out.read_bytes())
     assert files[0] == files[1]
+
+
+@pytest.fixture
+def executed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """The files that `verify` puts in the place of the original, to be executed."""
+    files: list[bytes] = []
+    put = Place.put
+
+    def noting(place: Place, program: bytes) -> None:
+        if program != place.original:  # which writes the trace that is expected
+            files.append(program)
+        put(place, program)
+
+    monkeypatch.setattr(Place, "put", noting)
+    return files
+
+
+def check_same_files(
+    path: Path, directory: Path, executed: list[bytes], given: Sequence[str], modes: Sequence[str]
+) -> None:
+    """Check that `verify` executes what `instrument` writes; `given`: for a run."""
+    command = ["verify", "--on", "emulator", "--report", os.devnull, "--root", str(directory)]
+    command += ["--jobs", "1"] if given else ["--jobs", "1", "--without-run"]
+    assert cli.run([*command, "--mode", ",".join(modes), *given, str(path)]) == 0
+    assert len(executed) == len(modes)
+    for mode, file in zip(modes, executed, strict=True):
+        made = directory / "made"
+        command = ["instrument", "--mode", mode, "-o", str(made), "--report", os.devnull]
+        command += ["--root", str(directory), "--run", *given] if given else []
+        assert cli.run([*command, str(path)]) == 0
+        assert made.read_bytes() == file, mode
+        made.unlink()
+
+
+@pytest.mark.parametrize("given", [(), ("--env", "A=1")])
+def test_verify_executes_what_instrument_writes(
+    fixture_elf: Find, tmp_path: Path, executed: list[bytes], given: tuple[str, ...]
+) -> None:
+    modes = [mode for mode in planned_modes() if given or not definition(mode).guided]
+    check_same_files(fixture_elf("faults", "v8plus"), tmp_path, executed, given, modes)
+
+
+@pytest.mark.long
+@pytest.mark.toolchain
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
+def test_verify_executes_what_instrument_writes_of_programs_with_a_library(
+    compile_c: Compile, tmp_path: Path, executed: list[bytes], width: str
+) -> None:
+    """Its start looks at the program's name, and its jumps are explained by the run alone."""
+    path = compile_c(SHOWS_ITS_NAMES, ("-O2",), width=width)
+    check_same_files(path, tmp_path, executed, ("--env", "A=1"), ("tpp", "bittrace"))
 
 
 def test_progress_is_told_and_changes_nothing(fixture_elf: Find) -> None:

@@ -12,18 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.request.request import GuestOptions, RunRequest
+from profiler.rewriting.after_run import instrument_after_run
 from profiler.rewriting.counter_file import load
 from profiler.rewriting.guest_memory import Memory
-from profiler.rewriting.instrument import instrument
-from profiler.rewriting.orders import order_of
 from profiler.rewriting.qemu import EMULATORS
 from profiler.rewriting.reading import read_profile
 from profiler.rewriting.signal_cost import action_cost
 from profiler.rewriting.signals import ACTION, CHOICES, FATAL, call_site, signal_items
 from profiler.rewriting.verify import EMULATOR
 from profiler.rewriting.walk import steps
-from profiler.session.session import observe
 from simulator.binary import elf
 from simulator.binary.program import MachineKind
 from simulator.errors import UsageError
@@ -101,14 +99,11 @@ def instrumented(program: Path, directory: Path) -> Path:
     null = os.open(os.devnull, os.O_RDWR)
     try:
         guest = GuestOptions(root=directory, stdin=Path(os.devnull), stdout=null, stderr=null)
-        observation = observe(
-            RunRequest(program, guest), [Setting("qpt2", "qpt2", SchemeOptions())]
-        )
+        file = instrument_after_run(RunRequest(program, guest, mode="qpt2")).file
     finally:
         os.close(null)
-    order = order_of(observation, observation.schemes[0], foreseen=True)
     made = directory / "instrumented"
-    made.write_bytes(instrument(order, program.read_bytes()).file)
+    made.write_bytes(file)
     made.chmod(0o755)
     return made
 
