@@ -50,6 +50,7 @@ def alone(simulated: Simulated, mode: str) -> dict[str, RoutineProfile]:
     return {name: routines[name] for name in ALONE}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("width", "seed"),
     [

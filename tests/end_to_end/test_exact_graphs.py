@@ -14,6 +14,7 @@ from tests.end_to_end.test_exact_programs import ENDINGS, LANGUAGES, LONG, PROGR
 from tests.oracles.disassembled import check_graphs
 from tests.oracles.exact import simulate_settings
 from tests.oracles.qemu import trace
+from tests.support.turns import turns
 
 LARGE = ("bench", "floats", "sieve", "wide")
 
@@ -43,8 +44,7 @@ def check_program(compile_c: Callable[..., Path], directory: Path, how: Build) -
 
 @pytest.mark.toolchain
 @pytest.mark.qemu
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", sorted(set(ARGUMENTS) - set(LARGE)))
+@pytest.mark.parametrize(("name", "width"), turns(sorted(set(ARGUMENTS) - set(LARGE)), WIDTHS))
 def test_graphs_are_as_objdump_reads_the_code(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:

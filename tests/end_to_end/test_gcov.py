@@ -190,6 +190,7 @@ def test_line_counts_are_those_of_gcov(
     assert len(common) > 25
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(
     ("flags", "width"),

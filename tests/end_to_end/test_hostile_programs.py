@@ -198,6 +198,7 @@ def test_what_can_be_learnt_is_the_same_elsewhere(
     assert "HOSTS=own" not in first.output
 
 
+@pytest.mark.long
 def test_a_program_without_a_library_counts_the_same_anywhere(tmp_path: Path) -> None:
     program = FIXTURES / "bin" / "v9" / "signals.elf"
     names = ("here", "some/other/place/with/a/longer/name")

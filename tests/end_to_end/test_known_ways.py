@@ -124,6 +124,7 @@ int main(void) {
 """glibc reads behind the string by loads that may not fault: simprof executes these."""
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_blocks_that_are_left_in_their_middle(
     compile_c: Compile, learnt: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -79,6 +79,7 @@ def test_a_strict_run_ends_at_the_first_and_keeps_its_profile(
     assert b"stopped at a refused system call (--strict): socket at 0x" in done.stderr
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 def test_a_comparison_says_it_once(compile_c: Compile, tmp_path: Path) -> None:
     written = tmp_path / "compare.json"

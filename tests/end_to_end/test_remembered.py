@@ -155,6 +155,7 @@ def test_a_full_disk_only_takes_time(expected: Any, tmp_path: Path) -> None:
     assert all(path.stat().st_size <= limit[0] for path in kept)
 
 
+@pytest.mark.long
 def test_verify_uses_what_is_known(tmp_path: Path) -> None:
     words = ("verify", "--mode=pp", "--on=emulator", "--json=-", RUN[-1])
     cold, warm = run(tmp_path, *words), run(tmp_path, *words)

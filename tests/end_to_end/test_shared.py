@@ -84,6 +84,7 @@ def test_a_second_thread(compile_c: Compile, quiet: GuestOptions) -> None:
     assert measured(request, some(), jobs=JOBS) == measured(request, some())
 
 
+@pytest.mark.long
 def test_a_recording_that_is_there(
     quiet: GuestOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +159,7 @@ def test_a_profile_of_another_program_is_refused_before_the_run(
     assert output.read_bytes() == b""
 
 
+@pytest.mark.long
 def test_a_process_that_may_have_no_children(
     quiet: GuestOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -104,6 +104,7 @@ def test_silent_blocks_change_no_count(
     assert any(chosen)
 
 
+@pytest.mark.long
 def test_budgets_end_where_they_do_with_all_events(
     fixture_elf: Callable[..., Path], tmp_path: Path, chosen: list[Mapping[BlockPlace, int]]
 ) -> None:

@@ -103,6 +103,7 @@ def switch_targets(program: Path, routine: str) -> int:
     return len({edge.target for edge in cfg.edges if edge.kind is EdgeKind.SWITCH})
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [(), ("-s",)], few=1))
 def test_printf_is_known_before_it_is_called(
@@ -130,6 +131,7 @@ def test_computed_gotos_are_known(
     assert switch_targets(program, "relative") == 3
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.parametrize(("width", "flags"), turns(WIDTHS, [("-O2",), ("-O0",)], few=1))
 def test_landings_of_exceptions_are_known(

@@ -22,7 +22,6 @@ from tests.oracles import qemu
 from tests.oracles.exact import Simulated, check_profile, cut_edges, simulate
 from tests.oracles.naive import NaiveProfile, profile_of
 from tests.oracles.threads import add_up, executed_under_qemu, log_threads
-from tests.support.turns import first
 
 PROGRAMS = Path(__file__).resolve().parents[1] / "programs" / "threads"
 pytestmark = pytest.mark.toolchain
@@ -217,7 +216,8 @@ def test_programs_with_one_thread_say_nothing_of_threads(
     assert "threads" not in json.loads(run_json.render(simulated.measurements["pp"]))
 
 
-@pytest.mark.parametrize("width", first(1, ["v9", "v8plus"]))
+@pytest.mark.long
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_two_hundred_threads_fit_into_memory(
     compile_c: Compile, tmp_path: Path, width: str
 ) -> None:

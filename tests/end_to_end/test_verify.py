@@ -125,6 +125,7 @@ beyond: retl
 """A routine whose last branch leads into another one, taken or not."""
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.qemu
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import random
 from collections import Counter
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,6 +160,7 @@ def test_an_end_that_was_never_met_is_left_to_python() -> None:
     assert set(stack.tally.early.values()) == {2}
 
 
+@pytest.mark.long
 def test_many_ends_and_landings_find_room() -> None:
     """The tables grow, and keep what they have counted."""
     stack, landing = Stack(entries=["last"]), _Landing("last", 0x9800, "g", returned=False)

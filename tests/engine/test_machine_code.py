@@ -14,7 +14,6 @@ import pytest
 
 from profiler.engine import kernel_cache
 from simulator.cpu import compiled
-from tests.support.turns import first
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
@@ -56,7 +55,8 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-@pytest.mark.parametrize("program", first(1, PROGRAMS))
+@pytest.mark.long
+@pytest.mark.parametrize("program", PROGRAMS)
 def test_machine_code_counts_what_numba_counts(program: str, directory: Path) -> None:
     words = ("compare", "--json=-", f"fixtures/bin/{program}")
     status = 4 if "nonlocal" in program else 0

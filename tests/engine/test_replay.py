@@ -77,6 +77,7 @@ def test_a_second_run_for_all_routines_measures_what_a_replay_does(
     assert_equal(replayed, compare(name, settings, tmp_path))
 
 
+@pytest.mark.long
 def test_a_second_run_counts_only_what_a_replay_leaves_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,6 +210,7 @@ def test_a_cell_executes_what_another_predicts() -> None:
         assert plain.differences == ()
 
 
+@pytest.mark.long
 def test_other_weights_and_selections_are_executed_too() -> None:
     chosen = (
         setting("qpt2", weights="exact"),
@@ -260,6 +261,7 @@ def test_programs_run_where_their_instructions_can_be_counted(
     assert result.error is None and result.differences == ()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(
     qemu.missing(MachineKind.SPARCV9) is not None, reason="qemu-user is not installed"
 )

@@ -37,7 +37,6 @@ from profiler.plan.plan import Table
 from profiler.request.request import Selection
 from simulator.errors import UsageError
 from tests.experiments.test_tables import routine
-from tests.support.turns import first
 
 ARCS = (Counters.NONE, Counters.ARCS)
 SUITE = """\
@@ -166,8 +165,9 @@ def test_kernels_with_counters_are_the_committed_code(width: Width) -> None:
     assert all(built[cell].base > committed[cell].base for cell in cells)
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
-@pytest.mark.parametrize("width", first(1, BUILDS))
+@pytest.mark.parametrize("width", BUILDS)
 def test_a_run_tells_how_often_the_counters_count(suite: Suite, width: Width) -> None:
     """Twice 20 turns, twice 10 odd numbers, and what is executed once.
 

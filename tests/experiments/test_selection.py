@@ -157,6 +157,7 @@ def test_json_says_the_selection(
     assert "the programs' own routines only, without routines x*" in str(table["tables"])
 
 
+@pytest.mark.long
 def test_every_measuring_command_has_the_options(
     fixture_elf: Callable[..., Path], capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

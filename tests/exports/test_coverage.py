@@ -58,9 +58,10 @@ def arms_in(measurement: Measurement) -> Counter[int]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.toolchain
 @pytest.mark.viewers
-@pytest.mark.parametrize("width", ["v9", pytest.param("v8plus", marks=pytest.mark.long)])
+@pytest.mark.parametrize("width", ["v9", "v8plus"])
 def test_lines_are_those_of_gcov(
     compile_c: Callable[..., Path], tmp_path: Path, width: str
 ) -> None:

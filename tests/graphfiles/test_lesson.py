@@ -167,6 +167,7 @@ def test_the_page_in_chromium(tmp_path: Path) -> None:
         page.keyboard.press("j")
 
 
+@pytest.mark.long
 @pytest.mark.browser
 def test_pictures_hold_their_edges_and_self_loops_begin_and_end_at_their_block(
     tmp_path: Path,

@@ -237,6 +237,7 @@ def test_a_simprof_that_does_not_work_is_not_timed(
         commands.warm_up(300.0)
 
 
+@pytest.mark.long
 def test_a_recording_is_measured_beside_what_it_stands_for(fixture_elf: Find) -> None:
     told: list[Row] = []
     measuring = Measuring(Results(), repeat=1, timeout=300.0, tell=told.append)

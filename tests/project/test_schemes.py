@@ -160,6 +160,7 @@ def test_the_page_quotes_the_example(kind: str) -> None:
         assert passage in source
 
 
+@pytest.mark.long
 def test_the_page_shows_what_is_printed(simprof: Simprof, tmp_path: Path) -> None:
     (tmp_path / "fixtures").symlink_to(FIXTURES)
     (graph,) = re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)

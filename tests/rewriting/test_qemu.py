@@ -18,6 +18,7 @@ from simulator.binary.program import MachineKind
 from simulator.errors import EngineError, UnsupportedError
 from tests.conftest import FIXTURES
 from tests.oracles import qemu as oracle
+from tests.support.turns import turns
 
 MACHINES = {
     "v8": MachineKind.SPARCV8,
@@ -65,8 +66,7 @@ def simprofs(path: Path, source: Path | None, directory: Path) -> tuple[int, int
     return answer["exit"]["status"], answer["instructions"]["base"]
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", FIXTURE_NAMES)
+@pytest.mark.parametrize(("name", "width"), turns(FIXTURE_NAMES, WIDTHS))
 def test_count_is_simprofs(
     fixture_elf: Callable[..., Path], name: str, width: str, tmp_path: Path
 ) -> None:

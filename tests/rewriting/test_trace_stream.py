@@ -26,6 +26,7 @@ from profiler.trace.format import Tokens, Trace, TraceEnd, TraceHeader, load
 from profiler.trace.regenerate import regenerate
 from profiler.trace.regeneration import Regenerator
 from simulator.errors import UsageError
+from tests.support.turns import turns
 from tests.trace.test_regenerate import Traced, record
 
 Find = Callable[..., Path]
@@ -126,9 +127,7 @@ def made(run: Traced, mode: str, path: Path, **changed: object) -> tuple[str | N
     return problem, ours, load(path)
 
 
-@pytest.mark.parametrize("width", ["v9", "v8plus", "v8"])
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(("name", "mode", "width"), turns(PROGRAMS, MODES, ["v9", "v8plus", "v8"]))
 def test_a_trace_file_of_tokens_leads_to_the_whole_execution(
     name: str, mode: str, width: str, fixture_elf: Find, tmp_path: Path
 ) -> None:

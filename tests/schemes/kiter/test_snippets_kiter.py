@@ -30,6 +30,7 @@ from simulator.isa.assembler import Register
 from tests.code.test_snippets import MACHINES, Case, check_preserved, free_case, make_case
 from tests.support.code_bench import END_TRAP, CodeBench, State, runtime_symbols
 from tests.support.scheme_code import ROUTINES
+from tests.support.turns import turns
 
 R = Register
 LARGE = [0, 0, 1, 7, -3, 1023, -1023, 4095, 5000, -70000]
@@ -209,9 +210,7 @@ def random_actions(
     return rng.choice(kinds)
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.5, 1.0])
-@pytest.mark.parametrize("mode", range(3), ids=["addressing", "indexing", "hash"])
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("machine", "mode", "memory"), turns(MACHINES, range(3), [0.0, 0.5, 1.0]))
 def test_actions_do_what_they_mean(machine: MachineKind, mode: int, memory: float) -> None:
     rng = random.Random(f"{mode} {memory}")
     bench = Bench(machine)
