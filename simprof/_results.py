@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 from profiler.profiles import profile, tables
-from profiler.reports import mode_facts
+from profiler.reports import mode_facts, mode_text
 from profiler.reports.names import brief
 from simprof._frames import data_frame, pyplot
 from simprof._html import facts, heading, html_table
@@ -100,6 +100,10 @@ class Measurement(profile.Measurement):
             "added": f"{self.added:,} instructions",
             "overhead": f"{self.overhead:.2%}",
         }
+        if self.guide is not None:
+            summary["guided by"] = mode_facts.guided_by(self.guide)
+        if price := mode_text.guide_price(self):
+            summary["edge profile"] = price
         rows = [
             (
                 brief(routine.name),
@@ -131,6 +135,8 @@ COMPARED = (
     tables.Column("increments"),
     tables.Column("counter_bytes"),
     tables.Column("code_bytes"),
+    tables.Column("guided_by", tables.ColumnKind.TEXT),
+    tables.Column("edge_profile_added"),
 )
 
 
@@ -155,6 +161,9 @@ class Comparison:
 
     def to_frame(self) -> pd.DataFrame:
         """Return one row a scheme, as a pandas frame.
+
+        Of schemes that an edge profile guides, `guided_by` says where that comes from, and
+        `edge_profile_added` how many instructions collecting one adds, which are not in `added`.
 
         Raises
         ------
@@ -199,6 +208,8 @@ class Comparison:
                 mode_facts.increments(one),
                 one.sizes.get("counter_bytes"),
                 one.sizes.get("code_bytes"),
+                None if one.guide is None else str(one.guide),
+                None if one.guide is None else one.guide.added,
             )
             for name, one in self.measurements.items()
         ]
@@ -211,12 +222,17 @@ class Comparison:
                 f"{added:,}",
                 f"{overhead:.2%}",
                 f"{increments:,}",
-                _bytes(counters),
-                _bytes(code),
+                _number(counters),
+                _number(code),
+                guide or "",
+                _number(price),
             )
-            for name, _, added, overhead, increments, counters, code in self._rows()
+            for name, _, added, overhead, increments, counters, code, guide, price in self._rows()
         ]
-        columns = ("mode", "added", "overhead", "increments", "counter bytes", "code bytes")
+        columns = (
+            *("mode", "added", "overhead", "increments", "counter bytes", "code bytes"),
+            *("guided by", "and to collect that"),
+        )
         first = next(iter(self.measurements.values()), None)
         if first is None:
             return html_table("no schemes", columns, rows)
@@ -224,5 +240,5 @@ class Comparison:
         return html_table(title, columns, rows)
 
 
-def _bytes(size: int | None) -> str:
-    return "" if size is None else f"{size:,}"
+def _number(number: int | None) -> str:
+    return "" if number is None else f"{number:,}"

@@ -134,7 +134,12 @@ def merge_guides(measurements: Sequence[Measurement]) -> Guide | None:
     guides = [each.guide for each in measurements if each.guide is not None]
     if not guides:
         return None
-    return replace(guides[0], same_run=all(guide.same_run for guide in guides))
+    prices = [guide.added for guide in guides if guide.added is not None]
+    return replace(
+        guides[0],
+        same_run=all(guide.same_run for guide in guides),
+        added=sum(prices) if len(prices) == len(measurements) else None,
+    )
 
 
 def diff(before: Measurement, after: Measurement) -> ProfileDiff:

@@ -313,10 +313,15 @@ class Guide:
         The saved profile; None: the counts of the same run.
     same_run
         Whether its counts are those of this run, in every routine that was entered.
+    mode, added
+        The scheme that collects edge profiles, and the instructions that it would add to this run;
+        None where that is not known.
     """
 
     file: str | None
     same_run: bool
+    mode: str | None = None
+    added: int | None = None
 
     def __str__(self) -> str:
         """Return where its counts come from: "this same run", or its file."""

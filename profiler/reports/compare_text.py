@@ -1,6 +1,7 @@
 """A comparison of schemes for people: what `simprof compare` prints on stderr.
 
-Sections: what ran; one row a mode with its overhead and the routine where most of it is spent;
+Sections: what ran; one row a mode with its overhead and the routine where most of it is spent; what
+guided modes that an edge profile guides, and the price of that;
 with details all costs, and the traces; the hottest paths, which are the program's and no mode's,
 once; what modes lose; warnings.
 """
@@ -83,6 +84,7 @@ def render(
     parts = [
         summary(rows, emulations, whole),
         *section("Overhead of each mode", overheads(rows, ROUTINES if top is None else top)),
+        *section("Edge profiles that guided (their price is not in added)", guides(rows)),
         *(detailed(rows) if details else ()),
         *hot(rows, top, lines, details=details),
     ]
@@ -210,6 +212,22 @@ def overheads(rows: Sequence[NamedMeasurement], top: int) -> Table:
         table.add_row(*facts, *(places[0] if places else ()))
         for place in places[1:]:
             table.add_row("", "", "", "", *place)
+    return table
+
+
+def guides(rows: Sequence[NamedMeasurement]) -> Table:
+    """List what guided modes, and what collecting an edge profile of this run adds."""
+    table = columns(
+        text("mode"), text("guided by"), *map(number, ("price", "of base")), text("under")
+    )
+    for mode, measurement in rows:
+        if (guide := measurement.guide) is not None:
+            by = mode_facts.guided_by(guide)
+            if guide.added is None:
+                table.add_row(mode, by, "-", "-", "-")
+            else:
+                share = percent(guide.added, measurement.base)
+                table.add_row(mode, by, guide.added, share, guide.mode or "-")
     return table
 
 

@@ -67,6 +67,17 @@ def guide_text(guide: Guide | None) -> str:
     return f"{told} (with the counts of this same run)" if guide.same_run else told
 
 
+UPPER_BOUND = "this same run: an upper bound of what guiding can do"
+
+
+def guided_by(guide: Guide) -> str:
+    """Return what guided a scheme, and how far its price can be trusted for that."""
+    if guide.file is None:
+        return UPPER_BOUND
+    told = f"with the counts of {UPPER_BOUND}" if guide.same_run else "of another run"
+    return f"{guide.file}, {told}"
+
+
 def losses(measurement: Measurement) -> tuple[Loss, ...]:
     """Return what the mode can lose."""
     scheme = find(measurement.mode)

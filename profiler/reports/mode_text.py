@@ -47,6 +47,17 @@ def _by_another_run(measurement: Measurement) -> str:
     return f"(determined by {guide}: counts of the run that made it, not of this one)"
 
 
+def guide_price(measurement: Measurement) -> str:
+    """Say what collecting an edge profile costs, which a guided scheme needs; empty if unknown."""
+    guide = measurement.guide
+    if guide is None or guide.added is None:
+        return ""
+    return (
+        f"{plural(guide.added, 'instruction')} ({percent(guide.added, measurement.base)}) to "
+        f"collect one of this run under {guide.mode}, not in added"
+    )
+
+
 def sizes(measurement: Measurement) -> Table:
     """List what the mode takes besides instructions."""
     table = grid(Kind.NUMBER, Kind.TEXT)

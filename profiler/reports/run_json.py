@@ -87,7 +87,7 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
         "routines": [routine_object(routine) for routine in measurement.routines],
     }
     if measurement.guide is not None:
-        result["guide"] = guide_object(measurement.guide)
+        result["guide"] = guide_object(measurement, measurement.guide)
     if measurement.threads:
         result["threads"] = encode(measurement.threads)
     if measurement.runs != 1:
@@ -104,9 +104,16 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
     return result
 
 
-def guide_object(guide: Guide) -> dict[str, object]:
+def guide_object(measurement: Measurement, guide: Guide) -> dict[str, object]:
     """Return `guide`."""
-    return {"file": guide.file, "same_run": guide.same_run}
+    known = guide.added is not None and measurement.base > 0
+    return {
+        "file": guide.file,
+        "same_run": guide.same_run,
+        "mode": guide.mode,
+        "added": guide.added,
+        "overhead": (guide.added or 0) / measurement.base if known else None,
+    }
 
 
 def program_object(program: ProgramInfo) -> dict[str, object]:

@@ -19,7 +19,7 @@ from profiler.profiles.profile import (
     RoutineProfile,
     WaitInfo,
 )
-from profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts
+from profiler.reports import answer_text, call_tree_text, hot_tables, mode_facts, mode_text
 from profiler.reports.code_kinds import marked
 from profiler.reports.display import visible
 from profiler.reports.layout import Kind, Styled
@@ -148,6 +148,9 @@ def summary(measurement: Measurement) -> Table:
     table = grid()
     table.add_row("program", program_text(measurement))
     table.add_row("mode", mode_facts.description(measurement))
+    guide = measurement.guide
+    if guide is not None:
+        table.add_row("guided by", visible(f"an edge profile of {mode_facts.guided_by(guide)}"))
     counted_row(table, measurement)
     ending_rows(table, measurement)
     if measurement.runs > 1:
@@ -157,6 +160,8 @@ def summary(measurement: Measurement) -> Table:
     table.add_row("base", plural(measurement.base, "instruction"))
     table.add_row("added", plural(measurement.added, "instruction"))
     table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
+    if price := mode_text.guide_price(measurement):
+        table.add_row("edge profile", price)
     return table
 
 

@@ -184,6 +184,23 @@ def judges(settings: Sequence[Setting]) -> list[Setting]:
     return list(missing.values())
 
 
+EDGE_PROFILER = "qpt2"
+"""The mode whose price is that of the edge profiles that guide others: it adds least."""
+
+
+def edge_profiler(settings: Sequence[Setting]) -> Setting | None:
+    """Return the setting that prices the edge profiles of some settings; None if none is guided.
+
+    It is one of them, or else has the weights of the first that is guided.
+    """
+    guided = [setting for setting in settings if definition(setting.mode).guided]
+    if not guided:
+        return None
+    options = SchemeOptions(weights=guided[0].options.weights)
+    asked = (setting for setting in settings if setting.mode == EDGE_PROFILER)
+    return next(asked, Setting(EDGE_PROFILER, EDGE_PROFILER, options))
+
+
 @cache
 def generators(mode: str) -> Generators:
     """Return the code of all kinds of actions that plans of `mode` have."""

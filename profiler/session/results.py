@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -24,6 +24,7 @@ from profiler.profiles.profile import (
     RefusedCalls,
     RoutineProfile,
 )
+from profiler.request.request import Setting
 from profiler.schemes import registry
 from profiler.session.counters import WRAP, check_reading
 from profiler.session.observation import Observation
@@ -301,6 +302,20 @@ class Measuring:
             threads=threads(run),
             guide=guide,
         )
+
+
+def with_prices(
+    measured: Mapping[Setting, Measurement], profiler: Setting | None, asked: Sequence[Setting]
+) -> tuple[Measurement, ...]:
+    """Return the measurements asked for, the guided ones with what an edge profile costs."""
+    priced = []
+    for setting in asked:
+        found = measured[setting]
+        if found.guide is not None and profiler is not None:
+            guide = replace(found.guide, mode=profiler.mode, added=measured[profiler].added)
+            found = replace(found, guide=guide)
+        priced.append(found)
+    return tuple(priced)
 
 
 def _alias(observation: Observation, cfg: ControlFlowGraph) -> str | None:

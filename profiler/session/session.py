@@ -20,6 +20,9 @@ Schemes that need an edge profile first are replayed on what a run under the oth
 A comparison of a large program is recorded under no scheme and measured from the recording, by
 several processes (`_observe_recorded`, `shared`).
 
+Where an edge profile guides a scheme, the mode that collects such profiles is measured beside it,
+on the same counts: that is the price of the profile (`results.with_prices`).
+
 With `--self-check` traces are regenerated before the program's world is closed (`_check_traces`),
 and the rest is validated while it is measured (`self_check`).
 """
@@ -40,14 +43,14 @@ from profiler.profiles.scratch import scratch_directory
 from profiler.recovery.recovery import Discoveries
 from profiler.request.errors import CountError
 from profiler.request.request import Phase, RunRequest, SchemeOptions, Setting
-from profiler.schemes.registry import definition, judges
+from profiler.schemes.registry import definition, edge_profiler, judges
 from profiler.session.contexts import check_contexts
 from profiler.session.counters import CompletedCounters
 from profiler.session.discover import late_words, scout
 from profiler.session.kept_lines import with_kept_lines
 from profiler.session.memory import BinaryMemory, PastRun
 from profiler.session.observation import Comparison, Invocation, Observation
-from profiler.session.results import measure_all
+from profiler.session.results import measure_all, with_prices
 from profiler.session.rounds import Round, Study, settle, tell, write_trace
 from profiler.session.scheme_runs import (
     EdgeCounts,
@@ -124,7 +127,10 @@ def _compare(
         executed = observation.result.instructions
         tell(request.progress, Phase.EXPANDING, limit, executed, (done, total))
 
-    shares = jobs > 1 and len(settings) > 1 and _may_share(request)
+    asked = tuple(settings)
+    profiler = edge_profiler(asked)
+    settings = asked if profiler is None or profiler in asked else (*asked, profiler)
+    shares = jobs > 1 and len(asked) > 1 and _may_share(request)
     if shares:
         observation, run = _observe_recorded(request, settings)
     else:
@@ -142,6 +148,7 @@ def _compare(
             keep_plans=False,
             told=told,
         )
+    measurements = with_prices(dict(zip(settings, measurements, strict=True)), profiler, asked)
     return Comparison(
         measurements, observation.runs, observation.whole_runs, observation.program.lines
     )

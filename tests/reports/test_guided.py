@@ -15,10 +15,21 @@ from profiler.profiles.differences import difference
 from profiler.profiles.lines import SourceCounts
 from profiler.profiles.profile import Guide, Measurement
 from profiler.profiles.tables import table
-from profiler.reports import compare_text, listing_csv, listing_text, listings, run_json, text
+from profiler.reports import (
+    compare_json,
+    compare_text,
+    listing_csv,
+    listing_text,
+    listings,
+    run_json,
+    text,
+)
 from profiler.reports.html.report import Run
+from profiler.reports.html.report import render as report_page
 from profiler.reports.html.routines import hottest, path_name
+from profiler.reports.html.summary import summaries
 from profiler.reports.listings import Choice
+from simprof._results import Comparison, shown
 from tests.support.samples import measurement, routine
 
 OWN = Guide(None, same_run=True)
@@ -88,7 +99,9 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
     assert [(path["count"], path["inferred"]) for path in answer["paths"]] == [
         (20_000, True), (3, False), (2, False),
     ]  # fmt: skip
-    assert answer["guide"] == {"file": "A.edges", "same_run": False}
+    assert answer["guide"] == {
+        "file": "A.edges", "same_run": False, "mode": None, "added": None, "overhead": None,
+    }  # fmt: skip
     assert "guide" not in json.loads(run_json.render(measurement()))
     exported = csv_file.render(table(run, "paths")).decode().splitlines()
     assert exported[0].split(",")[-2:] == ["inferred", "inferred_from"]
@@ -112,10 +125,11 @@ def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
         [None, None, 20_000, True, "A.edges"],
     ]
     assert "flow,share,count" in listing_csv.render(listed)
-    shown = listing_text.render(listed, 160)
-    assert "inferred from" in shown
+    printed = listing_text.render(listed, 160)
+    assert "inferred from" in printed
     assert (
-        "Counts inferred from A.edges are those of the run that made it, not of this one." in shown
+        "Counts inferred from A.edges are those of the run that made it, not of this one."
+        in printed
     )
     assert "inferred" not in listing_text.render(listings.paths(measurement(), Choice()), 160)
 
@@ -123,9 +137,9 @@ def test_lists_of_paths_rank_counts_of_the_training_run_last() -> None:
 def test_pages_mark_them_and_show_no_share() -> None:
     for guide, order in ((TRAINING, [3, 2, 20_000]), (OWN, [20_000, 3, 2])):
         run = guided(guide)
-        shown = hottest(run, run.routines[0])
-        assert [path.count for path in shown] == order
-        assert path_name(shown[order.index(20_000)]) == "0 (inferred)"
+        ranked = hottest(run, run.routines[0])
+        assert [path.count for path in ranked] == order
+        assert path_name(ranked[order.index(20_000)]) == "0 (inferred)"
     assert Run("a", SourceCounts(run, None)).measurement is run
 
 
@@ -159,9 +173,11 @@ def test_a_run_knows_whose_counts_it_shows(
         simprof.run(elf, "tpp", ["1"], max_instructions=budget, edge_profile=profile)
         for profile in (same, training)
     )
-    assert own.guide == Guide(None, same_run=True)
-    assert again.guide == Guide(str(same), same_run=True)
-    assert other.guide == Guide(str(training), same_run=False)
+    counted = simprof.run(elf, "qpt2", ["1"], max_instructions=budget).added
+    price = ("qpt2", counted)  # of a profile of this run, whatever guided it
+    assert own.guide == Guide(None, True, *price)
+    assert again.guide == Guide(str(same), True, *price)
+    assert other.guide == Guide(str(training), False, *price)
     assert own.routines == again.routines
     for measured in (own, other):
         inferred = sum(
@@ -181,3 +197,74 @@ def test_a_run_knows_whose_counts_it_shows(
         for path in each.path_counts
         if not path.inferred
     )
+
+
+PRICED = replace(OWN, mode="qpt2", added=30)
+
+
+def test_reports_say_what_guided_and_what_that_costs() -> None:
+    bound = "this same run: an upper bound of what guiding can do"
+    price = "30 instructions (50.85 %) to collect one of this run under qpt2, not in added"
+    for details in (False, True):
+        report = text.render(guided(PRICED, 2), details=details)
+        assert f"\nguided by     an edge profile of {bound}\n" in report
+        assert f"\nedge profile  {price}\n" in report
+    other = text.render(guided(replace(TRAINING, mode="qpt2", added=30)))
+    assert "\nguided by     an edge profile of A.edges, of another run\n" in other
+    same = text.render(guided(Guide("B", same_run=True)), width=160)
+    assert f"guided by  an edge profile of B, with the counts of {bound}\n" in same
+    assert "edge profile  " not in same  # whose price nobody knows
+    assert "guided by" not in text.render(measurement())
+
+
+def test_comparisons_say_what_guided_and_what_that_costs() -> None:
+    named = (("pp", measurement()), ("tpp", guided(PRICED, 2)))
+    report = compare_text.render(named, 1, 1, 120)
+    title = "Edge profiles that guided (their price is not in added)"
+    assert rows(report, title) == [
+        "tpp this same run: an upper bound of what guiding can do 30 50.85 % qpt2"
+    ]
+    assert title not in compare_text.render(named[:1], 1, 1)
+    modes = json.loads(compare_json.render(named, 1, 1))["modes"]
+    assert modes["tpp"]["guide"] == {
+        "file": None, "same_run": True, "mode": "qpt2", "added": 30, "overhead": 30 / 59,
+    }  # fmt: skip
+    assert "guide" not in modes["pp"]
+
+
+def test_pages_and_notebooks_say_what_guided_and_what_that_costs() -> None:
+    run = guided(PRICED, 2)
+    (summary,) = summaries([Run("a", SourceCounts(run, None))])
+    assert summary.guided_by == "this same run: an upper bound of what guiding can do"
+    assert summary.edge_profile.startswith("30 instructions (50.85 %)")
+    page = report_page([Run("a", SourceCounts(run, None))])
+    assert "an edge profile of this same run" in page and "30 instructions (50.85 %)" in page
+    assert "guided by" not in report_page([Run("a", SourceCounts(measurement(), None))])
+    html = shown(run)._repr_html_()
+    assert "an upper bound of what guiding can do" in html and "30 instructions (50.85 %)" in html
+    both = {"tpp": shown(run), "pp": shown(measurement())}
+    frame = Comparison(both, 1, 1).to_frame()
+    assert frame[["guided_by", "edge_profile_added"]].values.tolist()[0] == ["this same run", 30]
+    assert (
+        '<td style="text-align: right">this same run</td>' in Comparison(both, 1, 1)._repr_html_()
+    )
+
+
+def test_profiles_of_runs_that_guided_themselves_add_up_what_that_costs() -> None:
+    assert merge([guided(PRICED, 2), guided(PRICED, 2)]).guide == replace(PRICED, added=60)
+    assert merge([guided(PRICED, 2), guided(OWN, 2)]).guide == replace(PRICED, added=None)
+
+
+def test_a_comparison_prices_edge_profiles_by_the_counts_at_hand(
+    fixture_elf: Callable[..., Path],
+) -> None:
+    """Whether or not the mode that collects them is among those asked for."""
+    elf = fixture_elf("loops", "v9")
+    without = simprof.compare(elf, ["pp", "tpp"], tpp=[(1, 1)])
+    among = simprof.compare(elf, ["qpt2", "tpp"])
+    assert list(without.measurements) == ["pp", "tpp", "tpp(1,1)"]
+    assert (without.emulations, among.emulations) == (1, 1)
+    price = among.measurements["qpt2"].added
+    assert price > 0
+    for one in (*without.measurements.values(), among.measurements["tpp"]):
+        assert one.guide == (None if one.mode == "pp" else Guide(None, True, "qpt2", price))

@@ -10,7 +10,7 @@ from profiler.reports import mode_facts
 from profiler.reports.answer_text import kind_costs
 from profiler.reports.display import visible
 from profiler.reports.html.routines import Run
-from profiler.reports.mode_text import SIZE_NAMES, lost
+from profiler.reports.mode_text import SIZE_NAMES, guide_price, lost
 from profiler.reports.numbers import column, group_digits, percent, plural
 from profiler.reports.text import COUNT_NAMES, ending_text, program_text
 
@@ -22,12 +22,15 @@ BAR = 100
 class Summary:
     """One run in the summary.
 
+    `guided_by` and `edge_profile` are what guided its scheme, and the price of that, where one did;
     `bar` is its overhead, the longest bar `BAR`; `kinds` are the rows of `answer_text.kind_costs`,
     none where there is but one kind of code.
     """
 
     name: str
     description: str
+    guided_by: str
+    edge_profile: str
     program: str
     ended: str
     partial: bool
@@ -55,10 +58,12 @@ def summaries(runs: Sequence[Run]) -> list[Summary]:
 
 def _summary(run: Run, bar: float, base: str, added: str) -> Summary:
     measurement = run.measurement
-    warnings = [*measurement.warnings, *run.notes]
+    warnings, guide = [*measurement.warnings, *run.notes], measurement.guide
     return Summary(
         name=run.name,
         description=visible(mode_facts.description(measurement)),
+        guided_by="" if guide is None else visible(mode_facts.guided_by(guide)),
+        edge_profile=guide_price(measurement),
         program=program_text(measurement),
         ended=visible(ending_text(measurement.ending)),
         partial=measurement.partial,
