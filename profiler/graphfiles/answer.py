@@ -9,7 +9,7 @@ from typing import Any
 
 from profiler.code import pricing
 from profiler.code.sizes import plan_sizes, trace_sizes
-from profiler.graphfiles.flow import attribution_object, definite_object, edge_flow
+from profiler.graphfiles.flow import definite_object, edge_flow
 from profiler.graphfiles.pricing import MACHINE, Prices
 from profiler.graphfiles.reader import GraphDocument
 from profiler.graphs.cfg import ControlFlowGraph
@@ -98,7 +98,7 @@ def run_object(document: GraphDocument, run: GraphRun, options: dict[str, Any]) 
     if run.reading.lost:
         answer["lost"] = dict(run.reading.lost)
     if run.attribution is not None:
-        answer["attribution"] = attribution_object(run.attribution)
+        answer["attribution"] = run.attribution.as_json()
     if run.decoder is not None:
         answer["paths"] = _paths(run, run.decoder)
     if isinstance(run.plan, AcyclicPathPlan):

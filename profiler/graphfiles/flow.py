@@ -15,7 +15,6 @@ from typing import Any
 
 from profiler.plan.decoders import Reading
 from profiler.plan.path_plan import AcyclicPathPlan
-from profiler.profiles.accuracy import Attribution
 from profiler.profiles.definite import EdgeFlow, definite_flow
 
 
@@ -45,13 +44,4 @@ def definite_object(
         "blocks": flow.blocks,
         "definite_blocks": flow.definite_blocks,
         "share": flow.share,
-    }
-
-
-def attribution_object(judged: Attribution) -> dict[str, float]:
-    """Return `attribution` of the answer, as in the JSON of `simprof run`."""
-    return {
-        "definite": float(judged.definite),
-        "overcount": float(judged.overcount),
-        "undercount": float(judged.undercount),
     }

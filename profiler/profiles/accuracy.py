@@ -1,8 +1,18 @@
-"""How much of a path profile another one tells: attribution of definite flow (TPP 5).
+"""How much of a path profile another one tells rightly.
 
-`definite = 100 % - overcount - undercount`, each relative to what `pp` counted, paths weighted by
-their length in blocks. `pp` and `tpp` end paths at different edges, so all paths are split at the
-edges where either of them does (TPP, footnote 5).
+Terms
+-----
+attribution of definite flow (AoDF)
+    TPP's measure (section 5): 100 % less the overcount and the undercount, each relative to what
+    `pp` counted. Flow that is attributed to a wrong path counts twice, there as overcount and
+    where it belongs as undercount, so that the attribution can be negative.
+overlap
+    The flow on which both profiles agree, as a share of the larger profile: from 0 to 100 %, which
+    is where they are the same. Misplaced flow counts once.
+
+Paths weigh by their length in blocks. `pp` and `tpp` end paths at different edges, so all paths are
+split at the edges where either of them does (TPP, footnote 5). What an edge profile alone tells of
+a path, its *definite flow*, is another thing: `definite`.
 
 `attribute` compares two readings of one routine; attributions of routines add up to that of the
 program: `sum(of_routines, Attribution())`.
@@ -71,9 +81,26 @@ class Attribution:
         return self._share(self.undercounted)
 
     @property
-    def definite(self) -> Fraction:
+    def attributed(self) -> Fraction:
         """Attribution of definite flow: 1 where both profiles agree; can be negative."""
         return 1 - self.overcount - self.undercount
+
+    @property
+    def overlap(self) -> Fraction:
+        """Flow on which both profiles agree, as a share of the larger one: 0 to 1."""
+        agreed = self.flow - self.undercounted
+        larger = max(self.flow, agreed + self.overcounted)
+        return Fraction(agreed, larger) if larger else Fraction(1)
+
+    def as_json(self) -> dict[str, float]:
+        """Return its shares; `definite` is what `attributed` was called first."""
+        return {
+            "definite": float(self.attributed),
+            "overcount": float(self.overcount),
+            "undercount": float(self.undercount),
+            "attributed": float(self.attributed),
+            "overlap": float(self.overlap),
+        }
 
 
 def attribute(

@@ -327,6 +327,7 @@ def merge_paths(
                 id=number,
                 count=max(counts) if again else sum(counts),
                 inferred=known.inferred or path.inferred,
+                shortened=known.shortened or path.shortened,
             )
     return tuple(total.values())
 

@@ -9,7 +9,7 @@ definite flow of a path
 
 T. Ball, P. Mataga and M. Sagiv, "Edge Profiling versus Path Profiling: The Showdown" (POPL 1998)
 attribute 76 % (SPEC95 INT) and 84 % (FP) of the execution to acyclic paths that way, as TPP
-(section 1) reports. TPP's own *attribution of definite flow* is another number (`accuracy`).
+(section 1) reports. TPP's own measure of a profile, *attribution*, is another number (`accuracy`).
 
 Step: `definite_count` follows the path. Its first edge carries so many executions; at each block
 all that leaves by other edges may have come along the path, so at least the rest of them goes on.

@@ -137,6 +137,9 @@ class PathCount:
     inferred
         The scheme has no counter for the path: the edge profile that guided it determines `count`.
         Where that is of another run (`Measurement.guide`), so is the count.
+    shortened
+        The scheme cuts paths at the edge where this one begins or ends, which is no back edge: it
+        also counts executions that would be parts of longer paths.
     """
 
     id: int | None
@@ -147,6 +150,7 @@ class PathCount:
     partial: bool
     edges: tuple[int, ...]
     inferred: bool = field(default=False, metadata=RARE)
+    shortened: bool = field(default=False, metadata=RARE)
 
 
 @dataclass(frozen=True)

@@ -94,6 +94,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             *_SOURCE,
             _flag("inferred"),
             _text("inferred_from"),
+            _flag("shortened"),
         ),
         "blocks": (*_ROUTINE, Column("block"), _flag("slot"), Column("count"), *_SOURCE),
     }
@@ -114,7 +115,8 @@ def table(measurement: Measurement, name: str) -> ProfileTable:
     paths
         One row for each path that was executed, partial ones included. Of those without a counter
         (`inferred`) `inferred_from` says what determined the count: where that is the edge profile
-        of another run, it is that run's count.
+        of another run, it is that run's count. `shortened`: the scheme cuts paths where this one
+        begins or ends.
 
     Raises
     ------
@@ -198,6 +200,7 @@ def _path_rows(measurement: Measurement, routine: RoutineProfile) -> Iterator[tu
             *_line(measurement, path.blocks[0] if path.blocks else None),
             path.inferred,
             str(measurement.guide) if path.inferred else None,
+            path.shortened,
         )
 
 

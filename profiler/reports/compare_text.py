@@ -126,22 +126,21 @@ def hot(
 def paths_setting(rows: Sequence[NamedMeasurement]) -> NamedMeasurement | None:
     """Return the setting whose paths are shown; None where none counts paths.
 
-    Of those whose paths are acyclic and that have lost nothing, the one on whose paths most
-    instructions were executed: turns of a loop of one block are on no path of `pp`, but on those
-    of `tpp` where it disconnects the loop.
+    Of those whose paths are acyclic: the first that is exact by its definition; else the first that
+    has lost nothing.
     """
     counting = [row for row in rows if mode_facts.collects_paths(row[1])]
     return min(counting, key=lambda row: _paths_rank(row[1]), default=None)
 
 
-def _paths_rank(measurement: Measurement) -> tuple[bool, bool, int]:
+def _paths_rank(measurement: Measurement) -> tuple[bool, bool, bool]:
     """Sort key: settings whose paths tell a reader most come first."""
     lost = {loss.name for loss in mode_facts.losses(measurement)}
     lost |= {"overcounted_blocks", "undercounted_blocks"}
     return (
         mode_facts.collects(measurement) is not ProfileKind.PATHS,
+        measurement.guide is not None,
         any(measurement.lost.get(name) for name in lost),
-        -sum(p.count * p.instructions for each in measurement.routines for p in each.path_counts),
     )
 
 

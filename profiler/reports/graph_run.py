@@ -132,12 +132,13 @@ def flow_lines(answer: Answer) -> Iterator[str]:
         shares = ", ".join(
             f"{100 * judged[name]:.2f} % {word}"
             for name, word in (
-                ("definite", "attributed"),
+                ("overlap", "overlap with pp"),
+                ("attributed", "attributed"),
                 ("overcount", "overcounted"),
                 ("undercount", "undercounted"),
             )
         )
-        yield f"definite flow: {shares}"
+        yield f"attribution: {shares}"
 
 
 def block_rows(answer: Answer) -> list[tuple[Value, ...]]:

@@ -31,7 +31,8 @@ from profiler.reports.tables import (
 )
 from simulator.binary.program import SourceLine
 
-ITERATIONS, UNFINISHED, INFERRED = "(loop iterations)", "(unfinished)", "(inferred)"
+ITERATIONS, UNFINISHED = "(loop iterations)", "(unfinished)"
+INFERRED, SHORTENED = "(inferred)", "(shortened)"
 """Marks behind a path's blocks or lines."""
 
 
@@ -53,6 +54,7 @@ class ExecutedPath(NamedTuple):
             ITERATIONS: self.is_turn,
             UNFINISHED: self.path.partial,
             INFERRED: self.path.inferred,
+            SHORTENED: self.path.shortened,
         }
         return "".join(f" {mark}" for mark, holds in marks.items() if holds)
 
@@ -162,10 +164,21 @@ def path_parts(
     if elsewhere:
         about = f"Paths without a counter (counts of {measurement.guide}, not of this run)"
         yield from section(about, table(measurement, elsewhere, False))
-    if any(each.path.inferred for each in (*shown, *elsewhere)):
+    notes = list(_mark_notes(measurement, [each.path for each in (*shown, *elsewhere)]))
+    if notes:
+        yield from [paragraph(""), *map(paragraph, notes)]
+
+
+def _mark_notes(measurement: Measurement, paths: Sequence[PathCount]) -> Iterator[str]:
+    """Yield what the marks behind some paths mean, where that must be said."""
+    if any(path.inferred for path in paths):
         guide = mode_facts.guide_text(measurement.guide)
-        note = f"{INFERRED} no counter counts it: {guide} determines its executions"
-        yield from [paragraph(""), paragraph(note)]
+        yield f"{INFERRED} no counter counts it: {guide} determines its executions"
+    if any(path.shortened for path in paths):
+        yield (
+            f"{SHORTENED} {measurement.mode} cuts longer paths where it begins or ends: executions "
+            "that are parts of these count here"
+        )
 
 
 def hot_paths(measurement: Measurement, shown: Sequence[ExecutedPath], is_own: bool) -> Table:

@@ -174,6 +174,7 @@ PATHS = (
     Field("lines", "source lines", TEXT),
     Field("inferred", "", TEXT),
     Field("inferred_from", "inferred from", TEXT),
+    Field("shortened", "", TEXT),
 )
 FIELDS: Mapping[str, tuple[Field, ...]] = MappingProxyType(
     {"routines": ROUTINES, "edges": EDGES, "paths": PATHS}
@@ -298,6 +299,7 @@ def paths(measurement: Measurement, choice: Choice) -> Listing:
                     Route(tuple(lines)) if lines else "",
                     path.inferred,
                     str(measurement.guide) if path.inferred else None,
+                    path.shortened,
                 )
             )
     return _listing("paths", measurement, rows, choice, ("flow",))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 
 from profiler.graphs.cfg import VertexName
+from profiler.profiles.accuracy import Attribution
 from profiler.profiles.profile import Guide, Measurement
 from profiler.schemes.definition import Loss, ProfileKind
 from profiler.schemes.registry import find
@@ -19,15 +19,6 @@ INSTRUCTION_BYTES = 4
 
 NamedMeasurement = tuple[str, Measurement]
 """The name of a setting, and what it measured: a row of a comparison."""
-
-
-@dataclass(frozen=True)
-class AttributionShares:
-    """Shares of definite flow (TPP 5), exactly: what `accuracy.Attribution` calls so."""
-
-    definite: Fraction
-    overcount: Fraction
-    undercount: Fraction
 
 
 def collects(measurement: Measurement) -> ProfileKind:
@@ -104,15 +95,13 @@ def sizes(measurement: Measurement) -> dict[str, int]:
     return named
 
 
-def attribution_shares(measurement: Measurement) -> AttributionShares | None:
+def attribution(measurement: Measurement) -> Attribution | None:
     """Return how much of the exact path profile this one tells; None where nothing judges it."""
     lost = measurement.lost
     flow = lost.get("flow_blocks")
     if not flow:
         return None
-    over = Fraction(lost.get("overcounted_blocks", 0), flow)
-    under = Fraction(lost.get("undercounted_blocks", 0), flow)
-    return AttributionShares(1 - over - under, over, under)
+    return Attribution(flow, lost.get("overcounted_blocks", 0), lost.get("undercounted_blocks", 0))
 
 
 @dataclass(frozen=True)

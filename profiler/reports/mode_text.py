@@ -19,6 +19,10 @@ SIZE_NAMES = {
 }
 
 
+NEGATIVE = "misplaced flow counts as both, so that it can be negative"
+"""Why attribution, a share by its name, is none."""
+
+
 def path_kinds(measurement: Measurement) -> Table | None:
     """List executions of paths by how they are known; None in modes that collect none."""
     if not mode_facts.collects_paths(measurement):
@@ -77,12 +81,17 @@ def losses(measurement: Measurement) -> Table:
 
 def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
     """Yield what the mode lost, each with what it is about."""
-    judged = mode_facts.attribution_shares(measurement)
+    judged = mode_facts.attribution(measurement)
     if judged is not None:
         yield (
-            "definite flow",
-            f"{share(judged.definite)} attributed, {share(judged.overcount)} overcounted, "
-            f"{share(judged.undercount)} undercounted",
+            "overlap with pp",
+            f"{share(judged.overlap)} (flow on which both agree, of the larger profile)",
+        )
+        negative = f"; {NEGATIVE}" if judged.attributed < 0 else ""
+        yield (
+            "attribution",
+            f"{share(judged.attributed)} (TPP's AoDF: 100 % less {share(judged.overcount)} "
+            f"overcounted and {share(judged.undercount)} undercounted{negative})",
         )
     named = measurement.lost
     for loss in mode_facts.losses(measurement):

@@ -94,13 +94,9 @@ def summary_object(measurement: Measurement) -> dict[str, object]:
         result["runs"] = measurement.runs
     if measurement.call_tree is not None:
         result["call_tree"] = call_tree_object(measurement.call_tree)
-    judged = mode_facts.attribution_shares(measurement)
+    judged = mode_facts.attribution(measurement)
     if judged is not None:
-        result["attribution"] = {
-            "definite": float(judged.definite),
-            "overcount": float(judged.overcount),
-            "undercount": float(judged.undercount),
-        }
+        result["attribution"] = judged.as_json()
     return result
 
 
@@ -231,6 +227,7 @@ def path_objects(routine: RoutineProfile) -> Iterator[dict[str, object]]:
             "blocks": list(path.blocks),
             "partial": path.partial,
             "inferred": path.inferred,
+            "shortened": path.shortened,
             "slots": list(path.slots),
         }
         if alike[shape(path)] > 1:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import cast
 
 from profiler.code.pricing import RoutinePrice, edge_costs
 from profiler.graphs.cfg import EXIT, ControlFlowGraph, EdgeKind
 from profiler.graphs.facts import GraphFacts
 from profiler.graphs.paths import PathRecord
-from profiler.plan.decoders import Reading, RoutineCounters, RoutinePlan
+from profiler.plan.decoders import PathDecoder, Reading, RoutineCounters, RoutinePlan
+from profiler.profiles.accuracy import SplittingDecoder
 from profiler.profiles.profile import BlockCount, EdgeCount, PathCount, RoutineProfile
 from profiler.profiles.routine_facts import routine_facts
 from profiler.recovery.code_image import CodeImage
@@ -60,13 +62,16 @@ def routine_profile(
     code
         The program's instructions.
     with_edges
-        Whether the counts of its edges and blocks are wanted.
+        Whether the counts of its edges and blocks are wanted. If not, paths still come with those
+        of loops of one block, which are on no path of `pp`.
     """
     events = routine.events
     cfg, blocks = events.cfg, events.block_counts
     plan = None if routine.plan is None else routine.plan.plan
     decoder = routine.definition.path_decoder(routine.plan)
     facts = routine_facts(cfg, routine.facts, plan, decoder, routine.price.path_register)
+    loops = () if with_edges or decoder is None else tuple(_loops_of_one_block(routine))
+    looping = {edge.source for edge in loops}
     return RoutineProfile(
         **facts,
         activations=events.activations,
@@ -74,10 +79,14 @@ def routine_profile(
         instructions=sum(
             count * block.instructions for count, block in zip(blocks, cfg.blocks, strict=True)
         ),
-        edge_counts=tuple(_edges(routine)) if with_edges else (),
+        edge_counts=tuple(_edges(routine)) if with_edges else loops,
         path_counts=tuple(_paths(routine)),
         alias=alias,
-        block_counts=tuple(_blocks(routine, code)) if with_edges else (),
+        block_counts=tuple(
+            block
+            for block in (_blocks(routine, code) if with_edges or loops else ())
+            if with_edges or block.name in looping
+        ),
         cut_blocks=events.cut if with_edges else (),
     )
 
@@ -94,6 +103,15 @@ def _blocks(routine: RoutineReading, code: CodeImage) -> Iterator[BlockCount]:
         yield BlockCount(
             block.start, block.instructions, block.is_slot, delayed, count, count * cost
         )
+
+
+def _loops_of_one_block(routine: RoutineReading) -> Iterator[EdgeCount]:
+    """Yield the counts of edges that lead from a block to itself."""
+    cfg, counts = routine.events.cfg, routine.events.edges
+    for edge, source, target, kind in cfg.edges:
+        if source == target and counts[edge]:
+            name = cfg.name_of(source)
+            yield EdgeCount(name, name, kind, counts[edge], False)
 
 
 def _edges(routine: RoutineReading) -> Iterator[EdgeCount]:
@@ -116,12 +134,33 @@ def _paths(routine: RoutineReading) -> Iterator[PathCount]:
     decoder = routine.definition.path_decoder(routine.plan)
     if decoder is None:
         return
-    guided = routine.definition.guided_decoder(routine.plan)
+    guided, cuts = routine.definition.guided_decoder(routine.plan), _Cuts(decoder)
     for path, count in reading.paths.items():
         inferred = guided is not None and guided.is_obvious(path)
-        yield _path(cfg, path, decoder.decode(path), count, inferred=inferred)
+        yield _path(cfg, path, decoder.decode(path), count, cuts, inferred=inferred)
     for record, count in reading.partial.items():
-        yield _path(cfg, None, record, count)
+        yield _path(cfg, None, record, count, cuts)
+
+
+class _Cuts:
+    """The blocks where a plan's paths begin or end though no back edge does."""
+
+    def __init__(self, decoder: PathDecoder) -> None:
+        self._cfg = cfg = decoder.cfg
+        # `isinstance` would ask for all other members of the protocol, some of them slow to make
+        splits = hasattr(decoder, "split_edges")
+        edges = cast(SplittingDecoder, decoder).split_edges if splits else decoder.cut_edges
+        cut = [cfg.edges[edge] for edge in edges]
+        self._begins = {edge.target for edge in cut if edge.source != cfg.entry}
+        self._ends = {edge.source for edge in cut if edge.target != cfg.exit}
+
+    def shorten(self, record: PathRecord) -> bool:
+        """Whether a path begins or ends at such a place."""
+        edges, blocks = [self._cfg.edges[edge] for edge in record.edges], record.blocks
+        if blocks[0] in self._begins and not (edges and edges[0].source == self._cfg.entry):
+            return True
+        whole = record.partial or (edges and edges[-1].target == self._cfg.exit)
+        return blocks[-1] in self._ends and not whole
 
 
 def _path(
@@ -129,6 +168,7 @@ def _path(
     path: int | None,
     record: PathRecord,
     count: int,
+    cuts: _Cuts,
     *,
     inferred: bool = False,
 ) -> PathCount:
@@ -142,4 +182,5 @@ def _path(
         partial=record.partial,
         edges=record.edges,
         inferred=inferred,
+        shortened=cuts.shorten(record),
     )

@@ -260,8 +260,8 @@ def test_rows_add_up(found: dict[str, CellResult]) -> None:
     assert pp.facts.executions == sum(path.count for path in pp.paths)
     assert {row.table for row in pp.routines} <= set(Table)
     assert all(row.num_paths is None for row in found["qpt2"].routines)
-    assert found["tpp"].definite_flow is not None
-    assert found["pp"].definite_flow is None
+    assert found["tpp"].attributed is not None
+    assert found["pp"].attributed is None
 
 
 def test_placements_without_a_run_count_what_runs_count(found: dict[str, CellResult]) -> None:

@@ -124,7 +124,9 @@ def test_tpp_is_judged_as_in_a_run() -> None:
     runs = [["A B D F", 50], ["A C D F", 49], ["A C D E F", 1]]
     figure = {"name": "cold", "entry": "A", "exit": "F", "edges": edges, "runs": runs}
     whole = answer(figure, "tpp", cold=0.0)
-    assert whole["attribution"] == {"definite": 1.0, "overcount": 0.0, "undercount": 0.0}
+    assert whole["attribution"] == {
+        "definite": 1.0, "overcount": 0.0, "undercount": 0.0, "attributed": 1.0, "overlap": 1.0
+    }  # fmt: skip
     less = answer(figure, "tpp", cold=5.0, cold_always=True)["attribution"]
     assert less["definite"] == 1 - less["overcount"] - less["undercount"]
     assert less["undercount"] == 5 / (4 * 99 + 5)

@@ -31,7 +31,7 @@ def test_equal_profiles_attribute_everything() -> None:
     profile = [(record(CHAIN, "ABDE"), 7), (record(CHAIN, "ACDE"), 3)]
     found = attribution(CHAIN, profile, profile, (), None)
     assert found == Attribution(40, 0, 0)
-    assert found.definite == 1
+    assert found.attributed == 1
 
 
 def test_paths_are_weighted_by_their_blocks() -> None:
@@ -39,7 +39,8 @@ def test_paths_are_weighted_by_their_blocks() -> None:
     found = attribution(CHAIN, exact, [(record(CHAIN, "ABDE"), 9)], (), None)
     assert found == Attribution(flow=40, overcounted=8, undercounted=12)
     assert (found.overcount, found.undercount) == (Fraction(1, 5), Fraction(3, 10))
-    assert found.definite == Fraction(1, 2)
+    assert found.attributed == Fraction(1, 2)
+    assert found.overlap == Fraction(28, 40)  # of 40 blocks 12 are elsewhere
 
 
 def test_paths_are_split_where_either_profile_ends_them() -> None:
@@ -53,8 +54,8 @@ def test_paths_are_split_where_either_profile_ends_them() -> None:
     tail = PathRecord(whole.blocks[3:], whole.edges[4:], PathStart.CUT, PathEnd.EXIT)
     head = PathRecord(whole.blocks[:3], whole.edges[:3], PathStart.ENTRY, PathEnd.CUT)
     parts = [(head, 7), (tail, 7)]
-    assert attribution(CHAIN, [(whole, 7)], parts, {cut}, None).definite == 1
-    assert attribution(CHAIN, parts, [(whole, 7)], {cut}, None).definite == 1
+    assert attribution(CHAIN, [(whole, 7)], parts, {cut}, None).attributed == 1
+    assert attribution(CHAIN, parts, [(whole, 7)], {cut}, None).attributed == 1
     # The split loses no executions: one E too many is one block of 28.
     parts = [(head, 7), (tail, 8)]
     assert attribution(CHAIN, [(whole, 7)], parts, {cut}, None) == Attribution(28, 1, 0)
@@ -86,11 +87,11 @@ def test_self_loops_that_end_paths_take_their_counts_from_the_edges() -> None:
 def test_programs_are_the_sum_of_their_routines() -> None:
     total = sum([Attribution(10, 1, 2), Attribution(30, 0, 3)], Attribution())
     assert total == Attribution(40, 1, 5)
-    assert total.definite == 1 - Fraction(6, 40)
+    assert total.attributed == 1 - Fraction(6, 40)
 
 
 def test_nothing_executed_is_attributed_wholly() -> None:
-    assert Attribution().definite == 1
+    assert Attribution().attributed == 1
 
 
 def test_cold_paths_are_undercounted_and_obvious_ones_overcounted() -> None:
@@ -108,7 +109,7 @@ def test_cold_paths_are_undercounted_and_obvious_ones_overcounted() -> None:
     exact = pp.read(execute(cfg, pp.plan, walks))
     found = attribute(pp, exact, tpp, tpp.read(execute(cfg, tpp.plan, walks)))
     assert found == Attribution(flow=500, overcounted=15, undercounted=15)
-    assert found.definite == Fraction(94, 100)
+    assert found.attributed == Fraction(94, 100)
 
 
 @pytest.mark.seeds(range(60))
@@ -134,6 +135,32 @@ def test_against_walks_that_are_split(seed: int) -> None:
     true, _ = tally(cfg, walks, ending(cfg, split, turns))
     assert found.flow == sum(len(blocks) * count for (blocks, _), count in true.items())
     if not tpp.cold:
-        assert found.definite == 1
+        assert found.attributed == 1
     counted = sum(len(tpp.decode(p).blocks) * n for p, n in reading.paths.items())
     assert found.flow + found.overcounted - found.undercounted == counted
+
+
+@pytest.mark.parametrize(
+    ("flow", "over", "under", "attributed", "overlap"),
+    [
+        (100, 0, 0, Fraction(1), Fraction(1)),
+        (100, 10, 10, Fraction(80, 100), Fraction(90, 100)),  # misplaced: once, and not twice
+        (100, 60, 60, Fraction(-20, 100), Fraction(40, 100)),
+        (100, 100, 100, Fraction(-1), Fraction(0)),  # nothing is right
+        (100, 100, 0, Fraction(0), Fraction(1, 2)),  # twice too much everywhere
+        (100, 900, 0, Fraction(-8), Fraction(1, 10)),
+        (100, 0, 90, Fraction(1, 10), Fraction(1, 10)),  # a tenth of everything
+        (100, 0, 100, Fraction(0), Fraction(0)),
+        (0, 0, 0, Fraction(1), Fraction(1)),
+        (0, 7, 0, Fraction(1), Fraction(0)),
+    ],
+)
+def test_attribution_can_be_negative_and_overlap_cannot(
+    flow: int, over: int, under: int, attributed: Fraction, overlap: Fraction
+) -> None:
+    found = Attribution(flow, over, under)
+    assert (found.attributed, found.overlap) == (attributed, overlap)
+    assert found.as_json() == {
+        "definite": float(attributed), "attributed": float(attributed), "overlap": float(overlap),
+        "overcount": float(found.overcount), "undercount": float(found.undercount),
+    }  # fmt: skip

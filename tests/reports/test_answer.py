@@ -10,7 +10,7 @@ import pytest
 
 import simprof
 from profiler.commands import streams
-from profiler.profiles.profile import Measurement
+from profiler.profiles.profile import Guide, Measurement
 from profiler.reports import compare_text, hot_tables, listing_csv, listing_text, listings, text
 from profiler.reports.answer_text import NO_LINES
 from profiler.reports.code_kinds import CodeKind, kind_of, kind_totals
@@ -225,20 +225,20 @@ def test_a_comparison_shows_the_hottest_paths_once_as_source_lines() -> None:
 
 
 def test_hot_paths_of_a_comparison_are_those_of_the_setting_that_knows_most() -> None:
-    """Longer paths and lost ones are the last choice; then where most instructions are on paths."""
+    """An exact `pp` first, however much of the run is on paths; k-iteration paths last."""
     run = mixed()
     main, *others = run.routines
     fewer = replace(run, routines=(replace(main, path_counts=main.path_counts[:1]), *others))
-    tpp = replace(run, mode="tpp")
+    tpp = replace(run, mode="tpp", guide=Guide(None, same_run=True))
 
     def shown(*named: tuple[str, Measurement]) -> str:
         report = compare_text.render(named, 1, 1)
         return report.split("Hot paths (as ")[1].split(" counts them)")[0]
 
     assert shown(("pp", run), ("tpp", tpp)) == "pp"
-    assert shown(("pp", fewer), ("tpp", tpp)) == "tpp"
+    assert shown(("tpp", tpp), ("pp", fewer)) == "pp"
     for name in ("cold_paths", "undercounted_blocks", "overcounted_blocks"):
-        assert shown(("tpp", replace(tpp, lost={name: 1})), ("pp", fewer)) == "pp"
+        assert shown(("tpp", replace(tpp, lost={name: 1})), ("tpp(1,1)", tpp)) == "tpp(1,1)"
     assert shown(("kiter", replace(run, mode="kiter")), ("pp", fewer)) == "pp"
     assert shown(("kiter", replace(run, mode="kiter")), ("qpt2", replace(run, mode="qpt2"))) == (
         "kiter"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
 
 import simprof
 from profiler.exports import csv_file
@@ -13,11 +16,12 @@ from profiler.profiles import storage
 from profiler.profiles.combine import merge
 from profiler.profiles.differences import difference
 from profiler.profiles.lines import SourceCounts
-from profiler.profiles.profile import Guide, Measurement
+from profiler.profiles.profile import Guide, Measurement, PathCount
 from profiler.profiles.tables import table
 from profiler.reports import (
     compare_json,
     compare_text,
+    hot_tables,
     listing_csv,
     listing_text,
     listings,
@@ -29,6 +33,8 @@ from profiler.reports.html.report import render as report_page
 from profiler.reports.html.routines import hottest, path_name
 from profiler.reports.html.summary import summaries
 from profiler.reports.listings import Choice
+from profiler.request.request import GuestOptions, RunRequest, SchemeOptions, Setting
+from profiler.session.session import compare_program
 from simprof._results import Comparison, shown
 from tests.support.samples import measurement, routine
 
@@ -104,11 +110,11 @@ def test_machine_readable_forms_mark_inferred_counts_and_name_their_source() -> 
     }  # fmt: skip
     assert "guide" not in json.loads(run_json.render(measurement()))
     exported = csv_file.render(table(run, "paths")).decode().splitlines()
-    assert exported[0].split(",")[-2:] == ["inferred", "inferred_from"]
-    found = [row.split(",")[-2:] for row in exported[1:]]
+    assert exported[0].split(",")[-3:] == ["inferred", "inferred_from", "shortened"]
+    found = [row.split(",")[-3:-1] for row in exported[1:]]
     assert found == [["true", "A.edges"], ["false", ""], ["false", ""]]
     own = csv_file.render(table(guided(OWN, 2), "paths")).decode().splitlines()
-    assert own[1].endswith(",true,this same run")
+    assert own[1].endswith(",true,this same run,false")
     column = [each.name for each in table(run, "routines").columns].index("executed_paths")
     assert table(run, "routines").rows[0][column] == 2  # by what this run tells
     assert storage.from_bytes(storage.to_bytes(run), "p") == run
@@ -268,3 +274,83 @@ def test_a_comparison_prices_edge_profiles_by_the_counts_at_hand(
     assert price > 0
     for one in (*without.measurements.values(), among.measurements["tpp"]):
         assert one.guide == (None if one.mode == "pp" else Guide(None, True, "qpt2", price))
+
+
+def test_attribution_says_why_it_is_negative_and_overlap_is_beside_it() -> None:
+    lost = {"flow_blocks": 10_000, "overcounted_blocks": 11_169, "undercounted_blocks": 0}
+    report = text.render(replace(guided(TRAINING), lost=lost), width=200)
+    assert rows(report, "Precision lost", 0) == [
+        "overlap with pp 47.24 % (flow on which both agree, of the larger profile)",
+        "attribution -11.69 % (TPP's AoDF: 100 % less 111.69 % overcounted and 0.00 % "
+        "undercounted; misplaced flow counts as both, so that it can be negative)",
+    ]
+    better = replace(guided(TRAINING), lost=lost | {"overcounted_blocks": 9_999})
+    assert "negative" not in text.render(better, width=200)
+
+
+def test_shortened_paths_are_marked() -> None:
+    run = measurement()
+    first, *others = run.routines[0].path_counts
+    short = replace(first, shortened=True)
+    run = replace(run, mode="tpp", routines=(routine(path_counts=(short, *others)),))
+    report = text.render(run, width=160)
+    assert "main     loop.c:4 > 5 (shortened)\n" in report
+    assert "(shortened) tpp cuts longer paths where it begins or ends: executions" in report
+    assert [path["shortened"] for path in json.loads(run_json.render(run))["paths"]] == [
+        True, False, False,
+    ]  # fmt: skip
+    assert path_name(short) == "0 (shortened)"
+
+
+def test_paths_that_tpp_does_not_shorten_have_the_counts_of_pp(
+    fixture_elf: Callable[..., Path],
+) -> None:
+    """By their blocks; the shortened ones count parts of others, too."""
+    compared = simprof.compare(fixture_elf("bench", "v9"), ["pp", "tpp"], ["1"])
+    pp, tpp = (
+        {
+            (each.name, path.blocks, path.slots): (path.count, path.shortened)
+            for each in compared.measurements[mode].routines
+            for path in _by_blocks(each.path_counts)
+        }
+        for mode in ("pp", "tpp")
+    )
+    assert not any(shortened for _, shortened in pp.values())
+    exact = [key for key, (_, shortened) in tpp.items() if not shortened]
+    assert len(exact) > 20
+    assert [tpp[key][0] for key in exact] == [pp[key][0] for key in exact]
+    counts = [(tpp[key][0], pp[key][0] if key in pp else 0) for key in tpp if tpp[key][1]]
+    assert len(counts) > 20
+    assert all(here >= there for here, there in counts)
+    assert sum(here > there for here, there in counts) > 20
+
+
+def _by_blocks(paths: Iterable[PathCount]) -> Iterator[PathCount]:
+    """Add up the counts of whole paths that have the same blocks: where they begin may differ."""
+    total: dict[object, PathCount] = {}
+    for path in paths:
+        if not path.partial:
+            key = path.blocks, path.slots
+            before = total[key].count if key in total else 0
+            total[key] = replace(path, count=before + path.count)
+    yield from total.values()
+
+
+@pytest.mark.parametrize("name", ["sieve", "bench"])
+def test_a_brief_measurement_has_the_loops_of_one_block(
+    fixture_elf: Callable[..., Path], name: str
+) -> None:
+    """What a comparison shows of `pp` is the whole run, though it keeps no other edges."""
+    guest = GuestOptions(Path.cwd(), stdout=os.open(os.devnull, os.O_WRONLY))
+    request = RunRequest(fixture_elf(name, "v9"), guest, (b"1",))
+    scheme = SchemeOptions()
+    settings = (Setting("pp", "pp", scheme), Setting("qpt2", "qpt2", scheme))
+    pp, qpt2 = compare_program(request, settings, brief=True).measurements
+    os.close(guest.stdout)
+    shown = hot_tables.hot_flow(pp)
+    assert any(each.is_turn for each in shown)
+    assert sum(each.flow for each in shown) == sum(each.instructions for each in pp.routines)
+    assert {edge.source == edge.target for each in pp.routines for edge in each.edge_counts} == {
+        True
+    }
+    assert not any(each.edge_counts or each.block_counts for each in qpt2.routines)

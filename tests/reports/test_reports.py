@@ -99,6 +99,7 @@ def test_json_edges_and_paths() -> None:
         "blocks": [0x1000, 0x1020],
         "partial": False,
         "inferred": False,
+        "shortened": False,
         "slots": [],
     }
     assert data["paths"][0]["slots"] == [1]
@@ -121,7 +122,10 @@ def test_json_of_sizes_and_losses() -> None:
     sizes = {"code_bytes": 8, "trace_bits": 17, "minimal_trace_bits": 16}
     data = json.loads(run_json.render(measurement(mode="tpp", lost=lost, sizes=sizes)))
     assert data.keys() == RUN_FIELDS | {"attribution"}
-    assert data["attribution"] == {"definite": 0.95, "overcount": 0.015, "undercount": 0.035}
+    assert data["attribution"] == {
+        "definite": 0.95, "overcount": 0.015, "undercount": 0.035,
+        "attributed": 0.95, "overlap": 0.965,
+    }  # fmt: skip
     assert data["lost"] == lost
     assert data["sizes"] == sizes | {
         "snippet_instructions": 2,
@@ -224,7 +228,8 @@ def test_text_of_targeted_paths() -> None:
         "3 different paths",
         "1,234 bytes of counters",
         "48 bytes of code added",
-        "definite flow 99.99 % attributed, 0.00 % overcounted, 0.00 % undercounted",
+        "overlap with pp 99.99 % (flow on which both agree, of the larger profile)",
+        "attribution 99.99 % (TPP's AoDF: 100 % less 0.00 % overcounted and 0.00 % undercounted)",
         "cold paths 4 executions (40.00 %) counted together",
         "obvious paths 1 execution too many",
         "unfinished paths 2 executions not identified",

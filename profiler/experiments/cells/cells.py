@@ -497,7 +497,7 @@ class CellResult:
         return self.added / self.base if self.base else 0.0
 
     @property
-    def definite_flow(self) -> float | None:
+    def attributed(self) -> float | None:
         """Attribution of definite flow, 0 to 1 (TPP 5); None where no mode judged it."""
         flow = self.lost.get("flow_blocks", 0)
         if not flow:

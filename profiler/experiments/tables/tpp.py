@@ -161,7 +161,7 @@ TPP1 = TableSpec(
 
 def flow(result: CellResult) -> float | None:
     """Return the attribution of definite flow in percent (TPP 5)."""
-    return None if result.definite_flow is None else 100 * result.definite_flow
+    return None if result.attributed is None else 100 * result.attributed
 
 
 def targeted(program: Program, found: Found) -> Iterator[Sequence[Value]]:

@@ -13,7 +13,7 @@ from profiler.profiles.profile import Measurement, PathCount, RoutineProfile
 from profiler.profiles.program_files import SourceFiles
 from profiler.recovery.code_image import CodeImage
 from profiler.reports.code_kinds import marked
-from profiler.reports.hot_tables import INFERRED
+from profiler.reports.hot_tables import INFERRED, SHORTENED
 from profiler.reports.html.code import routine_code, snippets
 from profiler.reports.numbers import identifier
 from profiler.reports.text import counters_text
@@ -128,7 +128,8 @@ def path_name(path: PathCount) -> str:
     """Return what the page calls a path."""
     if path.partial:
         return "partial"
-    return f"{identifier(path.id)} {INFERRED}" if path.inferred else identifier(path.id)
+    marks = [INFERRED] * path.inferred + [SHORTENED] * path.shortened
+    return " ".join([identifier(path.id), *marks])
 
 
 @dataclass(frozen=True)
