@@ -97,9 +97,10 @@ class Measurement(profile.Measurement):
             "mode": mode_facts.description(self),
             "ended": f"{self.ending.reason}, status {self.ending.code}",
             "base": f"{self.base:,} instructions",
-            "added": f"{self.added:,} instructions",
-            "overhead": f"{self.overhead:.2%}",
         }
+        if mode_facts.instruments(self):
+            summary["added"] = f"{self.added:,} instructions"
+            summary["overhead"] = f"{self.overhead:.2%}"
         if self.guide is not None:
             summary["guided by"] = mode_facts.guided_by(self.guide)
         if price := mode_text.guide_price(self):

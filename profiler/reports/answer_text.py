@@ -1,12 +1,13 @@
-"""The first screen of `simprof run`: what profiling costs, where that comes from, what is hot.
+"""The first screen of `simprof run`: where the program spends, what profiling adds, what is hot.
 
 All else that is known of a run is in the report with details (`text`).
 
 Steps -> functions
 ------------------
-1. The routines that instructions were added to          `routine_costs`
-2. The kinds of code that these are                      `kind_costs`
-3. The hottest paths as source lines, or else blocks     `hot_paths`
+1. The routines that executed most instructions          `routine_work`
+2. The routines that instructions were added to          `routine_costs`
+3. The kinds of code that these are                      `kind_costs`
+4. The hottest paths as source lines, or else blocks     `hot_paths`
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ MORE = "--details shows counters, sizes, blocks and edges; --top N shows N rows 
 
 
 def answer(measurement: Measurement, top: int) -> Iterator[Part]:
-    """Yield where added instructions come from, and what was executed most.
+    """Yield where the program spends, where added instructions come from, and what is hot.
 
     Parameters
     ----------
@@ -56,12 +57,11 @@ def helper_note(parts: Iterable[Part]) -> Iterator[Part]:
 
 
 def _tables(measurement: Measurement, top: int) -> Iterator[Part]:
+    yield from section("Where instructions were executed", routine_work(measurement, top))
     if measurement.added:
         yield from section(
             "Where the added instructions come from", routine_costs(measurement, top)
         )
-    else:
-        yield from section("Where instructions were executed", routine_work(measurement, top))
     yield from section("By kind of code", kind_costs(measurement))
     yield from hot(measurement, top)
     yield from lines_note(measurement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from profiler.reports import mode_facts
 from profiler.reports.answer_text import helper_note
 from profiler.reports.code_kinds import with_mark
 from profiler.reports.display import visible
@@ -12,6 +13,9 @@ from profiler.reports.routes import ShortNames, shorten
 from profiler.reports.tables import BLANK, Part, Table, paragraph, print_parts
 from profiler.reports.text import program_text
 
+OF_ADDED = ("added", "overhead", "instrumented")
+"""Fields that say nothing where the mode adds no code."""
+
 
 def render(listing: Listing, width: int = 100, color: bool = False) -> str:
     """Return the table, under what it is of."""
@@ -21,6 +25,8 @@ def render(listing: Listing, width: int = 100, color: bool = False) -> str:
         parts.append(paragraph(f"no {listing.subject} to show"))
         return print_parts(parts, width, color)
     fields = [each for each in listing.fields if each.title and _says_something(listing, each)]
+    if not mode_facts.instruments(run):
+        fields = [each for each in fields if each.name not in OF_ADDED]
     table = Table(tuple(Column(each.title, each.kind) for each in fields))
     places = [listing.fields.index(each) for each in fields]
     routes = [value for row in listing.rows for value in row if isinstance(value, Route)]

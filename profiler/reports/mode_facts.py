@@ -35,6 +35,12 @@ def collects_paths(measurement: Measurement) -> bool:
     return scheme.counts_paths
 
 
+def instruments(measurement: Measurement) -> bool:
+    """Whether the mode adds code, though none of it may have been executed."""
+    scheme = find(measurement.mode)
+    return measurement.added > 0 or scheme is None or scheme.instruments
+
+
 def counts_blocks(measurement: Measurement) -> bool:
     """Whether the profile is one of blocks."""
     return collects(measurement) is ProfileKind.BLOCKS

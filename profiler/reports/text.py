@@ -1,8 +1,10 @@
 """The report for people: what `simprof run` prints on stderr.
 
-It says how the run ended and what profiling it costs, then where that comes from and what is hot
-(`answer_text`). With details, instead: totals; how paths are known; sizes; what the scheme loses;
-the routines where it spends most; hot paths; hot edges or blocks. Refused system calls and
+It says how the run ended and what profiling it costs, then where the program spends, where the
+scheme's instructions come from and what is hot (`answer_text`). With details, instead: totals; how
+paths are known; sizes; what the scheme loses; the routines that execute most, and those where the
+scheme spends most; hot paths; hot edges or blocks. Nothing is said of added instructions where the
+mode instruments nothing. Refused system calls and
 warnings end both.
 """
 
@@ -124,8 +126,11 @@ def detailed(
     yield from section("Sizes", sizes(measurement))
     yield from section(LOSSES_TITLE, losses(measurement))
     if top > 0:
+        work = answer_text.routine_work(measurement, top)
+        yield from section("Where instructions were executed", work)
         yield from section("By kind of code", answer_text.kind_costs(measurement))
-        yield from section("Routines by added instructions", routines(measurement, top))
+        if mode_facts.instruments(measurement):
+            yield from section("Routines by added instructions", routines(measurement, top))
         if mode_facts.collects_paths(measurement):
             yield from hot_tables.path_parts(measurement, top, hot_tables.hot_paths)
         if mode_facts.counts_blocks(measurement):
@@ -158,8 +163,9 @@ def summary(measurement: Measurement) -> Table:
     if measurement.threads:
         table.add_row("threads", threads_text(measurement))
     table.add_row("base", plural(measurement.base, "instruction"))
-    table.add_row("added", plural(measurement.added, "instruction"))
-    table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
+    if mode_facts.instruments(measurement):
+        table.add_row("added", plural(measurement.added, "instruction"))
+        table.add_row("overhead", Styled(percent(measurement.added, measurement.base), "bold"))
     if price := mode_text.guide_price(measurement):
         table.add_row("edge profile", price)
     return table
@@ -305,7 +311,7 @@ def ran_text(measurement: Measurement) -> str:
 
 
 def routines(measurement: Measurement, top: int) -> Table:
-    """List the routines whose instrumentation costs most (or that execute most)."""
+    """List the routines whose instrumentation costs most."""
     ran = [routine for routine in measurement.routines if routine.activations]
     shown = sorted(ran, key=lambda each: (-each.added, -each.instructions))[:top]
     with_cuts = any(routine.cut_edges for routine in shown)

@@ -175,6 +175,12 @@ def warnings(
             f"{unattributed['unattributed_transfers']} transfers and "
             f"{unattributed['unattributed_instructions']} instructions could not be attributed"
         )
+    if definition.instruments and observation.result.threads:
+        yield (
+            "counters are not locked: where threads run at the same time, increments can be lost "
+            "when two threads update one counter or one hash table at once. The counts here are "
+            "exact, as threads take turns; atomic updates would add more than is priced here"
+        )
     judge = definition.judged_by
     if judge is not None and judge not in observation.judges:
         yield f"nothing tells how much of the flow is definite: mode {judge} cannot be used"

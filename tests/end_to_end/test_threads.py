@@ -80,6 +80,11 @@ def test_counts_are_those_of_the_threads_walked_one_by_one(
     expected = qemu.run(path, directory=tmp_path)
     assert (simulated.output, simulated.errors) == (expected.output, expected.errors)
     assert simulated.observation.result.status == expected.status == 0
+    for measured in simulated.measurements.values():  # priced code is not safe where threads are
+        (told,) = [each for each in measured.warnings if "not locked" in each]
+        assert "increments can be lost when two threads update one counter" in told
+        assert f"warning: {told[:40]}" in text.render(measured)
+        assert told in run_json.to_object(measured)["warnings"]
 
 
 ALONE = {"counter.c": ("work", "body"), "queue.c": ("collatz",)}

@@ -123,9 +123,33 @@ def test_details_are_on_demand(mode: str) -> None:
 
 def test_a_mode_that_adds_nothing_shows_where_instructions_were_executed() -> None:
     still = measurement(mode="edges", added=0, counts={}, routines=(routine(added=0),))
-    report = text.render(still)
-    assert rows(report, "Where instructions were executed") == ["59 100.00 % 2 main"]
-    assert "counting" not in report
+    for details in (False, True):
+        report = text.render(still, details=details)
+        assert rows(report, "Where instructions were executed") == ["59 100.00 % 2 main"]
+        for word in ("counting", "added", "overhead"):
+            assert word not in report
+    for make in (listings.routines, listings.edges):
+        listed = listing_text.render(make(still, Choice()), 160)
+        assert "added" not in listed and "overhead" not in listed and "counter" not in listed
+        assert "added" in listing_text.render(make(measurement(), Choice()), 160)
+
+
+@pytest.mark.parametrize("details", [False, True])
+@pytest.mark.parametrize("mode", ["pp", "tpp", "qpt", "witness", "calls"])
+def test_the_engineers_answer_comes_before_what_the_scheme_adds(mode: str, details: bool) -> None:
+    """Routines by their own instructions, whatever was added to them."""
+    run = mixed()
+    main, *others = run.routines
+    run = replace(run, mode=mode, routines=(replace(main, instructions=60), *others))
+    report = text.render(run, top=2, details=details)
+    title = "Where instructions were executed"
+    assert rows(report, title) == [
+        "60 25.42 % 2 main", "59 25.00 % 2 memcpy", "177 75.00 % 4 (3 other routines)",
+    ]  # fmt: skip
+    adds = "Routines by added instructions" if details else "Where the added instructions come from"
+    assert report.index(f"\n{title}\n") < report.index(f"\n{adds}\n")
+    assert report.index("\noverhead") < report.index(f"\n{title}\n")
+    assert title not in text.render(run, top=0, details=details)
 
 
 @pytest.mark.parametrize("details", [False, True])

@@ -6,7 +6,8 @@ import gc
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +20,10 @@ from profiler.profiles.storage import save
 from profiler.recovery.recovery import Discoveries, RecoveredProgram
 from profiler.reports import run_json
 from profiler.request.request import SchemeOptions, TableChoice, Weights
+from profiler.schemes.registry import definition
 from profiler.session import discover, execute, session
+from profiler.session.observation import Observation
+from profiler.session.run_facts import warnings
 from tests.oracles.exact import Simulated, simulate
 from tests.oracles.qemu import trace
 
@@ -254,3 +258,16 @@ def test_position_independent_programs(
     assert simulated.observation.program.load_bias > 0
     (routine,) = [r for r in simulated.measurements["pp"].routines if r.name == "fibonacci"]
     assert routine.activations == 109
+
+
+@pytest.mark.parametrize(
+    ("mode", "threads", "expected"), [("pp", 2, 1), ("edges", 2, 0), ("pp", 0, 0), ("tpp", 3, 1)]
+)
+def test_priced_counters_of_threads_are_not_locked(mode: str, threads: int, expected: int) -> None:
+    """Reports of programs with threads say so, unless the mode adds no code."""
+    observation = SimpleNamespace(
+        result=SimpleNamespace(threads=(None,) * threads), judges={"pp": None}, irregular=()
+    )
+    counts = {"unattributed_transfers": 0, "unattributed_instructions": 0}
+    told = list(warnings(cast(Observation, observation), definition(mode), counts, ()))
+    assert [each.partition(":")[0] for each in told] == ["counters are not locked"] * expected

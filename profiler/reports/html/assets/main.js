@@ -29,13 +29,16 @@ async function show() {
 // The first screen's short lists.
 function showHottest() {
   const rows = state.index.routines.map((_, row) => row).filter((row) => cellsOf(row));
-  rows.sort((a, b) => size(cellsOf(b)[2]) - size(cellsOf(a)[2]) || size(cellsOf(b)[1]) - size(cellsOf(a)[1]));
-  const costly = rows.slice(0, 8);
-  const added = alike(costly.map((row) => cellsOf(row)[2]));
-  const costs = costly.map((row, at) => element("tr", {},
-    element("td", { class: "number" }, added[at]),
-    element("td", { class: "number" }, share(cellsOf(row)[2], run().added)),
-    element("td", { class: "name" }, element("a", { href: routineLink(row) }, state.index.routines[row][0]))));
+  // The routines with the greatest of some number, and its share of the run's.
+  const routines = (at, whole) => {
+    const ranked = rows.filter((row) => size(cellsOf(row)[at])).sort((a, b) => size(cellsOf(b)[at]) - size(cellsOf(a)[at]));
+    const shown = ranked.slice(0, 8);
+    const numbers = alike(shown.map((row) => cellsOf(row)[at]));
+    return shown.map((row, place) => element("tr", {},
+      element("td", { class: "number" }, numbers[place]),
+      element("td", { class: "number" }, share(cellsOf(row)[at], whole)),
+      element("td", { class: "name" }, element("a", { href: routineLink(row) }, state.index.routines[row][0]))));
+  };
   const hot = run().paths.filter((path) => !path[7]).slice(0, 8);
   const counts = alike(hot.map((path) => path[3]));
   const paths = hot.map((path, at) => element("tr", {},
@@ -47,7 +50,8 @@ function showHottest() {
     element("table", { class: "grid" }, element("thead", {}, element("tr", {}, heads.map((head, at) => element("th", {
       class: at < 2 ? "number" : "" }, head)))), element("tbody", {}, lines))) : null);
   byId("hottest").replaceChildren(element("div", { class: "columns lists" },
-    list("Where the overhead comes from", ["added", "of all", "routine"], costs),
+    list("Where instructions were executed", ["instructions", "of base", "routine"], routines(1, run().base)),
+    list("Where the added instructions come from", ["added", "of added", "routine"], routines(2, run().added)),
     list("Hot paths", ["executed", "of the run", "path"], paths)));
 }
 
