@@ -90,8 +90,8 @@ def lost(measurement: Measurement) -> Iterator[tuple[str, str]]:
         negative = f"; {NEGATIVE}" if judged.attributed < 0 else ""
         yield (
             "attribution",
-            f"{share(judged.attributed)} (TPP's AoDF: 100 % less {share(judged.overcount)} "
-            f"overcounted and {share(judged.undercount)} undercounted{negative})",
+            f"{share(judged.attributed)} (AoDF: 100 % less {share(judged.overcount)} "
+            f"overcounted, {share(judged.undercount)} undercounted{negative})",
         )
     named = measurement.lost
     for loss in mode_facts.losses(measurement):

@@ -281,8 +281,8 @@ def test_attribution_says_why_it_is_negative_and_overlap_is_beside_it() -> None:
     report = text.render(replace(guided(TRAINING), lost=lost), width=200)
     assert rows(report, "Precision lost", 0) == [
         "overlap with pp 47.24 % (flow on which both agree, of the larger profile)",
-        "attribution -11.69 % (TPP's AoDF: 100 % less 111.69 % overcounted and 0.00 % "
-        "undercounted; misplaced flow counts as both, so that it can be negative)",
+        "attribution -11.69 % (AoDF: 100 % less 111.69 % overcounted, 0.00 % undercounted; "
+        "misplaced flow counts as both, so that it can be negative)",
     ]
     better = replace(guided(TRAINING), lost=lost | {"overcounted_blocks": 9_999})
     assert "negative" not in text.render(better, width=200)

@@ -229,7 +229,7 @@ def test_text_of_targeted_paths() -> None:
         "1,234 bytes of counters",
         "48 bytes of code added",
         "overlap with pp 99.99 % (flow on which both agree, of the larger profile)",
-        "attribution 99.99 % (TPP's AoDF: 100 % less 0.00 % overcounted and 0.00 % undercounted)",
+        "attribution 99.99 % (AoDF: 100 % less 0.00 % overcounted, 0.00 % undercounted)",
         "cold paths 4 executions (40.00 %) counted together",
         "obvious paths 1 execution too many",
         "unfinished paths 2 executions not identified",

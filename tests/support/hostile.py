@@ -26,7 +26,7 @@ from profiler.graphfiles.analyse import GraphOptions, analyse_file
 from profiler.profiles.code_counts import Branch
 from profiler.profiles.differences import difference
 from profiler.profiles.lines import LineCounts, Placing, SourceCounts
-from profiler.profiles.profile import BlockCount, Ending, Measurement, PathCount
+from profiler.profiles.profile import BlockCount, Ending, Guide, Measurement, PathCount
 from profiler.recovery.recovery import RecoveredProgram, recover
 from profiler.reports import (
     annotation_text,
@@ -99,12 +99,28 @@ def hostile_run(**changes: Any) -> Measurement:
     return replace(whole, program=program, **changes)
 
 
+def guided_run(guide: Guide) -> Measurement:
+    """Return a run whose paths have no counters, but for one, and are parts of longer ones."""
+    run = hostile_run(mode="tpp", guide=guide, lost={"inferred_cold_paths": MANY})
+    routines = tuple(
+        replace(
+            each,
+            path_counts=tuple(
+                replace(path, inferred=at > 0, shortened=True) for path in each.path_counts
+            ),
+        )
+        for at, each in enumerate(run.routines)
+    )
+    return replace(run, routines=routines)
+
+
 def _runs() -> tuple[Measurement, ...]:
-    """Runs in a mode of paths, one that loses something, and one of blocks."""
+    """Runs in a mode of paths, two that lose something, and one of blocks."""
     lost = {"flow_blocks": 200, "overcounted_blocks": 3, "undercounted_blocks": 7, "cold_paths": 9}
     return (
         hostile_run(),
         hostile_run(mode="tpp", lost=lost, sizes={"counter_bytes": 10**13}),
+        guided_run(Guide(f"{WIDE}.edges", False, "qpt2", 10**15 - 1)),
         hostile_run(mode="qpt", options={"placement": "redundant"}),
     )
 
@@ -126,6 +142,7 @@ def compare_report(width: int) -> str:
         ("pp", hostile_run()),
         ("witness", hostile_run(mode="witness", sizes=sizes, counts={"trace_tokens": MANY})),
         ("tpp(12.5,33.25)", hostile_run(mode="tpp", lost={"cold_paths": MANY})),
+        ("tpp", guided_run(Guide(None, True, "qpt2", 10**12))),
         ("calls-optimal", hostile_run(mode="calls-optimal")),
     )
     return "\n".join(
