@@ -165,7 +165,7 @@ def test_a_run_knows_whose_counts_it_shows(
 ) -> None:
     """`tpp` on one input, guided by nothing saved, its own profile, and one of more work."""
     elf, training, same = fixture_elf("bench", "v9"), tmp_path / "training", tmp_path / "same"
-    budget = 400_000
+    budget = 100_000
     simprof.save(simprof.run(elf, "edges", ["3"], max_instructions=3 * budget), training)
     exact = simprof.run(elf, "edges", ["1"], max_instructions=budget)
     simprof.save(exact, same)
