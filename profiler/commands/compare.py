@@ -19,6 +19,7 @@ from profiler.commands import (
 )
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
+from profiler.commands.program_words import with_program
 from profiler.commands.scheme_options import collect, percentage, scheme_options
 from profiler.request.request import SchemeOptions, Setting, Weights
 from profiler.schemes import registry
@@ -35,7 +36,7 @@ def thresholds(value: str | tuple[float, float]) -> tuple[float, float]:
     return percentage(parts[0]), percentage(parts[1])
 
 
-@click.command("compare", cls=keeping(MODES))
+@click.command("compare", cls=with_program(keeping(MODES)))
 @mode_option("Schemes to compare (default: all but edges)")
 @click.option(
     "--tpp",

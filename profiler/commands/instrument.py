@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiler.commands import options, program_options, shared_options, streams
+from profiler.commands.program_words import WithArguments, arguments_of
 from profiler.commands.progress import Callback, progress_bar, wanted
 from profiler.commands.scheme_options import collect, mode_choice, scheme_options
 from profiler.request.request import GuestOptions, RunRequest, Selection, Setting, Weights
@@ -27,9 +28,8 @@ NEEDS_GUIDE = (
 _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 
 
-@click.command("instrument")
-@click.argument("elf", type=options.PATH)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+@click.command("instrument", cls=WithArguments)
+@click.argument("elf", type=options.PATH, metavar="ELF [-- ARG...]")
 @click.option(
     "--mode", type=mode_choice(planned=True), metavar="MODE", required=True, help="The scheme."
 )
@@ -59,9 +59,11 @@ _OF_THE_RUN = ("stdin_file", "root", "writable", "environment", "timeout")
 @shared_options.json_option("Write what was done as JSON; - is stdout.")
 @shared_options.report_option()
 @shared_options.progress_option("if stderr is a terminal")
+@click.pass_context
 def instrument_command(
+    ctx: click.Context,
+    /,
     elf: Path,
-    arguments: tuple[str, ...],
     mode: str,
     output: Path,
     weights: Weights | Path,
@@ -79,6 +81,7 @@ def instrument_command(
     says so.
     """
     scheme, given = collect(chosen, weights), chosen["stdin_file"]
+    arguments = arguments_of(ctx)
     options.check_outputs(json_file, output, report, inputs=(elf, given, *options.profiles(scheme)))
     if output == options.STANDARD_STREAM:
         raise UsageError("only --json and --report can write to stdout (-): name a file")

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 import click
 
 from profiler.commands import streams
-
-END = "--"
-"""What stands behind it are arguments of the program."""
+from profiler.commands.program_words import END
 
 
 @dataclass(frozen=True)
@@ -47,6 +45,8 @@ def keeping(
 
     class Keeping(base):  # type: ignore[misc, valid-type]
         """A command that takes old spellings of its options."""
+
+        old_spellings = tuple(old)
 
         def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
             """Put the new spellings in place of the old ones, then parse."""

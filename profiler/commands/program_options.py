@@ -39,7 +39,7 @@ def _with(command: F, table: list[Any]) -> F:
     return command
 
 
-_ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+_ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARG...]")
 _PROGRAM = [click.argument("elf", type=options.PROGRAM), _ARGUMENTS]
 _PROGRAM_OR_REPLAY = [
     click.argument("elf", type=options.PROGRAM, required=False),

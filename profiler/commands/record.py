@@ -9,9 +9,10 @@ from typing import Any
 import click
 
 from profiler.commands import options, program_options, streams
+from profiler.commands.program_words import with_program
 
 
-@click.command("record")
+@click.command("record", cls=with_program())
 @program_options.recorded_options
 @click.option(
     "-o",

@@ -19,6 +19,7 @@ from profiler.commands.list_options import (
     several,
 )
 from profiler.commands.old_spellings import MODES, keeping
+from profiler.commands.program_words import WithArguments, arguments_of
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import Setting, Weights
 from simulator.errors import SimulatorError, UsageError
@@ -29,24 +30,11 @@ if TYPE_CHECKING:
 
 DEFAULT_MODES = ("pp", "qpt2", "tpp")
 FAILED = 1
-_ARGUMENTS = "simprof.regress.arguments"
-
-
-class _WithArguments(click.Command):
-    """A command whose arguments behind ``--`` are the programs'."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the programs' arguments apart."""
-        if "--" in args:
-            place = args.index("--")
-            ctx.meta[_ARGUMENTS] = tuple(args[place + 1 :])
-            args = args[:place]
-        return super().parse_args(ctx, args)
 
 
 @click.command(
     "record",
-    cls=keeping({**MODES, **WIDTH}, _WithArguments),
+    cls=keeping({**MODES, **WIDTH}, WithArguments),
     short_help="Run programs and write a baseline.",
 )
 @click.argument("programs", type=options.PATH, nargs=-1, metavar="[ELF]... [-- ARG...]")
@@ -128,7 +116,7 @@ def record_command(
     options.check_outputs(
         output, inputs=(*programs, chosen["stdin_file"], *options.profiles(scheme))
     )
-    arguments = ctx.meta.get(_ARGUMENTS, ())
+    arguments = arguments_of(ctx)
     targets, failures = _targets(programs, arguments, output.resolve().parent, chosen)
     recording = _record(targets, settings, output, chosen)
     failures = {**failures, **recording.failures}

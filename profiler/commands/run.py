@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from profiler.commands import context_options, options, program_options, shared_options
+from profiler.commands.program_words import with_program
 from profiler.commands.report_text import Extent
 from profiler.commands.scheme_options import (
     collect,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from profiler.profiles.profile import Measurement
 
 
-@click.command("run")
+@click.command("run", cls=with_program())
 @click.option(
     "--mode",
     type=mode_choice(several="simprof compare"),
@@ -66,6 +67,9 @@ def run_command(
     The program owns stdin, stdout and stderr, and its exit status is simprof's. The report goes
     to stderr. simprof's own failures exit 125, a spent budget 124, a fault or signal 128 plus
     its number. Options of the scheme that name a mode do nothing in the others.
+
+    Options behind ELF are simprof's up to the first word that is none of them; from there, or
+    behind --, everything is the program's.
 
     The program sees the files below --root as its / (by default the current directory), the
     variables of --env alone, and a clock that begins on 1 January 2026 and moves with the

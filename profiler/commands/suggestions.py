@@ -65,6 +65,8 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
     ['--mode']
     >>> meant("rn", ["run", "read"])
     ['run']
+    >>> meant("rnu", ["run", "read"])
+    ['run']
     """
     bare = word.lstrip("-")
     names = {name.lstrip("-"): name for name in known}
@@ -75,7 +77,17 @@ def meant(word: str, known: Iterable[str]) -> list[str]:
         begun = sorted(name for name in names if name.startswith(bare))
         if begun:
             return [names[name] for name in begun]
-    return [names[name] for name in get_close_matches(bare, names, cutoff=LIKENESS)]
+    return [names[name] for name in alike(bare, names)]
+
+
+def alike(word: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are nearly the same as a word, the likeliest first.
+
+    Those of the same letters come before all: in `rnu` for `run` two have changed places.
+    """
+    letters, known = sorted(word), list(names)
+    swapped = [name for name in known if sorted(name) == letters]
+    return swapped or get_close_matches(word, known, cutoff=LIKENESS)
 
 
 def _options(command: click.Command) -> Iterator[str]:

@@ -14,6 +14,7 @@ from profiler.commands import compare, options, program_options, shared_options,
 from profiler.commands.instrument import NEEDS_ALL, NEEDS_GUIDE
 from profiler.commands.list_options import mode_option
 from profiler.commands.old_spellings import MODES, keeping
+from profiler.commands.program_words import with_program
 from profiler.commands.progress import progress_bar, wanted
 from profiler.commands.scheme_options import collect, scheme_options
 from profiler.request.request import (
@@ -44,9 +45,9 @@ def ways(value: str | Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(named))
 
 
-@click.command("verify", cls=keeping(MODES))
+@click.command("verify", cls=with_program(keeping(MODES)))
 @click.argument("elf", type=options.PATH)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[-- ARG...]")
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED, metavar="[ARG...]")
 @mode_option("Schemes to verify (default: all but edges)")
 @click.option(
     "--on",

@@ -311,7 +311,7 @@ def test_output_files(
     session: FakeSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     simprof(
-        "run", "a.elf", "--json", tmp_path / "j", "-o", tmp_path / "p", "--report", tmp_path / "r"
+        "run", "--json", tmp_path / "j", "-o", tmp_path / "p", "--report", tmp_path / "r", "a.elf"
     )
     assert capsys.readouterr() == ("", "")
     assert json.loads((tmp_path / "j").read_text())["mode"] == "pp"
@@ -372,9 +372,9 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--writable", "/no/such/place"], "--writable"),
         (["run", "x", "--stdin", "/no/such/place"], "--stdin /no/such/place cannot be read"),
         (["run", "x", "--json", "/no/such/place/file"], "no directory"),
-        (["run", "x", "-o", "/"], "is a directory"),
-        (["run", "x", "-o", "-"], "only --json"),
-        (["run", "x", "--frob"], "--frob"),
+        (["run", "-o", "/", "x"], "is a directory"),
+        (["run", "-o", "-", "x"], "only --json"),
+        (["run", "--frob", "x"], "--frob"),
         (["run", ""], "empty"),
         (["run", "x" * 5000], "too long"),
         (["run", "x", "--writable", ""], "empty"),
@@ -385,7 +385,7 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["run", "x", "--cold", "-0.1"], "not a percentage"),
         (["run", "x", "--loop", "nan"], "not a percentage"),
         (["run", "x", "--loop", "half"], "'half' is not a percentage"),
-        (["run", "x", "-k", "0"], "--iterations"),
+        (["run", "-k", "0", "x"], "--iterations"),
         (["run", "x", "--iterations", "many"], "'many'"),
         (["run", "x", "--placement", "best"], "'best' is not one of"),
         (["run", "x", "--trace", "t"], "pp writes no trace: use --mode witness or bits"),
@@ -400,8 +400,8 @@ def fails(capsys: pytest.CaptureFixture[str], *arguments: str | Path) -> str:
         (["compare", "x", "--tpp", "5,101"], "'101' is not a percentage"),
         (["compare", "x", "--tpp", "1,1", "--tpp", "1.0,1"], "tpp(1,1) is named twice"),
         (["compare", "x", "--json", "-", "--report", "-"], "two outputs"),
-        (["run", "x", "-o", "-"], "only --json and --report"),
-        (["compare", "x", "-k", "0"], "--iterations"),
+        (["run", "-o", "-", "x"], "only --json and --report"),
+        (["compare", "-k", "0", "x"], "--iterations"),
         (["compare", "x", "--stdin", "/no/such/place"], "cannot be read"),
         (["cfg", "x", "--format", "png"], "'png'"),
         (["graph"], "FILE"),
@@ -433,14 +433,14 @@ def test_an_output_may_not_be_an_input(
     program, link = tmp_path / "a.elf", tmp_path / "link"
     program.write_bytes(b"program")
     link.symlink_to(program)
-    for option in ("-o", "--json", "--report"):
+    for option in ("--output", "--json", "--report"):
         for name in (program, link, tmp_path / "." / "a.elf"):
             assert "is read as well" in fails(capsys, "run", program, option, name)
     assert "is read as well" in fails(capsys, "cfg", program, "-o", link)
     assert "is read as well" in fails(capsys, "graph", program, "--json", link)
-    assert "is read as well" in fails(capsys, "run", "x", "--stdin", program, "-o", link)
-    assert "is read as well" in fails(capsys, "run", "x", "--edge-profile", program, "-o", link)
-    assert "is read as well" in fails(capsys, "run", "x", "--weights", program, "-o", link)
+    assert "is read as well" in fails(capsys, "run", "--stdin", program, "-o", link, "x")
+    assert "is read as well" in fails(capsys, "run", "--edge-profile", program, "-o", link, "x")
+    assert "is read as well" in fails(capsys, "run", "--weights", program, "-o", link, "x")
     assert "is read as well" in fails(capsys, "compare", program, "--json", link)
     assert program.read_bytes() == b"program"
     assert session.requests == []
@@ -454,7 +454,7 @@ def test_deliberate_errors_are_one_line_and_leave_no_files(
 
     session.answer = refuse
     files: list[str | Path] = [
-        "-o",
+        "--output",
         tmp_path / "p",
         "--json",
         tmp_path / "j",

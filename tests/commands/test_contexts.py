@@ -121,7 +121,7 @@ def test_saved_reports_show_calls_as_the_run_did(
 ) -> None:
     """Where the profile has a call tree; its routine is named again, and a line says how."""
     program, profile = str(fixture_elf("calls", "v9")), str(tmp_path / "profile")
-    assert cli.run(["run", program, "--follow", "main", "-o", profile]) == 0
+    assert cli.run(["run", "--follow", "main", "-o", profile, program]) == 0
     report = capfd.readouterr().err
     assert "\nCalls of main, with all that they execute\n" in report
     assert cli.run(["report", profile, "--follow", "main"]) == 0

@@ -86,7 +86,7 @@ def test_no_recording(refused: Refused, tmp_path: Path) -> None:
 
 def test_other_version(recorded: Path, refused: Refused, tmp_path: Path) -> None:
     other = tmp_path / "other"
-    other.write_bytes(recorded.read_bytes().replace(b"simprof-recording 2", b"simprof-recording 9"))
+    other.write_bytes(recorded.read_bytes().replace(b"simprof-recording 3", b"simprof-recording 9"))
     assert "is a recording of version 9" in refused("run", "--replay", str(other))
 
 
@@ -152,5 +152,5 @@ def test_killed_while_recording(tmp_path: Path) -> None:
 
 def test_where_nothing_can_be_written(refused: Refused, tmp_path: Path) -> None:
     place = tmp_path / "none" / "run"
-    assert "create it first" in refused("record", CALLS, "-o", str(place))
-    assert "cannot be written" in refused("record", CALLS, "-o", "/dev/full")
+    assert "create it first" in refused("record", "-o", str(place), CALLS)
+    assert "cannot be written" in refused("record", "-o", "/dev/full", CALLS)

@@ -158,10 +158,8 @@ def _request(
 
 
 def _seen_file(target: Target) -> bytes:
-    """Return the path of its file as the program sees it; those of suites are built anywhere."""
-    if target.facts:
-        return b"/" + os.fsencode(target.argv0)
-    return seen_file(target.program, target.root)
+    """Return the path of its file as the program sees it, wherever that is built or checked out."""
+    return b"/" + os.fsencode(target.argv0) if target.facts else seen_file(target.program, None)
 
 
 def _digest(*paths: Path) -> str:
