@@ -11,7 +11,7 @@ from profiler.engine.activations import EarlyEnd
 from profiler.engine.lowering import Lowering, hash_model
 from profiler.engine.recording import RecordedPiece, RecordedStretch
 from profiler.engine.recording_kernel import BEGINS, ENDS
-from profiler.engine.replaying import Replayer
+from profiler.engine.replaying import DamagedError, Replayer
 from simulator.binary.program import MachineKind
 from tests.support.figures import named
 
@@ -20,12 +20,15 @@ FIRST_EDGE, FIRST_BLOCK = np.array([0, 3, 7]), np.array([0, 2, 5])
 BEGIN_ONE, BEGIN_AND_END = 1 << 1, 2 << 1
 
 
-def replayer(routines: frozenset[int] | None = None) -> Replayer:
-    """Return one that has begun three activations of routine 1, and one that it has ended."""
+STREAM = bytes([BEGIN_ONE, BEGIN_AND_END, BEGIN_ONE, BEGIN_ONE])
+"""Three activations that go on, and one that ends."""
+
+
+def replayer(routines: frozenset[int] | None = None, data: bytes = STREAM) -> Replayer:
+    """Return one that has replayed stretches of routine 1."""
     lowering = Lowering([], GRAPHS, FIRST_EDGE, hash_model(MachineKind.SPARCV9), (1 << 64) - 1)
     result = Replayer(lowering, FIRST_EDGE, FIRST_BLOCK, routines)
     stretches = [RecordedStretch(1, (), BEGINS), RecordedStretch(1, (), BEGINS | ENDS)]
-    data = bytes([BEGIN_ONE, BEGIN_AND_END, BEGIN_ONE, BEGIN_ONE])
     result.play(RecordedPiece(stretches, np.array([1]), np.array([len(data)]), data))
     return result
 
@@ -46,3 +49,24 @@ def test_routines_that_are_not_replayed_end_nothing() -> None:
     replay = replayer(frozenset({0}))
     replay.end_alive({1: [2, 0, -1]})
     assert not replay.early
+
+
+def test_a_stretch_comes_as_often_as_its_number_says() -> None:
+    replay = replayer(data=bytes([BEGIN_ONE | 1, 3, BEGIN_AND_END | 1, 130, 1]))
+    replay.end_alive({1: [2, 0, -1]})
+    assert replay.early == Counter({EarlyEnd(4, 0, 0): 1, EarlyEnd(2, 0, 0): 1})
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes([3 << 1]),  # there is no stretch 3
+        bytes([BEGIN_ONE | 1, 0]),  # not even once
+        bytes([BEGIN_ONE | 1]),  # the number of times is cut
+        bytes([BEGIN_ONE | 0x80]),
+        bytes([0]),  # one ends that has not begun
+    ],
+)
+def test_bytes_that_no_run_writes(data: bytes) -> None:
+    with pytest.raises(DamagedError):
+        replayer(data=data)
