@@ -63,14 +63,14 @@ def test_added_is_what_the_printed_code_executes(
 def test_added_of_every_fixture(
     fixture_elf: Callable[..., Path], tmp_path: Path, name: str, width: str
 ) -> None:
-    """Each build has a twelfth of the settings, four fixtures all of them: all would take an hour.
+    """Each build has a part of the settings, eight fixtures all of them: all would take an hour.
 
     Programs that run long have one build: a minute and more each.
 
     The same code is executed in its place, under all modes, by `test_verify.py`.
     """
     number = sorted(ARGUMENTS).index(name) * len(WIDTHS) + WIDTHS.index(width)
-    check(fixture_elf, tmp_path, name, width, *share_of_settings(number, 4 * len(WIDTHS)))
+    check(fixture_elf, tmp_path, name, width, *share_of_settings(number, 8 * len(WIDTHS)))
 
 
 @pytest.mark.qemu

@@ -78,31 +78,22 @@ LONG = [
     build("doubles.c v9 -O1 -Wa,-Av9a", ["all"]),
     build("doubles.c v8plus -O1 -Wa,-Av8plusa", ["all"]),
     *(
-        build(f"{source} {width} {level}")
-        for source in (
-            "switching.c",
-            "calling.c",
-            "arithmetic.c",
-            "numbers.f90",
-            "jumping.c +sp",
+        build(f"{source} {width} {levels[number % 2]}")
+        for number, source in enumerate(
+            ("switching.c", "calling.c", "arithmetic.c", "numbers.f90", "jumping.c +sp")
         )
         for width, levels in (
             ("v9", ("-O0 -s", "-O3")),
             ("v8plus", ("-O2 -fPIC -s", "-Os")),
         )
-        for level in levels
     ),
-    *(
-        build(f"{source} {width} {level} +sp")
-        for source in ("library.cc", "unwinding.cc")
-        for width, level in (("v9", "-O0"), ("v9", "-Os -s"), ("v8plus", "-O2"))
-    ),
+    build("library.cc v9 -O0 +sp"),
+    build("library.cc v8plus -O2 +sp"),
+    build("unwinding.cc v9 -Os -s +sp"),
+    build("unwinding.cc v8plus -O2 +sp"),
     # half a minute each
-    *(
-        build(f"{source} {how} +sp")
-        for source in ("exceptions.cc", "throwing.cc")
-        for how in ("v9 -O0", "v8plus -O2")
-    ),
+    build("exceptions.cc v9 -O0 +sp"),
+    build("throwing.cc v8plus -O2 +sp"),
     # 64 bits only: the 32-bit longjmp asks which page of the stack frames are in, and it is not one
     # page under qemu and here
     *(
