@@ -233,3 +233,60 @@ def test_an_observer_that_only_python_can_tell_is_told(
         assert bench.snapshot() == before
     finally:
         words[TrapWord.ON_CONTEXT] = kept
+
+
+@pytest.mark.parametrize("trap", [ContextTrap.FLUSH, ContextTrap.GET])
+def test_what_was_executed_is_written_by_python_alone(
+    benches: dict[tuple[bool, int], _Bench], trap: ContextTrap
+) -> None:
+    """Python must know that code has changed."""
+    bench = benches[True, _MOST_WINDOWS]
+    for seed in range(50):
+        bench.fill(random.Random(seed))
+        for page in range(_PAGES):
+            address = _BASE + page * PAGE_SIZE
+            bench.space.set_page_bits(address, bench.space.page_bits(address) | EXECUTED)
+        assert not bench.natively(trap)
+
+
+@pytest.mark.parametrize("operation", CcOp)
+def test_condition_codes_are_those_that_python_works_out(
+    benches: dict[tuple[bool, int], _Bench], operation: CcOp
+) -> None:
+    """They are not in a register: they follow from the last operation that set them."""
+    bench = benches[True, _MOST_WINDOWS]
+    done = 0
+    for seed in range(40):
+        bench.fill(random.Random(seed))
+        bench.cpu.state.cc_op = operation
+        before = bench.snapshot()
+        bench.in_python(ContextTrap.GET)
+        expected = bench.snapshot()
+        bench.restore(before)
+        if bench.natively(ContextTrap.GET):
+            assert bench.snapshot() == expected
+            done += 1
+    assert done > 10
+
+
+def test_upper_halves_of_stack_pointers_mean_nothing_to_programs_of_32_bits(
+    benches: dict[tuple[bool, int], _Bench],
+) -> None:
+    bench = benches[False, _MOST_WINDOWS]
+    done = 0
+    for seed in range(40):
+        source = random.Random(seed)
+        bench.fill(source)
+        for window in range(bench.cpu.windows):
+            place = window * REGISTERS_PER_WINDOW + 6
+            bench.cpu.state.registers[place] |= source.getrandbits(32) << 32
+        bench.cpu.sync_wrapped_copy()
+        before = bench.snapshot()
+        fault = bench.in_python(ContextTrap.FLUSH)
+        expected = bench.snapshot()
+        bench.restore(before)
+        if bench.natively(ContextTrap.FLUSH):
+            assert fault is None
+            assert bench.snapshot() == expected
+            done += 1
+    assert done > 10
