@@ -176,8 +176,8 @@ def _mark_notes(measurement: Measurement, paths: Sequence[PathCount]) -> Iterato
         yield f"{INFERRED} no counter counts it: {guide} determines its executions"
     if any(path.shortened for path in paths):
         yield (
-            f"{SHORTENED} {measurement.mode} cuts longer paths where it begins or ends: executions "
-            "that are parts of these count here"
+            f"{SHORTENED} begins or ends where longer paths are cut: executions that are parts of "
+            "these count here"
         )
 
 

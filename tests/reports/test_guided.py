@@ -295,7 +295,7 @@ def test_shortened_paths_are_marked() -> None:
     run = replace(run, mode="tpp", routines=(routine(path_counts=(short, *others)),))
     report = text.render(run, width=160)
     assert "main     loop.c:4 > 5 (shortened)\n" in report
-    assert "(shortened) tpp cuts longer paths where it begins or ends: executions" in report
+    assert "(shortened) begins or ends where longer paths are cut: executions" in report
     assert [path["shortened"] for path in json.loads(run_json.render(run))["paths"]] == [
         True, False, False,
     ]  # fmt: skip
