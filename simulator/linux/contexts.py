@@ -8,6 +8,7 @@ the 64-bit C library's setjmp and longjmp are made of.
 from __future__ import annotations
 
 import struct
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -34,6 +35,7 @@ RETURN_ADDRESS_32 = 0xFFFFE000
 _G7, _SP, _O7 = 7, 6, 7
 _FP_OFFSET, _I7_OFFSET = 14, 15  # words in a saved window
 _LARGEST_FRAME = 1 << 24  # bytes
+_STALE_BYTES = 1 << 16
 
 # ucontext_t of 64-bit programs
 UC_MASK = 16
@@ -59,6 +61,34 @@ class Interrupted:
     clock: tuple[int, ...] = field(default=())
 
 
+class InterruptedFrames:
+    """What handlers have interrupted, by the addresses of their frames on the stack."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, Interrupted] = {}
+        # Negative, so that the frames of nested handlers come in ascending order: each is appended.
+        self._order: list[int] = []
+
+    def keep(self, address: int, interrupted: Interrupted) -> None:
+        """Keep what the handler with the frame at `address` interrupts.
+
+        What is kept of frames that lie shortly below is dropped: longjmp has left these handlers.
+        """
+        start = bisect_left(self._order, -address)
+        end = bisect_right(self._order, _STALE_BYTES - address)
+        for stale in self._order[start:end]:
+            del self._found[-stale]
+        self._order[start:end] = [-address]
+        self._found[address] = interrupted
+
+    def take(self, address: int) -> Interrupted | None:
+        """Return what the frame's handler has interrupted, and keep it no longer; None: nothing."""
+        interrupted = self._found.pop(address, None)
+        if interrupted is not None:
+            del self._order[bisect_left(self._order, -address)]
+        return interrupted
+
+
 class Contexts:
     """Window, signal and context operations on one processor.
 
@@ -67,7 +97,7 @@ class Contexts:
     flush_natively
         Writes the windows to the stack as far as that is easy; returns whether all are there.
     interrupted
-        What handlers have interrupted in the current thread, by the address of their frames.
+        What handlers have interrupted in the current thread.
     """
 
     def __init__(self, cpu: Cpu, memory: AddressSpace, signals: SignalState) -> None:
@@ -75,7 +105,7 @@ class Contexts:
         self._memory = memory
         self._signals = signals
         self._format = FrameFormat(cpu.is64)
-        self.interrupted: dict[int, Interrupted] = {}
+        self.interrupted = InterruptedFrames()
         self._saved_mask: int | None = None
         self.flush_natively: Callable[[], bool] = lambda: False
 
@@ -214,8 +244,7 @@ class Contexts:
         window = cpu.window_bytes(cpu.state.cwp)
         self._memory.write(address, self._format.pack(frame, window, address))
         self._saved_mask = None
-        self._forget_below(address)
-        self.interrupted[address] = Interrupted(registers, unsaved, clock)
+        self.interrupted.keep(address, Interrupted(registers, unsaved, clock))
         signals.enter_handler(info.number)
         self._start_handler(info.number, action, address)
         return action.handler
@@ -226,12 +255,6 @@ class Contexts:
         if wanted and not self._signals.on_alternate_stack(stack):
             return alternate.address + alternate.size
         return stack
-
-    def _forget_below(self, address: int) -> None:
-        """Drop what handlers interrupted that were left by longjmp: their frames lie below."""
-        stale = [each for each in self.interrupted if address - (1 << 16) <= each <= address]
-        for each in stale:
-            del self.interrupted[each]
 
     def _start_handler(self, number: int, action: SignalAction, address: int) -> None:
         cpu, window = self._cpu, self._cpu.window()
@@ -251,7 +274,7 @@ class Contexts:
         cpu = self._cpu
         address = (cpu.window()[_SP] + cpu.stack_bias) & cpu.address_mask
         data = self._memory.read(address, FRAME_SIZE)
-        interrupted = self.interrupted.pop(address, None)
+        interrupted = self.interrupted.take(address)
         frame = self._format.unpack(data, interrupted.registers if interrupted else None)
         self._flush()
         for window in interrupted.unsaved if interrupted else ():

@@ -24,7 +24,7 @@ from simulator.cpu.cpu import Cpu
 from simulator.cpu.cpu_state import set_condition_codes
 from simulator.cpu.guest import CallInterrupted, Outcome, Returned, SystemCallHandler, Waits
 from simulator.cpu.traps import ClockWord
-from simulator.linux.contexts import Contexts, Interrupted
+from simulator.linux.contexts import Contexts, InterruptedFrames
 from simulator.linux.process import RandomBytes
 from simulator.linux.sandbox import PROCESS_ID
 from simulator.linux.signals import SI_TKILL, SI_USER, SignalInfo, SignalState, ThreadSignals
@@ -81,7 +81,7 @@ class _Saved:
     words: NDArray[np.int64]
     is_redirected: bool
     signals: ThreadSignals
-    interrupted: dict[int, Interrupted]
+    interrupted: InterruptedFrames
     trap_pc: int
 
 
@@ -239,7 +239,7 @@ class Threads:
         thread = _Thread(PROCESS_ID + self._made)
         self._made += 1
         words = parts.clock[self._words]
-        thread.saved = _Saved(processor, words, True, signals, {}, parts.trap_pc[0]())
+        thread.saved = _Saved(processor, words, True, signals, InterruptedFrames(), parts.trap_pc[0]())
         self._alive.append(thread)
         self._ready.append(thread)
         if len(self._alive) == 2:
